@@ -1,0 +1,1 @@
+"""tooldispatchd: one daemon through which many LLM agents call their tools."""

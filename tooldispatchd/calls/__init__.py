@@ -1,0 +1,1 @@
+"""The life of a call: outcomes, admission, deadlines, connection states. Pure."""

@@ -1,0 +1,1 @@
+"""Which tools there are and what each takes: specs, types, schemas, expressions, names. Pure."""

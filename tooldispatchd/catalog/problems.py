@@ -1,0 +1,20 @@
+"""What is wrong with a configuration, as values: all of them are collected before any is shown."""
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+Path = tuple[str | int, ...]
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One mistake: where it stands (`path`, keys and indices from the root), why, and what would be right.
+
+    `value` is what was seen, left out where it may be a secret. `allowed` says in words what would be right;
+    `nearest` is the known key or name that was probably meant.
+    """
+
+    path: Path
+    why: str
+    value: object | UnsetType = UNSET
+    allowed: str | None = None
+    nearest: str | None = None

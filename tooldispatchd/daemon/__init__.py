@@ -1,0 +1,1 @@
+"""The process: configuration in, listeners, signals, drain, logs."""

@@ -1,0 +1,1 @@
+"""The epoll set under trio: channels, buffers, backpressure."""

@@ -1,0 +1,1 @@
+"""MCP servers as providers: our own lean client."""

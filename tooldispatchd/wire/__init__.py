@@ -1,0 +1,1 @@
+"""Bytes to messages and back: lines, envelopes, faults, the session's state machine. Pure."""

@@ -1,0 +1,68 @@
+r"""Cut a byte stream into lines: linear in its bytes, bounded in its memory.
+
+`LineCutter` holds at most one unfinished line of `max_line_bytes`. A longer one is reported once, at the moment it
+passes the bound, and is then dropped up to its newline: the stream lives on. A `\r` before the newline is left where
+it is (JSON takes it as white space).
+"""
+
+from typing import Final
+
+# The brief looks for a too long line's `id` in its first 4 KiB.
+HEAD_BYTES: Final = 4096
+
+
+class LongLine:
+    """Stands in the place of a line over the bound; `head` is its first 4 KiB at most."""
+
+    __slots__ = ("head",)
+
+    def __init__(self, head: bytes) -> None:
+        self.head = head
+
+
+class LineCutter:
+    r"""Turn chunks of bytes into lines, without their `\n`."""
+
+    __slots__ = ("_dropping", "_max", "_tail")
+
+    def __init__(self, max_line_bytes: int) -> None:
+        self._max = max_line_bytes
+        # None while nothing is held: an idle peer costs no buffer. A bytearray grows in amortised linear time, also
+        # for a peer that sends byte by byte, where a list of pieces would cost forty bytes for each.
+        self._tail: bytearray | None = None
+        self._dropping = False
+
+    @property
+    def has_partial(self) -> bool:
+        """Whether bytes of a line that lacks its newline are held or being dropped."""
+        return self._tail is not None or self._dropping
+
+    def cut(self, chunk: bytes) -> list[bytes | LongLine]:
+        """The lines that `chunk` completes or pushes over the bound, in their order."""
+        pieces = chunk.split(b"\n")
+        rest = pieces.pop()
+        if pieces:
+            if self._dropping:
+                self._dropping = False
+                del pieces[0]
+            elif self._tail is not None:
+                self._tail += pieces[0]
+                pieces[0] = bytes(self._tail)
+                self._tail = None
+        lines: list[bytes | LongLine] = [*pieces]
+        # A line over the bound is the joined one, or lies in a chunk over the bound.
+        if pieces and (len(pieces[0]) > self._max or len(chunk) > self._max):
+            lines = [line if len(line) <= self._max else LongLine(line[:HEAD_BYTES]) for line in pieces]
+        if rest and not self._dropping:
+            self._keep(rest, lines)
+        return lines
+
+    def _keep(self, rest: bytes, lines: list[bytes | LongLine]) -> None:
+        if self._tail is None:
+            self._tail = bytearray(rest)
+        else:
+            self._tail += rest
+        if len(self._tail) > self._max:
+            lines.append(LongLine(bytes(self._tail[:HEAD_BYTES])))
+            self._tail = None
+            self._dropping = True

@@ -1,0 +1,39 @@
+"""What every test stands on: how hypothesis runs, and a count of what a test left behind."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# On a busy machine a slow example says nothing; a wrong one does.
+settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same examples each time: a change is judged by what it changed.
+settings.register_profile("ci", parent=settings.get_profile("local"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+def open_descriptors() -> set[str]:
+    """What this process has open, as `fd -> target`."""
+    found = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            found.add(f"{entry.name} {entry.readlink()}")
+        except FileNotFoundError:
+            continue  # the descriptor of this very listing
+    return found
+
+
+def children() -> set[int]:
+    """The pids of this process's children, zombies too."""
+    return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+
+
+@pytest.fixture
+def nothing_left() -> Iterator[None]:
+    """Fail a test that leaves a descriptor or a child behind."""
+    before = open_descriptors(), children()
+    yield
+    after = open_descriptors(), children()
+    assert after == before

@@ -1,0 +1,136 @@
+"""One line to one message or to a refusal; never an exception."""
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tooldispatchd.wire.decode import Form, Refused, decode_line
+from tooldispatchd.wire.faults import Code
+from tooldispatchd.wire.lines import LongLine
+from tooldispatchd.wire.messages import ByeSaid, Hello, NestedReq, Ping, ShortReq, ToolCancel, ToolReq, ToolsReq
+
+MAX = 1000
+
+
+def refuse(line: bytes | LongLine) -> Refused:
+    refused = decode_line(line, MAX)
+    assert isinstance(refused, Refused)
+    return refused
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        (b'{"__port":"hello","profile":"default","later":1}', Hello),
+        (b'{"__port":"tool_req","id":"1","name":"echo","input":{"__port":"ping"}}', ToolReq),
+        (b'{"id":"1","name":"echo","input":{"__port":"ping"}}', ShortReq),
+        (b'{"id":"1","name":"echo"}\r', ShortReq),
+        (b'{"__port":"tool_req","msg":{"id":"1","name":"echo"}}', NestedReq),
+        (b'{"__port":"tool_cancel","id":"1"}', ToolCancel),
+        (b'{"__port":"tools"}', ToolsReq),
+        (b'{"__port":"ping"}', Ping),
+        (b'{"\\u005f_port":"ping"}', Ping),
+        (b'{"__port":"bye"}', ByeSaid),
+    ],
+)
+def test_each_port_and_form_is_decoded(line: bytes, kind: type) -> None:
+    assert type(decode_line(line, MAX)) is kind
+
+
+@pytest.mark.parametrize("line", [b"", b" ", b"\r", b"\t \r"])
+def test_a_blank_line_is_nothing(line: bytes) -> None:
+    assert decode_line(line, MAX) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "call_id", "form"),
+    [
+        (b"nonsense", Code.MALFORMED_LINE, None, Form.PLAIN),
+        (b"[1]", Code.MALFORMED_LINE, None, Form.PLAIN),
+        (b"7", Code.MALFORMED_LINE, None, Form.PLAIN),
+        (b'{"id":"1","name":"x","input":nul}', Code.MALFORMED_LINE, "1", Form.SHORT),
+        (b'{"__port":"tool_req","id":"1","name":"x","input":"\xff"}', Code.MALFORMED_LINE, "1", Form.PLAIN),
+        (b'{"__port":"ping","t":"\xff"}', Code.MALFORMED_LINE, None, Form.PLAIN),
+        (b'{"id":"1","name":"x","input":' + b"[" * 100_000 + b"}", Code.MALFORMED_LINE, "1", Form.SHORT),
+        (b'{"__port":"tool_req","id":"1"}', Code.INVALID_REQUEST, "1", Form.PLAIN),
+        (b'{"id":"1","name":5}', Code.INVALID_REQUEST, "1", Form.SHORT),
+        (b'{"__port":"tool_req","msg":{"id":"1"}}', Code.INVALID_REQUEST, "1", Form.NESTED),
+        (b'{"__port":"tool_req","id":"1","name":"x","deadline_ms":0}', Code.INVALID_REQUEST, "1", Form.PLAIN),
+        (b'{"__port":"frobnicate","id":"1"}', Code.INVALID_REQUEST, None, Form.PLAIN),
+        (b'{"__port":7,"id":"1"}', Code.INVALID_REQUEST, None, Form.PLAIN),
+        (b'{"id":"","name":"x"}', Code.INVALID_REQUEST, None, Form.SHORT),
+        (b'{"id":7,"name":"x"}', Code.INVALID_REQUEST, None, Form.SHORT),
+        (b'{"name":"x"}', Code.INVALID_REQUEST, None, Form.SHORT),
+        (b"{}", Code.INVALID_REQUEST, None, Form.SHORT),
+    ],
+)
+def test_a_line_that_is_no_message_is_refused_as_the_protocol_says(
+    line: bytes, code: Code, call_id: str | None, form: Form
+) -> None:
+    refused = refuse(line)
+    assert (refused.fault.code, refused.id, refused.form) == (code, call_id, form)
+
+
+def test_an_id_is_bounded_in_bytes_not_in_letters() -> None:
+    fits = '{"id":"' + "é" * 256 + '","name":"x"}'
+    over = '{"id":"' + "é" * 257 + '","name":"x"}'
+    assert isinstance(decode_line(fits.encode(), MAX), ShortReq)
+    assert refuse(over.encode()).fault.code is Code.INVALID_REQUEST
+
+
+def test_the_id_of_a_line_that_is_too_long_is_looked_for_in_its_head() -> None:
+    refused = refuse(LongLine(b'{"__port":"tool_req","id":"9","input":"aaaa'))
+    assert (refused.fault.code, refused.id) == (Code.LINE_TOO_LONG, "9")
+    assert refuse(LongLine(b'{"input":"aaaa')).id is None
+
+
+SECRET = "hunter2-hunter2"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'{{"__port":"{SECRET}"}}',
+        f'{{"__port":"hello","token":"{SECRET}","profile":3}}',
+        f'{{"__port":"hello","token":"{SECRET}"',
+        f'"{SECRET}"',
+    ],
+)
+def test_no_fault_quotes_the_line(line: str) -> None:
+    assert SECRET not in refuse(line.encode()).fault.content()
+
+
+@given(st.binary())
+@example(b'{"id":"\\ud800","name":"x"}')
+@example(b'{"__port":"tool_req","msg":7}')
+@example(b'{"__port":"tool_req","msg":{"id":7}}')
+@example(b'{"id":"1","id":2,"name":"x"}')
+@example(b'{"__port":"tool_req","__port":"ping","id":"1"}')
+@example(b'{"agent":{},"id":"1","name":1}')
+def test_any_bytes_give_a_message_or_a_refusal(line: bytes) -> None:
+    decode_line(line, MAX)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+fields = st.dictionaries(
+    st.sampled_from(["__port", "id", "name", "input", "agent", "msg", "deadline_ms", "profile"]),
+    json_values | st.sampled_from(["tool_req", "hello", "1", "echo"]),
+)
+
+
+@given(fields)
+def test_any_object_with_the_protocols_keys_gives_a_message_or_a_refusal(line: dict[str, object]) -> None:
+    message = decode_line(msgspec.json.encode(line), MAX)
+    if isinstance(message, Refused) and message.id is not None:
+        assert line.get("id") == message.id or line["msg"]["id"] == message.id  # type: ignore[index]
+
+
+@given(fields, st.integers(0, 60), st.binary(min_size=1, max_size=3))
+def test_a_damaged_line_gives_a_message_or_a_refusal(line: dict[str, object], at: int, damage: bytes) -> None:
+    text = msgspec.json.encode(line)
+    decode_line(text[:at] + damage + text[at + len(damage) :], MAX)

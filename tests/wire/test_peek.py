@@ -1,0 +1,45 @@
+"""The id in the head of a line that cannot be decoded."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tooldispatchd.wire.peek import Seen, peek_id
+
+
+@pytest.mark.parametrize(
+    ("head", "seen"),
+    [
+        (b'{"id":"7","input":nul}', Seen("7", nested=False, port=None)),
+        (b'{"id" : "7" , "x', Seen("7", nested=False, port=None)),
+        (b'{"input":{"id":"inner"},"id":"outer"', Seen("outer", nested=False, port=None)),
+        (b'{"__port":"tool_req","msg":{"id":"9","y":{"id":"no"}},"z":', Seen("9", nested=True, port="tool_req")),
+        (b'{"a":["id","b"],"id":"q"', Seen("q", nested=False, port=None)),
+        (b'{"__port":"hello","id":"3",', Seen("3", nested=False, port="hello")),
+        (b'{"a":"\\"id\\":\\"no\\"","id":"yes"', Seen("yes", nested=False, port=None)),
+        (b'{"msg":{"id":"1"}', None),
+        (b'[{"id":"x"}', None),
+        (b'{"x":"id","id":5,"k":"id"}', None),
+        (b'{"id":"\xff"}', None),
+        (b'{"id":"unfinished', None),
+        (b'{"input":{"id":"inner"', None),
+        (b"", None),
+        (b"}}}}", None),
+    ],
+)
+def test_the_id_is_found_where_it_may_stand_and_nowhere_else(head: bytes, seen: Seen | None) -> None:
+    assert peek_id(head) == seen
+
+
+@given(st.binary(max_size=4096))
+def test_any_bytes_give_an_id_or_none(head: bytes) -> None:
+    peek_id(head)
+
+
+@given(st.text(min_size=1), st.dictionaries(st.text(), st.text()), st.integers(1, 9))
+def test_the_id_of_a_cut_line_is_the_one_it_bears(call_id: str, value: dict[str, str], cut: int) -> None:
+    line = msgspec.json.encode({"input": value, "id": call_id, "name": "x" * 9})
+    seen = peek_id(line[:-cut])
+    assert seen is not None
+    assert seen.id == call_id

@@ -1,0 +1,19 @@
+"""Where the daemon's socket is, for the daemon and its clients alike (PROTOCOL.md, "The socket")."""
+
+from collections.abc import Mapping
+from typing import Final
+
+SYSTEM_SOCKET: Final = "/run/tooldispatchd/dispatch.sock"
+
+
+def find_socket(environ: Mapping[str, str]) -> str:
+    """The path that the environment names, most particular first; `SYSTEM_SOCKET` where it names none."""
+    named = environ.get("TOOLDISPATCHD_SOCKET")
+    if named:
+        return named.removeprefix("unix:")
+    for variable, name in (("RUNTIME_DIRECTORY", "dispatch.sock"), ("XDG_RUNTIME_DIR", "tooldispatchd/dispatch.sock")):
+        # systemd gives several runtime directories separated by colons; the first is the unit's own.
+        directory = environ.get(variable, "").partition(":")[0]
+        if directory:
+            return f"{directory}/{name}"
+    return SYSTEM_SOCKET

@@ -1,0 +1,334 @@
+"""One agent channel on descriptors that can be polled: a socket, or a pair of pipes.
+
+It moves bytes and tells three ends apart. *End of input*: reading gives nothing, the peer can still read. *Gone*:
+EPOLLHUP or EPOLLERR on the answering descriptor, or a write that fails: nobody can be answered, and what still lies
+in the input is not looked at. *Closed*: by us, when all that was written has left.
+"""
+
+import os
+import socket
+from collections.abc import Callable
+from select import EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT
+from typing import Final, Protocol
+
+import trio
+
+from tooldispatchd.calls.deadlines import Entry
+from tooldispatchd.front.front import Front
+from tooldispatchd.front.timer import Expiring
+
+# One read a tick: a channel that floods has no more of a tick than another.
+READ_BYTES: Final = 65_536
+
+
+class Peer(Protocol):
+    """Who stands behind a channel. None of these may block."""
+
+    def received(self, chunk: bytes) -> None:
+        """Bytes have come."""
+
+    def ended(self) -> None:
+        """No more bytes will come; answers can still be written."""
+
+    def gone(self, why: str) -> None:
+        """The channel is closed and nothing can be written any more."""
+
+
+class Outlet(Protocol):
+    """Where answers go."""
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether unread answers of all channels have reached their bound."""
+
+    def write(self, lines: bytes) -> None:
+        """Send, or keep until the peer takes it. After the end it is dropped."""
+
+    def close(self) -> None:
+        """Close when all that was written has left."""
+
+
+class Wire(Protocol):
+    """Descriptors as a channel needs them; `read` and `write` raise `BlockingIOError` where they would wait."""
+
+    read_fd: int
+    write_fd: int
+
+    def read(self) -> bytes:
+        """Up to `READ_BYTES`; nothing at the end of input."""
+
+    def write(self, lines: bytes | bytearray | memoryview) -> int:
+        """How many bytes were taken."""
+
+    def close(self) -> None:
+        """Close both descriptors."""
+
+
+class SocketWire:
+    """A connected stream socket."""
+
+    __slots__ = ("_socket", "read_fd", "write_fd")
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self.read_fd = self.write_fd = connection.fileno()
+
+    def read(self) -> bytes:
+        """As `Wire.read`."""
+        # The flag, not O_NONBLOCK: an inherited socket is shared with whoever gave it.
+        return self._socket.recv(READ_BYTES, socket.MSG_DONTWAIT)
+
+    def write(self, lines: bytes | bytearray | memoryview) -> int:
+        """As `Wire.write`."""
+        return self._socket.send(lines, socket.MSG_DONTWAIT)
+
+    def close(self) -> None:
+        """As `Wire.close`."""
+        self._socket.close()
+
+
+class FdEnd:
+    """One end of a pipe, or a terminal, on a description of our own."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def read(self) -> bytes:
+        """As `Wire.read`."""
+        return os.read(self.fd, READ_BYTES)
+
+    def write(self, lines: bytes | bytearray | memoryview) -> int:
+        """As `Wire.write`."""
+        return os.write(self.fd, lines)
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        os.close(self.fd)
+
+
+class PairWire:
+    """Two descriptors, one for each direction: pipes, terminals, or two sockets."""
+
+    __slots__ = ("_input", "_output", "read_fd", "write_fd")
+
+    def __init__(self, read_end: FdEnd | SocketWire, write_end: FdEnd | SocketWire) -> None:
+        self._input = read_end
+        self._output = write_end
+        self.read_fd = read_end.fd if isinstance(read_end, FdEnd) else read_end.read_fd
+        self.write_fd = write_end.fd if isinstance(write_end, FdEnd) else write_end.write_fd
+
+    def read(self) -> bytes:
+        """As `Wire.read`."""
+        return self._input.read()
+
+    def write(self, lines: bytes | bytearray | memoryview) -> int:
+        """As `Wire.write`."""
+        return self._output.write(lines)
+
+    def close(self) -> None:
+        """As `Wire.close`."""
+        self._input.close()
+        self._output.close()
+
+
+class Channel:
+    """Buffers and readiness of one channel in the front."""
+
+    __slots__ = (
+        "_closed",
+        "_closing",
+        "_front",
+        "_is_closed",
+        "_last_write",
+        "_out",
+        "_peer",
+        "_reads",
+        "_stall",
+        "_wire",
+    )
+
+    def __init__(self, front: Front, wire: Wire) -> None:
+        self._front = front
+        self._wire = wire
+        self._peer: Peer | None = None
+        self._closed: Callable[[], None] | None = None
+        # None while nothing waits to be written: an idle channel has no buffer.
+        self._out: bytearray | None = None
+        self._reads = True
+        self._closing = False
+        self._is_closed = False
+        self._last_write = 0.0
+        self._stall: Entry[Expiring] | None = None
+
+    def open(self, peer: Peer, *, closed: Callable[[], None]) -> None:
+        """Begin to read for `peer`; `closed` is called when the descriptors are."""
+        self._peer = peer
+        self._closed = closed
+        if self._wire.read_fd == self._wire.write_fd:
+            self._front.watch(self._wire.read_fd, EPOLLIN, self._both_ready)
+        else:
+            self._front.watch(self._wire.read_fd, EPOLLIN, self._input_ready)
+            self._front.watch(self._wire.write_fd, 0, self._output_ready)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether unread answers of all channels have reached their bound."""
+        return self._front.is_crowded
+
+    def write(self, lines: bytes) -> None:
+        """Send now what the peer takes and keep the rest."""
+        if self._is_closed or not lines:
+            return
+        if self._out is not None:
+            self._out += lines
+            self._front.buffered += len(lines)
+            self._mind_backlog()
+            return
+        taken = self._send(lines)
+        if taken is not None and taken < len(lines):
+            self._out = bytearray(memoryview(lines)[taken:])
+            self._front.buffered += len(self._out)
+            self._last_write = trio.current_time()
+            self._mind_backlog()
+
+    def close(self) -> None:
+        """Close when all that was written has left; nothing more is read."""
+        if self._is_closed:
+            return
+        self._closing = True
+        if self._out is None:
+            self._drop()
+        else:
+            self._mind_backlog()
+
+    def abort(self, why: str) -> None:
+        """Close at once, and tell the peer that it is gone."""
+        if self._is_closed:
+            return
+        self._drop()
+        if self._peer is not None:
+            self._peer.gone(why)
+
+    def expire(self) -> None:
+        """The time without a successful write may be over."""
+        self._stall = None
+        if self._out is None or self._is_closed:
+            return
+        due = self._last_write + self._front.stalled_s
+        if trio.current_time() >= due:
+            self.abort("stalled: it does not read its answers")
+        else:
+            self._stall = self._front.timer.add(due, self)
+
+    # --- readiness ---
+
+    def _both_ready(self, mask: int) -> None:
+        if mask & (EPOLLHUP | EPOLLERR):
+            self.abort("hung up")
+            return
+        if mask & EPOLLOUT:
+            self._flush()
+        if mask & EPOLLIN:
+            self._receive()
+
+    def _input_ready(self, mask: int) -> None:  # noqa: ARG002  # EPOLLHUP here is the end of input, which reading shows
+        self._receive()
+
+    def _output_ready(self, mask: int) -> None:
+        if mask & (EPOLLHUP | EPOLLERR):
+            self.abort("hung up")
+        elif mask & EPOLLOUT:
+            self._flush()
+
+    def _receive(self) -> None:
+        if self._is_closed or not self._reads or self._closing or self._peer is None:
+            return
+        try:
+            chunk = self._wire.read()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.abort(f"cannot read: {error.strerror}")
+            return
+        if chunk:
+            self._peer.received(chunk)
+        else:
+            self._reads = False
+            # A level-triggered descriptor at its end would be ready for ever.
+            self._set_interest()
+            self._peer.ended()
+
+    # --- writing ---
+
+    def _send(self, lines: bytes | bytearray) -> int | None:
+        try:
+            return self._wire.write(lines)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            self.abort(f"cannot write: {error.strerror}")
+            return None
+
+    def _flush(self) -> None:
+        if self._out is None:
+            return
+        taken = self._send(self._out)
+        if not taken:
+            return
+        self._last_write = trio.current_time()
+        self._front.buffered -= taken
+        if taken < len(self._out):
+            del self._out[:taken]
+        else:
+            self._out = None
+            if self._closing:
+                self._drop()
+                return
+        self._mind_backlog()
+
+    def _mind_backlog(self) -> None:
+        """Reading stops while the backlog is over its cap, and a peer that then takes nothing is dropped in time."""
+        self._set_interest()
+        must_move = self._is_over() or (self._closing and self._out is not None)
+        if must_move and self._stall is None:
+            self._stall = self._front.timer.add(self._last_write + self._front.stalled_s, self)
+        elif not must_move and self._stall is not None:
+            self._front.timer.drop(self._stall)
+            self._stall = None
+
+    def _is_over(self) -> bool:
+        return self._out is not None and len(self._out) > self._front.out_buffer_bytes
+
+    def _set_interest(self) -> None:
+        if self._is_closed:
+            return
+        reading = EPOLLIN if self._reads and not self._closing and not self._is_over() else 0
+        writing = EPOLLOUT if self._out is not None else 0
+        if self._wire.read_fd == self._wire.write_fd:
+            self._front.change(self._wire.read_fd, reading | writing)
+        else:
+            self._watch_input(reading)
+            self._front.change(self._wire.write_fd, writing)
+
+    def _watch_input(self, reading: int) -> None:
+        # A pipe whose writer has left reports EPOLLHUP whatever is asked for: it must leave the set to be quiet.
+        if reading and not self._front.watches(self._wire.read_fd):
+            self._front.watch(self._wire.read_fd, reading, self._input_ready)
+        elif not reading and self._front.watches(self._wire.read_fd):
+            self._front.forget(self._wire.read_fd)
+
+    def _drop(self) -> None:
+        self._is_closed = True
+        if self._stall is not None:
+            self._front.timer.drop(self._stall)
+            self._stall = None
+        if self._out is not None:
+            self._front.buffered -= len(self._out)
+            self._out = None
+        self._front.forget(self._wire.read_fd)
+        self._front.forget(self._wire.write_fd)
+        self._wire.close()
+        if self._closed is not None:
+            self._closed()

@@ -1,0 +1,174 @@
+"""The front: one trio task that serves every agent channel through one epoll set.
+
+The set is itself a descriptor, which trio waits for; when it is ready the task polls it and serves each ready channel
+synchronously. A task and a send for each line would cost ten times as much. The front knows bytes and readiness, and
+nothing of tools.
+"""
+
+import errno
+import socket
+from collections.abc import Callable
+from select import EPOLLIN, epoll
+from time import perf_counter
+from typing import Final, Protocol
+
+import trio
+
+from tooldispatchd.front.timer import Timer
+
+# After this long in one tick the other tasks of the daemon have their turn, and the tick then goes on where it was.
+TICK_S: Final = 0.002
+EVENTS: Final = 512
+ACCEPTS: Final = 64
+# Out of descriptors: accepting again at once would only spin.
+ACCEPT_PAUSE_S: Final = 0.1
+
+Ready = Callable[[int], None]
+
+
+def _accept_later(_mask: int) -> None:
+    """A listener is served after the channels of the tick, never through the table."""
+
+
+class GuardLog(Protocol):
+    """What the front needs of a log."""
+
+    def incident(self, event: str, error: Exception) -> str:
+        """Log a defect with its traceback; returns the incident's id."""
+
+
+class Abortable(Protocol):
+    """A channel, as the front sees it when it must end it."""
+
+    def abort(self, why: str) -> None:
+        """Close at once."""
+
+
+class Front:
+    """The epoll set, its task, and the bounds that hold for every channel.
+
+    `buffered` counts the bytes that lie unread in all channels.
+    """
+
+    def __init__(
+        self, timer: Timer, log: GuardLog, *, out_buffer_bytes: int, stalled_s: float, buffered_bytes: int
+    ) -> None:
+        self.timer = timer
+        self.out_buffer_bytes = out_buffer_bytes
+        self.stalled_s = stalled_s
+        self.buffered = 0
+        self._buffered_bytes = buffered_bytes
+        self._log = log
+        self._epoll = epoll()
+        self._ready: dict[int, Ready] = {}
+        self._interest: dict[int, int] = {}
+        self._listeners: dict[int, Listener] = {}
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether unread answers of all channels have reached their bound."""
+        return self.buffered >= self._buffered_bytes
+
+    def watch(self, fd: int, interest: int, ready: Ready) -> None:
+        """Call `ready(mask)` whenever the descriptor is; raises `PermissionError` for one that cannot be polled."""
+        self._epoll.register(fd, interest)
+        self._ready[fd] = ready
+        self._interest[fd] = interest
+
+    def watches(self, fd: int) -> bool:
+        """Whether the descriptor is in the set."""
+        return fd in self._ready
+
+    def change(self, fd: int, interest: int) -> None:
+        """Ask for other events of a watched descriptor."""
+        if self._interest[fd] != interest:
+            self._epoll.modify(fd, interest)
+            self._interest[fd] = interest
+
+    def forget(self, fd: int) -> None:
+        """Take a descriptor out of the set, before it is closed."""
+        if self._ready.pop(fd, None) is not None:
+            self._epoll.unregister(fd)
+            del self._interest[fd]
+
+    def listen(self, listening: socket.socket, accepted: Callable[[socket.socket], None]) -> "Listener":
+        """Give every connection of a listening socket to `accepted`, until the returned listener is closed."""
+        listener = Listener(self, listening, accepted)
+        self._listeners[listening.fileno()] = listener
+        return listener
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        try:
+            while True:
+                await trio.lowlevel.wait_readable(self._epoll.fileno())
+                await self._serve(self._epoll.poll(0, EVENTS))
+        finally:
+            self._epoll.close()
+
+    async def _serve(self, events: list[tuple[int, int]]) -> None:
+        since = perf_counter()
+        listeners: list[Listener] = []
+        for fd, mask in events:
+            # Accepting comes last: until then no number of a descriptor closed in this tick can mean a new one.
+            if fd in self._listeners:
+                listeners.append(self._listeners[fd])
+                continue
+            ready = self._ready.get(fd)
+            if ready is None:
+                continue
+            try:
+                ready(mask)
+            except Exception as error:  # noqa: BLE001  # guard: a defect of one channel must not end the others
+                self._end_defective(ready, error)
+            if perf_counter() - since > TICK_S:
+                await trio.lowlevel.checkpoint()
+                since = perf_counter()
+        for listener in listeners:
+            listener.accept()
+
+    def _end_defective(self, ready: Ready, error: Exception) -> None:
+        incident = self._log.incident("channel failed", error)
+        channel: Abortable | None = getattr(ready, "__self__", None)
+        if channel is not None:
+            channel.abort(f"internal error, incident {incident}")
+
+
+class Listener:
+    """A listening socket in the front."""
+
+    def __init__(self, front: Front, listening: socket.socket, accepted: Callable[[socket.socket], None]) -> None:
+        self._front = front
+        self._socket = listening
+        self._accepted = accepted
+        self._is_open = True
+        listening.settimeout(0)
+        front.watch(listening.fileno(), EPOLLIN, _accept_later)
+
+    def accept(self) -> None:
+        """Take the connections that wait, a bounded number at a time."""
+        for _ in range(ACCEPTS):
+            try:
+                connection, _address = self._socket.accept()
+            except (BlockingIOError, ConnectionAbortedError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno not in {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS}:
+                    raise
+                self._front.forget(self._socket.fileno())
+                self._front.timer.add(trio.current_time() + ACCEPT_PAUSE_S, self)
+                return
+            self._accepted(connection)
+
+    def expire(self) -> None:
+        """The pause for want of descriptors is over."""
+        if self._is_open:
+            self._front.watch(self._socket.fileno(), EPOLLIN, _accept_later)
+
+    def close(self) -> None:
+        """Accept no more; connections that wait are refused by the kernel."""
+        if self._is_open:
+            self._is_open = False
+            del self._front._listeners[self._socket.fileno()]
+            self._front.forget(self._socket.fileno())
+            self._socket.close()

@@ -1,0 +1,64 @@
+"""Open a channel on inherited descriptors, whatever they are: sockets, pipes, terminals, files, devices."""
+
+import os
+import socket
+import stat
+from select import EPOLLIN, epoll
+
+import trio
+from trio.abc import Stream
+
+from tooldispatchd.front.channel import Channel, FdEnd, PairWire, SocketWire
+from tooldispatchd.front.front import Front
+from tooldispatchd.front.stream import FileStream, StreamChannel
+
+
+def open_pair(front: Front, read_fd: int, write_fd: int) -> Channel | StreamChannel:
+    """A channel that reads one descriptor and answers on the other; both stay open and unchanged for who gave them.
+
+    Raises `OSError` for a descriptor that is not open or may not be opened anew.
+    """
+    if is_socket(read_fd) and os.fstat(read_fd).st_ino == os.fstat(write_fd).st_ino:
+        return Channel(front, SocketWire(_own_socket(read_fd)))
+    if _can_poll(read_fd) and _can_poll(write_fd):
+        return Channel(front, PairWire(_end(read_fd, os.O_RDONLY), _end(write_fd, os.O_WRONLY)))
+    return StreamChannel(front, _stream(read_fd, os.O_RDONLY), _stream(write_fd, os.O_WRONLY))
+
+
+def is_socket(fd: int) -> bool:
+    """Whether the descriptor is a socket."""
+    return stat.S_ISSOCK(os.fstat(fd).st_mode)
+
+
+def _can_poll(fd: int) -> bool:
+    """Regular files and some devices cannot be polled: the kernel answers EPERM."""
+    probe = epoll()
+    try:
+        probe.register(fd, EPOLLIN)
+    except PermissionError:
+        return False
+    finally:
+        probe.close()
+    return True
+
+
+def _own_socket(fd: int) -> socket.socket:
+    return socket.socket(fileno=os.dup(fd))
+
+
+def _reopen(fd: int, flags: int) -> int:
+    # A duplicate would share its non-blocking flag with everyone who holds the pipe or the terminal.
+    return os.open(f"/proc/self/fd/{fd}", flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+
+
+def _end(fd: int, flags: int) -> FdEnd | SocketWire:
+    return SocketWire(_own_socket(fd)) if is_socket(fd) else FdEnd(_reopen(fd, flags))
+
+
+def _stream(fd: int, flags: int) -> Stream:
+    if not _can_poll(fd):
+        # A duplicate keeps the file's position, which opening it anew would set to the beginning.
+        return FileStream(os.dup(fd))
+    if is_socket(fd):
+        return trio.SocketStream(trio.socket.from_stdlib_socket(_own_socket(fd)))
+    return trio.lowlevel.FdStream(_reopen(fd, flags))

@@ -1,0 +1,138 @@
+"""A channel on trio streams, for what cannot be polled: regular files and devices as stdin or stdout.
+
+It costs a task or two and a send a batch, which a single channel can afford; agents on sockets and pipes go through
+the front. Tests put memory streams under it.
+"""
+
+import os
+from typing import Protocol
+
+import trio
+from trio.abc import ReceiveStream, SendStream, Stream
+
+from tooldispatchd.front.channel import READ_BYTES, Peer
+
+
+class Crowd(Protocol):
+    """What a channel on streams needs of the front: its bounds."""
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether unread answers of all channels have reached their bound."""
+
+    out_buffer_bytes: int
+    buffered: int
+
+
+class StreamChannel:
+    """A channel with a reader and a writer task; `run` returns when it is closed or gone."""
+
+    def __init__(self, crowd: Crowd, receiving: ReceiveStream, sending: SendStream) -> None:
+        self._crowd = crowd
+        self._receiving = receiving
+        self._sending = sending
+        self._out = bytearray()
+        self._moved = trio.Event()
+        self._room = trio.Event()
+        self._closing = False
+        self._is_closed = False
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether unread answers of all channels have reached their bound."""
+        return self._crowd.is_crowded
+
+    def write(self, lines: bytes) -> None:
+        """Keep the lines for the writer; it is woken at once."""
+        if not self._is_closed:
+            self._out += lines
+            self._crowd.buffered += len(lines)
+            self._moved.set()
+
+    def close(self) -> None:
+        """Close when all that was written has left."""
+        self._closing = True
+        self._moved.set()
+
+    async def run(self, peer: Peer) -> None:
+        """Serve `peer` until it closes the channel or the channel breaks."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._read, peer)
+            try:
+                await self._write()
+            except trio.BrokenResourceError:
+                self._forget()
+                peer.gone("cannot write")
+            nursery.cancel_scope.cancel()
+        with trio.CancelScope(shield=True) as scope:
+            # Closing a descriptor or a memory stream does not wait; the cancelled scope makes sure of it.
+            scope.cancel()
+            await trio.aclose_forcefully(self._receiving)
+            await trio.aclose_forcefully(self._sending)
+
+    async def _read(self, peer: Peer) -> None:
+        while not self._closing:
+            try:
+                chunk = await self._receiving.receive_some(READ_BYTES)
+            except trio.BrokenResourceError:
+                break
+            if not chunk:
+                break
+            peer.received(bytes(chunk))
+            while len(self._out) > self._crowd.out_buffer_bytes:
+                self._room = trio.Event()
+                await self._room.wait()
+        if not self._is_closed:
+            peer.ended()
+
+    async def _write(self) -> None:
+        while True:
+            await self._moved.wait()
+            self._moved = trio.Event()
+            while self._out:
+                lines = bytes(self._out)
+                await self._sending.send_all(lines)
+                del self._out[: len(lines)]
+                self._crowd.buffered -= len(lines)
+                self._room.set()
+            if self._closing:
+                self._is_closed = True
+                return
+
+    def _forget(self) -> None:
+        self._is_closed = True
+        self._crowd.buffered -= len(self._out)
+        self._out.clear()
+
+
+class FileStream(Stream):
+    """A regular file or device as a stream: reading and writing it never waits long, and it cannot be polled."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """The next bytes; nothing at the end of the file."""
+        await trio.lowlevel.checkpoint()
+        return os.read(self._fd, max_bytes or READ_BYTES)
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Write all; a full disk is a broken stream."""
+        view = memoryview(data)
+        while view:
+            await trio.lowlevel.checkpoint()
+            try:
+                view = view[os.write(self._fd, view) :]
+            except OSError as error:
+                raise trio.BrokenResourceError(f"cannot write: {error.strerror}") from error
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """A file takes bytes at any time."""
+        await trio.lowlevel.checkpoint()
+
+    async def aclose(self) -> None:
+        """Close the descriptor."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        await trio.lowlevel.checkpoint()

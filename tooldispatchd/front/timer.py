@@ -1,0 +1,46 @@
+"""One task that wakes for the daemon's nearest deadline; everything that waits has its entry here."""
+
+import math
+from typing import Protocol
+
+import trio
+
+from tooldispatchd.calls.deadlines import Deadlines, Entry
+
+
+class Expiring(Protocol):
+    """What can have a deadline."""
+
+    def expire(self) -> None:
+        """The deadline has passed; called once, must not block or raise."""
+
+
+class Timer:
+    """Deadlines on trio's clock."""
+
+    def __init__(self) -> None:
+        self._deadlines: Deadlines[Expiring] = Deadlines()
+        self._sleeps_until = -math.inf
+        self._nearer = trio.Event()
+
+    def add(self, when: float, item: Expiring) -> Entry[Expiring]:
+        """`item.expire()` will be called at `when` (seconds of `trio.current_time()`) unless it is dropped."""
+        entry = self._deadlines.add(when, item)
+        if when < self._sleeps_until:
+            self._nearer.set()
+        return entry
+
+    def drop(self, entry: Entry[Expiring]) -> None:
+        """The entry's item will not expire."""
+        self._deadlines.drop(entry)
+
+    async def run(self) -> None:
+        """Call what is due, for ever."""
+        while True:
+            nearest = self._deadlines.next
+            self._sleeps_until = math.inf if nearest is None else nearest
+            self._nearer = trio.Event()
+            with trio.move_on_at(self._sleeps_until):
+                await self._nearer.wait()
+            for item in self._deadlines.due(trio.current_time()):
+                item.expire()

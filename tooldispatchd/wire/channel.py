@@ -1,0 +1,53 @@
+"""One channel's bytes to messages and back: the pure half of the front.
+
+`ChannelMachine` cuts and decodes what comes, answers pings itself (they work before `hello`), and encodes what goes.
+It knows no session: who a message is for is the caller's to find out.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.wire.decode import Refused, decode_line
+from tooldispatchd.wire.lines import LineCutter
+from tooldispatchd.wire.messages import Message, Outgoing, Ping, Pong, PongSaid
+
+_encoder: Final = msgspec.json.Encoder()
+
+
+class ChannelMachine:
+    """Lines in, lines out. `line` is the number of the line that the last message came from, counted from 1."""
+
+    __slots__ = ("_cutter", "_max_line_bytes", "line", "outgoing")
+
+    def __init__(self, max_line_bytes: int) -> None:
+        self._cutter = LineCutter(max_line_bytes)
+        self._max_line_bytes = max_line_bytes
+        self.line = 0
+        self.outgoing: list[Outgoing] = []
+
+    def receive(self, chunk: bytes) -> Iterator[Message | Refused]:
+        """The messages that `chunk` completes, in order; `line` is right while each is looked at."""
+        for line in self._cutter.cut(chunk):
+            self.line += 1
+            if not line:
+                continue
+            message = decode_line(line, self._max_line_bytes)
+            if type(message) is Ping:
+                self.outgoing.append(Pong(message.t))
+            elif message is not None and type(message) is not PongSaid:
+                yield message
+
+    def end(self) -> Iterator[Message | Refused]:
+        """What the end of input completes: a last line may lack its newline."""
+        if self._cutter.has_partial:
+            yield from self.receive(b"\n")
+
+    def take(self) -> bytes:
+        """The lines to send, encoded; the list is empty after it."""
+        if not self.outgoing:
+            return b""
+        lines = _encoder.encode_lines(self.outgoing)
+        self.outgoing.clear()
+        return lines

@@ -1,0 +1,171 @@
+"""One line to one message, or to a refusal that says why not; never an exception.
+
+The common lines take one decode. A line that fails it is looked at again, slowly, to find out whether it is a request
+whose `id` can be read: then its failure is an answer, else a `fault` line (PROTOCOL.md, "Which failures are answers").
+"""
+
+from enum import Enum
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, DecodeError, Raw, UnsetType, ValidationError
+
+from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.lines import HEAD_BYTES, LongLine
+from tooldispatchd.wire.messages import (
+    MAX_ID_BYTES,
+    ByeSaid,
+    Hello,
+    Message,
+    NestedReq,
+    Ping,
+    PongSaid,
+    ShortReq,
+    ToolCancel,
+    ToolReq,
+    ToolsReq,
+)
+from tooldispatchd.wire.peek import peek_id
+
+_PORTS: Final = "hello, tool_req, tool_cancel, tools, ping, pong, bye"
+
+_decode_tagged: Final = msgspec.json.Decoder(Hello | ToolReq | ToolsReq | ToolCancel | Ping | PongSaid | ByeSaid).decode
+_decode_short: Final = msgspec.json.Decoder(ShortReq).decode
+_decode_nested: Final = msgspec.json.Decoder(NestedReq).decode
+
+
+class Form(Enum):
+    """How a request was written, and so how its answer is."""
+
+    PLAIN = "plain"
+    SHORT = "short"
+    NESTED = "nested"
+
+
+class Refused(msgspec.Struct):
+    """A line that is no message. With an `id`, it is a request that gets `fault` as its answer in the same form."""
+
+    fault: Fault
+    id: str | None = None
+    form: Form = Form.PLAIN
+    agent: str | None = None
+
+
+class _Loose(msgspec.Struct):
+    """Any object: what says whether it is a request, whatever the types."""
+
+    port: Raw | UnsetType = msgspec.field(default=UNSET, name="__port")
+    id: Raw | UnsetType = UNSET
+    agent: Raw | UnsetType = UNSET
+    msg: Raw | UnsetType = UNSET
+
+
+_decode_loose: Final = msgspec.json.Decoder(_Loose).decode
+_decode_any: Final = msgspec.json.Decoder().decode
+
+
+def decode_line(line: bytes | LongLine, max_line_bytes: int) -> Message | Refused | None:
+    """The message in `line` (without its newline), `Refused`, or None for a blank line."""
+    if isinstance(line, LongLine):
+        return _refuse_unread(line.head, Fault(Code.LINE_TOO_LONG, f"a line is longer than {max_line_bytes} bytes"))
+    try:
+        # Where the words do not stand in the line it has no port; where they do they may be inside of the input.
+        message: Message = _decode_tagged(line) if b'"__port"' in line else _decode_short(line)
+        # Skipped values are not checked for UTF-8 by the decoder, and the id's bound is in bytes.
+        if line.isascii() or (line.decode() and _id_fits(message)):
+            return message
+        return Refused(Fault(Code.INVALID_REQUEST, f"id is longer than {MAX_ID_BYTES} bytes"))
+    except ValidationError as error:
+        return _decode_again(line, error)
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return _refuse_malformed(line, error)
+
+
+def _id_fits(message: Message) -> bool:
+    request = message.msg if isinstance(message, NestedReq) else message
+    return not isinstance(request, ShortReq) or len(request.id.encode()) <= MAX_ID_BYTES
+
+
+def _decode_again(line: bytes, error: ValidationError) -> Message | Refused | None:
+    """A line that is JSON but not what its first look promised: another form, or a request with a wrong field."""
+    try:
+        line.decode()
+        loose = _decode_loose(line)
+        if loose.port is UNSET:
+            return _decode_or_refuse(line, Form.SHORT, loose)
+        port = _decode_any(loose.port)
+        if port == "tool_req" and loose.msg is not UNSET:
+            return _decode_or_refuse(line, Form.NESTED, loose)
+        if port == "tool_req":
+            return _decode_or_refuse(line, Form.PLAIN, loose)
+        # The short decoder was tried where the key was spelled with escapes.
+        message: Message = _decode_tagged(line)
+    except ValidationError as again:
+        return Refused(_invalid_request(again if b'"__port"' in line else error))
+    except (DecodeError, UnicodeDecodeError, RecursionError) as malformed:
+        return _refuse_malformed(line, malformed)
+    return message
+
+
+def _decode_or_refuse(line: bytes, form: Form, loose: _Loose) -> Message | Refused:
+    decode = {Form.PLAIN: _decode_tagged, Form.SHORT: _decode_short, Form.NESTED: _decode_nested}[form]
+    try:
+        message: Message = decode(line)
+    except ValidationError as error:
+        call_id = _read_id(loose.msg if form is Form.NESTED else line)
+        return Refused(_invalid_request(error), call_id, form, _read_text(loose.agent))
+    if _id_fits(message):
+        return message
+    return Refused(Fault(Code.INVALID_REQUEST, f"id is longer than {MAX_ID_BYTES} bytes"), form=form)
+
+
+def _read_id(line: bytes | Raw | UnsetType) -> str | None:
+    """The id of a well-formed object, if it is one that a request may have."""
+    if isinstance(line, UnsetType):
+        return None
+    try:
+        call_id = _read_text(_decode_loose(line).id)
+    except ValidationError:
+        return None
+    return call_id if call_id and len(call_id.encode()) <= MAX_ID_BYTES else None
+
+
+def _read_text(raw: Raw | UnsetType) -> str | None:
+    if isinstance(raw, UnsetType):
+        return None
+    value = _decode_any(raw)
+    return value if isinstance(value, str) else None
+
+
+def _invalid_request(error: ValidationError) -> Fault:
+    # The decoder's text names types and paths; only for a tag does it quote the value, which may hold anything.
+    text = str(error)
+    if "Invalid value" in text or "required field `__port`" in text:
+        return Fault(Code.INVALID_REQUEST, f"unknown port; known are {_PORTS}")
+    if text.startswith("Expected `object`") and " - at " not in text:
+        return Fault(Code.MALFORMED_LINE, "a line must be a JSON object")
+    return Fault(Code.INVALID_REQUEST, text)
+
+
+def _refuse_malformed(line: bytes, error: Exception) -> Refused | None:
+    if not line.strip():
+        return None
+    if isinstance(error, RecursionError):
+        why = "a line is nested too deep"
+    elif isinstance(error, UnicodeDecodeError):
+        why = "a line is not UTF-8"
+    else:
+        why = "a line is not JSON"
+    return _refuse_unread(line[:HEAD_BYTES], Fault(Code.MALFORMED_LINE, why))
+
+
+def _refuse_unread(head: bytes, fault: Fault) -> Refused:
+    """A line that cannot be decoded: its id is looked for in its head."""
+    seen = peek_id(head)
+    if seen is None or len(seen.id.encode()) > MAX_ID_BYTES:
+        return Refused(fault)
+    if seen.nested:
+        return Refused(fault, seen.id, Form.NESTED)
+    if seen.port is None:
+        return Refused(fault, seen.id, Form.SHORT)
+    return Refused(fault, seen.id if seen.port == "tool_req" else None)

@@ -1,0 +1,162 @@
+"""The envelopes of the protocol as Structs, one for each port and direction (PROTOCOL.md, "Envelopes").
+
+What comes from an agent is decoded into these and nothing else; unknown fields are ignored. `input` stays `Raw`: only
+the tool's own plan decodes it. What goes to an agent leaves out fields at their default.
+"""
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+PROTOCOL: Final = 1
+MAX_ID_BYTES: Final = 512
+
+Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID_BYTES)]
+
+
+# --- from an agent -------------------------------------------------------------------------------------------------
+
+
+class ShortReq(msgspec.Struct):
+    """A `tool_req` in the short form, without `__port`; its answer carries no `__port` either."""
+
+    id: Id
+    name: str
+    input: Raw | UnsetType = UNSET
+    agent: str | None = None
+    deadline_ms: Annotated[float, Meta(gt=0)] | None = None
+    background: bool = False
+    traceparent: str | None = None
+
+
+class ToolReq(ShortReq, tag_field="__port", tag="tool_req"):
+    """Call the tool `name` with `input`; answered by exactly one `tool_resp` with the same `id`."""
+
+
+class NestedReq(msgspec.Struct, tag_field="__port", tag="tool_req"):
+    """A `tool_req` whose fields stand in `msg`; its answer is nested likewise."""
+
+    msg: ShortReq
+
+
+class Hello(msgspec.Struct, tag_field="__port", tag="hello"):
+    """Open a session under a profile; answered by `ready` or refused by `fault`."""
+
+    agent: str | None = None
+    profile: str | None = None
+    token: str | None = None
+    spec: Raw | UnsetType = UNSET
+    schemas: str | None = None
+    meta: Raw | UnsetType = UNSET
+    updates: bool = False
+    answers: list[str] = []
+
+
+class ToolsReq(msgspec.Struct, tag_field="__port", tag="tools"):
+    """Ask for the list of tools; answered by `tools`."""
+
+    agent: str | None = None
+    schemas: str | None = None
+
+
+class ToolCancel(msgspec.Struct, tag_field="__port", tag="tool_cancel"):
+    """Cancel the call `id`; its own `tool_resp` says `cancelled`. An unknown id is ignored."""
+
+    id: str
+    agent: str | None = None
+
+
+class Ping(msgspec.Struct, tag_field="__port", tag="ping"):
+    """Answered by `pong` with the same `t`, also before `hello`."""
+
+    t: Raw | UnsetType = UNSET
+
+
+class PongSaid(msgspec.Struct, tag_field="__port", tag="pong"):
+    """An agent's answer to a ping; nothing waits for it."""
+
+
+class ByeSaid(msgspec.Struct, tag_field="__port", tag="bye"):
+    """End the session; answered by `bye` when its teardown is done."""
+
+    agent: str | None = None
+
+
+Request = ToolReq | ShortReq | NestedReq
+Message = ToolReq | ShortReq | NestedReq | Hello | ToolsReq | ToolCancel | Ping | PongSaid | ByeSaid
+
+
+# --- to an agent ---------------------------------------------------------------------------------------------------
+
+
+class ShortResp(msgspec.Struct, omit_defaults=True):
+    """The answer to a request in the short form."""
+
+    id: str
+    content: str
+    is_error: bool
+    fault: bool = False
+    agent: str | None = None
+
+
+class ToolResp(ShortResp, tag_field="__port", tag="tool_resp", omit_defaults=True):
+    """The answer to a request: `content` is always a string; `fault` is true exactly when the daemon wrote it."""
+
+
+class NestedResp(msgspec.Struct, tag_field="__port", tag="tool_resp"):
+    """The answer to a nested request."""
+
+    msg: ShortResp
+
+
+class ToolView(msgspec.Struct):
+    """One tool as a model is shown it."""
+
+    name: str
+    description: str
+    input_schema: Raw
+
+
+class Ready(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=True):
+    """The session is open, with these tools; `warnings` name what did not come up."""
+
+    profile: str
+    protocol: int
+    tools: list[ToolView]
+    warnings: list[str]
+    agent: str | None = None
+    instructions: str | None = None
+
+
+class Tools(msgspec.Struct, tag_field="__port", tag="tools", omit_defaults=True):
+    """The list of tools, as an answer to `tools`."""
+
+    tools: list[ToolView]
+    agent: str | None = None
+
+
+class Pong(msgspec.Struct, tag_field="__port", tag="pong", omit_defaults=True):
+    """The answer to a ping."""
+
+    t: Raw | UnsetType = UNSET
+
+
+class Bye(msgspec.Struct, tag_field="__port", tag="bye", omit_defaults=True):
+    """The session's teardown is done."""
+
+    agent: str | None = None
+
+
+class FaultLine(msgspec.Struct, tag_field="__port", tag="fault", omit_defaults=True):
+    """The fields that every `fault` line has; a fault's own extras are added beside them."""
+
+    error: str
+    category: str
+    detail: str
+    line: int | None = None
+    id: str | None = None
+    agent: str | None = None
+
+
+Outgoing = ToolResp | ShortResp | NestedResp | Ready | Tools | Pong | Bye | dict[str, object]

@@ -2,6 +2,11 @@
 
 `daemon.configuration` parses a TOML file into `Config`; past that, values are typed and trusted. Every limit states
 where its number comes from.
+
+`${VAR}`, `${VAR:-default}` and `$$` (a dollar) are expanded in `daemon.listen` and in `command`, `args`, `env` (its
+values) and `cwd` of servers and tools, and nowhere else. In the same keys a relative path (a socket's, a `cwd`, a
+command with a slash in it) starts at the directory of the configuration file: a service has no other directory that
+its author would expect. Past `daemon.configuration` all of them are absolute. A `~` means nothing.
 """
 
 from typing import Annotated, Final, Literal
@@ -11,11 +16,27 @@ from msgspec import Meta
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
+TIB: Final = 1024 * 1024 * MIB
 
+# A declared name may be spelt `prefix__name` for a model's provider, so that two underscores stay free for it.
+NAME_PATTERN: Final = r"^(?!.*__)[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*$"
+# A binding's name is its prefix unless it states another one.
+BINDING_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$"
+PREFIX_PATTERN: Final = r"^([A-Za-z0-9][A-Za-z0-9._-]{0,31})?$"
+ENV_PATTERN: Final = r"^[^=\x00]+$"
+WORD_PATTERN: Final = r"^[^\x00]*$"
+SOME_WORD_PATTERN: Final = r"^[^\x00]+$"
+
+# Upper bounds catch a slip of the hand (one zero too many in seconds, bytes for kilobytes), not a policy.
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
-Count = Annotated[int, Meta(ge=1)]
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*$", max_length=128)]
-Words = Annotated[tuple[str, ...], Meta(min_length=1)]
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+Name = Annotated[str, Meta(pattern=NAME_PATTERN, max_length=128)]
+Binding = Annotated[str, Meta(pattern=BINDING_PATTERN)]
+EnvName = Annotated[str, Meta(pattern=ENV_PATTERN)]
+# The kernel ends an argument at a NUL.
+Word = Annotated[str, Meta(pattern=WORD_PATTERN)]
+SomeWord = Annotated[str, Meta(pattern=SOME_WORD_PATTERN)]
+Argv = Annotated[tuple[Word, ...], Meta(min_length=1)]
 
 
 class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -25,8 +46,10 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class DaemonSpec(Spec, frozen=True):
     """`[daemon]`: where agents come in, and how long running calls have at the end."""
 
-    listen: tuple[str, ...] = ()
+    listen: tuple[SomeWord, ...] = ()
+    """`unix:PATH` or `stdio`, each; `serve --listen` stands in its place."""
     grace_s: Annotated[float, Meta(ge=0, le=3600)] = 10.0
+    """What running calls have after SIGTERM; with the teardown it stays well under systemd's 90 s."""
 
 
 class LimitsSpec(Spec, frozen=True):
@@ -36,9 +59,9 @@ class LimitsSpec(Spec, frozen=True):
     """One call, from its start to its answer; what MCP clients commonly use."""
     handshake_s: Seconds = 30.0
     """One MCP server, from spawn to its list of tools; package runners that install first need most of it."""
-    max_line_bytes: Annotated[int, Meta(ge=4 * KIB)] = 8 * MIB
+    max_line_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 8 * MIB
     """One line of an agent; a document or an image in base64 fits."""
-    max_content_bytes: Annotated[int, Meta(ge=4 * KIB)] = 64 * MIB
+    max_content_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 64 * MIB
     """One answer of a tool, and one line of an MCP server; far more than a model can read."""
     in_flight: Count = 256
     """Calls of one agent that run at once."""
@@ -48,11 +71,11 @@ class LimitsSpec(Spec, frozen=True):
     """Children of `command` tools at once in the whole daemon; by default four a core."""
     mcp_opening: Count = 16
     """MCP servers that start at once in the whole daemon; each is a burst of CPU."""
-    out_buffer_bytes: Annotated[int, Meta(ge=4 * KIB)] = 1 * MIB
+    out_buffer_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 1 * MIB
     """Answers that lie unread in one channel before its reading stops."""
     stalled_s: Seconds = 120.0
     """How long a channel over that bound may go without one successful write before it is dropped."""
-    buffered_bytes: Annotated[int, Meta(ge=1 * MIB)] = 256 * MIB
+    buffered_bytes: Annotated[int, Meta(ge=1 * MIB, le=TIB)] = 256 * MIB
     """Answers that lie unread in all channels together; more get `too_many`."""
     connections: Count = 20_000
     """Channels at once."""
@@ -61,41 +84,58 @@ class LimitsSpec(Spec, frozen=True):
 class McpSpec(Spec, frozen=True):
     """`[mcp.NAME]`: an MCP server that the daemon starts for each agent that uses it."""
 
-    command: Annotated[str, Meta(min_length=1)]
-    args: tuple[str, ...] = ()
-    env: dict[str, str] = {}
-    cwd: str | None = None
+    command: SomeWord
+    """The program: a name looked for in `PATH`, or a path."""
+    args: tuple[Word, ...] = ()
+    env: dict[EnvName, Word] = {}
+    """Added to the small environment that every child gets."""
+    cwd: SomeWord | None = None
+    """Where it runs; by default where the daemon does."""
     tools: tuple[str, ...] | None = None
     """Whitelist; a tool that it names and the server lacks refuses the session."""
     deny: tuple[str, ...] = ()
-    prefix: Annotated[str, Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,31})?$")] | None = None
+    """Tools that are never offered; it wins over `tools`."""
+    prefix: Annotated[str, Meta(pattern=PREFIX_PATTERN)] | None = None
     """What stands before the colon in its tools' names; by default the binding's name, and "" offers raw names."""
     handshake_s: Seconds | None = None
+    """This server's own limit, in the place of `limits.handshake_s`."""
     call_s: Seconds | None = None
+    """This server's own limit, in the place of `limits.call_s`."""
+    enabled: bool = True
+    """A server that is not enabled is never started; profiles that name it go without, with a warning."""
 
 
 class ToolSpec(Spec, frozen=True):
     """`[tools.NAME]`: one declared tool; exactly one of `inline`, `map` and `command` says how it runs."""
 
     type: str | None = None
+    """`A -> B`, as text; or the two schemas stand in its place."""
     input_schema: dict[str, object] | None = None
     output_schema: dict[str, object] | None = None
     title: str | None = None
     description: str = ""
     call_s: Seconds | None = None
+    """This tool's own limit, in the place of `limits.call_s`."""
     inline: Literal["id", "copy", "discard"] | None = None
     map: str | None = None
-    command: Words | None = None
-    args: tuple[str, ...] = ()
-    env: dict[str, str] = {}
-    cwd: str | None = None
+    """A CEL expression over the input."""
+    command: Argv | None = None
+    """The program and its first arguments, never a shell's line."""
+    args: tuple[Word, ...] = ()
+    """Further arguments, after those of `command`."""
+    env: dict[EnvName, Word] = {}
+    """Added to the small environment that every child gets."""
+    cwd: SomeWord | None = None
+    """Where it runs; by default where the daemon does."""
 
 
 class ProfileSpec(Spec, frozen=True):
-    """`[agents.NAME]`: what an agent under this profile may call."""
+    """`[agents.NAME]`: what an agent under this profile may call; what is left out is not offered."""
 
     tools: tuple[str, ...] = ()
+    """Declared tools, and single tools of servers as `PREFIX:NAME`."""
     mcp: tuple[str, ...] = ()
+    """Servers that are offered whole, by the names of their bindings."""
 
 
 class Config(Spec, frozen=True):
@@ -104,6 +144,8 @@ class Config(Spec, frozen=True):
     daemon: DaemonSpec = DaemonSpec()
     limits: LimitsSpec = LimitsSpec()
     types: dict[str, str] = {}
-    mcp: dict[str, McpSpec] = {}
-    tools: dict[str, ToolSpec] = {}
-    agents: dict[str, ProfileSpec] = {}
+    """Names for types; each may be used in every other one and in `tools.*.type`."""
+    mcp: dict[Binding, McpSpec] = {}
+    tools: dict[Name, ToolSpec] = {}
+    agents: dict[Name, ProfileSpec] = {}
+    """Without any there is one, `default`, that offers every tool and every server."""

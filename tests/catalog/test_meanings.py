@@ -1,0 +1,171 @@
+import pytest
+
+from tooldispatchd.catalog.meanings import Declared, check_names, has_stream, leads_to_itself, resolve, same, to_schema
+from tooldispatchd.catalog.types import Named, Primitive, TypeNameError, parse_type
+
+TREE = {"Tree": parse_type("{value: int, children: [Tree]}")}
+
+
+def declare(**texts: str) -> Declared:
+    return {name: parse_type(text) for name, text in texts.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "schema"),
+    [
+        ("int", {"type": "integer"}),
+        ("number", {"type": "number"}),
+        ("string", {"type": "string"}),
+        ("bool", {"type": "boolean"}),
+        ("unit", {"type": "null"}),
+        ("json", {}),
+        ("[int]", {"type": "array", "items": {"type": "integer"}}),
+        ("{}", {"type": "object", "properties": {}, "additionalProperties": False}),
+        (
+            "{a: int, b?: json}",
+            {
+                "type": "object",
+                "properties": {"a": {"type": "integer"}, "b": {}},
+                "required": ["a"],
+                "additionalProperties": False,
+            },
+        ),
+        (
+            "(int, bool)",
+            {
+                "type": "array",
+                "prefixItems": [{"type": "integer"}, {"type": "boolean"}],
+                "items": False,
+                "minItems": 2,
+                "maxItems": 2,
+            },
+        ),
+        ("int | unit", {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
+    ],
+)
+def test_a_type_means_a_schema(text: str, schema: dict[str, object]) -> None:
+    assert to_schema(parse_type(text), {}) == schema
+
+
+def test_a_named_record_stands_at_the_root_and_its_inner_names_in_defs() -> None:
+    declared = declare(Query="{text: Text}", Text="string", Unused="int")
+    assert to_schema(Named("Query"), declared) == {
+        "type": "object",
+        "properties": {"text": {"$ref": "#/$defs/Text"}},
+        "required": ["text"],
+        "additionalProperties": False,
+        "$defs": {"Text": {"type": "string"}},
+    }
+
+
+def test_a_recursive_type_refers_to_itself() -> None:
+    body = {
+        "type": "object",
+        "properties": {
+            "value": {"type": "integer"},
+            "children": {"type": "array", "items": {"$ref": "#/$defs/Tree"}},
+        },
+        "required": ["value", "children"],
+        "additionalProperties": False,
+    }
+    assert to_schema(Named("Tree"), TREE) == {**body, "$defs": {"Tree": body}}
+
+
+def test_a_name_of_a_name_is_written_out_at_the_root() -> None:
+    assert to_schema(Named("A"), declare(A="B", B="int")) == {"type": "integer"}
+
+
+def test_a_stream_has_no_schema() -> None:
+    with pytest.raises(ValueError, match="a stream has no schema"):
+        to_schema(parse_type("[!int]"), {})
+
+
+@pytest.mark.parametrize(
+    ("declared", "why"),
+    [
+        ({"A": "A"}, "a type declared as itself: A"),
+        ({"A": "B", "B": "A"}, "a type declared as itself: A"),
+        ({"A": "int | B", "B": "string | A"}, "a type declared as itself: A"),
+        ({"A": "[B]"}, "no such type: B"),
+        ({}, "no such type: A"),
+    ],
+)
+def test_a_name_without_a_meaning_is_refused(declared: dict[str, str], why: str) -> None:
+    with pytest.raises(TypeNameError) as caught:
+        check_names(Named("A"), declare(**declared))
+    assert str(caught.value) == why
+
+
+def test_resolving_a_name_that_leads_to_itself_ends() -> None:
+    with pytest.raises(TypeNameError):
+        resolve(Named("A"), declare(A="B", B="A"))
+
+
+@pytest.mark.parametrize("text", ["[A]", "{a?: A}", "(A, int)", "int | [A]"])
+def test_recursion_behind_a_guard_is_fine(text: str) -> None:
+    declared = declare(A=text)
+    check_names(Named("A"), declared)
+    assert not leads_to_itself("A", declared)
+
+
+def test_a_chain_of_a_thousand_names_is_followed_without_recursion() -> None:
+    declared = {f"T{place}": parse_type(f"T{place + 1} | [T{place}]") for place in range(1_000)}
+    declared["T1000"] = Primitive("int")
+    assert len(to_schema(Named("T0"), declared)) == 2
+
+
+def test_streams_are_found_behind_names() -> None:
+    declared = declare(A="[B]", B="!int")
+    assert has_stream(Named("A"), declared)
+    assert not has_stream(Named("Tree"), TREE)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("int", "int"),
+        ("Int", "int"),
+        ("{a: int, b?: Int}", "{b?: int, a: Int}"),
+        ("int | string", "string | int"),
+        ("Either", "string | int"),
+        ("Either | unit", "unit | string | int"),
+        ("int | int", "int"),
+        ("List", "Twice"),
+        ("{head: int, tail: Twice} | unit", "List"),
+        ("Even", "Odd"),
+    ],
+)
+def test_types_of_one_structure_are_the_same(left: str, right: str) -> None:
+    assert same(parse_type(left), parse_type(right), SAME)
+    assert same(parse_type(right), parse_type(left), SAME)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("int", "number"),
+        ("int", "[int]"),
+        ("{a: int}", "{a?: int}"),
+        ("{a: int}", "{b: int}"),
+        ("{a: int}", "{a: int, b: int}"),
+        ("(int, string)", "(string, int)"),
+        ("(int, int)", "(int, int, int)"),
+        ("int | string", "int"),
+        ("!int", "int"),
+        ("List", "Other"),
+        ("[List]", "[Other]"),
+    ],
+)
+def test_types_of_other_structures_are_not(left: str, right: str) -> None:
+    assert not same(parse_type(left), parse_type(right), SAME)
+
+
+SAME = declare(
+    Int="int",
+    Either="int | string",
+    List="{head: int, tail: List} | unit",
+    Twice="unit | {head: Int, tail: {head: int, tail: Twice} | unit}",
+    Other="unit | {head: int, tail: {head: string, tail: Other} | unit}",
+    Even="{next: Odd}",
+    Odd="{next: Even}",
+)

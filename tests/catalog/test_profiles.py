@@ -1,0 +1,144 @@
+from tooldispatchd.catalog.problems import Problem
+from tooldispatchd.catalog.profiles import Profile, ServerUse, assign_prefixes, build_profiles, disabled_uses
+from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, ToolSpec
+
+ECHO = ToolSpec(inline="id", type="string -> string")
+SERVER = McpSpec(command="server")
+OFF = McpSpec(command="server", enabled=False)
+
+
+def test_without_profiles_a_default_one_offers_every_tool_and_every_server() -> None:
+    config = Config(tools={"b": ECHO, "a": ECHO}, mcp={"github": SERVER})
+    assert build_profiles(config) == (
+        {"default": Profile("default", ("b", "a"), (ServerUse("github"),))},
+        [],
+    )
+
+
+def test_where_profiles_exist_there_is_no_default_unless_it_is_written() -> None:
+    profiles, problems = build_profiles(Config(tools={"a": ECHO}, agents={"coder": ProfileSpec(tools=("a",))}))
+    assert list(profiles) == ["coder"]
+    assert not problems
+
+
+def test_an_empty_profile_offers_nothing() -> None:
+    profiles, _ = build_profiles(Config(tools={"a": ECHO}, mcp={"s": SERVER}, agents={"quiet": ProfileSpec()}))
+    assert profiles["quiet"] == Profile("quiet", (), ())
+
+
+def test_a_tool_of_a_server_opens_that_server_with_only_this_tool() -> None:
+    spec = ProfileSpec(tools=("a", "github:search", "github:read"))
+    profiles, problems = build_profiles(Config(tools={"a": ECHO}, mcp={"github": SERVER}, agents={"default": spec}))
+    assert not problems
+    assert profiles["default"] == Profile("default", ("a",), (ServerUse("github", ("search", "read")),))
+
+
+def test_a_server_that_is_offered_whole_stays_whole() -> None:
+    spec = ProfileSpec(tools=("github:search",), mcp=("github",))
+    profiles, _ = build_profiles(Config(mcp={"github": SERVER}, agents={"default": spec}))
+    assert profiles["default"].servers == (ServerUse("github", None),)
+
+
+def test_what_is_listed_twice_is_offered_once() -> None:
+    spec = ProfileSpec(tools=("a", "a", "s:t", "s:t"), mcp=())
+    profiles, _ = build_profiles(Config(tools={"a": ECHO}, mcp={"s": SERVER}, agents={"default": spec}))
+    assert profiles["default"] == Profile("default", ("a",), (ServerUse("s", ("t",)),))
+
+
+def test_before_the_colon_stands_the_prefix_and_a_prefix_wins_over_a_binding() -> None:
+    servers = {"one": McpSpec(command="x", prefix="two"), "two": McpSpec(command="y", prefix="three")}
+    spec = ProfileSpec(tools=("two:a", "three:b", "one:c"))
+    profiles, problems = build_profiles(Config(mcp=servers, agents={"default": spec}))
+    assert not problems
+    assert profiles["default"].servers == (ServerUse("one", ("a", "c")), ServerUse("two", ("b",)))
+
+
+def test_a_tool_name_is_split_at_the_first_colon_only() -> None:
+    spec = ProfileSpec(tools=("s:a:b",))
+    profiles, _ = build_profiles(Config(mcp={"s": SERVER}, agents={"default": spec}))
+    assert profiles["default"].servers == (ServerUse("s", ("a:b",)),)
+
+
+def test_a_server_with_raw_names_is_named_by_its_binding() -> None:
+    spec = ProfileSpec(tools=("raw:search",))
+    profiles, problems = build_profiles(Config(mcp={"raw": McpSpec(command="x", prefix="")}, agents={"default": spec}))
+    assert not problems
+    assert profiles["default"].servers == (ServerUse("raw", ("search",)),)
+
+
+def test_names_that_do_not_exist_are_problems_with_the_nearest_ones() -> None:
+    spec = ProfileSpec(tools=("ecko", "githab:search"), mcp=("gihtub",))
+    config = Config(tools={"echo": ECHO}, mcp={"github": SERVER}, agents={"default": spec})
+    _, problems = build_profiles(config)
+    assert problems == [
+        Problem(("agents", "default", "mcp", 0), "no such server in [mcp]", value="gihtub", nearest="github"),
+        Problem(("agents", "default", "tools", 0), "no such tool in [tools]", value="ecko", nearest="echo"),
+        Problem(
+            ("agents", "default", "tools", 1),
+            "no such server in [mcp]",
+            value="githab:search",
+            nearest="github:search",
+        ),
+    ]
+
+
+def test_a_tool_that_its_server_denies_is_a_problem() -> None:
+    server = McpSpec(command="x", deny=("delete",))
+    _, problems = build_profiles(Config(mcp={"s": server}, agents={"default": ProfileSpec(tools=("s:delete",))}))
+    assert problems == [Problem(("agents", "default", "tools", 0), "mcp.s.deny takes this tool away", value="s:delete")]
+
+
+def test_a_tool_that_its_servers_whitelist_lacks_is_a_problem() -> None:
+    server = McpSpec(command="x", tools=("search", "read"))
+    _, problems = build_profiles(Config(mcp={"s": server}, agents={"default": ProfileSpec(tools=("s:serch",))}))
+    assert problems == [
+        Problem(
+            ("agents", "default", "tools", 0),
+            "mcp.s.tools does not list this tool",
+            value="s:serch",
+            nearest="s:search",
+        )
+    ]
+
+
+def test_a_server_that_is_not_enabled_is_left_out_with_a_warning() -> None:
+    spec = ProfileSpec(tools=("off:search",), mcp=("off", "on"))
+    config = Config(mcp={"off": OFF, "on": SERVER}, agents={"default": spec})
+    profiles, problems = build_profiles(config)
+    assert not problems
+    assert profiles["default"].servers == (ServerUse("on"),)
+    assert disabled_uses(config) == [
+        "agents.default: off is not offered: server off is not enabled",
+        "agents.default: off:search is not offered: server off is not enabled",
+    ]
+
+
+def test_the_profile_that_offers_everything_leaves_out_servers_that_are_not_enabled() -> None:
+    profiles, _ = build_profiles(Config(mcp={"off": OFF, "on": SERVER}))
+    assert profiles["default"].servers == (ServerUse("on"),)
+
+
+def test_a_prefix_is_the_one_stated_or_the_name_of_the_binding() -> None:
+    assert assign_prefixes({"a": SERVER, "b": McpSpec(command="x", prefix="git")}) == ({"a": "a", "b": "git"}, [])
+
+
+def test_a_taken_prefix_gets_the_next_number_and_a_warning() -> None:
+    servers = {
+        "a": McpSpec(command="x", prefix="git"),
+        "git-2": SERVER,
+        "git": SERVER,
+    }
+    prefixes, warnings = assign_prefixes(servers)
+    assert prefixes == {"a": "git", "git-2": "git-2", "git": "git-3"}
+    assert warnings == ['mcp.git: prefix "git" is taken, its tools are offered as "git-3:…"']
+
+
+def test_a_long_prefix_is_cut_to_make_room_for_its_number() -> None:
+    servers = {"a": McpSpec(command="x", prefix="p" * 32), "b": McpSpec(command="x", prefix="p" * 32)}
+    prefixes, _ = assign_prefixes(servers)
+    assert prefixes["b"] == "p" * 30 + "-2"
+
+
+def test_any_number_of_servers_may_offer_raw_names() -> None:
+    raw = McpSpec(command="x", prefix="")
+    assert assign_prefixes({"a": raw, "b": raw}) == ({"a": "", "b": ""}, [])

@@ -1,0 +1,211 @@
+import jsonschema
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tooldispatchd.catalog.schemas import ACCEPT, SchemaError, Violation, compile_check
+
+RECORD: dict[str, object] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 3},
+        "a/b~c": {"type": "array", "items": {"type": "integer"}},
+    },
+    "required": ["name"],
+    "additionalProperties": False,
+}
+
+NOT_FETCHED = (
+    "Resource '{0}' is not present in a registry and retrieving it failed: Retrieval is disabled, cannot fetch {0}"
+)
+UNKNOWN_DRAFT = (
+    "Unknown meta-schema: 'https://example.com/mine'. Custom meta-schemas must be registered in the registry before use"
+)
+
+
+def nested(depth: int) -> dict[str, object]:
+    schema: dict[str, object] = {}
+    for _ in range(depth - 1):
+        schema = {"not": schema}
+    return schema
+
+
+def test_an_open_schema_accepts_everything_at_no_cost() -> None:
+    assert compile_check({}) is ACCEPT
+    assert compile_check(True) is ACCEPT
+    assert ACCEPT.is_valid(object())
+    assert ACCEPT.violations(object()) == []
+
+
+def test_a_closed_schema_accepts_nothing() -> None:
+    assert not compile_check(False).is_valid(1)
+
+
+def test_violations_say_where_and_what() -> None:
+    value = {"a/b~c": [1, "x"], "name": "long", "more": 1}
+    assert sorted(compile_check(RECORD).violations(value), key=lambda violation: violation.path) == [
+        Violation("", 'unexpected: "more"'),
+        Violation("/a~1b~0c/1", '"x" is not of type "integer"'),
+        Violation("/name", '"long" is longer than 3 characters'),
+    ]
+    assert compile_check(RECORD).violations({}) == [Violation("", '"name" is a required property')]
+
+
+def test_at_most_ten_violations_are_told() -> None:
+    assert len(compile_check({"items": {"type": "string"}}).violations(list(range(100)))) == 10
+
+
+def test_of_a_large_value_only_the_first_violation_is_told() -> None:
+    violations = compile_check({"items": {"type": "string"}}).violations(list(range(100_000)))
+    assert violations == [Violation("/0", '0 is not of type "string"')]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "message"),
+    [
+        ({"type": "integer"}, "x" * 500, '"' + "x" * 78 + '… is not of type "integer"'),
+        ({"type": "integer"}, [1] * 50, "[" + "1," * 39 + '… is not of type "integer"'),
+        ({"type": "integer"}, [1] * 5_000, 'this array is not of type "integer"'),
+        ({"type": "string"}, 2**80, '1208925819614629174706176 is not of type "string"'),
+        ({"additionalProperties": False, "properties": {"a": True}}, {"y" * 500: 1}, 'unexpected: "' + "y" * 78 + "…"),
+        ({"unevaluatedProperties": False}, {"y": 1}, 'unexpected: "y"'),
+        ({"propertyNames": {"maxLength": 1}}, {"yy": 1}, 'property name "yy" is longer than 1 character'),
+        ({"enum": ["\ue000"]}, 1, '1 is not one of "\ue000"'),
+    ],
+)
+def test_at_most_eighty_characters_of_a_value_are_quoted(
+    schema: dict[str, object], value: object, message: str
+) -> None:
+    assert compile_check(schema).violations(value)[0].message == message
+
+
+def test_a_long_message_is_cut() -> None:
+    schema: dict[str, object] = {"const": "y" * 1_000}
+    assert len(compile_check(schema).violations(1)[0].message) == 300
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        ({"type": "nope"}, "at /type: \"nope\" is not valid under any of the schemas listed in the 'anyOf' keyword"),
+        ({"properties": 3}, 'at /properties: 3 is not of type "object"'),
+        (
+            {"$ref": "https://example.com/s"},
+            NOT_FETCHED.format("https://example.com/s"),
+        ),
+        (
+            {"$ref": "file:///etc/hostname"},
+            NOT_FETCHED.format("file:///etc/hostname"),
+        ),
+        ({"$ref": "#/$defs/none"}, "Pointer '/$defs/none' does not exist"),
+        ({"pattern": "("}, 'at /pattern: "(" is not a "regex"'),
+        ({"pattern": "(?=a)b"}, 'at /pattern: "(?=a)b" is not a "regex"'),
+        ({"pattern": "((a{1000}){1000}){9}"}, 'at /pattern: "((a{1000}){1000}){9}" is not a "regex"'),
+        ({"pattern": "a" * 1_025}, "a pattern has more than 1024 characters"),
+        ({"patternProperties": {"a" * 1_025: True}}, "a pattern has more than 1024 characters"),
+        (
+            {"allOf": [{"pattern": "a" * 1_000}] * 17},
+            "the schema's patterns have more than 16384 characters together",
+        ),
+        (
+            {"$schema": "https://example.com/mine"},
+            UNKNOWN_DRAFT,
+        ),
+        ({"const": float("nan")}, "the schema holds what JSON has not: float"),
+        ({"const": b"x"}, "the schema holds what JSON has not: bytes"),
+        ({"const": "\ud800"}, "the schema holds text or a number that JSON cannot say"),
+        ({1: True}, "the schema has a key that is no string"),
+        ([], "a schema is an object or a boolean"),
+        (None, "a schema is an object or a boolean"),
+        ({"description": "x" * 262_144}, "the schema is larger than 262144 bytes"),
+        ({"enum": [1] * 300_000}, "the schema is larger than 262144 bytes"),
+        (nested(65), "the schema is nested deeper than 64"),
+        (nested(100_000), "the schema is nested deeper than 64"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_told_in_one_line(schema: dict[str, object], why: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        compile_check(schema)
+    assert str(caught.value) == why
+
+
+def test_a_schema_may_be_as_deep_as_the_bound() -> None:
+    assert compile_check(nested(64))
+
+
+@pytest.mark.parametrize("draft", ["http://json-schema.org/draft-07/schema#", "http://json-schema.org/draft-07/schema"])
+def test_the_draft_is_what_the_schema_says(draft: str) -> None:
+    # In draft 7 an array under `items` is a tuple; in 2020-12 it is no schema.
+    check = compile_check({"$schema": draft, "items": [{"type": "string"}]})
+    assert not check.is_valid([1])
+    with pytest.raises(SchemaError):
+        compile_check({"items": [{"type": "string"}]})
+
+
+def test_a_format_is_only_said_in_every_draft() -> None:
+    assert compile_check({"format": "date"}).is_valid("x")
+    assert compile_check({"$schema": "http://json-schema.org/draft-07/schema#", "format": "date"}).is_valid("x")
+
+
+def test_a_pattern_matches_in_linear_time() -> None:
+    assert not compile_check({"pattern": "^(a+)+$"}).is_valid("a" * 50_000 + "!")
+
+
+def test_a_reference_to_itself_ends() -> None:
+    assert compile_check({"$ref": "#"}).is_valid(1)
+
+
+def test_the_deepest_value_that_a_decoder_gives_is_checked() -> None:
+    value = msgspec.json.decode(b"[" * 900 + b"]" * 900)
+    assert compile_check({"type": "array", "items": {"$ref": "#"}}).is_valid(value)
+
+
+KEYWORDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(["integer", "string", "array", "object", "number", "null"]),
+        "minimum": st.integers(-2, 2),
+        "maxLength": st.integers(0, 2),
+        "minItems": st.integers(0, 2),
+        "required": st.just(["a"]),
+        "enum": st.just([1, "a", None, [1]]),
+        "uniqueItems": st.booleans(),
+    },
+)
+SCHEMAS: st.SearchStrategy[dict[str, object]] = st.recursive(
+    KEYWORDS,
+    lambda inner: st.fixed_dictionaries(
+        {},
+        optional={
+            "items": inner,
+            "properties": st.fixed_dictionaries({"a": inner}),
+            "additionalProperties": inner,
+            "anyOf": st.lists(inner, min_size=1, max_size=2),
+            "not": inner,
+            "oneOf": st.lists(inner, min_size=1, max_size=2),
+        },
+    ),
+    max_leaves=5,
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([1.0, 0.5]) | st.sampled_from(["", "a", "abc"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b"]), inner, max_size=2),
+    max_leaves=6,
+)
+
+
+@given(SCHEMAS, VALUES)
+def test_a_check_says_what_the_oracle_says(schema: dict[str, object], value: object) -> None:
+    check = compile_check(schema)
+    expected = jsonschema.Draft202012Validator(schema).is_valid(value)
+    assert check.is_valid(value) is expected
+    assert (check.violations(value) == []) is expected
+
+
+@given(st.dictionaries(st.sampled_from(["type", "$ref", "$id", "pattern", "items", "$anchor", "enum", "x"]), VALUES))
+def test_any_object_is_a_check_or_a_schema_error(schema: dict[str, object]) -> None:
+    try:
+        compile_check(schema).is_valid(1)
+    except SchemaError as error:
+        assert "\n" not in str(error)  # noqa: PT017 - what else it says is the compiler's

@@ -1,0 +1,218 @@
+"""JSON Schemas, compiled once and asked often: `compile_check` gives a `Check`, or raises `SchemaError`.
+
+What a server or a file gives as a schema is not trusted: it is bounded before it reaches the compiler, it fetches
+nothing, and its patterns match in linear time. `format` is an annotation in every draft, as 2020-12 has it. Values to
+be checked must come from a JSON decoder (or be as plain and as shallow): the validator has no depth limit of its own.
+"""
+
+import math
+from collections.abc import Callable
+from itertools import islice
+from typing import Final
+
+import jsonschema_rs
+import msgspec
+
+MAX_SCHEMA_BYTES: Final = 256 * 1024
+MAX_SCHEMA_DEPTH: Final = 64
+# Compiling is quadratic in a pattern's length (1,000 classes: 80 ms), so one is bounded and so are all together.
+MAX_PATTERN: Final = 1_024
+MAX_PATTERNS: Final = 16 * 1_024
+PATTERN_BYTES: Final = 1024 * 1024
+
+MAX_VIOLATIONS: Final = 10
+MAX_MESSAGE: Final = 300
+MAX_QUOTED: Final = 80
+MAX_POINTER: Final = 300
+# The validator makes all errors at once, 16 µs each: a value with more parts than this is told its first one only.
+MAX_EXPLAINED_PARTS: Final = 1_000
+MAX_EXPLAINED_CHARS: Final = 64 * 1024
+
+# Stands for the value in the validator's messages; a private-use character, so that no schema's text is taken for it.
+_MASK: Final = "\ue000"
+_DEFAULT_DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
+_LINEAR: Final = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES, dfa_size_limit=PATTERN_BYTES)
+
+IsValid = Callable[[object], bool]
+
+
+class SchemaError(ValueError):
+    """A schema that cannot be used; the message says why, in one line."""
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """One way in which a value breaks a schema: `path` is a JSON pointer into the value, "" for the whole."""
+
+    path: str
+    message: str
+
+
+class Check:
+    """A compiled schema. `is_valid(value)` is the validator's own method, for the hot path."""
+
+    __slots__ = ("_validator", "is_valid")
+
+    def __init__(self, validator: jsonschema_rs.Validator | None) -> None:
+        self._validator = validator
+        self.is_valid: IsValid = _accept if validator is None else validator.is_valid
+
+    def violations(self, value: object) -> list[Violation]:
+        """What is wrong with `value`: at most 10, only the first where it is large, none where it is valid."""
+        if self._validator is None:
+            return []
+        if _is_small(value):
+            return [_violation(error) for error in islice(self._validator.iter_errors(value), MAX_VIOLATIONS)]
+        try:
+            self._validator.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return [_violation(error)]
+        return []
+
+
+def compile_check(schema: dict[str, object] | bool) -> Check:  # noqa: FBT001 - a boolean is a JSON Schema
+    """The check of a schema of draft 4 to 2020-12 (`$schema`; 2020-12 by default). Raises `SchemaError`."""
+    if schema is True or schema == {}:
+        return ACCEPT
+    bound_schema(schema)
+    try:
+        return Check(
+            jsonschema_rs.validator_for(
+                schema, offline=True, pattern_options=_LINEAR, mask=_MASK, validate_formats=False
+            )
+        )
+    except jsonschema_rs.ValidationError as error:
+        raise SchemaError(_explain(error)) from error
+    except ValueError as error:
+        raise SchemaError(_cut(str(error).partition("\n")[0], MAX_MESSAGE)) from error
+    except BaseException as error:
+        # A panic of the compiler derives from BaseException, and its class cannot be imported.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise SchemaError("the schema cannot be compiled") from error
+
+
+def bound_schema(schema: object) -> None:
+    """Raise `SchemaError` where a schema is no JSON, too deep, too large, or has too much in its patterns."""
+    if not isinstance(schema, dict | bool):
+        raise SchemaError("a schema is an object or a boolean")
+    patterns = 0
+    parts = 0
+    waiting: list[tuple[object, int]] = [(schema, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        parts += 1
+        # Each part is a byte at least, so this ends where the encoded size would be too large anyway.
+        if parts > MAX_SCHEMA_BYTES:
+            raise SchemaError(f"the schema is larger than {MAX_SCHEMA_BYTES} bytes")
+        if isinstance(node, dict | list | tuple):
+            if depth > MAX_SCHEMA_DEPTH:
+                raise SchemaError(f"the schema is nested deeper than {MAX_SCHEMA_DEPTH}")
+            if isinstance(node, dict):
+                patterns += _patterns_in(node)
+            waiting.extend((child, depth + 1) for child in (node.values() if isinstance(node, dict) else node))
+        elif not _is_scalar(node):
+            raise SchemaError(f"the schema holds what JSON has not: {type(node).__name__}")
+    if patterns > MAX_PATTERNS:
+        raise SchemaError(f"the schema's patterns have more than {MAX_PATTERNS} characters together")
+    try:
+        size = len(msgspec.json.encode(schema))
+    except (ValueError, OverflowError) as error:
+        raise SchemaError("the schema holds text or a number that JSON cannot say") from error
+    if size > MAX_SCHEMA_BYTES:
+        raise SchemaError(f"the schema is larger than {MAX_SCHEMA_BYTES} bytes")
+
+
+def _patterns_in(node: dict[object, object]) -> int:
+    """How many characters of patterns this object has itself."""
+    found = [node.get("pattern")]
+    by_pattern = node.get("patternProperties")
+    if isinstance(by_pattern, dict):
+        found.extend(by_pattern)
+    lengths = [len(pattern) for pattern in found if isinstance(pattern, str)]
+    if lengths and max(lengths) > MAX_PATTERN:
+        raise SchemaError(f"a pattern has more than {MAX_PATTERN} characters")
+    if not all(isinstance(key, str) for key in node):
+        raise SchemaError("the schema has a key that is no string")
+    return sum(lengths)
+
+
+def _is_scalar(node: object) -> bool:
+    if isinstance(node, float):
+        return math.isfinite(node)
+    return node is None or isinstance(node, str | int)
+
+
+def _is_small(value: object) -> bool:
+    """Whether a value is small enough for all of its violations to be told."""
+    waiting = [value]
+    parts = chars = 0
+    while waiting:
+        node = waiting.pop()
+        parts += 1
+        if isinstance(node, str):
+            chars += len(node)
+        elif isinstance(node, dict | list):
+            if len(node) > MAX_EXPLAINED_PARTS:
+                return False
+            waiting.extend(node.values() if isinstance(node, dict) else node)
+        if parts > MAX_EXPLAINED_PARTS or chars > MAX_EXPLAINED_CHARS:
+            return False
+    return True
+
+
+def _accept(_value: object) -> bool:
+    return True
+
+
+ACCEPT: Final = Check(None)
+"""The check of `true` and of `{}`: every value passes."""
+
+
+def _violation(error: jsonschema_rs.ValidationError) -> Violation:
+    pointer = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in error.instance_path)
+    return Violation(_cut(pointer, MAX_POINTER), _message(error))
+
+
+def _explain(error: jsonschema_rs.ValidationError) -> str:
+    """Why a schema is refused: where in it, then what is wrong."""
+    pointer = "".join(f"/{step}" for step in error.instance_path)
+    if error.instance is None:
+        return _message(error)
+    return _cut(f"at {_cut(pointer, MAX_QUOTED) or 'its root'}: {_message(error)}", MAX_MESSAGE)
+
+
+def _message(error: jsonschema_rs.ValidationError) -> str:
+    kind = error.kind
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.AdditionalProperties):
+        return f"unexpected: {_names(kind.unexpected)}"
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.UnevaluatedProperties):
+        return f"unexpected: {_names(kind.unexpected)}"
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.PropertyNames):
+        # The inner error's value is the property's name.
+        return _cut(f"property name {_unmasked(kind.error)}", MAX_MESSAGE)
+    return _cut(_unmasked(error), MAX_MESSAGE)
+
+
+def _unmasked(error: jsonschema_rs.ValidationError) -> str:
+    return error.message.replace(_MASK, _quote(error.instance), 1)
+
+
+def _names(names: list[str]) -> str:
+    return _cut(", ".join(f'"{name}"' for name in names[:MAX_VIOLATIONS]), MAX_QUOTED)
+
+
+def _quote(value: object) -> str:
+    """A value as compact JSON, cut; what is large is named by its kind, so that little is encoded to quote little."""
+    if isinstance(value, str):
+        value = value[: MAX_QUOTED + 1]
+    elif isinstance(value, dict | list) and not _is_small(value):
+        return "this object" if isinstance(value, dict) else "this array"
+    try:
+        return _cut(msgspec.json.encode(value).decode(), MAX_QUOTED)
+    except (ValueError, OverflowError):
+        # An integer over 64 bits: valid JSON that this encoder does not write.
+        return "this value"
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

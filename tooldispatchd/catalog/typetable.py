@@ -1,0 +1,62 @@
+"""The `[types]` table: names to types, and all that is wrong with it."""
+
+from collections.abc import Mapping
+
+from tooldispatchd.catalog.meanings import leads_to_itself
+from tooldispatchd.catalog.names import declared_name_problem, nearest
+from tooldispatchd.catalog.problems import Problem
+from tooldispatchd.catalog.types import (
+    JSON,
+    WORDS,
+    Named,
+    Type,
+    TypeTextError,
+    column_of,
+    parse_type,
+    parts,
+)
+
+
+def build_types(texts: Mapping[str, str]) -> tuple[dict[str, Type], list[Problem]]:
+    """Each declared type by name, and every problem; a type that has one means json, so that it is told only once."""
+    declared: dict[str, Type] = {}
+    problems: list[Problem] = []
+    for name, text in texts.items():
+        refused = "a built-in type has this name" if name in WORDS else declared_name_problem(name)
+        if refused:
+            problems.append(Problem(("types", name), refused))
+        try:
+            declared[name] = parse_type(text)
+        except TypeTextError as error:
+            declared[name] = JSON
+            problems.append(Problem(("types", name), str(error), value=text))
+    broken = [name for name in declared if _check(name, texts[name], declared, problems)]
+    # Afterwards: each check must see the types as they are written.
+    declared.update(dict.fromkeys(broken, JSON))
+    return declared, problems
+
+
+def _check(name: str, text: str, declared: Mapping[str, Type], problems: list[Problem]) -> bool:
+    """Add what is wrong with a type's names; whether anything is."""
+    path = ("types", name)
+    unknown = [used for used in _names_in(declared[name]) if used not in declared]
+    for used in unknown:
+        why = f"column {column_of(text, used)}: no such type: {used}"
+        problems.append(Problem(path, why, value=text, nearest=nearest(used, [*WORDS, *declared])))
+    if leads_to_itself(name, declared):
+        why = "a type cannot be itself: a list, a record or a product must stand between"
+        problems.append(Problem(path, why, value=text))
+        return True
+    return bool(unknown)
+
+
+def _names_in(type_: Type) -> list[str]:
+    """The declared names in one text, each once, in order."""
+    names: dict[str, None] = {}
+    waiting = [type_]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Named):
+            names[node.name] = None
+        waiting.extend(reversed(parts(node)))
+    return list(names)

@@ -1,0 +1,13 @@
+"""A family for each test, which must leave neither descriptor nor child behind."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tooldispatchd.children.family import Family, open_family
+
+
+@pytest.fixture
+async def family(nothing_left: None) -> AsyncIterator[Family]:
+    async with open_family() as family:
+        yield family

@@ -1,0 +1,98 @@
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from tooldispatchd.children.family import Family, open_family
+from tooldispatchd.children.spawn import Child, Exit, SpawnError
+
+
+async def test_a_family_counts_its_children_until_they_are_reaped(family: Family) -> None:
+    first, second = family.spawn(["cat"]), family.spawn(["cat"])
+    assert len(family) == 2
+    await first.kill()
+    await second.kill()
+    assert len(family) == 0
+
+
+async def test_a_family_without_children_starts_no_process(nothing_left: None) -> None:
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    before = children.read_text()
+    async with open_family():
+        assert children.read_text() == before
+
+
+async def test_the_end_of_a_family_is_the_end_of_its_children(nothing_left: None) -> None:
+    with trio.fail_after(20):
+        async with open_family() as family:
+            child = family.spawn(["sh", "-c", "trap '' TERM; sleep 1000"])
+    assert child.reap() == Exit(signal=signal.SIGKILL)
+
+
+async def test_the_end_of_a_family_cannot_be_cancelled(nothing_left: None) -> None:
+    with trio.CancelScope() as scope:
+        async with open_family() as family:
+            family.spawn(["sleep", "1000"])
+            scope.cancel()
+    assert len(family) == 0
+
+
+async def test_killing_all_ends_every_group_at_once(family: Family) -> None:
+    children = [family.spawn(["sleep", "1000"]) for _ in range(3)]
+    family.kill_all()
+    with trio.fail_after(10):
+        for child in children:
+            await child.exited()
+    assert [child.reap() for child in children] == [Exit(signal=signal.SIGKILL)] * 3
+
+
+async def test_killing_all_of_none_is_nothing(family: Family) -> None:
+    family.kill_all()
+    assert len(family) == 0
+
+
+async def test_a_closed_family_has_no_more_children(nothing_left: None) -> None:
+    async with open_family() as family:
+        pass
+    with pytest.raises(SpawnError, match=r"^cannot start 'true': the daemon is ending$"):
+        family.spawn(["true"])
+
+
+# Giving back so much memory takes the kernel milliseconds, in which the killed process is still there.
+HEAVY = [sys.executable, "-I", "-S", "-c", "import time; x = b'x' * (100 << 20); print(flush=True); time.sleep(1000)"]
+
+
+async def kill_without_waiting(family: Family) -> Child:
+    child = family.spawn(HEAVY)
+    with trio.fail_after(20):
+        await trio.lowlevel.wait_readable(child.stdout)
+    assert await child.kill(within_s=0) == Exit(signal=signal.SIGKILL)
+    assert not child.has_exited()
+    assert (child.stdin, child.stdout, child.stderr) == (-1, -1, -1)
+    return child
+
+
+async def test_a_killed_child_that_does_not_end_in_time_is_reaped_when_the_next_one_starts(family: Family) -> None:
+    child = await kill_without_waiting(family)
+    assert len(family) == 1
+    with trio.fail_after(20):
+        await child.exited()
+    await family.spawn(["true"]).kill()
+    assert len(family) == 0
+    assert child.pidfd == -1
+
+
+async def test_a_killed_child_that_does_not_end_in_time_is_reaped_at_the_end(nothing_left: None) -> None:
+    async with open_family() as family:
+        await kill_without_waiting(family)
+    assert len(family) == 0
+
+
+async def test_a_failed_start_takes_no_place(family: Family) -> None:
+    for _ in range(3):
+        with pytest.raises(SpawnError):
+            family.spawn(["no-such"])
+    assert len(family) == 0

@@ -1,0 +1,178 @@
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+import trio
+
+from tooldispatchd.children import guardian as guardian_module
+from tooldispatchd.children.family import Family, open_family
+from tooldispatchd.children.guardian import Guardian
+
+# It starts a child, one in the child's group, one that left it, and one in the group that dropped its environment;
+# it prints their numbers.
+DAEMON: Final = """
+import os, trio
+from tooldispatchd.children.family import open_family
+
+TREE = '''
+echo $$
+sleep 1000 & echo $!
+env -i sleep 1000 & echo $!
+(setsid sh -c 'echo $$; exec sleep 1000' &)
+wait
+'''
+
+async def main():
+    async with open_family() as family:
+        child = family.spawn(["sh", "-c", TREE])
+        seen = b""
+        while seen.count(b"\\n") < 4:
+            await trio.lowlevel.wait_readable(child.stdout)
+            seen += os.read(child.stdout, 4096)
+        print(seen.decode().replace("\\n", " "), flush=True)
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
+
+
+def is_running(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    # A zombie waits for its parent, which is the machine's first process and not our business.
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+async def until_gone(*pids: int) -> None:
+    with trio.fail_after(20):
+        while any(is_running(pid) for pid in pids):
+            await trio.sleep(0.005)
+
+
+def guardians_of(pid: int) -> list[int]:
+    """The guardians among the children of `pid`."""
+    children = [
+        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
+    ]
+    return [child for child in children if b"sweep.py" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+@pytest.fixture
+def daemon(nothing_left: None) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", DAEMON], stdout=subprocess.PIPE) as daemon:
+        yield daemon
+        daemon.kill()
+
+
+def family_of(daemon: subprocess.Popen[bytes]) -> list[int]:
+    assert daemon.stdout is not None
+    return [int(pid) for pid in daemon.stdout.readline().split()]
+
+
+async def test_a_killed_daemon_leaves_no_child_and_no_grandchild(daemon: subprocess.Popen[bytes]) -> None:
+    family = family_of(daemon)
+    guardians = guardians_of(daemon.pid)
+    assert len(family) == 4
+    assert len(guardians) == 1
+    daemon.kill()
+    await until_gone(*family, *guardians)
+
+
+async def test_a_guardian_that_was_told_to_end_still_does_its_work(daemon: subprocess.Popen[bytes]) -> None:
+    family = family_of(daemon)
+    (guardian,) = guardians_of(daemon.pid)
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        os.kill(guardian, signum)
+    daemon.kill()
+    await until_gone(*family, guardian)
+
+
+async def test_a_daemon_killed_with_its_own_group_leaves_nothing(nothing_left: None) -> None:
+    started = subprocess.Popen([sys.executable, "-c", DAEMON], stdout=subprocess.PIPE, start_new_session=True)
+    with started as daemon:
+        family = family_of(daemon)
+        os.killpg(daemon.pid, signal.SIGKILL)
+    await until_gone(*family)
+
+
+async def test_a_daemon_killed_while_it_starts_children_leaves_nothing(nothing_left: None) -> None:
+    program = DAEMON.replace("await trio.sleep_forever()", "while True: family.spawn(['sleep', '1000'])")
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as daemon:
+        family_of(daemon)
+        (guardian,) = guardians_of(daemon.pid)
+        run_id = Path(f"/proc/{guardian}/cmdline").read_bytes().split(b"\0")[-2]
+        daemon.kill()
+    await until_gone(guardian)
+    assert [process for process in Path("/proc").glob("[0-9]*") if carries(process, run_id)] == []
+
+
+def carries(process: Path, run_id: bytes) -> bool:
+    try:
+        return run_id in (process / "environ").read_bytes()
+    except OSError:
+        return False
+
+
+async def test_the_end_of_a_family_finds_a_grandchild_that_left_its_group(nothing_left: None) -> None:
+    async with open_family() as family:
+        child = family.spawn(["sh", "-c", "(setsid sh -c 'echo $$; exec sleep 1000' &)"])
+        with trio.fail_after(10):
+            await trio.lowlevel.wait_readable(child.stdout)
+        left = int(os.read(child.stdout, 100))
+        await child.kill()
+        assert is_running(left)
+    await until_gone(left)
+
+
+async def test_a_family_has_one_guardian(family: Family) -> None:
+    for _ in range(3):
+        await family.spawn(["true"]).kill()
+    assert len(guardians_of(os.getpid())) == 1
+
+
+# When told to, the daemon starts another child.
+ONE_MORE: Final = """
+        await trio.lowlevel.wait_readable(0)
+        await family.spawn(["true"]).kill()
+        print("started", flush=True)
+        await trio.sleep_forever()
+"""
+
+
+async def test_a_guardian_that_died_is_replaced_and_knows_the_older_children(nothing_left: None) -> None:
+    program = DAEMON.replace("        await trio.sleep_forever()", ONE_MORE)
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as daemon:
+        family = family_of(daemon)
+        (first,) = guardians_of(daemon.pid)
+        os.kill(first, signal.SIGKILL)
+        await until_gone(first)
+        assert daemon.stdin is not None
+        daemon.stdin.close()
+        assert daemon.stdout is not None
+        assert daemon.stdout.readline() == b"started\n"
+        (second,) = guardians_of(daemon.pid)
+        daemon.kill()
+    await until_gone(*family, second)
+
+
+async def test_a_full_table_refuses_and_a_freed_place_is_used_again(nothing_left: None) -> None:
+    guardian = Guardian("run")
+    slots = [guardian.reserve() for _ in range(guardian_module.MAX_GROUPS)]
+    with pytest.raises(OSError, match="65536 children run already"):
+        guardian.reserve()
+    guardian.free(slots[7])
+    assert guardian.reserve() == slots[7]
+    await guardian.end()
+
+
+async def test_a_guardian_that_never_started_ends_twice(nothing_left: None) -> None:
+    guardian = Guardian("run")
+    await guardian.end()
+    await guardian.end()

@@ -1,0 +1,100 @@
+"""All children of one daemon: what they inherit, who kills them, and that none is left.
+
+open_family ── spawn ──▶ Child … ── reap ──▶ gone
+    └── on exit: KILL and reap what is left, then the guardian sweeps and is reaped
+"""
+
+import secrets
+import signal
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import trio
+
+from tooldispatchd.children.guardian import Guardian
+from tooldispatchd.children.inheritance import RUN_ID, environment, seal
+from tooldispatchd.children.spawn import KILL_S, Child, SpawnError, spawn
+
+
+class Family:
+    """The children of a daemon, under one run id that all of them carry in their environment."""
+
+    def __init__(self) -> None:
+        self.run_id = secrets.token_hex(16)
+        self._guardian = Guardian(self.run_id)
+        self._environment = environment()
+        self._slots: dict[Child, int] = {}
+        # Killed, but asleep in a driver; few, and looked at when the next child is started.
+        self._lingering: set[Child] = set()
+        self._is_sealed = False
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def spawn(self, argv: Sequence[str], *, env: Mapping[str, str] = {}, cwd: str | None = None) -> Child:
+        """Start `argv` (a program and its arguments, at least one word); raises SpawnError.
+
+        Its environment is a few of the daemon's variables (`inheritance`), then `env`, then the run id. A program
+        without a slash is looked for in that environment's PATH; where `cwd` is given, a relative program or PATH
+        entry starts there. Must be called in trio's thread, always the same.
+        """
+        if self._is_closed:
+            raise SpawnError(argv[0], "the daemon is ending")
+        slot = self._prepare(argv[0])
+        try:
+            child = spawn(argv, env={**self._environment, **env, RUN_ID: self.run_id}, cwd=cwd, owner=self)
+        except SpawnError:
+            self._guardian.free(slot)
+            raise
+        self._guardian.enter(slot, child.pid)
+        self._slots[child] = slot
+        return child
+
+    def kill_all(self) -> None:
+        """KILL every group at once and wait for nothing; their owners reap them."""
+        for child in self._slots:
+            child.signal_group(signal.SIGKILL)
+
+    def release(self, child: Child) -> None:
+        """`spawn.Owner`: the child's group is no longer the guardian's business."""
+        self._lingering.discard(child)
+        self._guardian.free(self._slots.pop(child))
+
+    def take_over(self, child: Child) -> None:
+        """`spawn.Owner`: reap the child when it has ended."""
+        self._lingering.add(child)
+
+    async def close(self) -> None:
+        """KILL and reap every child, then end the guardian; bounded, cannot be cancelled."""
+        self._is_closed = True
+        self.kill_all()
+        with trio.move_on_after(KILL_S, shield=True):
+            for child in list(self._slots):
+                await child.exited()
+        for child in list(self._slots):
+            await child.kill(within_s=0)
+        await self._guardian.end()
+
+    def _prepare(self, argv0: str) -> int:
+        for child in [child for child in self._lingering if child.has_exited()]:
+            child.reap()
+        try:
+            if not self._is_sealed:
+                seal()
+                self._is_sealed = True
+            self._guardian.ensure()
+            return self._guardian.reserve()
+        except OSError as error:
+            raise SpawnError(argv0, error.strerror or str(error)) from error
+
+
+@asynccontextmanager
+async def open_family() -> AsyncIterator[Family]:
+    """A family; when the block is left, no child of it is, nor what they left behind under its run id."""
+    family = Family()
+    try:
+        yield family
+    finally:
+        # It shields and bounds itself.
+        await family.close()

@@ -1,0 +1,117 @@
+"""The guardian: one process that outlives the daemon just long enough to kill what it left behind.
+
+It sleeps on a pipe whose other end only the daemon holds, so that it learns of any end of the daemon, SIGKILL too.
+Children are not announced to it one by one: their process groups stand in a table in shared memory (a memfd), one slot
+of eight bytes each, little endian, 0 when free. The guardian reads the table when the pipe has ended (`sweep`).
+"""
+
+import errno
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from tooldispatchd.children.descriptors import close_all, has_exited, lift, open_pidfd, open_pipe
+from tooldispatchd.children.sweep import SLOT_BYTES, SWEEP_S
+
+PROGRAM: Final = Path(__file__).with_name("sweep.py")
+
+# Well over what a kernel's default table of processes holds (32,768); the table is then half a megabyte.
+MAX_GROUPS: Final = 65_536
+
+# The sweep's own bound and a start of Python on a busy machine.
+END_S: Final = SWEEP_S + 1.0
+
+# Blocked from its first instruction on: who stops a whole service politely must not stop its guardian first.
+DEAF_TO: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+class Guardian:
+    """The table of process groups, and the process that watches over it."""
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._table = lift(os.memfd_create("tooldispatchd-groups", os.MFD_CLOEXEC))
+        self._free: list[int] = []
+        self._slots = 0
+        self._pid = -1
+        self._pidfd = -1
+        self._pipe = -1
+
+    def ensure(self) -> None:
+        """Start the process if there is none, or if it has died; raises OSError."""
+        if self._pid >= 0:
+            if not has_exited(self._pidfd):
+                return
+            self._reap()
+        self._start()
+
+    def reserve(self) -> int:
+        """Take a free slot; raises OSError when there is none."""
+        if self._free:
+            return self._free.pop()
+        if self._slots == MAX_GROUPS:
+            raise OSError(errno.EAGAIN, f"{MAX_GROUPS} children run already")
+        self._slots += 1
+        return self._slots - 1
+
+    def enter(self, slot: int, group: int) -> None:
+        """Write `group` into a reserved slot."""
+        os.pwrite(self._table, group.to_bytes(SLOT_BYTES, "little"), slot * SLOT_BYTES)
+
+    def free(self, slot: int) -> None:
+        """Give a slot back. Do so before the group's leader is reaped: afterwards its number may be another's."""
+        self.enter(slot, 0)
+        self._free.append(slot)
+
+    async def end(self) -> None:
+        """Let it sweep, wait for it and reap it; cannot be cancelled, takes END_S at most. Idempotent."""
+        if self._pid >= 0:
+            os.close(self._pipe)
+            self._pipe = -1
+            with trio.move_on_after(END_S, shield=True):
+                await trio.lowlevel.wait_readable(self._pidfd)
+            # Nothing changes if it has exited; else it gives up, as its own bound would have it.
+            os.kill(self._pid, signal.SIGKILL)
+            self._reap()
+        if self._table >= 0:
+            os.close(self._table)
+            self._table = -1
+
+    def _start(self) -> None:
+        ends: list[int] = []
+        try:
+            open_pipe(ends)
+            self._pid = self._spawn(ends[0])
+            self._pidfd = open_pidfd(self._pid)
+        except BaseException:
+            self._pid = -1
+            close_all(ends)
+            raise
+        reading, self._pipe = ends
+        os.close(reading)
+
+    def _spawn(self, reading: int) -> int:
+        # An empty environment: it must not carry the run id that it looks for.
+        return os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-I", "-S", str(PROGRAM), self._run_id],
+            {},
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, reading, 0),
+                (os.POSIX_SPAWN_DUP2, self._table, 1),
+                (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+            ],
+            setsid=True,
+            setsigmask=DEAF_TO,
+        )
+
+    def _reap(self) -> None:
+        os.waitpid(self._pid, 0)
+        os.close(self._pidfd)
+        if self._pipe >= 0:
+            os.close(self._pipe)
+        self._pid = self._pidfd = self._pipe = -1

@@ -1,0 +1,59 @@
+"""What a child gets from the daemon: three descriptors, a small environment, default signals, no new privileges.
+
+`seal` prepares the daemon once, before its first child; `environment` is computed once too. A child's own settings
+come on top of them in `family`.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import signal
+from pathlib import Path
+from typing import Final
+
+RUN_ID: Final = "TOOLDISPATCHD_RUN_ID"
+
+# What a program needs to find its files, its tools and its language; anything else of the daemon's may be a secret.
+PASSED_ON: Final = (
+    *("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"),
+    *("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
+)
+
+# linux/prctl.h; Python has no name for it.
+PR_SET_NO_NEW_PRIVS: Final = 38
+
+
+def environment() -> dict[str, str]:
+    """The variables that every child shares with the daemon, where the daemon has them."""
+    return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+
+
+def seal() -> None:
+    """Make this process fit to have children; doing it again changes nothing.
+
+    Must run in the thread that will spawn, because the kernel keeps no_new_privs per thread. Raises OSError.
+    """
+    _forbid_new_privileges()
+    _close_inherited_on_exec()
+    # A parent may have left SIGCHLD ignored. The kernel would then reap our children itself, and the number of one
+    # that has ended could be another process's before its group is killed.
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
+def _forbid_new_privileges() -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        errno = ctypes.get_errno()
+        raise OSError(errno, f"cannot set no_new_privs: {os.strerror(errno)}")
+
+
+def _close_inherited_on_exec() -> None:
+    # Python's own descriptors are closed on exec already; those that our parent gave us are not.
+    for entry in list(Path("/proc/self/fd").iterdir()):
+        fd = int(entry.name)
+        if fd > 2:
+            # The listing's own descriptor is among them, and closed by now.
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(fd, fcntl.F_SETFD, fcntl.FD_CLOEXEC)

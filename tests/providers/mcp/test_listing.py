@@ -1,0 +1,129 @@
+"""Lists of tools, page by page."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from tooldispatchd.providers.mcp.listing import MAX_PAGE_BYTES, MAX_TOOLS, MAX_WARNINGS, Listing
+from tooldispatchd.providers.mcp.server import Server
+
+SERVER = Server(name="docs", prefix="docs", argv=("docs",), max_line_bytes=10_000, max_content_bytes=100)
+
+
+def listed(name: str, **fields: object) -> Raw:
+    return Raw(msgspec.json.encode({"name": name, "inputSchema": {"type": "object"}, **fields}))
+
+
+def test_a_tool_is_read_with_all_that_is_said_of_it() -> None:
+    listing = Listing(SERVER)
+    listing.add(
+        listed(
+            "search",
+            title="Search",
+            description="Find it.",
+            outputSchema={"type": "object", "required": ["hits"]},
+            annotations={"readOnlyHint": True},
+        )
+    )
+    tool = listing.tools["search"]
+    assert (tool.title, tool.description) == ("Search", "Find it.")
+    assert tool.input.is_valid({})
+    assert tool.output is not None
+    assert not tool.output.is_valid({})
+    assert tool.annotations is not None
+    assert bytes(tool.annotations) == b'{"readOnlyHint":true}'
+
+
+def test_null_fields_are_absent_ones() -> None:
+    listing = Listing(SERVER)
+    listing.add(listed("search", title=None, description=None, outputSchema=None))
+    tool = listing.tools["search"]
+    assert (tool.title, tool.description, tool.output_schema, tool.output) == (None, "", None, None)
+
+
+def test_equal_tools_of_two_connections_are_one_for_as_long_as_one_of_them_lives() -> None:
+    one, two = Listing(SERVER), Listing(SERVER)
+    one.add(listed("search"))
+    two.add(listed("search"))
+    assert one.tools["search"] is two.tools["search"]
+
+
+def test_a_page_without_a_further_cursor_is_the_last() -> None:
+    listing = Listing(SERVER)
+    assert listing.read_page(Raw(b'{"tools":[]}')) == ([], None)
+    assert listing.read_page(Raw(b'{"tools":[],"nextCursor":null}')) == ([], None)
+    assert listing.read_page(Raw(b'{"tools":[],"nextCursor":""}')) == ([], None)
+    assert listing.read_page(Raw(b'{"tools":[],"nextCursor":"b"}')) == ([], "b")
+
+
+@pytest.mark.parametrize("page", [b"null", b"{}", b'{"tools":{}}', b'{"tools":[],"nextCursor":7}', b"{"])
+def test_what_is_no_page_is_none(page: bytes) -> None:
+    assert Listing(SERVER).read_page(Raw(page)) is None
+
+
+def test_a_page_over_its_bound_is_none() -> None:
+    assert Listing(SERVER).read_page(Raw(b'{"tools":[' + b" " * MAX_PAGE_BYTES + b"]}")) is None
+
+
+def test_a_page_of_too_many_tools_is_cut() -> None:
+    listing = Listing(SERVER)
+    page = listing.read_page(Raw(b'{"tools":[' + b",".join([b"{}"] * (MAX_TOOLS + 1)) + b'],"nextCursor":"b"}'))
+    assert page is not None
+    assert (len(page[0]), page[1]) == (MAX_TOOLS, None)
+    assert listing.all_warnings() == ["the list of tools is cut short: a server may have 1000 tools"]
+
+
+def test_a_cursor_over_its_bound_ends_the_list() -> None:
+    listing = Listing(SERVER)
+    assert listing.read_page(Raw(b'{"tools":[],"nextCursor":"' + b"c" * 5000 + b'"}')) == ([], None)
+    assert len(listing.warnings) == 1
+
+
+def test_warnings_are_bounded_and_the_rest_is_counted() -> None:
+    listing = Listing(SERVER)
+    for _ in range(MAX_WARNINGS + 5):
+        listing.add(listed("not a name"))
+    warnings = listing.all_warnings()
+    assert len(warnings) == MAX_WARNINGS + 1
+    assert warnings[-1] == "5 more warnings"
+
+
+def test_no_warning_is_given_of_tools_that_nobody_wants() -> None:
+    listing = Listing(msgspec.structs.replace(SERVER, whitelist=("search",)))
+    listing.add(listed("not a name"))
+    listing.add(listed("search"))
+    assert listing.all_warnings() == []
+    assert listing.missing() is None
+
+
+def test_a_whitelisted_tool_that_is_broken_is_missing() -> None:
+    listing = Listing(msgspec.structs.replace(SERVER, whitelist=("search",)))
+    listing.add(listed("search", inputSchema=7))
+    assert listing.missing() == "search"
+
+
+def test_a_tool_on_both_lists_is_neither_offered_nor_missing() -> None:
+    listing = Listing(msgspec.structs.replace(SERVER, whitelist=("search",), deny=("search",)))
+    listing.add(listed("search"))
+    assert listing.tools == {}
+    assert listing.missing() is None
+
+
+@pytest.mark.parametrize(("depth", "is_taken"), [(64, True), (65, False)])
+def test_a_schema_may_be_nested_64_deep(depth: int, *, is_taken: bool) -> None:
+    schema: object = 1
+    for _ in range(depth - 1):
+        schema = {"x": schema}
+    listing = Listing(SERVER)
+    listing.add(listed("search", inputSchema={"default": schema}))
+    assert ("search" in listing.tools) is is_taken
+
+
+@given(st.binary())
+def test_any_bytes_are_a_tool_or_a_warning(raw: bytes) -> None:
+    listing = Listing(SERVER)
+    listing.add(Raw(raw))
+    listing.read_page(Raw(raw))
+    assert len(listing.tools) + len(listing.all_warnings()) == 1

@@ -1,0 +1,131 @@
+"""The life of one connection to an MCP server, and its requests that wait for an answer.
+
+    OPENING ──OPENED──▶ OPEN ──DIED──▶ DEAD ──GONE──▶ CLOSED
+       ├─────FAILED──────┼──────────────▲               ▲
+       └─────CLOSE───────┴───CLOSE──▶ CLOSING ──GONE────┘
+
+DEAD and CLOSING both mean that the server is being stopped: DEAD because of what it did, CLOSING because nobody needs
+it any more. Only an OPEN connection takes calls, and there is no way back to OPEN: nothing reconnects.
+"""
+
+from enum import Enum
+from typing import Final, Generic, TypeVar
+
+
+class ConnectionState(Enum):
+    """Where a connection stands; `TRANSITIONS` says how it moves."""
+
+    OPENING = "opening"
+    OPEN = "open"
+    DEAD = "dead"
+    CLOSING = "closing"
+    CLOSED = "closed"
+
+
+class ConnectionEvent(Enum):
+    """What can happen to a connection."""
+
+    OPENED = "opened"
+    """The handshake is done and the tools are known."""
+    FAILED = "failed"
+    """The server did not come up, or lacks a tool that it must have."""
+    DIED = "died"
+    """An open connection ended from the other side, or was given up for what the server did not do."""
+    CLOSE = "close"
+    """Its session is done with it."""
+    GONE = "gone"
+    """The server's processes are ended and reaped."""
+
+
+TRANSITIONS: Final[dict[ConnectionState, dict[ConnectionEvent, ConnectionState]]] = {
+    ConnectionState.OPENING: {
+        ConnectionEvent.OPENED: ConnectionState.OPEN,
+        ConnectionEvent.FAILED: ConnectionState.DEAD,
+        ConnectionEvent.CLOSE: ConnectionState.CLOSING,
+    },
+    ConnectionState.OPEN: {
+        ConnectionEvent.DIED: ConnectionState.DEAD,
+        ConnectionEvent.CLOSE: ConnectionState.CLOSING,
+    },
+    # Closing what is dead already changes nothing: the reason to be told stays the server's.
+    ConnectionState.DEAD: {
+        ConnectionEvent.CLOSE: ConnectionState.DEAD,
+        ConnectionEvent.GONE: ConnectionState.CLOSED,
+    },
+    ConnectionState.CLOSING: {
+        ConnectionEvent.CLOSE: ConnectionState.CLOSING,
+        ConnectionEvent.GONE: ConnectionState.CLOSED,
+    },
+    ConnectionState.CLOSED: {
+        ConnectionEvent.CLOSE: ConnectionState.CLOSED,
+    },
+}
+
+
+class TransitionError(Exception):
+    """An event for which the connection's state has no entry: a defect of the caller."""
+
+    def __init__(self, state: ConnectionState, event: ConnectionEvent) -> None:
+        super().__init__(f"cannot take {event.name} in {state.name}: no such transition")
+        self.state = state
+        self.event = event
+
+
+class ConnectionMachine:
+    """The state of one connection; nothing but `apply` assigns it."""
+
+    __slots__ = ("state",)
+
+    def __init__(self) -> None:
+        self.state = ConnectionState.OPENING
+
+    def apply(self, event: ConnectionEvent) -> ConnectionState:
+        """The state after `event`; raises `TransitionError` where the table has no entry."""
+        after = TRANSITIONS[self.state].get(event)
+        if after is None:
+            raise TransitionError(self.state, event)
+        self.state = after
+        return after
+
+
+Entry = TypeVar("Entry")
+
+
+class Pending(Generic[Entry]):
+    """Requests that wait for an answer: each number is given out once, and each entry leaves exactly once.
+
+    A number is never used again, so that a late answer to a request that was given up cannot reach another one. The
+    bound on entries is the caller's: a session has at most `limits.in_flight` calls running.
+    """
+
+    __slots__ = ("_entries", "_next")
+
+    def __init__(self) -> None:
+        self._entries: dict[int, Entry] = {}
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, request: int) -> bool:
+        return request in self._entries
+
+    def add(self, entry: Entry) -> int:
+        """Hold `entry`; the number under which its answer will come."""
+        self._next += 1
+        self._entries[self._next] = entry
+        return self._next
+
+    def get(self, request: int) -> Entry | None:
+        """The entry that waits under `request`, which goes on waiting; None for a number that is not waiting."""
+        return self._entries.get(request)
+
+    def take(self, request: int) -> Entry | None:
+        """The entry that waits under `request`, which waits no more; None for a number that is not waiting."""
+        return self._entries.pop(request, None)
+
+    def drain(self) -> list[Entry]:
+        """All entries in the order in which they came; none waits any more."""
+        entries = list(self._entries.values())
+        self._entries.clear()
+        return entries

@@ -1,0 +1,164 @@
+"""JSON-RPC 2.0 as MCP speaks it over stdio: one message a line, read leniently and written strictly.
+
+Reading decodes only the envelope: `result`, `error` and `params` stay raw until somebody waits for them. What cannot be
+read gives None, never an exception; the connection counts it.
+"""
+
+import re
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from tooldispatchd.wire.lines import HEAD_BYTES
+
+# All that a decoder of foreign bytes can raise; `ValidationError` is a `DecodeError`.
+DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+METHOD_NOT_FOUND: Final = -32601
+
+# Batches were in one revision only (2025-03-26), and an array may hold an object in every third byte: each costs some
+# fifty bytes here. A longer batch is a bad line.
+MAX_BATCH_BYTES: Final = 8 * 1024 * 1024
+
+# Mending looks at every escape, one by one: 4 MiB of nothing else take some 0.2 s.
+MAX_MENDED_BYTES: Final = 4 * 1024 * 1024
+
+# What servers print by mistake is shorter.
+MAX_STRAY_BYTES: Final = 64 * 1024
+
+Id = int | float | str | None
+
+
+class Incoming(msgspec.Struct):
+    """Any message of a server: a request (method, id), a notification (method), or an answer (id)."""
+
+    id: Id | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+_TOO_DEEP: Final = Raw(b'{"message":"its answer is nested too deep"}')
+_BROKEN: Final = Raw(b'{"message":"its answer is no valid JSON"}')
+
+_decode_incoming: Final = msgspec.json.Decoder(Incoming).decode
+_decode_batch: Final = msgspec.json.Decoder(list[Raw]).decode
+
+
+def read_message(line: bytes | Raw) -> Incoming | None:
+    """The message in `line`; None where it is none.
+
+    An answer that shows its number, but is nested too deep or too long to be a stray line, becomes one that bears an
+    error: whoever waits for it need not wait until the end of its time.
+    """
+    try:
+        return _decode_incoming(line)
+    except RecursionError:
+        return _unreadable(bytes(line), _TOO_DEEP)
+    except DECODE_ERRORS:
+        mended = _mend(bytes(line))
+    if mended is not None:
+        try:
+            return _decode_incoming(mended)
+        except DECODE_ERRORS:
+            pass
+    return _unreadable(bytes(line), _BROKEN) if len(memoryview(line)) > MAX_STRAY_BYTES else None
+
+
+def split_batch(line: bytes) -> list[Raw] | None:
+    """The messages of a line that is a batch, still to be read; None where it is none, or too long."""
+    if len(line) > MAX_BATCH_BYTES or not line.lstrip().startswith(b"["):
+        return None
+    try:
+        return _decode_batch(_mend(line) or line)
+    except DECODE_ERRORS:
+        return None
+
+
+def _unreadable(line: bytes, error: Raw) -> Incoming | None:
+    number = peek_number(line[:HEAD_BYTES])
+    return None if number is None else Incoming(id=number, error=error)
+
+
+# An escape: a whole surrogate pair, half of one (the group), or anything else, so that `ud800` behind an escaped
+# backslash is none.
+_ESCAPE: Final = re.compile(rb"\\(?:u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|(u[dD][89a-fA-F]\w\w)|.)", re.DOTALL)
+
+
+def _mend(line: bytes) -> bytes | None:
+    """`line` with each half of a surrogate pair replaced by U+FFFD; None where there is none, or too much to look at.
+
+    JSON can write what no string can hold, and a server that cuts its text at so many UTF-16 units does.
+    """
+    if len(line) > MAX_MENDED_BYTES or (b"\\ud" not in line and b"\\uD" not in line):
+        return None
+    return _ESCAPE.sub(lambda escape: b"\\ufffd" if escape.group(1) else escape.group(), line)
+
+
+def request_number(id_: Id | UnsetType) -> int | None:
+    """The number of our request that `id_` answers; some servers give it back as a string or as a float.
+
+    None for what cannot be a number of ours.
+    """
+    if isinstance(id_, int):
+        return id_
+    # Eighteen digits: more than were ever given out, and nothing to choke on.
+    if isinstance(id_, str) and len(id_) <= 18 and id_.isascii() and id_.isdecimal():
+        return int(id_)
+    if isinstance(id_, float) and id_.is_integer():
+        return int(id_)
+    return None
+
+
+# Scalar members, then `id`: enough for the order in which servers write (`jsonrpc`, `id`, `result`). Possessive, so
+# that no head makes it try twice.
+_HEAD_ID: Final = re.compile(
+    rb'[ \t\r]*+\{(?:\s*+"(?!id")(?:[^"\\]|\\.)*+"\s*+:\s*+(?:"(?:[^"\\]|\\.)*+"|[-+.\w]++)\s*+,)*+'
+    rb'\s*+"id"\s*+:\s*+"?+(\d{1,18})"?+\s*+[,}]'
+)
+
+
+def peek_number(head: bytes) -> int | None:
+    """The number that the head of an unreadable answer bears in front of its first nested value; None without one."""
+    found = _HEAD_ID.match(head)
+    return None if found is None or b'"method"' in head[: found.end()] else int(found.group(1))
+
+
+def request_line(number: int, method: str, params: object) -> bytes:
+    """A request as a line, with its newline."""
+    return b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}\n' % (
+        number,
+        method.encode(),
+        msgspec.json.encode(params),
+    )
+
+
+def call_line(number: int, tool: str, arguments: bytes) -> bytes:
+    """A `tools/call` as a line; `tool` needs no escaping, and `arguments` is a compact JSON object."""
+    return b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":%s}}\n' % (
+        number,
+        tool.encode(),
+        arguments,
+    )
+
+
+def notification_line(method: str, params: dict[str, object] | None = None) -> bytes:
+    """A notification as a line, with its newline."""
+    message: dict[str, object] = {"jsonrpc": "2.0", "method": method}
+    if params is not None:
+        message["params"] = params
+    return msgspec.json.encode(message) + b"\n"
+
+
+def reply_line(id_: Id, method: str) -> bytes:
+    """The answer to a server's request: `{}` to a ping, else that there is no such method here.
+
+    The revisions let a client offer sampling, roots and elicitation; this one offers none of them.
+    """
+    reply: dict[str, object] = {"jsonrpc": "2.0", "id": id_}
+    if method == "ping":
+        reply["result"] = {}
+    else:
+        reply["error"] = {"code": METHOD_NOT_FOUND, "message": "Method not found"}
+    return msgspec.json.encode(reply) + b"\n"

@@ -1,0 +1,130 @@
+"""A server's pipes and its pidfd behind one epoll set, which the connection's one task waits for.
+
+One task per connection instead of one per descriptor: an idle connection costs a third. Writing never waits: what the
+pipe does not take stays queued and goes out as the pipe drains; a line is never cut short while the pipe lives.
+"""
+
+import os
+import select
+from typing import Final
+
+import trio
+
+from tooldispatchd.children.spawn import Child
+from tooldispatchd.children.tail import Tail
+
+# What a pipe holds by default, so one read empties it; the bound on what one connection does per turn of the loop.
+CHUNK_BYTES: Final = 64 * 1024
+# Requests that the server does not read: several of the largest that an agent may send.
+MAX_QUEUED_BYTES: Final = 64 * 1024 * 1024
+# What a dead server may have left: the largest pipe that Linux allows by default (1 MiB), in chunks.
+MAX_REST_CHUNKS: Final = 16
+
+
+class Pipes:
+    """The daemon's ends of one child's pipes; `tail` keeps the end of what it wrote to stderr."""
+
+    CLOSED: Final = select.EPOLLERR
+    """The event on the input which says that nobody can read it any more."""
+
+    def __init__(self, child: Child, *, max_queued_bytes: int = MAX_QUEUED_BYTES) -> None:
+        self._child = child
+        self._max_queued = max_queued_bytes
+        self._lines: list[bytes] = []
+        self._leaving: memoryview | None = None
+        self._queued = 0
+        self._watched = 0
+        self.tail = Tail()
+        self._epoll = select.epoll()
+        for fd in (child.stdout, child.stderr, child.pidfd):
+            self._epoll.register(fd, select.EPOLLIN)
+        # No event is asked for: an error, that nobody can read there any more, is always told.
+        self._epoll.register(child.stdin, 0)
+
+    async def wait(self) -> list[tuple[int, int]]:
+        """Wait until something is ready; descriptors and their epoll events."""
+        await trio.lowlevel.wait_readable(self._epoll.fileno())
+        return self._epoll.poll(0)
+
+    def read_output(self) -> bytes | None:
+        """What lies in stdout, up to `CHUNK_BYTES`; nothing at its end, None where there is nothing yet."""
+        return _read(self._child.stdout)
+
+    def read_errors(self) -> None:
+        """Move what lies in stderr into the tail; at its end, look at it no more."""
+        for _ in range(MAX_REST_CHUNKS):
+            chunk = _read(self._child.stderr)
+            if chunk is None:
+                return
+            if not chunk:
+                # Closing takes it out of the set.
+                self._child.close_stderr()
+                return
+            self.tail.add(chunk)
+
+    def queue(self, line: bytes) -> None:
+        """Hold `line` for the next `flush`."""
+        self._lines.append(line)
+        self._queued += len(line)
+
+    def flush(self) -> bool:
+        """Write what the pipe takes now; whether what is left is within the bound.
+
+        A pipe whose other end is closed drops all; `wait` tells of it by an error on stdin.
+        """
+        while self._leaving is not None or self._lines:
+            if self._leaving is None:
+                # Joined once: what a full pipe leaves over is written on from where it was cut, never joined again.
+                self._leaving = memoryview(b"".join(self._lines))
+                self._lines = []
+            try:
+                written = os.write(self._child.stdin, self._leaving)
+            except BlockingIOError:
+                written = 0
+            except OSError:
+                self.drop()
+                return True
+            self._queued -= written
+            if written < len(self._leaving):
+                self._leaving = self._leaving[written:]
+                self._watch_room(select.EPOLLOUT)
+                return self._queued <= self._max_queued
+            self._leaving = None
+        self._watch_room(0)
+        return True
+
+    def drop(self) -> None:
+        """Forget what is queued."""
+        self._lines = []
+        self._leaving = None
+        self._queued = 0
+
+    async def discard(self) -> None:
+        """Read and forget what the server writes, until cancelled: one that waits for room could not end politely."""
+        while True:
+            for fd, _ in await self.wait():
+                if fd == self._child.stderr:
+                    self.read_errors()
+                elif fd != self._child.stdout or not self.read_output():
+                    # The exit, the end of the output, an input that is closed: told once, they would be told for ever.
+                    self._epoll.unregister(fd)
+
+    def close(self) -> None:
+        """Close the epoll set; the pipes themselves are the child's."""
+        self._epoll.close()
+
+    def _watch_room(self, events: int) -> None:
+        if events != self._watched:
+            self._epoll.modify(self._child.stdin, events)
+            self._watched = events
+
+
+def _read(fd: int) -> bytes | None:
+    if fd < 0:
+        return b""
+    try:
+        return os.read(fd, CHUNK_BYTES)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""

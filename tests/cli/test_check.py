@@ -1,0 +1,83 @@
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tooldispatchd.cli import check
+
+FINE = """\
+[tools.echo]
+inline = "id"
+type = "string -> string"
+[mcp.time]
+command = "/no/such/program"
+[mcp.off]
+command = "x"
+enabled = false
+[agents.default]
+tools = ["echo"]
+mcp = ["time"]
+[agents.other]
+"""
+
+
+def run_check(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    check.add_arguments(parser)
+    return check.run(parser.parse_args(words))
+
+
+def test_a_fine_configuration_is_counted_and_nothing_of_it_is_started(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text(FINE)
+    assert run_check("--config", str(file)) == 0
+    assert capsys.readouterr() == (f"{file}: fine: 1 tool, 1 server, 2 profiles\n", "")
+
+
+def test_warnings_go_to_stderr_and_change_no_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text(FINE + 'mcp = ["off"]\n')
+    assert run_check("--config", str(file)) == 0
+    assert capsys.readouterr().err == f"{file}: warning: agents.other: off is not offered: server off is not enabled\n"
+
+
+def test_a_wrong_configuration_is_reported_on_stderr_with_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text("[limits]\ncall_ss = 1\n")
+    assert run_check("--config", str(file)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == (f'cannot use {file}: 1 problem\n{file}:2: limits.call_ss: unknown key\n    did you mean "call_s"?\n')
+
+
+def test_without_a_file_anywhere_it_offers_init(tmp_path: Path) -> None:
+    program = (
+        "import argparse; from tooldispatchd.cli import check; "
+        "raise SystemExit(check.run(argparse.Namespace(config=None)))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert '"tooldispatchd init" writes an example' in ended.stderr
+
+
+def test_declaring_its_arguments_imports_nothing_heavy() -> None:
+    program = (
+        "import argparse, sys; from tooldispatchd.cli import check, init; "
+        "check.add_arguments(argparse.ArgumentParser()); init.add_arguments(argparse.ArgumentParser()); "
+        "raise SystemExit(sorted({'trio', 'msgspec', 'jsonschema_rs', 'tomllib'} & set(sys.modules)) or 0)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

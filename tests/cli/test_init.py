@@ -1,0 +1,105 @@
+import argparse
+import contextlib
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tooldispatchd.catalog import specs
+from tooldispatchd.cli import init
+from tooldispatchd.daemon.configuration import load_catalog
+
+EXAMPLE = init.example().decode()
+SECTIONS = {
+    "daemon": specs.DaemonSpec,
+    "limits": specs.LimitsSpec,
+    "mcp": specs.McpSpec,
+    "tools": specs.ToolSpec,
+    "agents": specs.ProfileSpec,
+}
+
+
+def run_init(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    init.add_arguments(parser)
+    return init.run(parser.parse_args(words))
+
+
+def section(name: str) -> str:
+    """What follows the headers of one kind in the example, comments included, each up to the next header."""
+    parts = re.split(r"(?m)^\[([a-z]+)[^\]]*\]\n", EXAMPLE)
+    return "".join(text for header, text in zip(parts[1::2], parts[2::2], strict=True) if header == name)
+
+
+def uncommented(text: str) -> str:
+    """The text with its commented keys in force."""
+    return re.sub(r"(?m)^# ([a-z_]+ = )", r"\1", text)
+
+
+def test_it_writes_the_example_into_the_working_directory(tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path):
+        assert run_init() == 0
+    assert (tmp_path / "tooldispatchd.toml").read_text() == EXAMPLE
+
+
+def test_it_says_what_comes_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "my.toml"
+    assert run_init(str(file)) == 0
+    assert capsys.readouterr().out == f'wrote {file}; "tooldispatchd serve --config {file}" starts the daemon with it\n'
+
+
+def test_it_never_overwrites_unasked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "my.toml"
+    file.write_text("mine")
+    assert run_init(str(file)) == 2
+    assert file.read_text() == "mine"
+    assert capsys.readouterr().err == f"cannot write {file}: it exists already (--force overwrites it)\n"
+
+
+def test_force_overwrites(tmp_path: Path) -> None:
+    file = tmp_path / "my.toml"
+    file.write_text("mine" * 10_000)
+    assert run_init(str(file), "--force") == 0
+    assert file.read_text() == EXAMPLE
+
+
+def test_a_directory_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "none" / "my.toml"
+    assert run_init(str(file)) == 2
+    assert capsys.readouterr().err == f"cannot write {file}: No such file or directory\n"
+
+
+def test_the_example_is_a_right_configuration_in_any_environment(tmp_path: Path) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text(EXAMPLE)
+    catalog = load_catalog(file, {})
+    assert list(catalog.tools) == ["echo", "greet", "sort", "reverse"]
+    assert list(catalog.profiles) == ["default", "clock"]
+    assert catalog.config.mcp["time"].command == "mcp-server-time"
+    assert catalog.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [(name, key) for name, spec in SECTIONS.items() for key in spec.__struct_fields__]
+)
+def test_the_example_shows_every_key_in_its_section(name: str, key: str) -> None:
+    assert re.search(rf"(?m)^(# )?{key} = ", section(name))
+
+
+@pytest.mark.parametrize("key", specs.Config.__struct_fields__)
+def test_the_example_has_every_section(key: str) -> None:
+    assert section(key)
+
+
+@pytest.mark.parametrize("key", sorted(set(specs.LimitsSpec.__struct_fields__) - {"processes"}))
+def test_the_example_states_the_default_of_every_limit(key: str) -> None:
+    limits = tomllib.loads(uncommented(section("limits")))
+    assert limits[key] == getattr(specs.LimitsSpec(), key)
+
+
+def test_the_example_with_every_key_in_force_is_right_too(tmp_path: Path) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text(uncommented(EXAMPLE))
+    catalog = load_catalog(file, {})
+    assert catalog.config.mcp["time"].deny == ("convert_time",)

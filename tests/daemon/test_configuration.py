@@ -1,0 +1,597 @@
+import contextlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tooldispatchd.catalog import specs
+from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.daemon.config_report import MAX_SHOWN
+from tooldispatchd.daemon.configuration import MAX_FILE_BYTES, ConfigError, find_configuration, load_catalog
+
+NO_ENVIRONMENT: dict[str, str] = {}
+
+
+def load(directory: Path, text: str, environ: dict[str, str] = NO_ENVIRONMENT) -> Catalog:
+    file = directory / "t.toml"
+    file.write_text(text)
+    return load_catalog(file, environ)
+
+
+def report_of(directory: Path, text: str, environ: dict[str, str] = NO_ENVIRONMENT) -> str:
+    """The report, without the directory that the test happens to run in."""
+    with pytest.raises(ConfigError) as caught:
+        load(directory, text, environ)
+    return str(caught.value).replace(f"{directory}/", "")
+
+
+CORPUS = {
+    "an unknown key names the nearest one": (
+        """\
+[mcp.github]
+command = "npx"
+prefx = "gh"
+""",
+        """\
+cannot use t.toml: 1 problem
+t.toml:3: mcp.github.prefx: unknown key
+    did you mean "prefix"?""",
+    ),
+    "an unknown table with no near one lists all": (
+        "\n[zebra]\n",
+        """\
+cannot use t.toml: 1 problem
+t.toml:2: zebra: unknown key
+    allowed: one of agents, daemon, limits, mcp, tools, types""",
+    ),
+    "a dotted key and an inline table": (
+        """\
+# bounds
+limits.call_s = 0
+daemon = { grace_s = -1.5, listn = [] }
+""",
+        """\
+cannot use t.toml: 3 problems
+t.toml:2: limits.call_s: too small
+    seen 0; allowed: a number, over 0 and at most 86400
+t.toml:3: daemon.grace_s: too small
+    seen -1.5; allowed: a number, at least 0 and at most 3600
+t.toml:3: daemon.listn: unknown key
+    did you mean "listen"?""",
+    ),
+    "lines after values of many lines": (
+        '''\
+[tools.a]
+inline = "id"
+type = "string -> string"
+description = """
+[tools.b] # not a header
+"""
+call_s = "5"
+[tools.b]
+command = [
+  "x",   # ] a comment
+  7,
+]
+''',
+        """\
+cannot use t.toml: 2 problems
+t.toml:7: tools.a.call_s: wrong kind of value
+    seen "5"; allowed: a number, over 0 and at most 86400
+t.toml:9: tools.b.command[1]: wrong kind of value
+    seen a whole number; allowed: a string without NUL""",
+    ),
+    "an array of tables where a table must be": (
+        """\
+[types]
+A = "int"
+[[tools]]
+inline = "id"
+""",
+        """\
+cannot use t.toml: 1 problem
+t.toml:3: tools: wrong kind of value
+    seen an array; allowed: a table""",
+    ),
+    "planned keys in a section of the wrong kind": (
+        '[[mcp]]\nurl = "x"\n[[tools]]\npython = "x"\n',
+        """\
+cannot use t.toml: 2 problems
+t.toml:1: mcp: wrong kind of value
+    seen an array; allowed: a table
+t.toml:3: tools: wrong kind of value
+    seen an array; allowed: a table""",
+    ),
+    "a choice": (
+        '[tools.a]\ninline = "copi"\ntype = "int -> (int, int)"\n',
+        """\
+cannot use t.toml: 1 problem
+t.toml:2: tools.a.inline: no such choice
+    seen "copi"; allowed: "copy", "discard", "id"; did you mean "copy"?""",
+    ),
+    "a missing key": (
+        "[mcp.a]\nargs = []\n",
+        """\
+cannot use t.toml: 1 problem
+t.toml:1: mcp.a: the key "command" is missing
+    allowed: a string that is not empty, without NUL""",
+    ),
+    "a name with two underscores": (
+        '[tools.a__b]\ninline = "id"\ntype = "int -> int"\n',
+        """\
+cannot use t.toml: 1 problem
+t.toml:1: tools.a__b: not a valid name
+    allowed: letters, digits, "-" and "_" (never two), a letter first, with dots between parts""",
+    ),
+    "a name that a terminal would obey": (
+        '[agents."a\\u001b[31m"]\n',
+        """\
+cannot use t.toml: 1 problem
+t.toml:1: agents."a\\u001b[31m": not a valid name
+    allowed: letters, digits, "-" and "_" (never two), a letter first, with dots between parts""",
+    ),
+    "a whole number is asked for": (
+        "[limits]\nin_flight = 3.0\nwaiting = true\nprocesses = 0\n",
+        """\
+cannot use t.toml: 2 problems
+t.toml:3: limits.waiting: wrong kind of value
+    seen true; allowed: a whole number, at least 1 and at most 1000000
+t.toml:4: limits.processes: too small
+    seen 0; allowed: a whole number, at least 1 and at most 1000000""",
+    ),
+    "a whole number is asked for, alone": (
+        "[limits]\n\nin_flight = 3.0\n",
+        """\
+cannot use t.toml: 1 problem
+t.toml:3: limits.in_flight: Expected "int", got "float\"""",
+    ),
+    "values that JSON does not have": (
+        """\
+[limits]
+call_s = nan
+[tools.a]
+command = ["x"]
+[tools.a.input_schema]
+const = 2020-01-01
+anyOf = [
+  { minimum = -inf },
+]
+""",
+        """\
+cannot use t.toml: 3 problems
+t.toml:2: limits.call_s: not a finite number
+    seen nan
+t.toml:6: tools.a.input_schema.const: a date or time has no meaning here
+    seen a date or time
+t.toml:7: tools.a.input_schema.anyOf[0].minimum: not a finite number
+    seen a number""",
+    ),
+    "names in a profile": (
+        """\
+[tools.echo]
+inline = "id"
+type = "int -> int"
+[mcp.time]
+command = "mcp-server-time"
+[agents.default]
+tools = ["ecko", "tine:now"]
+mcp = ["time", "clock"]
+""",
+        """\
+cannot use t.toml: 3 problems
+t.toml:7: agents.default.tools[0]: no such tool in [tools]
+    seen "ecko"; did you mean "echo"?
+t.toml:7: agents.default.tools[1]: no such server in [mcp]
+    seen "tine:now"; did you mean "time:now"?
+t.toml:8: agents.default.mcp[1]: no such server in [mcp]
+    seen "clock\"""",
+    ),
+    "what is wrong with a tool makes no name unknown": (
+        """\
+[tools.echo]
+inline = "idd"
+[mcp.time]
+cmd = "mcp-server-time"
+[agents.default]
+tools = ["echo", "time:now"]
+""",
+        """\
+cannot use t.toml: 3 problems
+t.toml:2: tools.echo.inline: no such choice
+    seen "idd"; allowed: "copy", "discard", "id"; did you mean "id"?
+t.toml:3: mcp.time: the key "command" is missing
+    allowed: a string that is not empty, without NUL
+t.toml:4: mcp.time.cmd: unknown key
+    did you mean "cwd"?""",
+    ),
+    "a misspelt section makes no name unknown": (
+        '[tool.echo]\ninline = "id"\n[agents.default]\ntools = ["echo"]\n',
+        """\
+cannot use t.toml: 1 problem
+t.toml:1: tool: unknown key
+    did you mean "tools"?""",
+    ),
+    "what comes later is refused by name": (
+        """\
+mcp_json = [".mcp.json"]
+[processes.p]
+kind = "agent"
+[mcp.docs]
+url = "https://user:word@host/mcp"
+token_env = "TOKEN"
+on_timeout = "cancel"
+[tools.thumb]
+python = "a.b:c"
+memory = "1 GiB"
+[agents.default]
+tools = ["thumb"]
+token = "s3cret"
+""",
+        """\
+cannot use t.toml: 8 problems
+t.toml:1: mcp_json: not yet available
+    seen an array
+t.toml:2: processes: not yet available
+    seen a table
+t.toml:5: mcp.docs.url: not yet available
+    seen a string
+t.toml:6: mcp.docs.token_env: not yet available
+    seen a string
+t.toml:7: mcp.docs.on_timeout: not yet available
+    seen "cancel"; allowed: "dead"
+t.toml:9: tools.thumb.python: not yet available
+    seen a string
+t.toml:10: tools.thumb.memory: not yet available
+    seen a string
+t.toml:13: agents.default.token: not yet available
+    seen a string""",
+    ),
+    "places to listen": (
+        """\
+[daemon]
+listen = ["tcp:80", "/run/x", "unix:", "systemd", "fd:3,4", "unix:@x", "unix:x?mode=0600"]
+""",
+        """\
+cannot use t.toml: 7 problems
+t.toml:2: daemon.listen[0]: no such way to listen
+    seen "tcp:80"; allowed: "unix:PATH" or "stdio"
+t.toml:2: daemon.listen[1]: no such way to listen
+    seen "/run/x"; allowed: "unix:PATH" or "stdio"; did you mean "unix:/run/x"?
+t.toml:2: daemon.listen[2]: no such way to listen
+    seen "unix:"; allowed: "unix:PATH" or "stdio"
+t.toml:2: daemon.listen[3]: sockets that systemd hands over are not yet available
+    seen "systemd"; allowed: "unix:PATH" or "stdio"
+t.toml:2: daemon.listen[4]: inherited descriptors are not yet available
+    seen "fd:3,4"; allowed: "unix:PATH" or "stdio"
+t.toml:2: daemon.listen[5]: abstract sockets are not yet available
+    seen "unix:@x"; allowed: "unix:PATH" or "stdio"
+t.toml:2: daemon.listen[6]: options of a socket are not yet available
+    seen "unix:x?mode=0600"; allowed: "unix:PATH" or "stdio\"""",
+    ),
+    "the environment": (
+        """\
+[mcp.a]
+command = "x"
+args = ["${MISSING}", "${BAD-}"]
+cwd = "${EMPTY}"
+[mcp.a.env]
+TOKEN = "${TOKEN}"
+"A=B" = "x"
+""",
+        """\
+cannot use t.toml: 5 problems
+t.toml:3: mcp.a.args[0]: the environment has no MISSING
+    seen a string; allowed: "${MISSING:-default}"
+t.toml:3: mcp.a.args[1]: "${" begins no variable that can be read
+    seen a string; allowed: "${NAME}", "${NAME:-default}", or "$$" for a dollar
+t.toml:4: mcp.a.cwd: is empty once its variables are in place
+    seen "${EMPTY}"
+t.toml:6: mcp.a.env.TOKEN: the environment has no TOKEN
+    seen a string; allowed: "${TOKEN:-default}"
+t.toml:7: mcp.a.env."A=B": not a valid name
+    allowed: a variable's name: not empty, with no "=" and no NUL""",
+    ),
+    "no TOML": (
+        "[daemon]\ngrace_s = \n",
+        """\
+cannot read t.toml: 1 problem
+t.toml:2: not TOML: Invalid value (column 11)""",
+    ),
+    "no TOML up to the end": (
+        '[daemon]\nlisten = ["stdio"\n\n',
+        """\
+cannot read t.toml: 1 problem
+t.toml:2: not TOML: Unclosed array (at the end)""",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CORPUS)
+def test_a_wrong_configuration_gets_its_exact_report(tmp_path: Path, case: str) -> None:
+    text, report = CORPUS[case]
+    assert report_of(tmp_path, text, {"EMPTY": ""}) == report
+
+
+def test_a_problem_of_a_tool_is_reported_with_those_of_the_keys(tmp_path: Path) -> None:
+    report = report_of(tmp_path, '[tools.a]\ndescription = "x"\n[limits]\ncall_s = 0\n')
+    assert "t.toml:1: tools.a: " in report
+    assert "t.toml:4: limits.call_s: " in report
+
+
+def test_findings_carry_their_lines_and_keys(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, "\n[limits]\ncalls = 1\n")
+    assert caught.value.file == tmp_path / "t.toml"
+    assert [(finding.line, finding.key) for finding in caught.value.findings] == [(3, "limits.calls")]
+
+
+def test_a_long_report_ends_with_a_count(tmp_path: Path) -> None:
+    keys = "".join(f"zebra{number} = 1\n" for number in range(MAX_SHOWN + 3))
+    assert report_of(tmp_path, f"[limits]\n{keys}").endswith("\nand 3 more")
+
+
+def test_a_long_value_is_cut(tmp_path: Path) -> None:
+    report = report_of(tmp_path, f'[agents.a]\ntools = ["{"x" * 500}"]\n')
+    assert f'seen "{"x" * 79}…' in report
+
+
+SECRETS = """\
+[mcp.a]
+command = "run --key=hunter2"
+args = ["--key", "hunter2", "${hunter_is_missing}", "hunter2${"]
+token = "hunter2"
+headers = { Authorization = "hunter2" }
+evn = { KEY = "hunter2" }
+url = "https://x:hunter2@host"
+cwd = "${HOLDS}/x\\u0000"
+tools = [3]
+[mcp.a.env]
+KEY = "hunter2${MISSING}"
+OTHER = { nested = "hunter2" }
+"NO=PE" = "hunter2"
+NUMBER = 4242
+[mcp]
+b = "npx --key hunter2"
+[tools.t]
+command = ["x", "hunter2", { a = "hunter2" }]
+env = "hunter2"
+api_key = "hunter2"
+builtin = "hunter2"
+[daemon]
+listen = ["unix:${HOLDS}?x"]
+secret = "hunter2"
+[agents.default]
+token = "hunter2"
+password = "hunter2"
+[hunter]
+x = "hunter2"
+"""
+
+
+def test_a_report_shows_no_value_that_may_be_a_secret(tmp_path: Path) -> None:
+    report = report_of(tmp_path, SECRETS, {"HOLDS": "hunter2"})
+    assert "hunter2" not in report
+    assert "4242" not in report
+    assert report.count("\nt.toml:") >= 20
+
+
+def test_no_part_of_the_error_holds_a_secret(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, SECRETS, {"HOLDS": "hunter2"})
+    assert "hunter2" not in repr(caught.value) + repr(caught.value.findings)
+
+
+def test_a_file_that_is_no_utf8_gets_the_line_of_the_first_bad_byte(tmp_path: Path) -> None:
+    file = tmp_path / "t.toml"
+    file.write_bytes(b"[daemon]\n\n# \xff\n")
+    with pytest.raises(ConfigError, match=r"t\.toml:3: not UTF-8$"):
+        load_catalog(file, {})
+
+
+def test_a_missing_file_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^cannot read .*/none\.toml: No such file or directory$"):
+        load_catalog(tmp_path / "none.toml", {})
+
+
+def test_a_path_that_holds_a_nul_says_so() -> None:
+    with pytest.raises(ConfigError, match=r"^cannot read"):
+        load_catalog(Path("a\0b"), {})
+
+
+def test_a_directory_is_no_configuration(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="Is a directory"):
+        load_catalog(tmp_path, {})
+
+
+def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
+    file = tmp_path / "t.toml"
+    file.touch()
+    os.truncate(file, MAX_FILE_BYTES + 1)
+    with pytest.raises(ConfigError, match="it is over 4 MiB"):
+        load_catalog(file, {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * 5000 + "]" * 5000,
+        "a = " + "[" * 100 + "]" * 100,
+        ".".join(["a"] * 5000) + " = 1",
+        "a = " + "{ a = " * 200 + "1" + " }" * 200,
+    ],
+    ids=["arrays", "some arrays", "dotted keys", "inline tables"],
+)
+def test_nesting_without_end_is_refused(tmp_path: Path, text: str) -> None:
+    assert "nested" in report_of(tmp_path, text)
+
+
+def test_a_number_of_too_many_digits_is_refused(tmp_path: Path) -> None:
+    assert "t.toml" in report_of(tmp_path, f"[limits]\nin_flight = {'9' * 5000}")
+
+
+def test_values_that_mean_what_happens_anyway_are_accepted(tmp_path: Path) -> None:
+    catalog = load(
+        tmp_path,
+        """\
+[mcp.a]
+command = "x"
+on_timeout = "dead"
+protocol = "auto"
+shared = false
+[tools.t]
+command = ["x"]
+input_mode = "json"
+expose = true
+""",
+    )
+    assert catalog.config.mcp["a"].command == "x"
+
+
+def test_zero_is_not_false(tmp_path: Path) -> None:
+    report = report_of(tmp_path, '[mcp.a]\ncommand = "x"\nshared = 0\n')
+    assert "mcp.a.shared: not yet available\n    seen a whole number; allowed: false" in report
+
+
+def test_an_empty_file_is_a_configuration(tmp_path: Path) -> None:
+    assert list(load(tmp_path, "").profiles) == ["default"]
+
+
+def test_variables_and_relative_paths_are_put_in_place(tmp_path: Path) -> None:
+    catalog = load(
+        tmp_path,
+        """\
+[daemon]
+listen = ["unix:${NAME}.sock", "unix:/run/x", "stdio"]
+[mcp.a]
+command = "./server"
+args = ["${NAME}", "${NONE:-some text}", "${BLANK:-full}", "${BLANK}", "$$5 $x", "./x"]
+cwd = "work"
+env = { TOKEN = "<${NAME}>" }
+[tools.t]
+command = ["bin/tool", "./${NAME}"]
+args = ["${NAME}"]
+description = "${NAME}"
+""",
+        {"NAME": "ann", "BLANK": ""},
+    )
+    server, tool = catalog.config.mcp["a"], catalog.config.tools["t"]
+    assert catalog.config.daemon.listen == (f"unix:{tmp_path}/ann.sock", "unix:/run/x", "stdio")
+    assert server.command == f"{tmp_path}/server"
+    assert server.args == ("ann", "some text", "full", "", "$5 $x", "./x")
+    assert server.cwd == f"{tmp_path}/work"
+    assert server.env == {"TOKEN": "<ann>"}
+    assert tool.command == (f"{tmp_path}/bin/tool", "./ann")
+    assert tool.args == ("ann",)
+    assert tool.description == "${NAME}"
+
+
+def test_a_variable_is_not_expanded_again(tmp_path: Path) -> None:
+    text = '[mcp.a]\ncommand = "x"\nargs = ["${A}"]\n'
+    assert load(tmp_path, text, {"A": "${B} $$"}).config.mcp["a"].args == ("${B} $$",)
+
+
+def test_a_program_without_a_slash_is_left_to_the_path(tmp_path: Path) -> None:
+    assert load(tmp_path, '[mcp.a]\ncommand = "npx"\n').config.mcp["a"].command == "npx"
+
+
+def test_bytes_of_the_environment_that_are_no_text_pass_through(tmp_path: Path) -> None:
+    text = '[mcp.a]\ncommand = "x"\nargs = ["${A}"]\n'
+    assert load(tmp_path, text, {"A": "\udcff"}).config.mcp["a"].args == ("\udcff",)
+
+
+def test_the_socket_of_a_long_path_is_refused(tmp_path: Path) -> None:
+    report = report_of(tmp_path, f'[daemon]\nlisten = ["unix:/{"x" * 103}"]\n')
+    assert "daemon.listen[0]: a socket's path has at most 103 bytes" in report
+
+
+def test_the_file_in_the_working_directory_is_found_first(tmp_path: Path) -> None:
+    (tmp_path / "tooldispatchd.toml").touch()
+    with contextlib.chdir(tmp_path):
+        assert find_configuration({"XDG_CONFIG_HOME": str(tmp_path)}) == Path("tooldispatchd.toml")
+
+
+def test_the_users_own_file_is_found_by_either_variable(tmp_path: Path) -> None:
+    file = tmp_path / ".config" / "tooldispatchd" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    with contextlib.chdir(tmp_path):
+        assert find_configuration({"HOME": str(tmp_path)}) == file
+        assert find_configuration({"HOME": str(tmp_path), "XDG_CONFIG_HOME": "relative"}) == file
+        assert find_configuration({"XDG_CONFIG_HOME": str(tmp_path / ".config")}) == file
+
+
+def test_no_file_at_all_says_where_it_looked(tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path), pytest.raises(ConfigError) as caught:
+        find_configuration({"XDG_CONFIG_HOME": str(tmp_path)})
+    assert str(caught.value) == (
+        "cannot find a configuration; looked for\n"
+        "    tooldispatchd.toml\n"
+        f"    {tmp_path}/tooldispatchd/config.toml\n"
+        "    /etc/tooldispatchd/config.toml\n"
+        '"tooldispatchd init" writes an example, "--config FILE" names another file'
+    )
+
+
+def test_who_has_no_home_has_no_file_there(tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path), pytest.raises(ConfigError) as caught:
+        find_configuration({})
+    assert ".config" not in str(caught.value)
+
+
+def toml(value: object) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{toml(str(key))} = {toml(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[\n" + ",\n".join(map(toml, value)) + "]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value) if isinstance(value, (bool, int)) else str(value)
+
+
+SCALARS = st.one_of(
+    st.text(max_size=8),
+    st.sampled_from(["id", "a:b", "int -> int", "${X}", "unix:x", "1 + 1", "json", "${A:-${B}}", "2020-01-01"]),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.booleans(),
+    st.dates(),
+    st.datetimes(),
+)
+SPECS = (specs.Config, specs.DaemonSpec, specs.LimitsSpec, specs.McpSpec, specs.ToolSpec, specs.ProfileSpec)
+KNOWN = sorted({key for spec in SPECS for key in spec.__struct_fields__})
+WORDS = st.sampled_from([*KNOWN, "a", "b", "default", "url", "python", "shared", "a__b", "a b", "é", "", "\n"])
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4), max_leaves=8
+)
+SECTIONS = st.sampled_from(["daemon", "limits", "types", "mcp", "tools", "agents"])
+TABLES = st.dictionaries(SECTIONS, st.dictionaries(WORDS, st.dictionaries(WORDS, VALUES, max_size=4) | VALUES) | VALUES)
+
+
+def outcome_of(file: Path) -> Catalog | ConfigError:
+    try:
+        return load_catalog(file, {})
+    except ConfigError as error:
+        return error
+
+
+@settings(deadline=None, max_examples=100)
+@given(TABLES)
+def test_any_table_gives_a_catalog_or_a_report_with_lines(
+    tmp_path_factory: pytest.TempPathFactory, table: dict[str, object]
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "any.toml"
+    file.write_text("".join(f"{key} = {toml(value)}\n" for key, value in table.items()))
+    outcome = outcome_of(file)
+    assert isinstance(outcome, Catalog) or [finding.line for finding in outcome.findings if finding.line]
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.binary(max_size=60) | st.text("[]{}\"'#=.\n\\ ab1", max_size=40).map(str.encode))
+def test_any_bytes_give_a_catalog_or_a_report(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    file = tmp_path_factory.getbasetemp() / "any.toml"
+    file.write_bytes(content)
+    assert str(outcome_of(file))

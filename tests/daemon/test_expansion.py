@@ -1,0 +1,89 @@
+from pathlib import Path
+
+import pytest
+
+from tooldispatchd.catalog.problems import Problem
+from tooldispatchd.daemon.expansion import expand
+from tooldispatchd.daemon.key_patterns import Table
+
+HERE = Path("/etc/x")
+
+
+def expanded(text: str, environ: dict[str, str]) -> object:
+    table: Table = {"mcp": {"a": {"args": [text]}}}
+    assert expand(table, environ, HERE) == []
+    return table
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("plain", "plain"),
+        ("${A}", "1"),
+        ("x${A}y${A}z", "x1y1z"),
+        ("$$", "$"),
+        ("$${A}", "${A}"),
+        ("$$${A}", "$1"),
+        ("$A $ 5$", "$A $ 5$"),
+        ("${B:-d e:-f}", "d e:-f"),
+        ("${A:-d}", "1"),
+        ("${EMPTY}", ""),
+        ("${EMPTY:-d}", "d"),
+        ("${B:-}", ""),
+        ("}${A}{", "}1{"),
+    ],
+)
+def test_a_text_means_what_its_variables_say(text: str, meaning: str) -> None:
+    assert expanded(text, {"A": "1", "EMPTY": ""}) == {"mcp": {"a": {"args": [meaning]}}}
+
+
+@pytest.mark.parametrize("text", ["${", "${}", "${1A}", "${A", "${A-b}", "${A:-${B}}", "${A b}"])
+def test_what_cannot_be_read_as_a_variable_is_a_problem(text: str) -> None:
+    table: Table = {"tools": {"a": {"env": {"X": text}}}}
+    problems = expand(table, {"A": "1", "B": "2"}, HERE)
+    assert [(problem.path, problem.why) for problem in problems] == [
+        (("tools", "a", "env", "X"), '"${" begins no variable that can be read')
+    ]
+
+
+def test_every_variable_that_is_not_set_is_named_and_the_text_stays() -> None:
+    table: Table = {"mcp": {"a": {"args": ["${A} ${B}"]}}}
+    assert [problem.why for problem in expand(table, {}, HERE)] == [
+        "the environment has no A",
+        "the environment has no B",
+    ]
+    assert table == {"mcp": {"a": {"args": ["${A} ${B}"]}}}
+
+
+def test_a_program_may_not_become_empty() -> None:
+    table: Table = {"tools": {"a": {"command": ["${A:-}", "${A:-}"]}}}
+    assert expand(table, {}, HERE) == [
+        Problem(("tools", "a", "command", 0), "is empty once its variables are in place", value="${A:-}")
+    ]
+
+
+def test_what_is_of_another_shape_is_left_alone() -> None:
+    table: Table = {"mcp": ["${A}"], "tools": {"a": "${A}", "b": {"args": {"x": 1}, "env": ["${A}"], "cwd": 3}}}
+    before = repr(table)
+    assert expand(table, {}, HERE) == []
+    assert repr(table) == before
+
+
+def test_paths_start_at_the_directory_of_the_file() -> None:
+    table: Table = {
+        "daemon": {"listen": ["unix:a.sock", "unix:/b.sock", "stdio"]},
+        "mcp": {"a": {"command": "../bin/server", "cwd": "work", "args": ["./x"]}},
+        "tools": {"a": {"command": ["python3", "./script.py"], "cwd": "/srv"}},
+    }
+    assert expand(table, {}, HERE) == []
+    assert table == {
+        "daemon": {"listen": ["unix:/etc/x/a.sock", "unix:/b.sock", "stdio"]},
+        "mcp": {"a": {"command": "/etc/x/../bin/server", "cwd": "/etc/x/work", "args": ["./x"]}},
+        "tools": {"a": {"command": ["python3", "./script.py"], "cwd": "/srv"}},
+    }
+
+
+def test_a_guess_at_a_place_to_listen_shows_nothing_of_the_environment() -> None:
+    table: Table = {"daemon": {"listen": ["${A}", "/run/x"]}}
+    problems = expand(table, {"A": "/hunter2"}, HERE)
+    assert [(problem.value, problem.nearest) for problem in problems] == [("${A}", None), ("/run/x", "unix:/run/x")]

@@ -1,0 +1,48 @@
+"""`tooldispatchd check`: say whether a configuration can be used, and all that is wrong with it. It starts nothing."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.description = (
+        "Check a configuration and say everything that is wrong with it at once. Nothing is started. "
+        "Exits with 0 if it can be used, else with 2."
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="the file to check; by default the one that serve would take (./tooldispatchd.toml, then "
+        "$XDG_CONFIG_HOME/tooldispatchd/config.toml, then /etc/tooldispatchd/config.toml)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what the configuration holds, or its report on stderr; gives the exit code."""
+    # Imported when it is called for: --help of every command declares all of them.
+    from tooldispatchd.daemon.configuration import ConfigError, find_configuration, load_catalog
+
+    try:
+        path: Path = arguments.config or find_configuration(os.environ)
+        catalog = load_catalog(path, os.environ)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    for warning in catalog.warnings:
+        print(f"{path}: warning: {warning}", file=sys.stderr)
+    servers = sum(spec.enabled for spec in catalog.config.mcp.values())
+    counts = (
+        _count(len(catalog.tools), "tool"),
+        _count(servers, "server"),
+        _count(len(catalog.profiles), "profile"),
+    )
+    print(f"{path}: fine: {', '.join(counts)}")
+    return 0
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,124 @@
+"""`tooldispatchd demo`: a scripted agent, a daemon of its own, and what the daemon cleaned up after it."""
+
+import argparse
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+# What the agent says, one line after the other; None is the answer that it waits for first.
+SCRIPT: Final = (
+    (
+        "It opens its session; the daemon starts the profile's MCP server for it.",
+        '{"__port":"hello","profile":"default"}',
+    ),
+    (
+        "An inline tool, answered in the dispatch thread.",
+        '{"__port":"tool_req","id":"1","name":"echo","input":"hello"}',
+    ),
+    (
+        "An expression, checked against its types when it was loaded.",
+        '{"id":"2","name":"greet","input":{"name":"Ada"}}',
+    ),
+    ("A process: one child, for this call only.", '{"id":"3","name":"sort","input":["pear","apple","fig"]}'),
+    ("A tool of the MCP server.", '{"id":"4","name":"time:get_current_time","input":{"timezone":"Asia/Tokyo"}}'),
+    ("A wrong input is told so that the model can mend it.", '{"id":"5","name":"greet","input":{"nom":"Ada"}}'),
+    ("So is a name that does not exist.", '{"id":"6","name":"gret","input":{"name":"Ada"}}'),
+    ("It says goodbye; the server is gone before the daemon answers.", '{"__port":"bye"}'),
+)
+# A server written in Python imports for a second or two; on a busy machine for longer.
+PATIENCE_S: Final = 60.0
+SHOWN: Final = 150
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """It takes nothing."""
+    parser.description = "Show a scripted agent call an inline tool, a process and an MCP server through a daemon."
+
+
+def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  # every command has this signature
+    """Play the script; 0 when every line was answered and nothing was left behind."""
+    from tooldispatchd.cli.init import example
+
+    with tempfile.TemporaryDirectory(prefix="tooldispatchd-demo-") as directory:
+        config = Path(directory) / "tooldispatchd.toml"
+        config.write_bytes(example())
+        path = Path(directory) / "dispatch.sock"
+        print("$ tooldispatchd serve --config tooldispatchd.toml --listen unix:dispatch.sock")
+        with _daemon(config, path) as daemon:
+            _converse(path, daemon.pid)
+            left = _descendants(daemon.pid)
+        print(f"\nThe daemon ended with {daemon.returncode} after SIGTERM; its socket is {_presence(path)}.")
+        return 0 if daemon.returncode == 0 and not path.exists() and len(left) <= 1 else 1
+
+
+@contextmanager
+def _daemon(config: Path, path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    words = [sys.executable, "-m", "tooldispatchd", "serve", "--log-level", "warning"]
+    # The example's server is installed beside this interpreter, which may not be on the path.
+    environ = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '/usr/bin:/bin')}"}
+    daemon = subprocess.Popen(  # noqa: S603  # this interpreter and this package
+        [*words, "--config", str(config), "--listen", f"unix:{path}"], env=environ
+    )
+    try:
+        _wait_for(path, daemon)
+        yield daemon
+    finally:
+        daemon.terminate()
+        daemon.wait(PATIENCE_S)
+
+
+def _wait_for(path: Path, daemon: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        if daemon.poll() is not None or time.monotonic() > until:
+            raise SystemExit("the daemon did not start")
+        time.sleep(0.02)
+
+
+def _converse(path: Path, daemon: int) -> None:
+    with socket.socket(socket.AF_UNIX) as channel:
+        channel.settimeout(PATIENCE_S)
+        channel.connect(str(path))
+        answers = channel.makefile("rb")
+        for about, line in SCRIPT:
+            print(f"\n# {about}\n→ {line}")
+            channel.sendall(line.encode() + b"\n")
+            answer = answers.readline().decode().rstrip("\n")
+            if not answer:
+                raise SystemExit("the daemon closed the channel")
+            print(f"← {answer if len(answer) <= SHOWN else answer[:SHOWN] + '…'}")
+            if "hello" in line and "__port" in line:
+                _show("Running for this agent", daemon)
+    _show("Left after it", daemon)
+
+
+def _show(title: str, daemon: int) -> None:
+    print(f"  {title}:")
+    for pid, words in _descendants(daemon):
+        print(f"    {pid:>7}  {words}")
+
+
+def _descendants(parent: int) -> list[tuple[int, str]]:
+    """Every process below `parent`, as pid and command line."""
+    found: list[tuple[int, str]] = []
+    try:
+        tasks = list(Path(f"/proc/{parent}/task").iterdir())
+        pids = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+        for pid in pids:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            found.append((pid, " ".join(Path(os.fsdecode(word)).name for word in words if word)))
+            found.extend(_descendants(pid))
+    except FileNotFoundError:
+        pass  # it ended while it was looked at
+    return found
+
+
+def _presence(path: Path) -> str:
+    return "still there" if path.exists() else "gone"

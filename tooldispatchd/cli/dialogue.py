@@ -1,0 +1,89 @@
+"""How a client command reaches a daemon: a running one through its socket, or a private one for as long as it lasts."""
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tooldispatchd.client.address import find_socket
+from tooldispatchd.client.blocking import Client, ClientError, FaultError, connect
+
+SOCKETS: Final = """\
+Without --socket and --config: $TOOLDISPATCHD_SOCKET, $RUNTIME_DIRECTORY/dispatch.sock,
+$XDG_RUNTIME_DIR/tooldispatchd/dispatch.sock, /run/tooldispatchd/dispatch.sock.
+"""
+# A private daemon whose input has ended drains and stops its servers, each of which has a ladder of 4 s.
+STOP_S: Final = 20.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which daemon, and which profile."""
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--socket", metavar="PATH", help="the socket of a running daemon")
+    where.add_argument("--config", type=Path, metavar="FILE", help="start a private daemon with this configuration")
+    parser.add_argument("--profile", metavar="NAME", help="the profile to open the session under (default)")
+
+
+def talk(arguments: argparse.Namespace, dialogue: Callable[[Client], int]) -> int:
+    """Run `dialogue` on a channel; its exit code, or the one that fits what went wrong, told on stderr."""
+    try:
+        with _channel(arguments) as client:
+            return dialogue(client)
+    except FaultError as fault:
+        print(f"tooldispatchd: {fault}", file=sys.stderr)
+        return {"not_authenticated": 3, "unknown_profile": 2}.get(fault.code, 1)
+    except ClientError as error:
+        print(f"tooldispatchd: {error}", file=sys.stderr)
+        return 3
+    except _DaemonEndedError as ended:
+        return ended.code
+
+
+class _DaemonEndedError(Exception):
+    """The private daemon could not start and has said why."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"the private daemon ended with {code}")
+        self.code = code
+
+
+@contextmanager
+def _channel(arguments: argparse.Namespace) -> Iterator[Client]:
+    if arguments.config is None:
+        with connect(arguments.socket or find_socket(os.environ)) as client:
+            yield client
+        return
+    words = [sys.executable, "-m", "tooldispatchd", "serve", "--listen", "stdio", "--log-level", "error"]
+    daemon = subprocess.Popen(  # noqa: S603  # this interpreter and this package; the path is one argument
+        [*words, "--config", str(arguments.config)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert daemon.stdin is not None
+    assert daemon.stdout is not None
+    try:
+        yield Client(_reader(daemon.stdout.fileno()), _writer(daemon.stdin.fileno()), daemon.stdin.close)
+    except ClientError:
+        code = daemon.wait(STOP_S)
+        if code:
+            raise _DaemonEndedError(code) from None
+        raise
+    finally:
+        daemon.stdin.close()
+        daemon.stdout.close()
+        daemon.wait(STOP_S)
+
+
+def _reader(fd: int) -> Callable[[int], bytes]:
+    return lambda size: os.read(fd, size)
+
+
+def _writer(fd: int) -> Callable[[bytes], object]:
+    def write(lines: bytes) -> None:
+        view = memoryview(lines)
+        while view:
+            view = view[os.write(fd, view) :]
+
+    return write

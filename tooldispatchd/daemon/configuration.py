@@ -1,0 +1,218 @@
+"""Find a configuration file, read it, and make the catalog of it; all that is wrong with it is said at once.
+
+The way of a file: text → table (tomllib) → planned keys taken out → schema checked → environment put in → `Config` →
+catalog. A table with a mistake is replaced by a harmless one of the same name before the catalog is built, so that
+the rest is checked too and nothing is reported that only follows from that mistake. Nothing is started here.
+"""
+
+import copy
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, cast
+
+import msgspec
+
+from tooldispatchd.catalog import problems as found
+from tooldispatchd.catalog.catalog import Catalog, build_catalog
+from tooldispatchd.catalog.problems import Problem
+from tooldispatchd.catalog.specs import MIB, Config
+from tooldispatchd.daemon.config_report import MAX_SHOWN, Finding, find, printable
+from tooldispatchd.daemon.expansion import expand
+from tooldispatchd.daemon.key_patterns import Table
+from tooldispatchd.daemon.planned_keys import stands_for_a_way_to_run, take_planned
+from tooldispatchd.daemon.schema_check import check_schema
+
+# A thousand tools with their schemas have room; a larger file is not a configuration.
+MAX_FILE_BYTES: Final = 4 * MIB
+# Schemas nest in their properties, two levels each; what is deeper would exhaust a recursion somewhere below.
+MAX_DEPTH: Final = 64
+
+_STANDS_IN: Final[dict[str, object]] = {
+    "types": "json",
+    "mcp": {"command": "-"},
+    "tools": {"inline": "id", "type": "json -> json"},
+    "agents": {},
+}
+_HAS_DEFAULTS: Final = frozenset({"daemon", "limits"})
+
+
+class ConfigError(Exception):
+    """A configuration that cannot be used. `str()` is the whole report; `findings` are its parts.
+
+    `file` is None where no file was found. No part shows a value that may be a secret.
+    """
+
+    def __init__(self, summary: str, file: Path | None = None, findings: tuple[Finding, ...] = ()) -> None:
+        super().__init__(summary)
+        self.summary = summary
+        self.file = file
+        self.findings = findings
+
+    def __str__(self) -> str:
+        """The report: what cannot be done, then every problem with its place."""
+        file = self.file or Path("configuration")
+        shown = [finding.text(file) for finding in self.findings[:MAX_SHOWN]]
+        more = len(self.findings) - len(shown)
+        return "\n".join([self.summary, *shown, *([f"and {more} more"] if more else [])])
+
+
+def find_configuration(environ: Mapping[str, str]) -> Path:
+    """The first file there is of those that stand in for `--config`; a `ConfigError` says where it looked."""
+    places = [Path("tooldispatchd.toml"), *_own_places(environ), Path("/etc/tooldispatchd/config.toml")]
+    for place in places:
+        if place.is_file():
+            return place
+    looked = "\n".join(f"    {place}" for place in places)
+    raise ConfigError(
+        f"cannot find a configuration; looked for\n{looked}\n"
+        '"tooldispatchd init" writes an example, "--config FILE" names another file'
+    )
+
+
+def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
+    """The catalog of the configuration at `path`; `environ` is what `${VAR}` stands for. Raises `ConfigError`."""
+    source = _read(path)
+    table = _parse(path, source)
+    checked = copy.deepcopy(table)
+    problems = _check(checked, environ, path.absolute().parent)
+    catalog = _build(checked, problems)
+    if isinstance(catalog, Catalog):
+        return catalog
+    findings = find(catalog, table, source)
+    count = "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
+    raise ConfigError(f"cannot use {path}: {count}", path, findings)
+
+
+def _own_places(environ: Mapping[str, str]) -> Iterator[Path]:
+    """Where the user's own file stands; a service may have no home at all."""
+    home = environ.get("XDG_CONFIG_HOME", "")
+    # The specification of base directories has a relative one ignored.
+    if home.startswith("/"):
+        yield Path(home) / "tooldispatchd" / "config.toml"
+    elif environ.get("HOME"):
+        yield Path(environ["HOME"]) / ".config" / "tooldispatchd" / "config.toml"
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"cannot read {path}: {why}", path) from error
+    if len(content) > MAX_FILE_BYTES:
+        raise ConfigError(f"cannot use {path}: it is over {MAX_FILE_BYTES // MIB} MiB", path)
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise _unreadable(path, Finding("not UTF-8", line)) from error
+
+
+def _parse(path: Path, source: str) -> Table:
+    try:
+        table = tomllib.loads(source)
+    except RecursionError as error:
+        raise _unreadable(path, Finding("arrays and tables are nested too deep")) from error
+    except ValueError as error:
+        raise _unreadable(path, _syntax_finding(str(error), source)) from error
+    if _depth(table) > MAX_DEPTH:
+        raise _unreadable(path, Finding(f"arrays and tables are nested more than {MAX_DEPTH} deep"))
+    return table
+
+
+def _unreadable(path: Path, finding: Finding) -> ConfigError:
+    return ConfigError(f"cannot read {path}: 1 problem", path, (finding,))
+
+
+def _syntax_finding(message: str, source: str) -> Finding:
+    """tomllib says the place in its message only (it has attributes since Python 3.14)."""
+    why, _, place = message.partition(" (at ")
+    numbers = re.findall(r"\d+", place)
+    if len(numbers) == 2:
+        return Finding(printable(f"not TOML: {why} (column {numbers[1]})"), int(numbers[0]))
+    return Finding(printable(f"not TOML: {why} (at the end)"), source.rstrip("\n").count("\n") + 1)
+
+
+def _depth(table: Table) -> int:
+    """How deep tables and arrays are nested; dotted keys nest deeper than any recursion reaches."""
+    depth, level = 0, [cast("object", table)]
+    while level and depth <= MAX_DEPTH:
+        depth += 1
+        level = [inner for holder in level for inner in _inner(holder) if isinstance(inner, (dict, list))]
+    return depth
+
+
+def _inner(holder: object) -> Iterable[object]:
+    if isinstance(holder, dict):
+        return cast("Table", holder).values()
+    return cast("list[object]", holder) if isinstance(holder, list) else ()
+
+
+def _check(table: Table, environ: Mapping[str, str], directory: Path) -> list[Problem]:
+    """Every problem of `table` itself; leaves in it what the catalog can be built of."""
+    problems = take_planned(table)
+    for problem in problems:
+        if problem.path[0] == "mcp" and stands_for_a_way_to_run(problem.path):
+            cast("dict[str, Table]", table["mcp"])[str(problem.path[1])].setdefault("command", "-")
+    no_json = list(_without_json_form(table))
+    excused = {problem.path for problem in no_json}
+    problems += no_json
+    problems += [problem for problem in check_schema(table) if problem.path not in excused]
+    problems += expand(table, environ, directory)
+    _stand_in(table, problems)
+    return problems
+
+
+def _without_json_form(holder: object, path: found.Path = ()) -> Iterator[Problem]:
+    """Each value that TOML has and JSON has not; it is replaced, in place, by one of the nearest kind."""
+    items: Iterable[tuple[str | int, object]] = ()
+    if isinstance(holder, dict):
+        items = list(cast("Table", holder).items())
+    elif isinstance(holder, list):
+        items = list(enumerate(cast("list[object]", holder)))
+    for key, value in items:
+        if isinstance(value, (dict, list)):
+            yield from _without_json_form(value, (*path, key))
+        elif isinstance(value, float) and not math.isfinite(value):
+            yield Problem((*path, key), "not a finite number", value=value)
+            cast("dict[str | int, object]", holder)[key] = 0.0
+        elif not isinstance(value, (str, int, float)):
+            yield Problem((*path, key), "a date or time has no meaning here", value=value)
+            cast("dict[str | int, object]", holder)[key] = str(value)
+
+
+def _stand_in(table: Table, problems: Iterable[Problem]) -> None:
+    for problem in problems:
+        section = str(problem.path[0])
+        entries = table.get(section)
+        if section in _HAS_DEFAULTS and len(problem.path) == 1:
+            table[section] = {}
+        elif section in _HAS_DEFAULTS and isinstance(entries, dict):
+            entries.pop(problem.path[1], None)
+        elif section in _STANDS_IN and isinstance(entries, dict) and len(problem.path) > 1:
+            entries[problem.path[1]] = copy.deepcopy(_STANDS_IN[section])
+
+
+def _build(table: Table, problems: list[Problem]) -> Catalog | list[Problem]:
+    # A whole section that is missing, misspelt or of the wrong kind would make every name in it unknown.
+    if any(len(problem.path) <= 1 and problem.path[0] not in _HAS_DEFAULTS for problem in problems):
+        return problems
+    try:
+        config = msgspec.convert(table, Config)
+    except msgspec.ValidationError as error:
+        # A name that is refused stays refused, whatever stands under it.
+        return problems or [_conversion_problem(str(error))]
+    catalog = build_catalog(config)
+    if isinstance(catalog, Catalog):
+        return problems or catalog
+    return [*problems, *catalog]
+
+
+def _conversion_problem(message: str) -> Problem:
+    """What the schema admits and the Structs do not: `3.0` where a whole number stands."""
+    why, _, place = message.partition(" - at `$")
+    return Problem(tuple(re.findall(r"\.([a-z_]+)", place)), why.replace("`", '"'))

@@ -1,0 +1,146 @@
+"""Unix sockets that the daemon listens on: who may take a path, when it is stale, and how it is given back.
+
+    lock PATH.lock ─▶ PATH is free, or a dead daemon's socket ─▶ bind PATH.new ─▶ chmod ─▶ listen ─▶ rename to PATH
+
+The lock is held for life, so two daemons never share a path; the rename makes the socket appear complete, with its
+mode, and replaces a stale one in the same step.
+"""
+
+import errno
+import fcntl
+import os
+import socket
+import stat
+from pathlib import Path
+from typing import Final
+
+MODE: Final = 0o660
+BACKLOG: Final = 1024
+# sun_path of sockaddr_un, less the final NUL (unix(7)).
+MAX_PATH_BYTES: Final = 107
+
+
+class ListenError(Exception):
+    """A socket cannot be bound; the message says which and why."""
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(f"cannot listen on {where}: {why}")
+        self.where = where
+        self.why = why
+
+
+class UnixSocket:
+    """A listening Unix socket of ours, its lock, and the identity of its file."""
+
+    def __init__(self, path: Path, listening: socket.socket, lock_fd: int) -> None:
+        self.path = path
+        self.socket = listening
+        self._lock_fd = lock_fd
+        self._identity = _identity(path)
+
+    def release(self) -> None:
+        """Unlink the path if it is still ours, and give the lock back. The socket itself is its holder's to close."""
+        if self._lock_fd < 0:
+            return
+        if _identity(self.path) == self._identity:
+            self.path.unlink(missing_ok=True)
+        _lock_path(self.path).unlink(missing_ok=True)
+        os.close(self._lock_fd)
+        self._lock_fd = -1
+
+
+def listen_unix(path: Path, *, mode: int = MODE) -> UnixSocket:
+    """Listen on `path`; raises `ListenError` where another daemon lives there or the place is not safe."""
+    where = f"unix:{path}"
+    # The name that is bound first is four bytes longer.
+    if len(os.fsencode(path)) > MAX_PATH_BYTES - len(".new"):
+        raise ListenError(where, f"the path is longer than {MAX_PATH_BYTES - len('.new')} bytes")
+    try:
+        _prepare_directory(path.parent, where)
+        lock_fd = _lock(path, where)
+        try:
+            _clear(path, where)
+            return UnixSocket(path, _bind(path, mode), lock_fd)
+        except BaseException:
+            _lock_path(path).unlink(missing_ok=True)
+            os.close(lock_fd)
+            raise
+    except OSError as error:
+        raise ListenError(where, error.strerror or str(error)) from error
+
+
+def _prepare_directory(directory: Path, where: str) -> None:
+    if not directory.exists():
+        directory.mkdir(mode=0o700)
+    mode = directory.stat().st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise ListenError(where, f"{directory} may be written by anyone: another user could put a socket in its place")
+
+
+def _lock_path(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
+
+
+def _lock(path: Path, where: str) -> int:
+    """The descriptor of the path's lock file, locked for as long as it is open."""
+    lock = _lock_path(path)
+    while True:
+        fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            raise ListenError(where, "another daemon is listening there") from None
+        # A daemon that ended just now has unlinked the file that was locked here: take the new one.
+        if _identity(lock) == _identity_of(os.fstat(fd)):
+            return fd
+        os.close(fd)
+
+
+def _clear(path: Path, where: str) -> None:
+    """Make sure that what stands at the path is nothing, or a stale socket of ours."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(status.st_mode):
+        raise ListenError(where, "something that is no socket stands there")
+    if status.st_uid != os.geteuid():
+        raise ListenError(where, "another user's socket stands there")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)  # noqa: FBT003  # the standard library's own signature
+        refused = probe.connect_ex(os.fspath(path))
+    # EAGAIN is a live one whose backlog is full.
+    if refused in {0, errno.EAGAIN, errno.EINPROGRESS}:
+        raise ListenError(where, "another program is listening there")
+
+
+def _bind(path: Path, mode: int) -> socket.socket:
+    new = path.with_name(path.name + ".new")
+    new.unlink(missing_ok=True)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        before = os.umask(0o177)
+        try:
+            listening.bind(os.fspath(new))
+        finally:
+            os.umask(before)
+        new.chmod(mode)
+        listening.listen(BACKLOG)
+        new.rename(path)
+    except BaseException:
+        listening.close()
+        new.unlink(missing_ok=True)
+        raise
+    return listening
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        return _identity_of(path.lstat())
+    except FileNotFoundError:
+        return None
+
+
+def _identity_of(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino

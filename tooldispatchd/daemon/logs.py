@@ -1,0 +1,81 @@
+"""The daemon's log: structlog to stderr, JSON lines where nobody watches, readable where somebody does.
+
+Never a payload or a secret: callers log constant events and names, and an incident's message, which may quote what a
+tool was given, appears at level debug only.
+"""
+
+import secrets
+import sys
+import traceback
+from typing import Final, TextIO
+
+import msgspec
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+# A traceback of a recursion is cut: its innermost frames tell enough.
+FRAMES: Final = 30
+
+
+class DaemonLog:
+    """A bound structlog logger that also knows incidents."""
+
+    __slots__ = ("_logger",)
+
+    def __init__(self, logger: FilteringBoundLogger) -> None:
+        self._logger = logger
+
+    def bind(self, **fields: object) -> "DaemonLog":
+        """A log that adds these fields to every line."""
+        return DaemonLog(self._logger.bind(**fields))
+
+    def debug(self, event: str, **fields: object) -> object:
+        """For who looks at one call."""
+        return self._logger.debug(event, **fields)
+
+    def info(self, event: str, **fields: object) -> object:
+        """One line for each session and connection."""
+        return self._logger.info(event, **fields)
+
+    def warning(self, event: str, **fields: object) -> object:
+        """Something that the operator may want to mend."""
+        return self._logger.warning(event, **fields)
+
+    def error(self, event: str, **fields: object) -> object:
+        """Something failed for good."""
+        return self._logger.error(event, **fields)
+
+    def incident(self, event: str, error: BaseException) -> str:
+        """A defect: where it happened, without the values it happened with; returns the id that the agent is told."""
+        incident = secrets.token_hex(6)
+        frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
+        places = [f"{frame.filename.rpartition('tooldispatchd/')[2]}:{frame.lineno} {frame.name}" for frame in frames]
+        self._logger.error(event, incident=incident, error=type(error).__name__, at=places)
+        self._logger.debug("incident", incident=incident, message=str(error))
+        return incident
+
+
+def open_log(level: str, stream: TextIO | None = None) -> DaemonLog:
+    """The log on `stream` (stderr), from `level` on."""
+    stream = stream or sys.stderr
+    shared: list[Processor] = [structlog.processors.add_log_level]
+    if stream.isatty():
+        stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False)
+        renderer: Processor = structlog.dev.ConsoleRenderer(colors=True)
+        factory: object = structlog.PrintLogger(stream)
+    else:
+        stamp = structlog.processors.TimeStamper(fmt="iso", utc=True, key="time")
+        renderer = _render_json
+        factory = structlog.BytesLogger(stream.buffer)
+    logger = structlog.wrap_logger(
+        factory,
+        processors=[*shared, stamp, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+    )
+    return DaemonLog(logger.bind())
+
+
+def _render_json(_logger: WrappedLogger, _method: str, event: EventDict) -> bytes:
+    ordered = {key: event.pop(key) for key in ("time", "level", "event") if key in event}
+    return msgspec.json.encode({**ordered, **event}, enc_hook=str)

@@ -1,0 +1,143 @@
+"""Keys and values of the configuration that are fixed already and that this version cannot act on yet.
+
+Each is refused by its name: neither silently ignored nor reported as a slip of the hand. A value that means what
+happens anyway is accepted and taken out.
+"""
+
+from typing import Final
+
+from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.daemon.key_patterns import Pattern, Table, places
+
+NOT_YET: Final = "not yet available"
+
+_SANDBOX: Final = (
+    "cpu_s",
+    "memory",
+    "processes",
+    "files",
+    "file_size",
+    "output_bytes",
+    "nice",
+    "user",
+    "group",
+    "network",
+    "read",
+    "write",
+    "sandbox",
+)
+_KEYS: Final[dict[str, tuple[str, ...]]] = {
+    "": ("processes", "plumb", "mcp_json", "agent_command"),
+    "limits": ("job_bytes", "sessions", "agent_depth"),
+    "mcp.*": (
+        "url",
+        "transport",
+        "headers",
+        "token",
+        "token_env",
+        "token_file",
+        "auth",
+        "ca",
+        "cert",
+        "protocol",
+        "shared",
+        "lazy",
+        "on_timeout",
+        "restart",
+        "trace",
+        "mcp_resources",
+        *_SANDBOX,
+    ),
+    "tools.*": (
+        "process",
+        "python",
+        "mcp",
+        "builtin",
+        "rest",
+        "name",
+        "input_mode",
+        "output_mode",
+        "hint",
+        "doc",
+        "expose",
+        "venv",
+        "max_forks",
+        "max_rss",
+        "prefork",
+        "resident",
+        "reuse",
+        *_SANDBOX,
+    ),
+    "agents.*": ("token", "token_env", "token_file", "uid", "gid", "roots", "jobs", "mcp_resources", *_SANDBOX),
+}
+PLANNED: Final[tuple[Pattern, ...]] = tuple(
+    (*filter(None, table.split(".")), key) for table, keys in _KEYS.items() for key in keys
+)
+
+# What happens anyway may be said aloud.
+_TODAY: Final[dict[Pattern, object]] = {
+    ("mcp", "*", "protocol"): "auto",
+    ("mcp", "*", "shared"): False,
+    ("mcp", "*", "lazy"): False,
+    ("mcp", "*", "on_timeout"): "dead",
+    ("mcp", "*", "trace"): False,
+    ("mcp", "*", "mcp_resources"): False,
+    ("tools", "*", "input_mode"): "json",
+    ("tools", "*", "output_mode"): "json",
+    ("tools", "*", "expose"): True,
+    ("tools", "*", "resident"): False,
+    ("tools", "*", "prefork"): 0,
+    ("agents", "*", "jobs"): False,
+    ("agents", "*", "mcp_resources"): False,
+}
+
+
+def take_planned(table: Table) -> list[Problem]:
+    """Take every planned key out of `table`, in place; a problem for each whose value asks for more than happens."""
+    problems: list[Problem] = []
+    for pattern in PLANNED:
+        for place in list(places(table, pattern)):
+            if not _means_today(pattern, place.value):
+                allowed = _today_words(pattern)
+                problems.append(Problem(place.path, NOT_YET, value=place.value, allowed=allowed))
+            if isinstance(place.holder, dict):
+                del place.holder[str(place.path[-1])]
+    return problems
+
+
+def planned_listen(value: str) -> str | None:
+    """Which planned way to listen `value` asks for, in words; None where it asks for none."""
+    if value == "systemd":
+        return "sockets that systemd hands over are not yet available"
+    if value.startswith("fd:"):
+        return "inherited descriptors are not yet available"
+    if value.startswith("unix:@"):
+        return "abstract sockets are not yet available"
+    if value.startswith("unix:") and "?" in value:
+        return "options of a socket are not yet available"
+    return None
+
+
+def stands_for_a_way_to_run(path: Path) -> bool:
+    """Whether a planned key at `path` says how its server or tool runs, so that no other key is missing."""
+    return (path[0], path[-1]) in {
+        ("mcp", "url"),
+        ("tools", "process"),
+        ("tools", "python"),
+        ("tools", "mcp"),
+        ("tools", "builtin"),
+        ("tools", "rest"),
+    }
+
+
+def _means_today(pattern: Pattern, value: object) -> bool:
+    today = _TODAY.get(pattern)
+    # A type of its own, since True is 1 and False is 0.
+    return today is not None and type(value) is type(today) and value == today
+
+
+def _today_words(pattern: Pattern) -> str | None:
+    today = _TODAY.get(pattern)
+    if today is None:
+        return None
+    return f'"{today}"' if isinstance(today, str) else str(today).lower()

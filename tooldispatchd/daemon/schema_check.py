@@ -1,0 +1,139 @@
+"""Check a parsed configuration against the schema of its Structs: every mistake, each with its whole path.
+
+msgspec alone stops at the first one and leaves the names of tables out of its paths. Messages are our own: the
+validator's quote values, and a value may be a secret.
+"""
+
+import functools
+from typing import Final, cast
+
+import jsonschema_rs
+import msgspec
+
+from tooldispatchd.catalog import specs
+from tooldispatchd.catalog.names import nearest
+from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.daemon.key_patterns import Table
+
+Node = dict[str, object]
+
+_PATTERN_WORDS: Final = {
+    specs.NAME_PATTERN: 'letters, digits, "-" and "_" (never two), a letter first, with dots between parts',
+    specs.BINDING_PATTERN: '1 to 32 letters, digits, ".", "-" and "_", a letter or digit first',
+    specs.PREFIX_PATTERN: 'at most 32 letters, digits, ".", "-" and "_", a letter or digit first; or ""',
+    specs.ENV_PATTERN: 'a variable\'s name: not empty, with no "=" and no NUL',
+    specs.WORD_PATTERN: "a string without NUL",
+    specs.SOME_WORD_PATTERN: "a string that is not empty, without NUL",
+}
+_TYPE_WORDS: Final = {
+    "string": "a string",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "an array",
+    "object": "a table",
+}
+_BOUND_WORDS: Final = {
+    "exclusiveMinimum": "over",
+    "minimum": "at least",
+    "exclusiveMaximum": "under",
+    "maximum": "at most",
+}
+_WHY: Final = {
+    "type": "wrong kind of value",
+    "enum": "no such choice",
+    "pattern": "not well-formed",
+    "maxLength": "too long",
+    "minItems": "too few entries",
+    "minimum": "too small",
+    "exclusiveMinimum": "too small",
+    "maximum": "too large",
+    "exclusiveMaximum": "too large",
+}
+
+
+def check_schema(table: Table) -> list[Problem]:
+    """Every way in which `table` breaks the schema; it must hold JSON values only."""
+    schema, validator = _validator()
+    problems: list[Problem] = []
+    for error in validator.iter_errors(table):
+        problems.extend(_problems(error, schema))
+    return problems
+
+
+@functools.cache
+def _validator() -> tuple[Node, jsonschema_rs.Validator]:
+    bundled = msgspec.json.schema(specs.Config, schema_hook=_any_value)
+    schema = cast("Node", _without_null(jsonschema_rs.dereference(bundled)))
+    return schema, jsonschema_rs.validator_for(schema, offline=True)
+
+
+def _any_value(kind: type) -> dict[str, object]:
+    assert kind is object
+    return {"description": "any JSON value"}
+
+
+def _without_null(node: object) -> object:
+    """The schema with each `X | None` as `X`: TOML has no null, and an error under `anyOf` hides its own kind."""
+    if isinstance(node, list):
+        return [_without_null(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    table = cast("Node", node)
+    options = [option for option in cast("list[object]", table.get("anyOf", [])) if option != {"type": "null"}]
+    if len(options) == 1:
+        return _without_null(options[0])
+    return {key: _without_null(item) for key, item in table.items() if key != "default"}
+
+
+def _problems(error: jsonschema_rs.ValidationError, schema: Node) -> list[Problem]:
+    path: Path = tuple(error.instance_path)
+    node = _node(schema, error.schema_path[:-1])
+    kind = error.kind
+    match kind:
+        case jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=keys):
+            return [_unknown_key((*path, key), list(cast("Node", node["properties"]))) for key in keys]
+        case jsonschema_rs.ValidationErrorKind.Required(property=key):
+            wanted = cast("Node", cast("Node", node["properties"])[key])
+            return [Problem(path, f'the key "{key}" is missing', allowed=_words(wanted))]
+        case jsonschema_rs.ValidationErrorKind.PropertyNames(error=inner):
+            name = cast("str", inner.instance)
+            return [Problem((*path, name), "not a valid name", allowed=_words(node))]
+    return [_wrong_value(error, path, node)]
+
+
+def _unknown_key(path: Path, known: list[str]) -> Problem:
+    meant = nearest(str(path[-1]), known)
+    allowed = None if meant else "one of " + ", ".join(sorted(known))
+    return Problem(path, "unknown key", allowed=allowed, nearest=meant)
+
+
+def _wrong_value(error: jsonschema_rs.ValidationError, path: Path, node: Node) -> Problem:
+    value, meant = error.instance, None
+    if isinstance(value, str) and error.kind.name == "enum":
+        meant = nearest(value, [option for option in cast("list[object]", node["enum"]) if isinstance(option, str)])
+    why = _WHY.get(error.kind.name, f"breaks {error.kind.name}")
+    return Problem(path, why, value=value, allowed=_words(node), nearest=meant)
+
+
+def _node(schema: Node, path: list[str | int]) -> Node:
+    node: object = schema
+    for key in path:
+        node = node[cast("int", key)] if isinstance(node, list) else cast("Node", node)[cast("str", key)]
+    return cast("Node", node)
+
+
+def _words(node: Node) -> str:
+    """What a schema allows, in words."""
+    if "enum" in node:
+        return ", ".join(f'"{option}"' for option in cast("list[object]", node["enum"]))
+    pattern = node.get("pattern")
+    if pattern in _PATTERN_WORDS:
+        return _PATTERN_WORDS[pattern]
+    words = _TYPE_WORDS.get(str(node.get("type")), "any value")
+    bounds = [f"{word} {node[bound]}" for bound, word in _BOUND_WORDS.items() if bound in node]
+    items = cast("Node", node.get("items", {}))
+    if items:
+        least = "at least one of: " if "minItems" in node else ""
+        words += f" of {least}{_words(items)}"
+    return f"{words}, {' and '.join(bounds)}" if bounds else words

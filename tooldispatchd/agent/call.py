@@ -1,0 +1,184 @@
+"""A tool's plan, and one call that does not end at once: where it waits, what may end it early, and that it ends once.
+
+    OPENING ─▶ QUEUE ─▶ RUN ─▶ ENDED      (any stage may go to ENDED: deadline, cancel, the agent is gone)
+
+In OPENING it waits for its server's handshake, in QUEUE for a place among its agent's calls or in the tool's gate. It
+has one deadline at a time: while it waits, the tool's limit from its arrival; while it runs, the tool's limit from
+its start; and always the agent's own `deadline_ms`.
+"""
+
+import math
+from collections import deque
+from collections.abc import Awaitable, Callable
+from enum import Enum, StrEnum
+from typing import Protocol
+
+import trio
+from msgspec import Raw, UnsetType
+
+from tooldispatchd.agent.steps import Reader
+from tooldispatchd.calls.deadlines import Entry
+from tooldispatchd.calls.gate import Gate
+from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.front.timer import Expiring, Timer
+from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import ShortReq, ToolView
+
+
+class Stage(StrEnum):
+    """Where a call is; the values stand in `timeout` faults."""
+
+    OPENING = "opening"
+    QUEUE = "queue"
+    RUN = "run"
+    ENDED = "ended"
+
+
+class Reason(Enum):
+    """Why a running call is ended early."""
+
+    CANCELLED = "cancelled"  # by the agent, by its end, or by its own deadline
+    LIMIT = "limit"  # the tool's own limit has passed
+
+
+class Plan:
+    """What is the same for all tools: how they are shown, and how long a call may take.
+
+    `now(raw)` answers at once with the content or a fault; it is None for a tool that must wait. `gate` shares the
+    places for what a tool needs in the whole daemon; None where there is nothing to share.
+    """
+
+    __slots__ = ("gate", "kind", "limit_s", "name", "now", "read", "view")
+
+    def __init__(self, view: ToolView, *, kind: str, limit_s: float, read: Reader) -> None:
+        self.name = view.name
+        self.view = view
+        self.kind = kind
+        self.limit_s = limit_s
+        self.read = read
+        self.now: Callable[[Raw | UnsetType], str | Fault] | None = None
+        self.gate: Gate[Call] | None = None
+
+    def start(self, call: "Call") -> None:
+        """Start a call of a tool that must wait: set `call.halt`, and see to it that `call.finish` comes."""
+        raise NotImplementedError(f"{self.kind} tools answer at once")
+
+
+class Owner(Protocol):
+    """The session of a call."""
+
+    def withdraw(self, call: "Call") -> None:
+        """Take a waiting call out of where it waits."""
+
+    def ended(self, call: "Call", outcome: Outcome) -> None:
+        """Answer the call and give its places back."""
+
+    def run(self, call: "Call") -> None:
+        """Start a call that has its places."""
+
+    def work(self, call: "Call", task: Callable[[], Awaitable[None]]) -> None:
+        """Run the call's task, under the call's guard."""
+
+    def flush(self) -> None:
+        """Send what has been answered."""
+
+
+class Call:
+    """A call in flight. `line` is its checked and re-encoded input from QUEUE on; `halt` ends it while it runs."""
+
+    __slots__ = (
+        "_deadline", "_deadline_ms", "_entry", "_is_limit", "_limit_s", "_timer", "_verdict",
+        "agent", "halt", "has_gate", "has_place", "id", "input", "line", "name", "owner", "plan", "stage", "started_at",
+    )  # fmt: skip
+
+    def __init__(self, owner: Owner, timer: Timer, body: ShortReq) -> None:
+        self.owner = owner
+        self.id = body.id
+        self.name = body.name
+        self.agent = body.agent
+        self.input: Raw | UnsetType = body.input
+        self.line = b""
+        self.plan: Plan | None = None
+        self.stage = Stage.OPENING
+        self.has_place = False
+        self.has_gate = False
+        self.halt: Callable[[Reason], None] | None = None
+        self.started_at = trio.current_time()
+        self._timer = timer
+        self._deadline_ms = body.deadline_ms
+        self._deadline = math.inf if body.deadline_ms is None else self.started_at + body.deadline_ms / 1000
+        self._limit_s = math.inf
+        self._is_limit = False
+        self._entry: Entry[Expiring] | None = None
+        self._verdict: Fault | None = None
+
+    def enter(self, stage: Stage, limit_s: float) -> None:
+        """Go on to `stage`, in which the call may stay for `limit_s` seconds."""
+        self.stage = stage
+        self._limit_s = limit_s
+        limit_at = trio.current_time() + limit_s
+        self._is_limit = limit_at <= self._deadline
+        if self._entry is not None:
+            self._timer.drop(self._entry)
+            self._entry = None
+        when = min(limit_at, self._deadline)
+        if when < math.inf:
+            self._entry = self._timer.add(when, self)
+
+    def expire(self) -> None:
+        """The stage's deadline has passed."""
+        self._entry = None
+        limit_ms = self._limit_s * 1000 if self._is_limit or self._deadline_ms is None else self._deadline_ms
+        detail = f"{self.name} was not done within {limit_ms:.0f} ms (stage {self.stage})"
+        fault = Fault(Code.TIMEOUT, detail, {"limit_ms": round(limit_ms), "stage": self.stage.value})
+        self.stop(fault, Reason.LIMIT if self._is_limit else Reason.CANCELLED)
+        self.owner.flush()
+
+    def stop(self, fault: Fault, reason: Reason) -> None:
+        """End early with `fault`: at once where it waits, and where it runs as soon as nothing of it is left."""
+        if self.stage is Stage.ENDED or self._verdict is not None:
+            return
+        if self.stage is Stage.RUN:
+            assert self.halt is not None
+            self._verdict = fault
+            self.halt(reason)
+        else:
+            self.owner.withdraw(self)
+            self.finish(fault)
+
+    def finish(self, outcome: Outcome) -> None:
+        """The one end; a second is a defect and raises `RuntimeError`."""
+        if self.stage is Stage.ENDED:
+            raise RuntimeError(f"call {self.id!r} has ended twice")
+        self.stage = Stage.ENDED
+        self.halt = None
+        if self._entry is not None:
+            self._timer.drop(self._entry)
+            self._entry = None
+        self.owner.ended(self, outcome if self._verdict is None else self._verdict)
+
+
+class Starter:
+    """Starts the calls whose turn has come, one after the other.
+
+    A call may end while it is being started (its connection is dead), which makes room for the next: a queue here,
+    where calling on would go as deep as the agent has calls waiting.
+    """
+
+    def __init__(self) -> None:
+        self._turn: deque[Call] = deque()
+        self._is_starting = False
+
+    def start(self, call: Call) -> None:
+        """Start the call, now or after those before it."""
+        self._turn.append(call)
+        if self._is_starting:
+            return
+        self._is_starting = True
+        try:
+            while self._turn:
+                first = self._turn.popleft()
+                first.owner.run(first)
+                first.owner.flush()
+        finally:
+            self._is_starting = False

@@ -1,0 +1,75 @@
+"""What all sessions of the daemon share: the catalog, the timer, the children, the bounds, and the log."""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import trio
+
+from tooldispatchd.agent.call import Call, Plan, Starter
+from tooldispatchd.calls.gate import Gate
+from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.children.family import Family
+from tooldispatchd.front.timer import Timer
+
+# Four children a core keep the cores busy while some of them wait, and are few enough to be run in time.
+PROCESSES_A_CORE: Final = 4
+
+
+class Log(Protocol):
+    """The daemon's log, as the layers below it see it: a constant event and fields."""
+
+    def bind(self, **fields: object) -> "Log":
+        """A log that adds these fields to every line."""
+
+    def debug(self, event: str, **fields: object) -> object:
+        """For who looks at one call."""
+
+    def info(self, event: str, **fields: object) -> object:
+        """One line for each session and connection."""
+
+    def warning(self, event: str, **fields: object) -> object:
+        """Something that the operator may want to mend."""
+
+    def incident(self, event: str, error: BaseException) -> str:
+        """A defect, with its traceback; returns the incident's id."""
+
+
+class Runtime:
+    """One for the daemon.
+
+    `home` is the nursery that sessions' tasks live in; `processes` shares the places for children between agents, and
+    `opening` those for MCP servers that start. `logs_calls` is false where the log drops what is said of a call.
+    """
+
+    def __init__(  # the daemon's parts, put together in one place
+        self,
+        catalog: Catalog,
+        *,
+        timer: Timer,
+        family: Family,
+        home: trio.Nursery,
+        log: Log,
+        logs_calls: bool,
+        cores: int,
+    ) -> None:
+        limits = catalog.config.limits
+        self.catalog = catalog
+        self.limits = limits
+        self.timer = timer
+        self.family = family
+        self.home = home
+        self.log = log
+        self.logs_calls = logs_calls
+        self.starter = Starter()
+        self.processes: Gate[Call] = Gate(limits.processes or PROCESSES_A_CORE * cores)
+        self.opening = trio.CapacityLimiter(limits.mcp_opening)
+        self.is_draining = False
+        self.sessions = 0  # opened so far; numbers them in the log
+        self._plans: dict[str, dict[str, Plan]] = {}
+
+    def plans(self, profile: str, compile_plans: Callable[["Runtime", str], dict[str, Plan]]) -> dict[str, Plan]:
+        """The plans of the profile's declared tools, compiled for its first session and shared by all of them."""
+        plans = self._plans.get(profile)
+        if plans is None:
+            plans = self._plans[profile] = compile_plans(self, profile)
+        return plans

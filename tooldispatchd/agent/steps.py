@@ -1,0 +1,104 @@
+"""The steps of a call as functions, compiled once for each tool: read and check the input, check and shape the output.
+
+A tool's plan holds only the steps that it has; sessions share plans.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec import DecodeError, Raw, UnsetType, ValidationError
+
+from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.catalog.schemas import Check
+from tooldispatchd.wire.faults import Code, Fault
+
+_decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
+
+Reader = Callable[[Raw | UnsetType], object]
+
+
+def compile_read(check: Check, *, missing: object, wrapped: bool) -> Reader:
+    """A function from a request's raw input to its checked value, or to a `Fault`.
+
+    `missing` is what a missing input means, UNSET where it means nothing. A `wrapped` tool is shown to models as
+    `{"input": …}`, so an object whose only key is `input` is unwrapped.
+    """
+    is_valid = check.is_valid
+
+    def read(raw: Raw | UnsetType) -> object:
+        if isinstance(raw, UnsetType):
+            if missing is raw:
+                return Fault(Code.INVALID_INPUT, "the input is missing", {"violations": []})
+            value = missing
+        else:
+            try:
+                value = _decode(raw)
+            except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError):
+                return Fault(Code.MALFORMED_LINE, "the input is not JSON that can be read")
+        if wrapped and type(value) is dict and len(value) == 1 and "input" in value:
+            value = value["input"]
+        if is_valid(value):
+            return value
+        return fault_of(Code.INVALID_INPUT, check, value)
+
+    return read
+
+
+def fault_of(code: Code, check: Check, value: object) -> Fault:
+    """`invalid_input` or `invalid_output`, with what is wrong in `violations`."""
+    violations = [{"path": violation.path, "message": violation.message} for violation in check.violations(value)]
+    first = violations[0] if violations else {"path": "", "message": "does not match"}
+    detail = f"{first['path']}: {first['message']}" if first["path"] else first["message"]
+    return Fault(code, detail, {"violations": violations})
+
+
+def compile_now(
+    read: Reader, run: Callable[[object], object], output: Check, max_content_bytes: int
+) -> Callable[[Raw | UnsetType], str | Fault]:
+    """All the steps of an inline tool as one function: read, run, check the output, serialise."""
+    is_valid = output.is_valid
+
+    def now(raw: Raw | UnsetType) -> str | Fault:
+        value = read(raw)
+        if type(value) is Fault:
+            return value
+        result = run(value)
+        if type(result) is Fault:
+            return result
+        if not is_valid(result):
+            return fault_of(Code.INVALID_OUTPUT, output, result)
+        content = _encode(result)
+        if len(content) > max_content_bytes:
+            return too_large(max_content_bytes)
+        return content.decode()
+
+    return now
+
+
+def shape(value: object, output: Check, max_content_bytes: int) -> Outcome:
+    """A waiting tool's result as its answer: checked, serialised, capped."""
+    if not output.is_valid(value):
+        return fault_of(Code.INVALID_OUTPUT, output, value)
+    content = _encode(value)
+    if len(content) > max_content_bytes:
+        return too_large(max_content_bytes)
+    return Answer(content.decode())
+
+
+def encode_line(value: object) -> bytes:
+    """The checked value as a provider gets it: encoded anew, never the agent's bytes."""
+    return _encode(value)
+
+
+def too_many(buffered_bytes: int) -> Fault:
+    """Unread answers of all agents have reached their bound."""
+    detail = "too many answers lie unread in the daemon"
+    return Fault(Code.TOO_MANY, detail, {"what": "buffered_bytes", "limit": buffered_bytes})
+
+
+def too_large(max_content_bytes: int) -> Fault:
+    """An answer over the bound."""
+    detail = f"the answer is larger than {max_content_bytes} bytes"
+    return Fault(Code.TOOL_FAILED, detail, {"limit": "content_bytes"})

@@ -1,0 +1,285 @@
+"""Which providers a session opened, and the plan of each tool that it offers. The one place that names providers."""
+
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from typing import Final, Literal, Protocol
+
+import msgspec
+import trio
+from msgspec import Raw
+
+from tooldispatchd.agent.call import Call, Plan, Reason
+from tooldispatchd.agent.runtime import Log, Runtime
+from tooldispatchd.agent.steps import compile_now, compile_read, shape
+from tooldispatchd.calls.connection import ConnectionState
+from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.catalog.names import nearest, prefixed, split_name
+from tooldispatchd.catalog.profiles import ServerUse
+from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.providers.inline import compile_inline
+from tooldispatchd.providers.mcp.connection import Connection
+from tooldispatchd.providers.mcp.server import McpTool, Server
+from tooldispatchd.providers.process import Command, Value, run_command
+from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import ToolView
+
+# A line of a server holds an answer and its envelope.
+ENVELOPE_BYTES: Final = 1024 * 1024
+# Of a name that is not known only so much is said back.
+SHOWN_NAME: Final = 128
+
+_encode: Final = msgspec.json.Encoder().encode
+_CANCELLED: Final = Fault(Code.CANCELLED, "the call was cancelled")
+
+
+class Found(Enum):
+    """What `find` says where there is neither a plan nor a fault yet."""
+
+    HOLD = "the server that may offer it is still starting"
+
+
+HOLD: Final = Found.HOLD
+
+
+class Owner(Protocol):
+    """The session, as its toolset needs it."""
+
+    def opened(self) -> None:
+        """A server has answered or failed."""
+
+    def own(self, connection: Connection, settled: Callable[[], None]) -> None:
+        """Run the connection's owner task in the session's nursery, under its guard."""
+
+    def flush(self) -> None:
+        """Send what has been answered."""
+
+
+class InlinePlan(Plan):
+    """A tool that is answered in the dispatch thread, at once."""
+
+    __slots__ = ()
+
+    def __init__(self, runtime: Runtime, tool: DeclaredTool) -> None:
+        read = compile_read(tool.input, missing=tool.missing_input, wrapped=tool.wrapped)
+        super().__init__(view_of(tool), kind="inline", limit_s=runtime.limits.call_s, read=read)
+        self.now = compile_now(read, compile_inline(tool), tool.output, runtime.limits.max_content_bytes)
+
+
+class ProcessPlan(Plan):
+    """A tool that is one child a call."""
+
+    __slots__ = ("_command", "_output", "_runtime")
+
+    def __init__(self, runtime: Runtime, tool: DeclaredTool) -> None:
+        read = compile_read(tool.input, missing=tool.missing_input, wrapped=tool.wrapped)
+        limit_s = tool.spec.call_s or runtime.limits.call_s
+        super().__init__(view_of(tool), kind="process", limit_s=limit_s, read=read)
+        spec = tool.spec
+        assert spec.command is not None
+        argv = (*spec.command, *spec.args)
+        limit = runtime.limits.max_content_bytes
+        self.gate = runtime.processes
+        self._runtime = runtime
+        self._output = tool.output
+        self._command = Command(argv=argv, env=spec.env, cwd=spec.cwd, max_output_bytes=limit)
+
+    def start(self, call: Call) -> None:
+        """Start the call's task; from here on `halt` ends it, also before the task has begun."""
+        scope = trio.CancelScope()
+        call.halt = lambda _reason: scope.cancel()
+        call.owner.work(call, partial(self._work, call, scope))
+
+    async def _work(self, call: Call, scope: trio.CancelScope) -> None:
+        """The call's task: it ends only when nothing of the child is left."""
+        outcome: Outcome = _CANCELLED
+        with scope:
+            result = await run_command(self._runtime.family, self._command, call.line + b"\n")
+            if isinstance(result, Value):
+                outcome = shape(result.value, self._output, self._command.max_output_bytes)
+            else:
+                outcome = result
+        call.finish(outcome)
+
+
+class McpPlan(Plan):
+    """A tool of an MCP server, on this session's own connection."""
+
+    __slots__ = ("_connection", "_tool")
+
+    def __init__(self, connection: Connection, tool: McpTool, *, name: str) -> None:
+        read = compile_read(tool.input, missing={}, wrapped=False)
+        view = ToolView(name, tool.description, Raw(_encode(tool.input_schema)))
+        super().__init__(view, kind="mcp", limit_s=connection.server.call_s, read=read)
+        self._connection = connection
+        self._tool = tool.name
+
+    def start(self, call: Call) -> None:
+        """Send the request; the connection's reader ends the call."""
+        request = self._connection.call(self._tool, call.line, call.finish)
+        if isinstance(request, Fault):
+            call.finish(request)
+            return
+        connection = self._connection
+
+        def halt(reason: Reason) -> None:
+            if reason is Reason.LIMIT:
+                connection.expire(request)
+            else:
+                connection.cancel(request, reason.value)
+            call.finish(_CANCELLED)
+
+        call.halt = halt
+
+
+def compile_plans(runtime: Runtime, profile: str) -> dict[str, Plan]:
+    """The plans of a profile's declared tools; every session of the profile shares them."""
+    plans: dict[str, Plan] = {}
+    for name in runtime.catalog.profiles[profile].tools:
+        tool = runtime.catalog.tools[name]
+        plans[name] = InlinePlan(runtime, tool) if tool.spec.command is None else ProcessPlan(runtime, tool)
+    return plans
+
+
+def view_of(tool: DeclaredTool) -> ToolView:
+    """A declared tool as models are shown it."""
+    return ToolView(tool.name, tool.description, Raw(_encode(tool.shown_schema)))
+
+
+class Toolset:
+    """The tools of one session: its profile's declared ones, and those of the servers that it opened."""
+
+    def __init__(self, owner: Owner, runtime: Runtime, profile: str, log: Log) -> None:
+        declared = runtime.plans(profile, compile_plans)
+        self.uses = runtime.catalog.profiles[profile].servers
+        # Without servers nothing is ever added, and all sessions of the profile share one table.
+        self.plans: dict[str, Plan] = dict(declared) if self.uses else declared
+        self.warnings: list[str] = []
+        self.refusal: Fault | None = None
+        self._owner = owner
+        self._runtime = runtime
+        self._log = log
+        self._by_prefix: dict[str, list[Connection]] = {}
+        self._unsettled: set[Connection] = set()
+
+    # --- opening and closing ---
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every server has answered or failed."""
+        return not self._unsettled
+
+    @property
+    def opening_limit_s(self) -> float:
+        """How long a call may wait for the servers: the longest handshake, and its wait for a place to begin."""
+        longest = max((connection.server.handshake_s for connection in self._unsettled), default=0.0)
+        return 2 * longest + self._runtime.limits.call_s
+
+    def open(self) -> None:
+        """Start the profile's servers, all at once; each settles by itself."""
+        for use in self.uses:
+            connection = Connection(
+                self._server(use),
+                family=self._runtime.family,
+                opening=self._runtime.opening,
+                log=self._log.bind(server=use.server),
+                batch_done=self._owner.flush,
+            )
+            self._by_prefix.setdefault(connection.server.prefix, []).append(connection)
+            self._unsettled.add(connection)
+            self._owner.own(connection, partial(self._settled, use, connection))
+
+    def _server(self, use: ServerUse) -> Server:
+        spec = self._runtime.catalog.config.mcp[use.server]
+        limits = self._runtime.limits
+        return Server(
+            name=use.server,
+            prefix=self._runtime.catalog.prefixes[use.server],
+            argv=(spec.command, *spec.args),
+            env=spec.env,
+            cwd=spec.cwd,
+            whitelist=spec.tools,
+            deny=spec.deny,
+            handshake_s=spec.handshake_s or limits.handshake_s,
+            call_s=spec.call_s or limits.call_s,
+            max_line_bytes=limits.max_content_bytes + ENVELOPE_BYTES,
+            max_content_bytes=limits.max_content_bytes,
+        )
+
+    def _settled(self, use: ServerUse, connection: Connection) -> None:
+        self._unsettled.discard(connection)
+        self.warnings.extend(f"server {use.server}: {warning}" for warning in connection.warnings)
+        if connection.state is ConnectionState.OPEN:
+            self._offer(use, connection)
+        elif connection.fault is not None:
+            self._miss(use, connection.fault)
+        self._owner.opened()
+
+    def _offer(self, use: ServerUse, connection: Connection) -> None:
+        server = connection.server
+        for name in use.only or ():
+            if name not in connection.tools:
+                detail = f"server {server.name} does not offer the tool {name}"
+                self.refusal = Fault(Code.MISSING_TOOL, detail, {"server": server.name, "tool": name})
+        for tool in connection.tools.values():
+            if use.only is not None and tool.name not in use.only:
+                continue
+            name = prefixed(server.prefix, tool.name)
+            if name in self.plans:
+                self.warnings.append(f"server {server.name}: {name} is hidden by another tool of that name")
+                self._log.warning("tool hidden", server=server.name, tool=name)
+            else:
+                self.plans[name] = McpPlan(connection, tool, name=name)
+
+    def _miss(self, use: ServerUse, fault: Fault) -> None:
+        """A server that did not come up is a warning, and a refusal where its tools were named."""
+        spec = self._runtime.catalog.config.mcp[use.server]
+        if spec.tools is not None or use.only is not None:
+            self.refusal = self.refusal or fault
+        else:
+            self.warnings.append(fault.detail)
+
+    def close(self) -> None:
+        """Ask every connection to end; their owner tasks return when nothing of them is left."""
+        for connection in self._connections():
+            connection.close()
+
+    def flush(self) -> None:
+        """Send the requests that the servers are owed."""
+        if self._by_prefix:
+            for connection in self._connections():
+                connection.flush()
+
+    def _connections(self) -> list[Connection]:
+        return [connection for connections in self._by_prefix.values() for connection in connections]
+
+    # --- routing ---
+
+    def views(self) -> list[ToolView]:
+        """Every tool as models are shown it: the declared ones in the profile's order, then each server's."""
+        return [plan.view for plan in self.plans.values()]
+
+    def find(self, name: str) -> Plan | Fault | Literal[Found.HOLD]:
+        """The plan of the tool, why there is none, or that it is too early to say."""
+        plan = self.plans.get(name)
+        if plan is not None:
+            return plan
+        if name in self._runtime.catalog.tools:
+            return Fault(Code.NOT_ALLOWED, f"{name} is not among the tools of this agent", {"source": name})
+        prefix, tool = split_name(name)
+        for connection in (*self._by_prefix.get(prefix or "", ()), *self._by_prefix.get("", ())):
+            if connection in self._unsettled:
+                return HOLD
+            if prefix == connection.server.prefix and connection.state is not ConnectionState.OPEN:
+                return connection.fault or self._unknown(name)
+            if tool in connection.server.deny:
+                return Fault(Code.NOT_ALLOWED, f"{name} is not among the tools of this agent", {"source": name})
+        return self._unknown(name)
+
+    def _unknown(self, name: str) -> Fault:
+        shown = name[:SHOWN_NAME]
+        extras: dict[str, object] = {"source": shown}
+        close = nearest(name, self.plans)
+        if close is not None:
+            extras["did_you_mean"] = close
+        return Fault(Code.UNKNOWN_TOOL, f"unknown tool: {shown} (not found in any MCP server)", extras)

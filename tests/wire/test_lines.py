@@ -58,8 +58,8 @@ def test_bytes_sent_one_by_one_make_the_same_line() -> None:
 
 def test_a_partial_line_is_known_until_its_newline_comes() -> None:
     cutter = LineCutter(MAX)
-    assert not cutter.has_partial
-    cutter.cut(b"half")
-    assert cutter.has_partial
-    cutter.cut(b"\n")
-    assert not cutter.has_partial
+    seen = [cutter.has_partial]
+    for chunk in (b"half", b"\n"):
+        cutter.cut(chunk)
+        seen.append(cutter.has_partial)
+    assert seen == [False, True, False]

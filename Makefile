@@ -1,0 +1,76 @@
+# Two commands do everything on a machine with Python 3.11 or newer: `make demo` and `make test`.
+
+# The oldest that we support comes first: what passes there is what the types and the lock were made for.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
+	"$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo "$$python" && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+# Written when all that the lock names is installed, so that the second run is quick.
+STAMP := $(VENV)/.installed
+# flake8-async takes files only. Naming a rule to leave out brings in the optional ones (ASYNC9), which contradict trio's
+# synchronous methods. A test may be async for the loop that it runs in (ASYNC124), may look again and again at a process
+# that sends no event (ASYNC110), and may block: nobody else waits for its loop (ASYNC22).
+PROGRAMS = $(shell find tooldispatchd protocol benchmarks -name '*.py')
+TESTS = $(shell find tests -name '*.py')
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check bench protocol lock clean
+
+help: ## say what each command does
+	@sed -n 's/^\([a-z]*\):.*## /make \1 - /p' Makefile
+
+install: $(STAMP)
+
+# The project's own build tools are in the lock, so that nothing is fetched unpinned.
+$(STAMP): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "cannot install: no Python 3.11 or newer, with venv, is on the PATH" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $(STAMP)
+
+demo: install ## show an agent calling inline, process and MCP tools through a daemon
+	$(BIN)/tooldispatchd demo
+
+# The tests come last: their closing line is what a reader looks for.
+test: check ## everything that must pass: the checks, then the tests
+	$(BIN)/python -m pytest
+
+check: install ## lint, format, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/flake8-async $(PROGRAMS)
+	$(BIN)/flake8-async --disable=ASYNC9,ASYNC110,ASYNC124,ASYNC22 $(TESTS)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: install ## measure, and write benchmarks/RESULTS.md
+	$(BIN)/python -m benchmarks.run
+
+protocol: install ## write the JSON Schemas of protocol/ anew from the Structs
+	$(BIN)/python -m protocol.generate
+
+# One lock for every supported Python: the markers say what each of them needs. The compiler lives in a directory of
+# its own, since nothing that is locked may depend on it.
+lock: ## choose the versions anew and write requirements.lock
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(PYTHON) -c "$$LOCK_INPUT" > build/lock/requirements.in
+	build/lock/bin/uv pip compile build/lock/requirements.in --output-file requirements.lock --upgrade --quiet \
+		--universal --python-version 3.11 --generate-hashes --strip-extras --no-header --no-annotate \
+		--no-emit-index-url --no-emit-find-links
+
+define LOCK_INPUT
+import tomllib
+project = tomllib.load(open("pyproject.toml", "rb"))
+names = project["project"]["dependencies"] + project["build-system"]["requires"] + ["editables"]
+for group in project["dependency-groups"].values():
+    names += group
+print(*dict.fromkeys(names), sep="\n")
+endef
+export LOCK_INPUT
+
+clean: ## remove everything that make has made
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

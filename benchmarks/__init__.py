@@ -1,0 +1,1 @@
+"""Programs that measure the daemon against bare peers in the same run; `run.py` writes RESULTS.md."""

@@ -1,0 +1,143 @@
+"""The house rules that no checker knows: sizes, words that must not be there, and documents that leave nothing out."""
+
+import ast
+import re
+import subprocess
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pytest
+
+from tooldispatchd.catalog.specs import Config
+from tooldispatchd.wire.faults import CATEGORY, Code
+
+ROOT: Final = Path(__file__).parent.parent
+MAX_LINES: Final = 400
+# The design's four guards: a call and a session task, a connection owner, a channel in the front's tick.
+GUARDS: Final = {
+    "tooldispatchd/agent/session.py",
+    "tooldispatchd/front/front.py",
+}
+# Each is put together here, so that this file does not hold what it forbids.
+FORBIDDEN: Final = {
+    "a package registry": re.compile(
+        "|".join((r"pypi\." + "org", r"python" + r"hosted\.org", r"npm" + r"js\.(org|com)"))
+    ),
+    "a place of one machine": re.compile("(?<![A-Za-z0-9_.$}/-])/" + r"(work|root|opt)(?![A-Za-z0-9_-])"),
+    "an index of packages": re.compile(
+        r"^--(extra-)?index" + r"-url|^--find" + "-links|^--trusted" + "-host", re.MULTILINE
+    ),
+}
+
+
+@cache
+def tracked() -> tuple[Path, ...]:
+    """Every text file of the project: tracked, or new and not ignored."""
+    words = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    # A checkout may belong to another user than the one who tests it.
+    done = subprocess.run([*words[:1], "-c", "safe.directory=*", *words[1:]], cwd=ROOT, capture_output=True, check=True)
+    return tuple(ROOT / name for name in done.stdout.decode().split("\0") if name and (ROOT / name).is_file())
+
+
+def modules() -> list[Path]:
+    """Every Python file."""
+    return [path for path in tracked() if path.suffix == ".py"]
+
+
+def name(path: Path) -> str:
+    """A file as it is named from the top of the project."""
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_no_file_names_what_only_one_machine_has(what: str) -> None:
+    found = [
+        name(path) for path in tracked() if FORBIDDEN[what].search(path.read_text(encoding="utf-8", errors="replace"))
+    ]
+    assert found == []
+
+
+def test_no_module_is_long() -> None:
+    lengths = {name(path): path.read_text(encoding="utf-8").count("\n") for path in modules()}
+    assert {path: lines for path, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+def test_every_module_says_what_it_holds() -> None:
+    # The names of tests say what they show.
+    written = [path for path in modules() if not name(path).startswith("tests/")]
+    silent = [name(path) for path in written if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))]
+    assert silent == []
+
+
+def test_only_the_guards_catch_every_exception() -> None:
+    package = [path for path in modules() if name(path).startswith("tooldispatchd/")]
+    catching = {name(path) for path in package if any(map(is_catch_all, ast.walk(ast.parse(path.read_text()))))}
+    assert catching <= GUARDS
+
+
+def is_catch_all(node: ast.AST) -> bool:
+    """Whether this swallows what may be anything; a clean-up that raises again at its end does not."""
+    if not isinstance(node, ast.ExceptHandler):
+        return False
+    caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+    names = {kind.id for kind in caught if isinstance(kind, ast.Name)}
+    if "Exception" in names:
+        return True
+    return (node.type is None or "BaseException" in names) and not isinstance(node.body[-1], ast.Raise)
+
+
+def test_every_fault_has_its_row_and_its_heading_in_the_protocol() -> None:
+    protocol = (ROOT / "protocol" / "PROTOCOL.md").read_text(encoding="utf-8")
+    faults = protocol[protocol.index("\n## Faults") : protocol.index("\n## The command")]
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| [^|]+ \|", faults, re.MULTILINE)
+    assert [(code.value, CATEGORY[code].value) for code in Code] == rows
+    assert re.findall(r"^### `(\w+)`$", faults, re.MULTILINE) == [code.value for code in Code]
+
+
+def settings() -> list[str]:
+    """Every setting as `table.key`; a table of tables stands once (`tools.*.map`)."""
+    return list(_settings(Config, ""))
+
+
+def _settings(spec: type[msgspec.Struct], prefix: str) -> list[str]:
+    found = []
+    for field in msgspec.structs.fields(spec):
+        name = f"{prefix}{field.encode_name}"
+        kind = msgspec.inspect.type_info(field.type)
+        if isinstance(kind, msgspec.inspect.DictType) and isinstance(kind.value_type, msgspec.inspect.StructType):
+            found += _settings(kind.value_type.cls, f"{name}.*.")
+        elif isinstance(kind, msgspec.inspect.StructType):
+            found += _settings(kind.cls, f"{name}.")
+        else:
+            found.append(name)
+    return found
+
+
+def test_the_readme_shows_every_table_and_where_all_settings_are() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    tables = {setting.partition(".")[0] for setting in settings()}
+    assert {table for table in tables if not re.search(rf"\[{table}[\].]", readme)} == set()
+    assert "tooldispatchd init" in readme
+
+
+@pytest.mark.parametrize("setting", settings())
+def test_every_setting_is_in_the_example(setting: str) -> None:
+    example = (ROOT / "tooldispatchd" / "cli" / "example.toml").read_text(encoding="utf-8")
+    table, _, key = setting.rpartition(".")
+    header = re.escape(f"[{table}]").replace(r"\*", r"[\w.-]+")
+    written = r"\[types\]\n\w+ = " if setting == "types" else rf"^{header}\n(?:(?!\[).*\n)*?(?:# )?{key} = "
+    assert re.search(written, example, re.MULTILINE)
+
+
+def test_what_is_installed_is_locked_with_hashes() -> None:
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    packages = re.findall(r"^([a-z0-9._-]+)==\S+(?: ; [^\\]+)? \\\n    --hash=sha256:", lock, re.MULTILINE)
+    assert packages == re.findall(r"^([a-z0-9._-]+)", lock, re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted = project["project"]["dependencies"] + [
+        name for group in project["dependency-groups"].values() for name in group
+    ]
+    assert {re.split(r"[<>=\[ ]", name)[0] for name in wanted} <= set(packages)

@@ -90,6 +90,7 @@ def test_a_second_answer_is_a_defect() -> None:
 def test_a_hello_after_another_line_changes_nothing() -> None:
     lines: list[Outgoing] = []
     machine = SessionMachine(lines)
+    machine.begin()
     assert machine.is_taken(request("1"), line=1)
     assert not machine.greet(line=2)
     assert isinstance(lines[0], dict)

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from msgspec import UnsetType
 
+from tooldispatchd.agent.faults import DRAINING, too_many
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.session import DRAINING, Session
-from tooldispatchd.agent.steps import too_many
+from tooldispatchd.agent.session import Session
 from tooldispatchd.catalog.profiles import DEFAULT_PROFILE
 from tooldispatchd.front.channel import Outlet
 from tooldispatchd.wire.channel import ChannelMachine
@@ -205,6 +205,8 @@ class Host:
         machine = SessionMachine(self._machine.outgoing)
         if is_greeted:
             machine.greet(line=self._machine.line)
+        else:
+            machine.begin()
         self._runtime.sessions += 1
         session = Session(self._runtime, self, machine, profile=profile, number=self._runtime.sessions)
         self._session = session

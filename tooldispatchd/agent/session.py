@@ -18,21 +18,18 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.call import Call, Plan, Reason, Stage
+from tooldispatchd.agent.faults import CANCELLED, DRAINING, queue_full, too_many
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.steps import encode_line, too_many
+from tooldispatchd.agent.steps import encode_line
 from tooldispatchd.agent.toolset import HOLD, Toolset
 from tooldispatchd.calls.admission import Admission, Verdict
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import PROTOCOL, Ready, Request, Tools
+from tooldispatchd.wire.messages import PROTOCOL, NestedReq, Ready, Request, Tools
 from tooldispatchd.wire.session import Event, SessionMachine, State, body_of, fault_line
 
-CANCELLED: Final = Fault(Code.CANCELLED, "the call was cancelled")
-DRAINING: Final = Fault(Code.DRAINING, "the daemon is shutting down")
 # An answer below this is about as large as the fault that would stand in its place.
 NOTABLE_BYTES: Final = 1024
-# A queue of calls moves within about this; an agent that asks again sooner only finds it full again.
-RETRY_AFTER_MS: Final = 1000
 
 Task = Callable[[], Awaitable[None]]
 
@@ -49,16 +46,6 @@ class Host(Protocol):
 
     def closed(self, session: "Session") -> None:
         """Nothing of the session is left."""
-
-
-class Connected(Protocol):
-    """A connection that a session owns."""
-
-    async def run(self, settled: Callable[[], None]) -> None:
-        """Open, serve, and return when nothing of it is left; `settled` is called once it is open or not."""
-
-    def close(self) -> None:
-        """Ask it to end."""
 
 
 class Session:
@@ -129,27 +116,29 @@ class Session:
 
     def request(self, request: Request, *, line: int) -> None:
         """Run one request: an inline tool is answered here and now, any other becomes a call in flight."""
-        if not self.machine.is_taken(request, line=line):
-            return
-        body = body_of(request)
+        machine = self.machine
+        body = request.msg if isinstance(request, NestedReq) else request
         plan = self.plans.get(body.name)
-        if plan is None or plan.now is None or body.agent is not None or body.background:
-            self._request_slowly(request, plan)
+        now = None if plan is None else plan.now
+        if now is None or body.id in machine.live or not machine.accepts or body.agent is not None or body.background:
+            self._request_slowly(request, plan, line=line)
             return
         self.answered += 1
         try:
-            content = plan.now(body.input)
+            content = now(body.input)
         except Exception as error:  # noqa: BLE001  # guard: a defect in one call is that call's fault alone
             content = self._incident(body.name, error)
         if type(content) is str:
-            self.machine.reply(request, content, is_error=False)
+            machine.reply(request, content, is_error=False)
         else:
             self.faults += 1
-            self.machine.reply_fault(request, content)  # type: ignore[arg-type]  # it is no str
+            machine.reply_fault(request, content)  # type: ignore[arg-type]  # it is no str
         if self._runtime.logs_calls:
             self._log.debug("call answered", id=body.id, tool=body.name, is_error=type(content) is not str)
 
-    def _request_slowly(self, request: Request, plan: Plan | None) -> None:
+    def _request_slowly(self, request: Request, plan: Plan | None, *, line: int) -> None:
+        if not self.machine.is_taken(request, line=line):
+            return
         body = body_of(request)
         if body.agent is not None and body.agent != self.machine.agent:
             self.machine.reply_fault(request, Fault(Code.UNKNOWN_AGENT, "no session is open for this agent"))
@@ -174,7 +163,7 @@ class Session:
     def _hold(self, request: Request, call: Call) -> None:
         """The tool's server is still starting: its handshake has a limit, and so has the wait for it."""
         if len(self._calls) >= self._runtime.limits.waiting:
-            self.machine.reply_fault(request, _queue_full("opening"))
+            self.machine.reply_fault(request, queue_full("opening"))
             return
         self.machine.start(request)
         self._calls[call.id] = call
@@ -200,7 +189,7 @@ class Session:
             self._admission = Admission(self._runtime.limits.in_flight, self._runtime.limits.waiting)
         verdict = self._admission.ask(call)
         if verdict is Verdict.FULL:
-            call.finish(_queue_full("agent"))
+            call.finish(queue_full("agent"))
         elif verdict is Verdict.WAIT:
             call.enter(Stage.QUEUE, plan.limit_s)
         else:
@@ -323,15 +312,15 @@ class Session:
 
         self.start_soon(guarded)
 
-    def own(self, connection: Connected, settled: Callable[[], None]) -> None:
+    def own(self, run: Task, close: Callable[[], None]) -> None:
         """Run a connection's owner task, under its guard."""
 
         async def guarded() -> None:
             try:
-                await connection.run(settled)
+                await run()
             except Exception as error:  # noqa: BLE001  # guard: a defect in one connection ends only that connection
                 self._log.incident("connection failed", error)
-                connection.close()
+                close()
 
         self.start_soon(guarded)
 
@@ -359,11 +348,6 @@ class Session:
             self.toolset.close()
 
     # --- ends of the session ---
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no call is in flight."""
-        return not self._calls
 
     def end(self) -> None:
         """No more requests: what runs is finished, then all that the session owns is torn down."""
@@ -410,7 +394,3 @@ class Session:
         self.machine.apply(Event.TORN_DOWN)
         self._log.info("session closed", profile=self.profile, answered=self.answered, faults=self.faults)
         self._host.closed(self)
-
-
-def _queue_full(queue: str) -> Fault:
-    return Fault(Code.QUEUE_FULL, "too many calls are waiting", {"queue": queue, "retry_after_ms": RETRY_AFTER_MS})

@@ -9,8 +9,10 @@ from typing import Final
 import msgspec
 from msgspec import DecodeError, Raw, UnsetType, ValidationError
 
+from tooldispatchd.agent.faults import too_large
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import Check
+from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.wire.faults import Code, Fault
 
 _decode: Final = msgspec.json.Decoder().decode
@@ -54,20 +56,35 @@ def fault_of(code: Code, check: Check, value: object) -> Fault:
     return Fault(code, detail, {"violations": violations})
 
 
+def _never(_value: object) -> bool:
+    return False
+
+
 def compile_now(
-    read: Reader, run: Callable[[object], object], output: Check, max_content_bytes: int
+    read: Reader, run: Callable[[object], object], tool: DeclaredTool, max_content_bytes: int
 ) -> Callable[[Raw | UnsetType], str | Fault]:
-    """All the steps of an inline tool as one function: read, run, check the output, serialise."""
-    is_valid = output.is_valid
+    """All the steps of an inline tool as one function: read, run, check the output, serialise.
+
+    What decodes to a valid input takes no detour through `read`; where `read` may have to unwrap, all go through it.
+    """
+    is_input = _never if tool.wrapped else tool.input.is_valid
+    output = tool.output
+    is_output = output.is_valid
 
     def now(raw: Raw | UnsetType) -> str | Fault:
-        value = read(raw)
-        if type(value) is Fault:
-            return value
+        try:
+            value = _decode(raw)  # type: ignore[arg-type]  # an input that is missing raises TypeError
+            is_read = is_input(value)
+        except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError, TypeError):
+            is_read = False
+        if not is_read:
+            value = read(raw)
+            if type(value) is Fault:
+                return value
         result = run(value)
         if type(result) is Fault:
             return result
-        if not is_valid(result):
+        if not is_output(result):
             return fault_of(Code.INVALID_OUTPUT, output, result)
         content = _encode(result)
         if len(content) > max_content_bytes:
@@ -90,15 +107,3 @@ def shape(value: object, output: Check, max_content_bytes: int) -> Outcome:
 def encode_line(value: object) -> bytes:
     """The checked value as a provider gets it: encoded anew, never the agent's bytes."""
     return _encode(value)
-
-
-def too_many(buffered_bytes: int) -> Fault:
-    """Unread answers of all agents have reached their bound."""
-    detail = "too many answers lie unread in the daemon"
-    return Fault(Code.TOO_MANY, detail, {"what": "buffered_bytes", "limit": buffered_bytes})
-
-
-def too_large(max_content_bytes: int) -> Fault:
-    """An answer over the bound."""
-    detail = f"the answer is larger than {max_content_bytes} bytes"
-    return Fault(Code.TOOL_FAILED, detail, {"limit": "content_bytes"})

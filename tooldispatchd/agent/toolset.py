@@ -1,6 +1,6 @@
 """Which providers a session opened, and the plan of each tool that it offers. The one place that names providers."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from enum import Enum
 from functools import partial
 from typing import Final, Literal, Protocol
@@ -10,6 +10,7 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.call import Call, Plan, Reason
+from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.agent.runtime import Log, Runtime
 from tooldispatchd.agent.steps import compile_now, compile_read, shape
 from tooldispatchd.calls.connection import ConnectionState
@@ -30,7 +31,6 @@ ENVELOPE_BYTES: Final = 1024 * 1024
 SHOWN_NAME: Final = 128
 
 _encode: Final = msgspec.json.Encoder().encode
-_CANCELLED: Final = Fault(Code.CANCELLED, "the call was cancelled")
 
 
 class Found(Enum):
@@ -48,8 +48,8 @@ class Owner(Protocol):
     def opened(self) -> None:
         """A server has answered or failed."""
 
-    def own(self, connection: Connection, settled: Callable[[], None]) -> None:
-        """Run the connection's owner task in the session's nursery, under its guard."""
+    def own(self, run: Callable[[], Awaitable[None]], close: Callable[[], None]) -> None:
+        """Run a connection's owner task in the session's nursery, under its guard."""
 
     def flush(self) -> None:
         """Send what has been answered."""
@@ -63,7 +63,7 @@ class InlinePlan(Plan):
     def __init__(self, runtime: Runtime, tool: DeclaredTool) -> None:
         read = compile_read(tool.input, missing=tool.missing_input, wrapped=tool.wrapped)
         super().__init__(view_of(tool), kind="inline", limit_s=runtime.limits.call_s, read=read)
-        self.now = compile_now(read, compile_inline(tool), tool.output, runtime.limits.max_content_bytes)
+        self.now = compile_now(read, compile_inline(tool), tool, runtime.limits.max_content_bytes)
 
 
 class ProcessPlan(Plan):
@@ -92,7 +92,7 @@ class ProcessPlan(Plan):
 
     async def _work(self, call: Call, scope: trio.CancelScope) -> None:
         """The call's task: it ends only when nothing of the child is left."""
-        outcome: Outcome = _CANCELLED
+        outcome: Outcome = CANCELLED
         with scope:
             result = await run_command(self._runtime.family, self._command, call.line + b"\n")
             if isinstance(result, Value):
@@ -127,7 +127,7 @@ class McpPlan(Plan):
                 connection.expire(request)
             else:
                 connection.cancel(request, reason.value)
-            call.finish(_CANCELLED)
+            call.finish(CANCELLED)
 
         call.halt = halt
 
@@ -187,7 +187,7 @@ class Toolset:
             )
             self._by_prefix.setdefault(connection.server.prefix, []).append(connection)
             self._unsettled.add(connection)
-            self._owner.own(connection, partial(self._settled, use, connection))
+            self._owner.own(partial(connection.run, partial(self._settled, use, connection)), connection.close)
 
     def _server(self, use: ServerUse) -> Server:
         spec = self._runtime.catalog.config.mcp[use.server]

@@ -67,7 +67,7 @@ async def run_command(family: Family, command: Command, line: bytes) -> Value | 
     finally:
         if ended is None:
             # It shields and bounds itself, as does every way to end a child.
-            await child.kill()
+            await child.kill()  # noqa: ASYNC102  # as above
     return _judge(command, exchange, ended)
 
 

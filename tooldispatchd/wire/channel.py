@@ -11,7 +11,7 @@ import msgspec
 
 from tooldispatchd.wire.decode import Refused, decode_line
 from tooldispatchd.wire.lines import LineCutter
-from tooldispatchd.wire.messages import Message, Outgoing, Ping, Pong, PongSaid
+from tooldispatchd.wire.messages import Message, Outgoing, Ping, Pong, PongSaid, ToolReq
 
 _encoder: Final = msgspec.json.Encoder()
 
@@ -34,7 +34,9 @@ class ChannelMachine:
             if not line:
                 continue
             message = decode_line(line, self._max_line_bytes)
-            if type(message) is Ping:
+            if type(message) is ToolReq:
+                yield message
+            elif type(message) is Ping:
                 self.outgoing.append(Pong(message.t))
             elif message is not None and type(message) is not PongSaid:
                 yield message

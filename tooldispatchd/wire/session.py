@@ -66,7 +66,7 @@ class SessionMachine:
     send, shared with the channel's other sessions.
     """
 
-    __slots__ = ("_is_begun", "agent", "is_gone", "is_greeted", "live", "outgoing", "refusal", "state")
+    __slots__ = ("_is_begun", "accepts", "agent", "is_gone", "is_greeted", "live", "outgoing", "refusal", "state")
 
     def __init__(self, outgoing: list[Outgoing], *, agent: str | None = None) -> None:
         self.state = State.OPENING
@@ -74,6 +74,8 @@ class SessionMachine:
         self.outgoing = outgoing
         self.live: dict[str, Form] = {}
         self._is_begun = False
+        # What `is_taken` looks at first, kept beside the state because every request asks for it.
+        self.accepts = True
         self.is_greeted = False
         self.is_gone = False
         self.refusal: Fault | None = None
@@ -84,6 +86,7 @@ class SessionMachine:
         if state is None:
             raise RuntimeError(f"session is {self.state} and cannot take {event}")
         self.state = state
+        self.accepts = self.accepts and state in {State.OPENING, State.OPEN}
         if event is Event.GONE:
             self.is_gone = True
 
@@ -96,9 +99,12 @@ class SessionMachine:
         self._is_begun = self.is_greeted = True
         return True
 
+    def begin(self) -> None:
+        """A line that is no `hello` has opened the session: none will be taken any more."""
+        self._is_begun = True
+
     def is_taken(self, request: Request, *, line: int) -> bool:
         """Whether `request` may be run; if not, its failure is among the outgoing lines already."""
-        self._is_begun = True
         body = body_of(request)
         if body.id in self.live:
             fault = Fault(Code.DUPLICATE_ID, "this id is in flight already; the first request is unharmed")
@@ -107,7 +113,7 @@ class SessionMachine:
         if self.refusal is not None:
             self.reply(request, self.refusal.content(), is_error=True, fault=True)
             return False
-        if self.state is State.DRAINING or self.state is State.CLOSED:
+        if not self.accepts:
             self.reply_fault(request, Fault(Code.DRAINING, "the session takes no more requests"))
             return False
         return True
@@ -135,6 +141,9 @@ class SessionMachine:
 
     def reply(self, request: Request, content: str, *, is_error: bool, fault: bool = False) -> None:
         """The answer to a request that was never in flight: it ended in the moment it came."""
+        if type(request) is ToolReq:
+            self.outgoing.append(ToolResp(request.id, content, is_error, fault, request.agent))
+            return
         body = body_of(request)
         self.outgoing.append(_in_form(form_of(request), ShortResp(body.id, content, is_error, fault, body.agent)))
 

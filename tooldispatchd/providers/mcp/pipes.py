@@ -57,8 +57,10 @@ class Pipes:
             if chunk is None:
                 return
             if not chunk:
-                # Closing takes it out of the set.
-                self._child.close_stderr()
+                if self._child.stderr >= 0:
+                    # Not by closing alone: a child that is being spawned may hold a copy, which keeps it in the set.
+                    self._epoll.unregister(self._child.stderr)
+                    self._child.close_stderr()
                 return
             self.tail.add(chunk)
 

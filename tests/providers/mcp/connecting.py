@@ -1,0 +1,189 @@
+"""Connections to real servers for the tests of this folder, and what must not be left after them."""
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import trio
+import trio.testing
+
+from tooldispatchd.calls.connection import ConnectionState
+from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.children.family import open_family
+from tooldispatchd.providers.mcp.connection import Connection
+from tooldispatchd.providers.mcp.server import Server
+from tooldispatchd.wire.faults import Fault
+
+SERVERS: Final = Path(__file__).parents[2] / "servers"
+MIB: Final = 1024 * 1024
+
+# Far above what anything here takes, far below any limit that is not under test.
+SOON_S: Final = 5.0
+
+
+class Log:
+    """Keeps how the connection ended, and what it last wrote to stderr."""
+
+    def __init__(self) -> None:
+        self.ends: list[dict[str, object]] = []
+        self.stderr_tail: object = None
+
+    def debug(self, event: str, **fields: object) -> None:
+        self.stderr_tail = fields.get("stderr_tail")
+
+    def info(self, event: str, **fields: object) -> None:
+        assert event == "connection ended"
+        self.ends.append(fields)
+
+
+class Waiting:
+    """One call that was made; `outcomes` holds what its `done` was given."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+        self.told = trio.Event()
+
+    def done(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+        self.told.set()
+
+    async def outcome(self) -> Outcome:
+        with trio.fail_after(SOON_S):
+            await self.told.wait()
+        (outcome,) = self.outcomes
+        return outcome
+
+
+class Session:
+    """What the agent layer is to a connection."""
+
+    def __init__(self) -> None:
+        self.log = Log()
+        self.batches = 0
+        self.settled = 0
+        self.opened = trio.Event()
+        self.ended = trio.Event()
+        self.connection: Connection
+
+    def batch_done(self) -> None:
+        self.batches += 1
+
+    def settle(self) -> None:
+        self.settled += 1
+        self.opened.set()
+
+    async def own(self) -> None:
+        await self.connection.run(self.settle)
+        self.ended.set()
+
+    def start(self, **arguments: object) -> tuple[int, Waiting]:
+        tool = next(iter(self.connection.tools))
+        waiting = Waiting()
+        number = self.connection.call(tool, msgspec.json.encode(arguments), waiting.done)
+        assert isinstance(number, int)
+        self.connection.flush()
+        return number, waiting
+
+    async def call(self, **arguments: object) -> Outcome:
+        _, waiting = self.start(**arguments)
+        return await waiting.outcome()
+
+    async def text(self, **arguments: object) -> str:
+        outcome = await self.call(**arguments)
+        assert isinstance(outcome, Answer)
+        assert not outcome.is_error
+        return outcome.content
+
+    async def end(self) -> dict[str, object]:
+        """Wait until the server is gone; the fields of the log line."""
+        with trio.fail_after(SOON_S):
+            await self.ended.wait()
+        assert self.connection.state is ConnectionState.CLOSED
+        (fields,) = self.log.ends
+        return fields
+
+    def fault(self) -> Fault:
+        assert self.connection.fault is not None
+        return self.connection.fault
+
+
+DEFAULT: Final = Server(
+    name="odd",
+    prefix="odd",
+    argv=(),
+    max_content_bytes=64 * MIB,
+    max_line_bytes=65 * MIB,
+    handshake_s=SOON_S,
+    polite_s=0.1,
+    term_s=0.1,
+)
+
+
+@asynccontextmanager
+async def connecting(server: Server) -> AsyncIterator[Session]:
+    """A session whose connection has begun to open; closed at the end, and then gone."""
+    session = Session()
+    async with open_family() as family, trio.open_nursery() as nursery:
+        session.connection = Connection(
+            server,
+            family=family,
+            opening=trio.CapacityLimiter(1),
+            log=session.log,
+            batch_done=session.batch_done,
+        )
+        nursery.start_soon(session.own)
+        yield session
+        session.connection.close()
+    assert session.settled == 1
+    assert session.connection.state is ConnectionState.CLOSED
+
+
+@asynccontextmanager
+async def settled(server: Server) -> AsyncIterator[Session]:
+    async with connecting(server) as session:
+        with trio.fail_after(SOON_S):
+            await session.opened.wait()
+        yield session
+
+
+def misbehaving(mode: str, **settings: object) -> Server:
+    argv = (sys.executable, "-I", "-S", str(SERVERS / "misbehaving.py"), mode)
+    return msgspec.structs.replace(DEFAULT, argv=argv, **settings)
+
+
+def open_files() -> set[str]:
+    found = set()
+    for fd in Path("/proc/self/fd").iterdir():
+        # The listing's own descriptor is gone by now.
+        with suppress(FileNotFoundError):
+            found.add(f"{fd.name} {fd.readlink()}")
+    return found
+
+
+def children() -> set[str]:
+    return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+async def gone(pid: int) -> None:
+    """Wait until a process that was killed has ended, be it ours or not."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        with trio.fail_after(SOON_S):
+            await trio.lowlevel.wait_readable(pidfd)
+    finally:
+        os.close(pidfd)

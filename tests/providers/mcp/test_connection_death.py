@@ -1,0 +1,199 @@
+"""How a connection ends; and two servers that people use."""
+
+import json
+import sys
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+
+from tests.providers.mcp.connecting import (
+    DEFAULT,
+    MIB,
+    SERVERS,
+    Waiting,
+    connecting,
+    gone,
+    is_running,
+    misbehaving,
+    settled,
+)
+from tooldispatchd.calls.connection import ConnectionState
+from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.wire.faults import Code, Fault
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"exit": 7}, "it exited with code 7"),
+        ({"kill": True}, "it was ended by signal 9"),
+    ],
+)
+async def test_a_server_that_dies_in_a_call_fails_all_calls_at_once(arguments: dict[str, object], reason: str) -> None:
+    async with settled(misbehaving("echo")) as session:
+        _, first = session.start(**arguments)
+        _, second = session.start(text="never")
+        assert await first.outcome() == await second.outcome() == session.fault()
+        assert session.fault().code is Code.CONNECTION_DEAD
+        assert session.fault().extras["reason"] == reason
+        assert session.batches == 1
+        await session.end()
+        later = Waiting()
+        assert session.connection.call("echo", b"{}", later.done) == session.fault()
+        assert later.outcomes == []
+
+
+async def test_a_server_that_answers_and_dies_has_answered() -> None:
+    async with settled(misbehaving("echo")) as session:
+        _, first = session.start(text="last words")
+        _, second = session.start(exit=0)
+        assert await first.outcome() == Answer("last words")
+        assert isinstance(await second.outcome(), Fault)
+
+
+async def test_a_server_that_closes_its_output_and_lives_on_is_dead_at_once() -> None:
+    async with settled(misbehaving("close_stdout", polite_s=60.0)) as session:
+        outcome = await session.call()
+        assert isinstance(outcome, Fault)
+        assert outcome.extras["reason"] == "it closed its output"
+        await session.end()
+
+
+async def test_a_server_that_closes_its_input_and_lives_on_is_dead_at_once() -> None:
+    async with settled(misbehaving("close_stdin")) as session:
+        outcome = await session.call()
+        assert isinstance(outcome, Fault)
+        assert outcome.extras["reason"] == "it closed its input"
+        await session.end()
+
+
+async def test_a_call_that_expires_marks_the_connection_dead_for_all_others() -> None:
+    async with settled(misbehaving("silent_calls", call_s=1.5)) as session:
+        number, expired = session.start()
+        _, other = session.start()
+        session.connection.expire(number)
+        outcome = await other.outcome()
+        assert isinstance(outcome, Fault)
+        assert outcome.code is Code.CONNECTION_DEAD
+        assert outcome.extras["reason"] == "a call took longer than 1.5 s"
+        assert expired.outcomes == []
+        await session.end()
+
+
+async def test_a_call_that_expires_is_told_to_the_server_before_its_input_ends() -> None:
+    async with settled(misbehaving("tattle")) as session:
+        number, _ = session.start()
+        session.connection.expire(number)
+        await session.end()
+        told = json.loads(str(session.log.stderr_tail).splitlines()[-1])
+        assert told["method"] == "notifications/cancelled"
+        assert told["params"] == {"requestId": number, "reason": "timeout"}
+
+
+async def test_a_call_that_was_answered_cannot_expire() -> None:
+    async with settled(misbehaving("echo")) as session:
+        number, call = session.start(text="in time")
+        await call.outcome()
+        session.connection.expire(number)
+        assert session.connection.state is ConnectionState.OPEN
+
+
+async def test_closing_fails_what_still_waits() -> None:
+    async with settled(misbehaving("silent_calls")) as session:
+        _, call = session.start()
+        session.connection.close()
+        outcome = await call.outcome()
+        assert isinstance(outcome, Fault)
+        assert outcome.code is Code.CONNECTION_DEAD
+
+
+async def test_a_server_that_ignores_the_end_of_input_and_term_is_killed() -> None:
+    async with settled(misbehaving("stubborn")) as session:
+        assert await session.text() == "still here"
+        session.connection.close()
+        assert (await session.end())["signal"] == 9
+
+
+async def test_a_grandchild_that_holds_the_pipes_goes_with_its_server() -> None:
+    async with settled(misbehaving("grandchild")) as session:
+        pid = int(await session.text())
+        assert is_running(pid)
+        session.connection.close()
+        await session.end()
+        await gone(pid)
+
+
+async def test_a_server_that_dies_is_dead_at_once_though_its_grandchild_holds_the_pipes() -> None:
+    async with settled(misbehaving("grandchild")) as session:
+        pid = int(await session.text())
+        outcome = await session.call(exit=4)
+        assert isinstance(outcome, Fault)
+        assert outcome.extras["reason"] == "it exited with code 4"
+        await session.end()
+        await gone(pid)
+
+
+async def test_a_server_that_reads_nothing_gets_lines_whole_until_it_is_given_up() -> None:
+    async with settled(misbehaving("deaf")) as session:
+        words = "x" * (8 * MIB)
+        calls = [session.start(text=words)[1] for _ in range(9)]
+        outcome = await calls[0].outcome()
+        assert isinstance(outcome, Fault)
+        assert outcome.extras["reason"] == "it does not read its input"
+        assert all(call.outcomes == [outcome] for call in calls)
+        await session.end()
+
+
+async def test_a_request_larger_than_a_pipe_arrives_whole_among_others() -> None:
+    async with settled(misbehaving("echo")) as session:
+        words = "y" * (3 * MIB)
+        calls = [session.start(text=text)[1] for text in ("before", words, "after")]
+        assert [await call.outcome() for call in calls] == [Answer("before"), Answer(words), Answer("after")]
+
+
+async def test_a_call_may_be_made_while_another_is_being_completed() -> None:
+    async with settled(misbehaving("echo")) as session:
+        second = Waiting()
+
+        def then(outcome: Outcome) -> None:
+            session.connection.call("echo", b'{"text":"second"}', second.done)
+
+        session.connection.call("echo", b'{"text":"first"}', then)
+        session.connection.flush()
+        assert await second.outcome() == Answer("second")
+
+
+# --- servers that people use -----------------------------------------------------------------------------------------
+
+
+async def test_mcp_server_time_tells_the_time() -> None:
+    server = msgspec.structs.replace(DEFAULT, argv=(sys.executable, "-m", "mcp_server_time"), handshake_s=20.0)
+    async with connecting(server) as session:
+        with trio.fail_after(20):
+            await session.opened.wait()
+        assert list(session.connection.tools) == ["get_current_time", "convert_time"]
+        told = json.loads(await session.text(timezone="UTC"))
+        assert told["timezone"] == "UTC"
+
+
+async def test_a_server_written_with_the_sdk_adds_says_and_fails() -> None:
+    server = msgspec.structs.replace(DEFAULT, argv=(sys.executable, str(SERVERS / "sdk_server.py")), handshake_s=20.0)
+    async with connecting(server) as session:
+        with trio.fail_after(20):
+            await session.opened.wait()
+        connection = session.connection
+        assert connection.instructions == "Add and say."
+        assert connection.tools["add"].output is not None
+        calls = [Waiting(), Waiting(), Waiting()]
+        connection.call("add", b'{"a":2,"b":3}', calls[0].done)
+        connection.call("say", '{"words":"grüß"}'.encode(), calls[1].done)
+        connection.call("fail", b'{"why":"because"}', calls[2].done)
+        connection.flush()
+        added, said, failed = [await call.outcome() for call in calls]
+        assert added == Answer('{"result":5}')
+        assert said == Answer("grüß")
+        assert isinstance(failed, Answer)
+        assert failed.is_error
+        assert failed.content.startswith("Error executing tool fail")

@@ -11,8 +11,8 @@ def test_what_is_due_comes_in_order_and_once() -> None:
     for when, item in ((3.0, "c"), (1.0, "a"), (2.0, "b")):
         deadlines.add(when, item)
     assert deadlines.next == 1.0
-    assert deadlines.due(2.0) == ["a", "b"]
-    assert deadlines.due(2.0) == []
+    assert list(deadlines.due(2.0)) == ["a", "b"]
+    assert list(deadlines.due(2.0)) == []
     assert deadlines.next == 3.0
 
 
@@ -22,8 +22,19 @@ def test_a_dropped_entry_is_never_due_and_dropping_it_again_is_nothing() -> None
     deadlines.drop(entry)
     deadlines.drop(entry)
     assert deadlines.next is None
-    assert deadlines.due(5.0) == []
+    assert list(deadlines.due(5.0)) == []
     assert len(deadlines) == 0
+
+
+def test_an_item_that_another_one_drops_is_not_due_any_more() -> None:
+    deadlines: Deadlines[str] = Deadlines()
+    deadlines.add(1.0, "first")
+    second = deadlines.add(2.0, "second")
+    taken = []
+    for item in deadlines.due(5.0):
+        taken.append(item)
+        deadlines.drop(second)
+    assert taken == ["first"]
 
 
 def test_entries_that_are_dropped_do_not_pile_up_behind_one_that_waits() -> None:

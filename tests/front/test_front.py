@@ -43,6 +43,9 @@ class Echo:
         assert self.channel is not None
         self.channel.write(self.answers(chunk))
 
+    def resume(self) -> None:
+        raise AssertionError("it never asks for another turn")
+
     def ended(self) -> None:
         self.ends.append("ended")
         self.over.set()
@@ -58,7 +61,7 @@ async def open_front(
 ) -> AsyncIterator[tuple[Front, Incidents]]:
     incidents = Incidents()
     async with trio.open_nursery() as nursery:
-        timer = Timer()
+        timer = Timer(incidents)
         front = Front(timer, incidents, out_buffer_bytes=CAP, stalled_s=stalled_s, buffered_bytes=buffered_bytes)
         nursery.start_soon(timer.run)
         nursery.start_soon(front.run)

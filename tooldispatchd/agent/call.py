@@ -67,9 +67,6 @@ class Plan:
 class Owner(Protocol):
     """The session of a call."""
 
-    def withdraw(self, call: "Call") -> None:
-        """Take a waiting call out of where it waits."""
-
     def ended(self, call: "Call", outcome: Outcome) -> None:
         """Answer the call and give its places back."""
 
@@ -87,8 +84,27 @@ class Call:
     """A call in flight. `line` is its checked and re-encoded input from QUEUE on; `halt` ends it while it runs."""
 
     __slots__ = (
-        "_deadline", "_deadline_ms", "_entry", "_is_limit", "_limit_s", "_timer", "_verdict",
-        "agent", "halt", "has_gate", "has_place", "id", "input", "line", "name", "owner", "plan", "stage", "started_at",
+        "_deadline",
+        "_deadline_ms",
+        "_entry",
+        "_is_limit",
+        "_limit_s",
+        "_timer",
+        "_verdict",
+        "agent",
+        "halt",
+        "has_gate",
+        "has_place",
+        "id",
+        "input",
+        "leave_queue",
+        "line",
+        "name",
+        "owner",
+        "plan",
+        "queued_at",
+        "stage",
+        "started_at",
     )  # fmt: skip
 
     def __init__(self, owner: Owner, timer: Timer, body: ShortReq) -> None:
@@ -103,6 +119,9 @@ class Call:
         self.has_place = False
         self.has_gate = False
         self.halt: Callable[[Reason], None] | None = None
+        # Takes the call out of the queue that it waits in; None where it waits in none.
+        self.leave_queue: Callable[[], None] | None = None
+        self.queued_at = 0.0
         self.started_at = trio.current_time()
         self._timer = timer
         self._deadline_ms = body.deadline_ms
@@ -112,11 +131,13 @@ class Call:
         self._entry: Entry[Expiring] | None = None
         self._verdict: Fault | None = None
 
-    def enter(self, stage: Stage, limit_s: float) -> None:
-        """Go on to `stage`, in which the call may stay for `limit_s` seconds."""
+    def enter(self, stage: Stage, limit_s: float, *, since: float | None = None) -> None:
+        """Go on to `stage`, in which the call may stay for `limit_s` seconds from `since` (now) on."""
+        if self.stage is Stage.ENDED:
+            raise RuntimeError(f"call {self.id!r} has ended and cannot enter {stage}")
         self.stage = stage
         self._limit_s = limit_s
-        limit_at = trio.current_time() + limit_s
+        limit_at = (trio.current_time() if since is None else since) + limit_s
         self._is_limit = limit_at <= self._deadline
         if self._entry is not None:
             self._timer.drop(self._entry)
@@ -143,7 +164,9 @@ class Call:
             self._verdict = fault
             self.halt(reason)
         else:
-            self.owner.withdraw(self)
+            if self.leave_queue is not None:
+                self.leave_queue()
+                self.leave_queue = None
             self.finish(fault)
 
     def finish(self, outcome: Outcome) -> None:

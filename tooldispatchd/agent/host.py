@@ -6,6 +6,7 @@ bytes ─▶ ChannelMachine ─▶ Host ─▶ Session        the channel's own 
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from msgspec import UnsetType
 
@@ -31,11 +32,26 @@ from tooldispatchd.wire.messages import (
 )
 from tooldispatchd.wire.session import SessionMachine, fault_line
 
+# What one turn serves: as many requests as take half a millisecond, a refusal counting for several. The answers of a
+# turn are sent before the next, so they are what a channel may pile up over its cap.
+TURN: Final = 256
+DEAR: Final = 8
+
 
 class Host:
     """One channel's lines and ends."""
 
-    __slots__ = ("_ended", "_machine", "_on_closed", "_outlet", "_runtime", "_said_bye", "_session")
+    __slots__ = (
+        "_is_closed",
+        "_is_left",
+        "_is_reading",
+        "_machine",
+        "_on_closed",
+        "_outlet",
+        "_runtime",
+        "_said_bye",
+        "_session",
+    )
 
     def __init__(self, runtime: Runtime, outlet: Outlet, on_closed: Callable[["Host"], None]) -> None:
         self._runtime = runtime
@@ -43,38 +59,58 @@ class Host:
         self._on_closed = on_closed
         self._machine = ChannelMachine(runtime.limits.max_line_bytes)
         self._session: Session | None = None
-        self._ended = False
+        self._is_left = False
+        self._is_closed = False
+        self._is_reading = False
         self._said_bye = False
 
     # --- the channel's side ---
 
     @property
     def is_crowded(self) -> bool:
-        """Whether unread answers of all channels have reached their bound."""
+        """Whether unread answers of all channels have reached their bound, and some of them are this one's."""
         return self._outlet.is_crowded
 
     def received(self, chunk: bytes) -> None:
-        """Serve the lines that `chunk` completes, and answer in one write what can be answered at once."""
+        """Serve the lines that `chunk` completes, a turn's worth of them now."""
+        self._machine.feed(chunk)
+        self.resume()
+
+    def resume(self) -> None:
+        """Serve the lines of one turn, and answer in one write what can be answered at once."""
         machine = self._machine
         session = self._session
         crowded = self._outlet.is_crowded
-        for message in machine.receive(chunk):
-            if session is not None and type(message) is ToolReq and not crowded:
-                session.request(message, line=machine.line)
-            else:
-                self._take(message)
-                session = self._session
-            if self._ended:
-                break
-        self.flush()
+        self._is_reading = True
+        try:
+            left = TURN
+            for message in machine.messages():
+                if session is not None and type(message) is ToolReq and not crowded:
+                    session.request(message, line=machine.line)
+                    left -= 1
+                else:
+                    left -= self._take(message)
+                    session = self._session
+                if left <= 0 or self._is_left:
+                    break
+        finally:
+            self._is_reading = False
+        self._send()
+        if self._is_left:
+            self._close()
+        elif machine.has_lines:
+            self._outlet.again()
 
     def ended(self) -> None:
         """No more requests: the session finishes what runs, then the channel closes."""
-        for message in self._machine.end():
-            self._take(message)
-        if self._ended:
+        if self._is_left:
             return
-        self._ended = True
+        # What follows `bye` without a newline was never said to its end.
+        for message in () if self._said_bye else self._machine.end():
+            self._take(message)
+        self._finish()
+
+    def _finish(self) -> None:
         if self._session is None:
             self._leave()
         else:
@@ -83,15 +119,20 @@ class Host:
 
     def gone(self, why: str) -> None:
         """Nobody can be answered any more."""
-        self._ended = True
         self._runtime.log.debug("channel gone", why=why)
-        if self._session is None:
-            self._on_closed(self)
+        if self._is_left:
+            self._close()
+        elif self._session is None:
+            self._leave()
         else:
             self._session.gone()
 
     def flush(self) -> None:
-        """Send the outgoing lines, and what the session's servers are owed."""
+        """Send the outgoing lines, and what the session's servers are owed; while a chunk is read, at its end."""
+        if not self._is_reading:
+            self._send()
+
+    def _send(self) -> None:
         if self._session is not None:
             self._session.toolset.flush()
         lines = self._machine.take()
@@ -115,35 +156,47 @@ class Host:
         else:
             self._session.abandon()
 
-    def closed(self, session: Session) -> None:
+    def closed(self) -> None:
         """Nothing of the session is left: neither does its channel stay."""
         if self._said_bye:
-            self._machine.outgoing.append(Bye(session.machine.agent))
+            self._machine.outgoing.append(Bye())
         self._leave()
 
     def _leave(self) -> None:
-        self._ended = True
-        self.flush()
-        self._outlet.close()
-        self._on_closed(self)
+        """Close the channel; while a chunk is read, when what was said in it has been sent."""
+        if not self._is_left:
+            self._is_left = True
+            if not self._is_reading:
+                self._send()
+                self._close()
+
+    def _close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._outlet.close()
+            self._on_closed(self)
 
     # --- lines ---
 
-    def _take(self, message: Message | Refused) -> None:
-        """Serve any line: the first opens the session, whatever it is."""
+    def _take(self, message: Message | Refused) -> int:
+        """Serve any line: the first opens the session, whatever it is. Returns the line's share of the turn."""
         if isinstance(message, Hello):
             self._greet(message)
         elif isinstance(message, ToolReq | ShortReq | NestedReq):
             self._request(message)
+            return 2
         elif isinstance(message, Refused):
             self._own_machine().refuse(message, line=self._machine.line)
+            return DEAR
         elif isinstance(message, ToolsReq):
             self._list_tools(message)
+            return TURN
         elif isinstance(message, ToolCancel):
             if self._session is not None and message.agent is None:
                 self._session.cancel(message.id)
         elif isinstance(message, ByeSaid):
             self._bye(message)
+        return 1
 
     def _greet(self, hello: Hello) -> None:
         if self._session is not None:
@@ -186,7 +239,9 @@ class Host:
             self._fault(Fault(Code.UNKNOWN_AGENT, "no session is open for this agent"), agent=message.agent)
             return
         self._said_bye = True
-        self.ended()
+        if self._session is None:
+            self._machine.outgoing.append(Bye())
+        self._finish()
 
     # --- opening ---
 

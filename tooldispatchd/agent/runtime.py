@@ -34,6 +34,20 @@ class Log(Protocol):
         """A defect, with its traceback; returns the incident's id."""
 
 
+class Host(Protocol):
+    """The channel's side of a session."""
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether unread answers of all channels have reached their bound."""
+
+    def flush(self) -> None:
+        """Send what lies in the machine's outgoing lines."""
+
+    def closed(self) -> None:
+        """Nothing of the session is left."""
+
+
 class Runtime:
     """One for the daemon.
 

@@ -12,14 +12,15 @@ Leaving that nursery means that nothing of the session is left: no task, no desc
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, Protocol
+from functools import partial
+from typing import Final
 
 import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.call import Call, Plan, Reason, Stage
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, queue_full, too_many
-from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.runtime import Host, Runtime
 from tooldispatchd.agent.steps import encode_line
 from tooldispatchd.agent.toolset import HOLD, Toolset
 from tooldispatchd.calls.admission import Admission, Verdict
@@ -34,26 +35,26 @@ NOTABLE_BYTES: Final = 1024
 Task = Callable[[], Awaitable[None]]
 
 
-class Host(Protocol):
-    """The channel's side of a session."""
-
-    @property
-    def is_crowded(self) -> bool:
-        """Whether unread answers of all channels have reached their bound."""
-
-    def flush(self) -> None:
-        """Send what lies in the machine's outgoing lines."""
-
-    def closed(self, session: "Session") -> None:
-        """Nothing of the session is left."""
-
-
 class Session:
     """One agent's life in the daemon."""
 
     __slots__ = (
-        "_admission", "_calls", "_host", "_is_forced", "_log", "_nursery", "_runtime", "_tasks", "_teardown",
-        "answered", "faults", "machine", "plans", "profile", "toolset",
+        "_admission",
+        "_calls",
+        "_has_failed",
+        "_host",
+        "_is_forced",
+        "_log",
+        "_nursery",
+        "_runtime",
+        "_tasks",
+        "_teardown",
+        "answered",
+        "faults",
+        "machine",
+        "plans",
+        "profile",
+        "toolset",
     )  # fmt: skip
 
     def __init__(self, runtime: Runtime, host: Host, machine: SessionMachine, *, profile: str, number: int) -> None:
@@ -70,6 +71,7 @@ class Session:
         self._tasks: list[Task] | None = None
         self._teardown: trio.Event | None = None
         self._is_forced = False
+        self._has_failed = False
         self.toolset = Toolset(self, runtime, profile, self._log)
         self.plans = self.toolset.plans
 
@@ -170,6 +172,8 @@ class Session:
         call.enter(Stage.OPENING, self.toolset.opening_limit_s)
 
     def _route_held(self, call: Call) -> None:
+        if call.stage is not Stage.OPENING:
+            return  # what came before it in this very loop has ended it
         found = self.toolset.find(call.name)
         if isinstance(found, Fault):
             call.finish(found)
@@ -187,11 +191,13 @@ class Session:
         call.input = Raw()  # the agent's bytes are not needed any more
         if self._admission is None:
             self._admission = Admission(self._runtime.limits.in_flight, self._runtime.limits.waiting)
+        call.queued_at = trio.current_time()
         verdict = self._admission.ask(call)
         if verdict is Verdict.FULL:
             call.finish(queue_full("agent"))
         elif verdict is Verdict.WAIT:
-            call.enter(Stage.QUEUE, plan.limit_s)
+            call.leave_queue = partial(self._admission.withdraw, call)
+            call.enter(Stage.QUEUE, plan.limit_s, since=call.queued_at)
         else:
             call.has_place = True
             self._runtime.starter.start(call)
@@ -204,7 +210,8 @@ class Session:
         gate = call.plan.gate
         if gate is not None and not call.has_gate:
             if not gate.enter(self, call):
-                call.enter(Stage.QUEUE, call.plan.limit_s)
+                call.leave_queue = partial(gate.withdraw, self, call)
+                call.enter(Stage.QUEUE, call.plan.limit_s, since=call.queued_at)
                 return
             call.has_gate = True
         call.enter(Stage.RUN, call.plan.limit_s)
@@ -248,23 +255,13 @@ class Session:
         if call.has_gate and call.plan is not None and call.plan.gate is not None:
             other = call.plan.gate.leave()
             if other is not None:
-                other.has_gate = True
+                other.has_gate, other.leave_queue = True, None
                 starter.start(other)
         if call.has_place and self._admission is not None:
             following = self._admission.finish()
             if following is not None:
-                following.has_place = True
+                following.has_place, following.leave_queue = True, None
                 starter.start(following)
-
-    def withdraw(self, call: Call) -> None:
-        """Take a waiting call out of the queue that it waits in; a held call waits in none."""
-        if call.stage is not Stage.QUEUE:
-            return
-        if not call.has_place:
-            assert self._admission is not None
-            self._admission.withdraw(call)
-        elif call.plan is not None and call.plan.gate is not None:
-            call.plan.gate.withdraw(self, call)
 
     @contextmanager
     def guard(self, call: Call) -> Iterator[None]:
@@ -280,15 +277,14 @@ class Session:
 
     def flush(self) -> None:
         """Send what was asked of the servers and what is owed to the agent."""
-        self.toolset.flush()
         self._host.flush()
 
     # --- tasks ---
 
     def start_soon(self, task: Task) -> None:
         """Run `task` in the session's nursery, which is opened with the first one; bounded by the calls in flight."""
-        if self.machine.state is State.CLOSED:
-            raise RuntimeError("a closed session starts no tasks")
+        if self.machine.state is State.CLOSED or self._has_failed:
+            raise RuntimeError("a session that is over starts no tasks")
         if self._nursery is not None:
             self._nursery.start_soon(task)
         elif self._tasks is not None:
@@ -331,6 +327,7 @@ class Session:
         except Exception as error:  # noqa: BLE001  # guard: a defect in one session ends only that session
             self._log.incident("session failed", error)
         finally:
+            self._has_failed = bool(self._calls)
             self._nursery = None
             self._stop_calls(CANCELLED)
             self._close()
@@ -372,7 +369,8 @@ class Session:
             self._host.flush()
 
     def _stop_calls(self, fault: Fault) -> None:
-        for call in list(self._calls.values()):
+        # Those that wait come first: a place that a running one gives back must start none of them.
+        for call in sorted(self._calls.values(), key=lambda call: call.stage is Stage.RUN):
             call.stop(fault, Reason.CANCELLED)
 
     def _settle(self) -> None:
@@ -393,4 +391,4 @@ class Session:
             self.machine.apply(Event.ENDED)
         self.machine.apply(Event.TORN_DOWN)
         self._log.info("session closed", profile=self.profile, answered=self.answered, faults=self.faults)
-        self._host.closed(self)
+        self._host.closed()

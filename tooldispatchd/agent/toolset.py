@@ -9,7 +9,7 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from tooldispatchd.agent.call import Call, Plan, Reason
+from tooldispatchd.agent.call import Call, Plan, Reason, Stage
 from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.agent.runtime import Log, Runtime
 from tooldispatchd.agent.steps import compile_now, compile_read, shape
@@ -105,22 +105,24 @@ class ProcessPlan(Plan):
 class McpPlan(Plan):
     """A tool of an MCP server, on this session's own connection."""
 
-    __slots__ = ("_connection", "_tool")
+    __slots__ = ("_connection", "_owed", "_tool")
 
-    def __init__(self, connection: Connection, tool: McpTool, *, name: str) -> None:
+    def __init__(self, connection: Connection, tool: McpTool, *, name: str, owed: set[Connection]) -> None:
         read = compile_read(tool.input, missing={}, wrapped=False)
         view = ToolView(name, tool.description, Raw(_encode(tool.input_schema)))
         super().__init__(view, kind="mcp", limit_s=connection.server.call_s, read=read)
         self._connection = connection
         self._tool = tool.name
+        self._owed = owed
 
     def start(self, call: Call) -> None:
         """Send the request; the connection's reader ends the call."""
-        request = self._connection.call(self._tool, call.line, call.finish)
+        request = self._connection.call(self._tool, call.line, partial(self._finish, call))
         if isinstance(request, Fault):
             call.finish(request)
             return
         connection = self._connection
+        self._owed.add(connection)
 
         def halt(reason: Reason) -> None:
             if reason is Reason.LIMIT:
@@ -130,6 +132,12 @@ class McpPlan(Plan):
             call.finish(CANCELLED)
 
         call.halt = halt
+
+    @staticmethod
+    def _finish(call: Call, outcome: Outcome) -> None:
+        # A connection that dies tells all its calls, of which one end may have brought another.
+        if call.stage is Stage.RUN:
+            call.finish(outcome)
 
 
 def compile_plans(runtime: Runtime, profile: str) -> dict[str, Plan]:
@@ -161,6 +169,8 @@ class Toolset:
         self._log = log
         self._by_prefix: dict[str, list[Connection]] = {}
         self._unsettled: set[Connection] = set()
+        # Those that have been asked for something since the last flush.
+        self._owed: set[Connection] = set()
 
     # --- opening and closing ---
 
@@ -229,7 +239,7 @@ class Toolset:
                 self.warnings.append(f"server {server.name}: {name} is hidden by another tool of that name")
                 self._log.warning("tool hidden", server=server.name, tool=name)
             else:
-                self.plans[name] = McpPlan(connection, tool, name=name)
+                self.plans[name] = McpPlan(connection, tool, name=name, owed=self._owed)
 
     def _miss(self, use: ServerUse, fault: Fault) -> None:
         """A server that did not come up is a warning, and a refusal where its tools were named."""
@@ -245,10 +255,9 @@ class Toolset:
             connection.close()
 
     def flush(self) -> None:
-        """Send the requests that the servers are owed."""
-        if self._by_prefix:
-            for connection in self._connections():
-                connection.flush()
+        """Send the requests that the servers are owed, each server's in one write."""
+        while self._owed:
+            self._owed.pop().flush()
 
     def _connections(self) -> list[Connection]:
         return [connection for connections in self._by_prefix.values() for connection in connections]

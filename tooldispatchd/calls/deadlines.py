@@ -4,6 +4,7 @@ A call that ends early only marks its entry, and marked entries are thrown away 
 the others: adding and dropping stay cheap however many calls end in time.
 """
 
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final, Generic, TypeVar
 
@@ -57,18 +58,19 @@ class Deadlines(Generic[ItemT]):
         self._dropped += 1
         self._sweep()
 
-    def due(self, now: float) -> list[ItemT]:
-        """The items whose time has come, earliest first; they are in the heap no more."""
-        items: list[ItemT] = []
+    def due(self, now: float) -> Iterator[ItemT]:
+        """The items whose time has come, earliest first; each leaves the heap when it is taken.
+
+        One at a time: what is done about one item may drop another that is due as well.
+        """
         while self._heap and self._heap[0].when <= now:
             entry = heappop(self._heap)
-            if entry.item is None:
+            item, entry.item = entry.item, None
+            if item is None:
                 self._dropped -= 1
             else:
-                items.append(entry.item)
-                entry.item = None
+                yield item
         self._sweep()
-        return items
 
     def _sweep(self) -> None:
         heap = self._heap

@@ -66,14 +66,24 @@ def _channel(arguments: argparse.Namespace) -> Iterator[Client]:
     try:
         yield Client(_reader(daemon.stdout.fileno()), _writer(daemon.stdin.fileno()), daemon.stdin.close)
     except ClientError:
-        code = daemon.wait(STOP_S)
-        if code:
+        code = _end(daemon)
+        if code > 0:
             raise _DaemonEndedError(code) from None
         raise
     finally:
-        daemon.stdin.close()
-        daemon.stdout.close()
-        daemon.wait(STOP_S)
+        _end(daemon)
+
+
+def _end(daemon: subprocess.Popen[bytes]) -> int:
+    """Let the private daemon go; its exit code."""
+    for pipe in (daemon.stdin, daemon.stdout):
+        if pipe is not None:
+            pipe.close()
+    try:
+        return daemon.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        daemon.kill()  # its guardian ends what it started
+        return daemon.wait()
 
 
 def _reader(fd: int) -> Callable[[int], bytes]:

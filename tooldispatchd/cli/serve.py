@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tooldispatchd.daemon.configuration import ConfigError, find_configuration, load_catalog
     from tooldispatchd.daemon.daemon import serve
     from tooldispatchd.daemon.listen_values import check_listen
-    from tooldispatchd.daemon.listeners import ListenError
+    from tooldispatchd.daemon.listeners import ListenError, check_stdio
     from tooldispatchd.daemon.logs import open_log
 
     try:
@@ -64,6 +64,12 @@ def run(arguments: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 2
+    try:
+        if "stdio" in places:
+            check_stdio()
+    except ListenError as error:
+        print(f"tooldispatchd: {error}", file=sys.stderr)
+        return 3
     log = open_log(arguments.log_level)
     for warning in catalog.warnings:
         log.warning("configuration", detail=warning)
@@ -75,6 +81,13 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         return trio.run(main)
     except* ListenError as group:
-        for failed in group.exceptions:
+        for failed in leaves(group):
             print(f"tooldispatchd: {failed}", file=sys.stderr)
     return 3
+
+
+def leaves(error: BaseException) -> list[BaseException]:
+    """The exceptions in a group, of whatever depth."""
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in leaves(inner)]
+    return [error]

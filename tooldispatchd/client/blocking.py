@@ -29,6 +29,14 @@ class FaultSaid(msgspec.Struct, tag_field="__port", tag="fault"):
 
 LineT = TypeVar("LineT")
 Line = Ready | ToolResp | Tools | Pong | Bye | FaultSaid
+
+
+class _Port(msgspec.Struct):
+    port: str = msgspec.field(name="__port")
+
+
+_PORTS: Final = {"ready", "tool_resp", "tools", "pong", "bye", "fault"}
+_decode_port: Final = msgspec.json.Decoder(_Port).decode
 _decode: Final = msgspec.json.Decoder(Line).decode
 
 
@@ -104,7 +112,8 @@ class Client:
             if isinstance(line, FaultSaid):
                 raise FaultError(line)
 
-    def _read(self) -> Line:
+    def _read(self) -> Line | None:
+        """The next line; None for one that is of no interest."""
         while not self._lines:
             try:
                 chunk = self._receive(READ_BYTES)
@@ -116,9 +125,15 @@ class Client:
         line = self._lines.pop(0)
         if isinstance(line, LongLine):
             raise ClientError("the daemon sent a line that is too long")
-        said: Line = _decode(line)
-        if isinstance(said, FaultSaid):
-            said.fields = msgspec.json.decode(line, type=dict[str, object])
+        try:
+            port = _decode_port(line).port
+            if port not in _PORTS:
+                return None  # a port of a later version is nothing to an earlier client
+            said: Line = _decode(line)
+            if isinstance(said, FaultSaid):
+                said.fields = msgspec.json.decode(line, type=dict[str, object])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ClientError("the daemon sent a line that is not of the protocol") from error
         return said
 
 
@@ -129,5 +144,5 @@ def connect(path: str) -> Client:
         channel.connect(path)
     except OSError as error:
         channel.close()
-        raise ClientError(f"cannot reach the daemon at {path}: {error.strerror}") from error
+        raise ClientError(f"cannot reach the daemon at {path}: {error.strerror or error}") from error
     return Client(channel.recv, channel.sendall, channel.close)

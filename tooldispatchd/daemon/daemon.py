@@ -12,7 +12,8 @@ import resource
 import signal
 import socket
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -33,8 +34,8 @@ from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.session import fault_line
 
-# The ladder of a connection takes at most 4 s (close, TERM, KILL); the rest is for flushing answers.
-TEARDOWN_S: Final = 5.5
+# The ladder of a connection takes at most 4 s (close, TERM, KILL); the rest is for reaping and flushing.
+TEARDOWN_S: Final = 4.5
 STDIN: Final = 0
 STDOUT: Final = 1
 
@@ -47,7 +48,7 @@ class Daemon:
         self._front = front
         self._log = log
         self._hosts: set[Host] = set()
-        self._channels = 0
+        self._channels: set[Channel | StreamChannel] = set()
         self._doors: list[Listener] = []
         self._stopping = trio.Event()
         self._emptied = trio.Event()
@@ -61,19 +62,22 @@ class Daemon:
         self._doors.append(self._front.listen(listening, self._accept))
 
     def _accept(self, connection: socket.socket) -> None:
-        if self._channels >= self._runtime.limits.connections:
+        if len(self._channels) >= self._runtime.limits.connections:
             self._turn_away(connection)
             return
         channel = Channel(self._front, SocketWire(connection))
-        self._channels += 1
-        channel.open(self._host(channel), closed=self._channel_closed)
+        host = Host(self._runtime, channel, self._host_closed)
+        channel.open(host, closed=partial(self._channel_closed, channel))
+        self._hosts.add(host)
+        self._channels.add(channel)
 
     def _turn_away(self, connection: socket.socket) -> None:
         limit = self._runtime.limits.connections
         machine = ChannelMachine(self._runtime.limits.max_line_bytes)
         fault = Fault(Code.TOO_MANY, "too many connections", {"what": "connections", "limit": limit})
         machine.outgoing.append(fault_line(fault))
-        with connection:
+        # It may have left already, which is what it is told to do.
+        with connection, suppress(OSError):
             connection.send(machine.take(), socket.MSG_DONTWAIT)
 
     def open_stdio(self) -> None:
@@ -82,21 +86,20 @@ class Daemon:
             channel = open_pair(self._front, STDIN, STDOUT)
         except OSError as error:
             raise ListenError("stdio", error.strerror or str(error)) from error
-        self._channels += 1
-        host = self._host(channel)
+        host = Host(self._runtime, channel, self._host_closed)
+        self._hosts.add(host)
+        self._channels.add(channel)
         if isinstance(channel, StreamChannel):
             self._runtime.home.start_soon(self._serve_stream, channel, host)
         else:
-            channel.open(host, closed=self._stdio_closed)
+            channel.open(host, closed=partial(self._stdio_closed, channel))
 
     async def _serve_stream(self, channel: StreamChannel, host: Host) -> None:
-        await channel.run(host)
-        self._stdio_closed()
-
-    def _host(self, channel: Channel | StreamChannel) -> Host:
-        host = Host(self._runtime, channel, self._host_closed)
-        self._hosts.add(host)
-        return host
+        try:
+            await channel.run(host)
+        except Exception as error:  # noqa: BLE001  # guard: the channel's, as in the front
+            host.gone(f"internal error, incident {self._log.incident('channel failed', error)}")
+        self._stdio_closed(channel)
 
     # --- ends ---
 
@@ -104,12 +107,12 @@ class Daemon:
         self._hosts.discard(host)
         self._look_whether_empty()
 
-    def _channel_closed(self) -> None:
-        self._channels -= 1
+    def _channel_closed(self, channel: Channel | StreamChannel) -> None:
+        self._channels.discard(channel)
         self._look_whether_empty()
 
-    def _stdio_closed(self) -> None:
-        self._channel_closed()
+    def _stdio_closed(self, channel: Channel | StreamChannel) -> None:
+        self._channel_closed(channel)
         self.stop()
 
     def _look_whether_empty(self) -> None:
@@ -150,6 +153,9 @@ class Daemon:
             await self._emptied.wait()
         for host in list(self._hosts):
             host.abandon()
+        # What a peer has not taken within the grace it never will.
+        for channel in list(self._channels):
+            channel.give_up()
         with trio.move_on_after(TEARDOWN_S):
             await self._emptied.wait()
 
@@ -168,11 +174,13 @@ async def serve(catalog: Catalog, places: Sequence[str], *, log: DaemonLog, logs
     raise_descriptor_limit()
     limits = catalog.config.limits
     with ExitStack() as sockets:
-        bound = [listen_unix(Path(place.removeprefix("unix:"))) for place in places if place != "stdio"]
-        for each in bound:
-            sockets.callback(each.release)
+        bound = []
+        for place in places:
+            if place != "stdio":
+                bound.append(listen_unix(Path(place.removeprefix("unix:"))))
+                sockets.callback(bound[-1].release)
         async with open_family() as family, trio.open_nursery() as services:
-            timer = Timer()
+            timer = Timer(log)
             front = Front(
                 timer,
                 log,

@@ -29,6 +29,18 @@ class ListenError(Exception):
         self.why = why
 
 
+def check_stdio() -> None:
+    """Raise `ListenError` where stdin or stdout is closed.
+
+    To be asked before anything of ours is opened: that would get the number of the closed one.
+    """
+    for fd in (0, 1):
+        try:
+            os.fstat(fd)
+        except OSError as error:
+            raise ListenError("stdio", f"descriptor {fd} is not open") from error
+
+
 class UnixSocket:
     """A listening Unix socket of ours, its lock, and the identity of its file."""
 

@@ -4,14 +4,16 @@ Never a payload or a secret: callers log constant events and names, and an incid
 tool was given, appears at level debug only.
 """
 
+import os
 import secrets
-import sys
 import traceback
-from typing import Final, TextIO
+from typing import Final
 
 import msgspec
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+from tooldispatchd.daemon.sink import STDERR, Sink
 
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 # A traceback of a recursion is cut: its innermost frames tell enough.
@@ -56,24 +58,46 @@ class DaemonLog:
         return incident
 
 
-def open_log(level: str, stream: TextIO | None = None) -> DaemonLog:
-    """The log on `stream` (stderr), from `level` on."""
-    stream = stream or sys.stderr
-    shared: list[Processor] = [structlog.processors.add_log_level]
-    if stream.isatty():
+class _SinkLogger:
+    """What structlog calls with each rendered line."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def msg(self, line: bytes) -> None:
+        self._sink.write(line + b"\n")
+
+    debug = info = warning = error = msg
+
+
+def open_log(level: str) -> DaemonLog:
+    """The log on stderr, from `level` on."""
+    if os.isatty(STDERR):
         stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False)
-        renderer: Processor = structlog.dev.ConsoleRenderer(colors=True)
-        factory: object = structlog.PrintLogger(stream)
+        console = structlog.dev.ConsoleRenderer(colors=True)
+        renderers: list[Processor] = [_escape, console, _encode_text]
     else:
         stamp = structlog.processors.TimeStamper(fmt="iso", utc=True, key="time")
-        renderer = _render_json
-        factory = structlog.BytesLogger(stream.buffer)
+        renderers = [_render_json]
     logger = structlog.wrap_logger(
-        factory,
-        processors=[*shared, stamp, renderer],
+        _SinkLogger(Sink()),
+        processors=[structlog.processors.add_log_level, stamp, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
     )
     return DaemonLog(logger.bind())
+
+
+def _escape(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """What an agent or a server named must not steer the terminal."""
+    return {key: ascii(value) if _is_unprintable(value) else value for key, value in event.items()}
+
+
+def _is_unprintable(value: object) -> bool:
+    return isinstance(value, str) and not value.isprintable()
+
+
+def _encode_text(_logger: WrappedLogger, _method: str, line: object) -> bytes:
+    return str(line).encode(errors="replace")
 
 
 def _render_json(_logger: WrappedLogger, _method: str, event: EventDict) -> bytes:

@@ -8,7 +8,7 @@ in the input is not looked at. *Closed*: by us, when all that was written has le
 import os
 import socket
 from collections.abc import Callable
-from select import EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT
+from select import EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, poll
 from typing import Final, Protocol
 
 import trio
@@ -30,8 +30,11 @@ class Peer(Protocol):
     def ended(self) -> None:
         """No more bytes will come; answers can still be written."""
 
+    def resume(self) -> None:
+        """Go on with lines that were left over when `Outlet.again` was asked for."""
+
     def gone(self, why: str) -> None:
-        """The channel is closed and nothing can be written any more."""
+        """The channel is closed and nothing can be written any more. Never called from inside of `Outlet.write`."""
 
 
 class Outlet(Protocol):
@@ -39,7 +42,10 @@ class Outlet(Protocol):
 
     @property
     def is_crowded(self) -> bool:
-        """Whether unread answers of all channels have reached their bound."""
+        """Whether unread answers of all channels have reached their bound, and some of them are this one's."""
+
+    def again(self) -> None:
+        """Ask for another turn (`Peer.resume`); nothing is read before it."""
 
     def write(self, lines: bytes) -> None:
         """Send, or keep until the peer takes it. After the end it is dropped."""
@@ -133,6 +139,20 @@ class PairWire:
         self._output.close()
 
 
+class _Departure:
+    """Tells a peer that it is gone, a step after the write that found out: its callers must not end under it."""
+
+    __slots__ = ("_peer", "_why")
+
+    def __init__(self, peer: Peer, why: str) -> None:
+        self._peer = peer
+        self._why = why
+
+    def expire(self) -> None:
+        """Its time is now."""
+        self._peer.gone(self._why)
+
+
 class Channel:
     """Buffers and readiness of one channel in the front."""
 
@@ -140,6 +160,7 @@ class Channel:
         "_closed",
         "_closing",
         "_front",
+        "_has_more",
         "_is_closed",
         "_last_write",
         "_out",
@@ -158,6 +179,7 @@ class Channel:
         self._out: bytearray | None = None
         self._reads = True
         self._closing = False
+        self._has_more = False
         self._is_closed = False
         self._last_write = 0.0
         self._stall: Entry[Expiring] | None = None
@@ -174,8 +196,24 @@ class Channel:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether unread answers of all channels have reached their bound."""
-        return self._front.is_crowded
+        """Whether unread answers of all channels have reached their bound, and some of them are this one's."""
+        return self._out is not None and self._front.is_crowded
+
+    def again(self) -> None:
+        """Ask for another turn; while the backlog is over its cap it does not come."""
+        if not self._is_closed:
+            self._has_more = True
+            self._set_interest()
+            if not self._is_over():
+                self._front.again(self)
+
+    def resume(self) -> None:
+        """The other turn."""
+        if self._is_closed or self._closing or not self._has_more or self._peer is None:
+            return
+        self._has_more = False
+        self._peer.resume()
+        self._set_interest()
 
     def write(self, lines: bytes) -> None:
         """Send now what the peer takes and keep the rest."""
@@ -211,6 +249,17 @@ class Channel:
         if self._peer is not None:
             self._peer.gone(why)
 
+    def give_up(self) -> None:
+        """Wait no longer for the peer to take what a closing channel still holds."""
+        if self._closing:
+            self.abort("it did not read its answers in time")
+
+    def _break(self, why: str) -> None:
+        """As `abort`, from inside of a write."""
+        self._drop()
+        if self._peer is not None:
+            self._front.timer.add(trio.current_time(), _Departure(self._peer, why))
+
     def expire(self) -> None:
         """The time without a successful write may be over."""
         self._stall = None
@@ -233,8 +282,17 @@ class Channel:
         if mask & EPOLLIN:
             self._receive()
 
-    def _input_ready(self, mask: int) -> None:  # noqa: ARG002  # EPOLLHUP here is the end of input, which reading shows
-        self._receive()
+    def _input_ready(self, mask: int) -> None:
+        # EPOLLHUP here is the end of input, which reading shows; but who has left altogether is not listened to.
+        if mask & EPOLLHUP and self._is_unheard():
+            self.abort("hung up")
+        else:
+            self._receive()
+
+    def _is_unheard(self) -> bool:
+        answering = poll()
+        answering.register(self._wire.write_fd, 0)
+        return bool(answering.poll(0))
 
     def _output_ready(self, mask: int) -> None:
         if mask & (EPOLLHUP | EPOLLERR):
@@ -243,7 +301,7 @@ class Channel:
             self._flush()
 
     def _receive(self) -> None:
-        if self._is_closed or not self._reads or self._closing or self._peer is None:
+        if self._is_closed or not self._reads or self._closing or self._has_more or self._peer is None:
             return
         try:
             chunk = self._wire.read()
@@ -268,7 +326,7 @@ class Channel:
         except BlockingIOError:
             return 0
         except OSError as error:
-            self.abort(f"cannot write: {error.strerror}")
+            self._break(f"cannot write: {error.strerror}")
             return None
 
     def _flush(self) -> None:
@@ -287,6 +345,8 @@ class Channel:
                 self._drop()
                 return
         self._mind_backlog()
+        if self._has_more and not self._is_over():
+            self._front.again(self)
 
     def _mind_backlog(self) -> None:
         """Reading stops while the backlog is over its cap, and a peer that then takes nothing is dropped in time."""
@@ -299,12 +359,12 @@ class Channel:
             self._stall = None
 
     def _is_over(self) -> bool:
-        return self._out is not None and len(self._out) > self._front.out_buffer_bytes
+        return self._out is not None and (len(self._out) > self._front.out_buffer_bytes or self._front.is_crowded)
 
     def _set_interest(self) -> None:
         if self._is_closed:
             return
-        reading = EPOLLIN if self._reads and not self._closing and not self._is_over() else 0
+        reading = EPOLLIN if self._reads and not (self._closing or self._has_more or self._is_over()) else 0
         writing = EPOLLOUT if self._out is not None else 0
         if self._wire.read_fd == self._wire.write_fd:
             self._front.change(self._wire.read_fd, reading | writing)

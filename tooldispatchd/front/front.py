@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 import trio
 
-from tooldispatchd.front.timer import Timer
+from tooldispatchd.front.timer import GuardLog, Timer
 
 # After this long in one tick the other tasks of the daemon have their turn, and the tick then goes on where it was.
 TICK_S: Final = 0.002
@@ -30,18 +30,18 @@ def _accept_later(_mask: int) -> None:
     """A listener is served after the channels of the tick, never through the table."""
 
 
-class GuardLog(Protocol):
-    """What the front needs of a log."""
-
-    def incident(self, event: str, error: Exception) -> str:
-        """Log a defect with its traceback; returns the incident's id."""
-
-
 class Abortable(Protocol):
     """A channel, as the front sees it when it must end it."""
 
     def abort(self, why: str) -> None:
         """Close at once."""
+
+
+class Resumable(Abortable, Protocol):
+    """A channel whose turn ended before its lines did."""
+
+    def resume(self) -> None:
+        """Take another turn."""
 
 
 class Front:
@@ -63,6 +63,7 @@ class Front:
         self._ready: dict[int, Ready] = {}
         self._interest: dict[int, int] = {}
         self._listeners: dict[int, Listener] = {}
+        self._again: list[Resumable] = []
 
     @property
     def is_crowded(self) -> bool:
@@ -91,6 +92,10 @@ class Front:
             self._epoll.unregister(fd)
             del self._interest[fd]
 
+    def again(self, channel: Resumable) -> None:
+        """Give the channel another turn, after every other that is ready has had its own."""
+        self._again.append(channel)
+
     def listen(self, listening: socket.socket, accepted: Callable[[socket.socket], None]) -> "Listener":
         """Give every connection of a listening socket to `accepted`, until the returned listener is closed."""
         listener = Listener(self, listening, accepted)
@@ -101,8 +106,14 @@ class Front:
         """Serve until cancelled."""
         try:
             while True:
-                await trio.lowlevel.wait_readable(self._epoll.fileno())
+                if self._again:
+                    await trio.lowlevel.checkpoint()
+                else:
+                    await trio.lowlevel.wait_readable(self._epoll.fileno())
+                again, self._again = self._again, []
                 await self._serve(self._epoll.poll(0, EVENTS))
+                for channel in again:
+                    await self._resume(channel)
         finally:
             self._epoll.close()
 
@@ -127,7 +138,14 @@ class Front:
         for listener in listeners:
             listener.accept()
 
-    def _end_defective(self, ready: Ready, error: Exception) -> None:
+    async def _resume(self, channel: Resumable) -> None:
+        try:
+            channel.resume()
+        except Exception as error:  # noqa: BLE001  # the same guard, for a channel's further turns
+            self._end_defective(channel.resume, error)
+        await trio.lowlevel.checkpoint()
+
+    def _end_defective(self, ready: Callable[..., None], error: Exception) -> None:
         incident = self._log.incident("channel failed", error)
         channel: Abortable | None = getattr(ready, "__self__", None)
         if channel is not None:
@@ -148,6 +166,9 @@ class Listener:
     def accept(self) -> None:
         """Take the connections that wait, a bounded number at a time."""
         for _ in range(ACCEPTS):
+            # It may have been closed while this tick let others have their turn.
+            if not self._is_open:
+                return
             try:
                 connection, _address = self._socket.accept()
             except (BlockingIOError, ConnectionAbortedError, InterruptedError):
@@ -158,7 +179,11 @@ class Listener:
                 self._front.forget(self._socket.fileno())
                 self._front.timer.add(trio.current_time() + ACCEPT_PAUSE_S, self)
                 return
-            self._accepted(connection)
+            try:
+                self._accepted(connection)
+            except OSError:
+                # The world's refusal (no room in the epoll set, a peer that has left) is this connection's end alone.
+                connection.close()
 
     def expire(self) -> None:
         """The pause for want of descriptors is over."""

@@ -5,12 +5,15 @@ the front. Tests put memory streams under it.
 """
 
 import os
-from typing import Protocol
+from typing import Final, Protocol
 
 import trio
 from trio.abc import ReceiveStream, SendStream, Stream
 
 from tooldispatchd.front.channel import READ_BYTES, Peer
+
+# A peer that takes less than this in `stalled_s` is dropped.
+SEND_BYTES: Final = 65_536
 
 
 class Crowd(Protocol):
@@ -21,6 +24,7 @@ class Crowd(Protocol):
         """Whether unread answers of all channels have reached their bound."""
 
     out_buffer_bytes: int
+    stalled_s: float
     buffered: int
 
 
@@ -35,12 +39,18 @@ class StreamChannel:
         self._moved = trio.Event()
         self._room = trio.Event()
         self._closing = False
+        self._has_more = False
+        self._writing: trio.CancelScope | None = None
         self._is_closed = False
 
     @property
     def is_crowded(self) -> bool:
-        """Whether unread answers of all channels have reached their bound."""
-        return self._crowd.is_crowded
+        """Whether unread answers of all channels have reached their bound, and some of them are this one's."""
+        return bool(self._out) and self._crowd.is_crowded
+
+    def again(self) -> None:
+        """Ask for another turn, which the reader gives."""
+        self._has_more = True
 
     def write(self, lines: bytes) -> None:
         """Keep the lines for the writer; it is woken at once."""
@@ -54,19 +64,24 @@ class StreamChannel:
         self._closing = True
         self._moved.set()
 
+    def give_up(self) -> None:
+        """Wait no longer for the peer to take what a closing channel still holds."""
+        if self._closing and self._writing is not None:
+            self._writing.cancel()
+
     async def run(self, peer: Peer) -> None:
         """Serve `peer` until it closes the channel or the channel breaks."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read, peer)
+            self._writing = nursery.cancel_scope
             try:
                 await self._write()
-            except trio.BrokenResourceError:
+            except (trio.BrokenResourceError, trio.TooSlowError):
                 self._forget()
                 peer.gone("cannot write")
             nursery.cancel_scope.cancel()
-        with trio.CancelScope(shield=True) as scope:
-            # Closing a descriptor or a memory stream does not wait; the cancelled scope makes sure of it.
-            scope.cancel()
+        # Closing a descriptor or a memory stream by force does not wait.
+        with trio.CancelScope(shield=True):
             await trio.aclose_forcefully(self._receiving)
             await trio.aclose_forcefully(self._sending)
 
@@ -79,19 +94,28 @@ class StreamChannel:
             if not chunk:
                 break
             peer.received(bytes(chunk))
-            while len(self._out) > self._crowd.out_buffer_bytes:
-                self._room = trio.Event()
-                await self._room.wait()
+            await self._has_room()
+            while self._has_more and not self._closing:
+                self._has_more = False
+                peer.resume()
+                await self._has_room()
         if not self._is_closed:
             peer.ended()
+
+    async def _has_room(self) -> None:
+        await trio.lowlevel.checkpoint()
+        while len(self._out) > self._crowd.out_buffer_bytes:
+            self._room = trio.Event()
+            await self._room.wait()
 
     async def _write(self) -> None:
         while True:
             await self._moved.wait()
             self._moved = trio.Event()
             while self._out:
-                lines = bytes(self._out)
-                await self._sending.send_all(lines)
+                lines = bytes(self._out[:SEND_BYTES])
+                with trio.fail_after(self._crowd.stalled_s):
+                    await self._sending.send_all(lines)
                 del self._out[: len(lines)]
                 self._crowd.buffered -= len(lines)
                 self._room.set()
@@ -114,7 +138,10 @@ class FileStream(Stream):
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """The next bytes; nothing at the end of the file."""
         await trio.lowlevel.checkpoint()
-        return os.read(self._fd, max_bytes or READ_BYTES)
+        try:
+            return os.read(self._fd, max_bytes or READ_BYTES)
+        except OSError as error:
+            raise trio.BrokenResourceError(f"cannot read: {error.strerror}") from error
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Write all; a full disk is a broken stream."""

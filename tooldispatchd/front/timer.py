@@ -15,10 +15,18 @@ class Expiring(Protocol):
         """The deadline has passed; called once, must not block or raise."""
 
 
+class GuardLog(Protocol):
+    """What the timer and the front need of a log."""
+
+    def incident(self, event: str, error: Exception) -> str:
+        """Log a defect with its traceback; returns the incident's id."""
+
+
 class Timer:
     """Deadlines on trio's clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: GuardLog) -> None:
+        self._log = log
         self._deadlines: Deadlines[Expiring] = Deadlines()
         self._sleeps_until = -math.inf
         self._nearer = trio.Event()
@@ -43,4 +51,7 @@ class Timer:
             with trio.move_on_at(self._sleeps_until):
                 await self._nearer.wait()
             for item in self._deadlines.due(trio.current_time()):
-                item.expire()
+                try:
+                    item.expire()
+                except Exception as error:  # noqa: BLE001  # guard: what is due belongs to one call or one channel
+                    self._log.incident("deadline failed", error)

@@ -69,10 +69,12 @@ def decode_line(line: bytes | LongLine, max_line_bytes: int) -> Message | Refuse
     if isinstance(line, LongLine):
         return _refuse_unread(line.head, Fault(Code.LINE_TOO_LONG, f"a line is longer than {max_line_bytes} bytes"))
     try:
-        # Where the words do not stand in the line it has no port; where they do they may be inside of the input.
-        message: Message = _decode_tagged(line) if b'"__port"' in line else _decode_short(line)
+        is_plain = line.isascii() and b"\\" not in line
+        # Where the key does not stand in the line, escaped or not, it has no port; else it may be inside of the input.
+        is_tagged = b'"__port"' in line or (not is_plain and b"\\u" in line)
+        message: Message = _decode_tagged(line) if is_tagged else _decode_short(line)
         # Skipped values are not checked for UTF-8 by the decoder, and the id's bound is in bytes.
-        if line.isascii() or (line.decode() and _id_fits(message)):
+        if is_plain or (line.decode() and _id_fits(message)):
             return message
         return Refused(Fault(Code.INVALID_REQUEST, f"id is longer than {MAX_ID_BYTES} bytes"))
     except ValidationError as error:

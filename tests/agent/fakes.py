@@ -1,0 +1,246 @@
+"""What a session needs around it, without a daemon: a runtime, an agent on memory streams, tools that a test ends."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+import msgspec
+import trio
+from msgspec import Raw, UnsetType
+from trio.testing import memory_stream_pair
+
+from tooldispatchd.agent.call import Call, Plan, Reason
+from tooldispatchd.agent.host import Host
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.toolset import compile_plans
+from tooldispatchd.calls.gate import Gate
+from tooldispatchd.calls.outcome import Answer
+from tooldispatchd.catalog.catalog import Catalog, build_catalog
+from tooldispatchd.catalog.specs import Config, LimitsSpec, ProfileSpec, ToolSpec
+from tooldispatchd.children.family import open_family
+from tooldispatchd.front.stream import StreamChannel
+from tooldispatchd.front.timer import Timer
+from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import ToolView
+
+# No test in memory takes a second; one that hangs must say so and not the whole run.
+PATIENCE_S: Final = 20.0
+# Under a clock that jumps the limit must be far beyond every deadline that a test waits for.
+FAR_S: Final = 100_000.0
+OUT_BUFFER_BYTES: Final = 1024 * 1024
+
+
+class Ledger:
+    """A log that keeps what it is told: the events in their order, and the defects."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.incidents: list[BaseException] = []
+
+    def bind(self, **fields: object) -> "Ledger":
+        return self
+
+    def debug(self, event: str, **fields: object) -> None:
+        self.events.append(event)
+
+    def info(self, event: str, **fields: object) -> None:
+        self.events.append(event)
+
+    def warning(self, event: str, **fields: object) -> None:
+        self.events.append(event)
+
+    def incident(self, event: str, error: BaseException) -> str:
+        self.incidents.append(error)
+        return "fake-incident"
+
+
+class Bounds:
+    """The front, as a channel on streams sees it."""
+
+    def __init__(self) -> None:
+        self.is_crowded = False
+        self.out_buffer_bytes = OUT_BUFFER_BYTES
+        self.stalled_s = 120.0
+        self.buffered = 0
+
+
+class CrowdedChannel(StreamChannel):
+    """Crowded when its bounds say so, also while nothing of its own lies unread: memory takes every byte at once."""
+
+    @property
+    def is_crowded(self) -> bool:
+        return self._crowd.is_crowded
+
+
+class Agent:
+    """One end of a channel in memory, and the host behind the other."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.bounds = Bounds()
+        self.closings = 0
+        ours, theirs = memory_stream_pair()
+        self._sending = ours.send_stream
+        self._receiving = ours.receive_stream
+        self._heard = bytearray()
+        self.channel = CrowdedChannel(self.bounds, theirs.receive_stream, theirs.send_stream)
+        self.host = Host(runtime, self.channel, self._closed)
+        runtime.home.start_soon(self.channel.run, self.host)
+
+    def _closed(self, host: Host) -> None:
+        assert host is self.host
+        self.closings += 1
+
+    async def send(self, line: bytes) -> None:
+        await self._sending.send_all(line)
+
+    async def say(self, *messages: Mapping[str, object]) -> None:
+        """Send the messages as one chunk."""
+        await self.send(msgspec.json.Encoder().encode_lines(messages))
+
+    async def call(self, call_id: str, tool: str, **fields: object) -> None:
+        """Send one request in the short form."""
+        await self.say({"id": call_id, "name": tool, **fields})
+
+    async def hear(self) -> object:
+        """The next line from the daemon; the words `the end` where there is none."""
+        while b"\n" not in self._heard:
+            chunk = await self._receiving.receive_some()
+            if not chunk:
+                assert not self._heard, "the channel ended within a line"
+                return "the end"
+            self._heard += chunk
+        line, _, self._heard = self._heard.partition(b"\n")
+        return msgspec.json.decode(line)
+
+    async def hear_all(self) -> list[object]:
+        """Every line up to the end of the channel."""
+        lines = []
+        while (line := await self.hear()) != "the end":
+            lines.append(line)
+        return lines
+
+    async def end_input(self) -> None:
+        """Say no more, and still listen."""
+        await self._sending.aclose()
+
+    async def stop_listening(self) -> None:
+        """Break the channel: the next line from the daemon cannot be written."""
+        await self._receiving.aclose()
+
+
+class HeldPlan(Plan):
+    """A tool whose calls run until the test ends them.
+
+    `running` holds the calls that were started and have not ended; `halted` says, in their order, which were asked to
+    end early and why. A call that is halted ends at once, unless the tool `lingers`.
+    """
+
+    __slots__ = ("halted", "lingers", "running", "started")
+
+    def __init__(
+        self, name: str = "held", *, limit_s: float = 60.0, gate: Gate[Call] | None = None, lingers: bool = False
+    ) -> None:
+        super().__init__(ToolView(name, "", Raw(b"{}")), kind="fake", limit_s=limit_s, read=_take_anything)
+        self.gate = gate
+        self.lingers = lingers
+        self.started: list[str] = []
+        self.running: dict[str, Call] = {}
+        self.halted: list[tuple[str, Reason]] = []
+
+    def start(self, call: Call) -> None:
+        self.started.append(call.id)
+        self.running[call.id] = call
+
+        def halt(reason: Reason) -> None:
+            self.halted.append((call.id, reason))
+            if not self.lingers:
+                self.finish(call.id, "halted")
+
+        call.halt = halt
+
+    def finish(self, call_id: str, content: str = "done") -> None:
+        """End a running call, as a provider does."""
+        call = self.running.pop(call_id)
+        call.finish(Answer(content))
+        call.owner.flush()
+
+
+class BrokenPlan(Plan):
+    """A tool that cannot even start: a defect of the daemon."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(ToolView("broken", "", Raw(b"{}")), kind="fake", limit_s=60.0, read=_take_anything)
+
+    def start(self, call: Call) -> None:
+        raise LookupError("a defect")
+
+
+def _take_anything(raw: Raw | UnsetType) -> object:
+    if isinstance(raw, UnsetType):
+        return None
+    value = msgspec.json.decode(raw)
+    return Fault(Code.INVALID_INPUT, "refused", {"violations": []}) if value == "refuse me" else value
+
+
+def small_catalog(limits: LimitsSpec | None = None) -> Catalog:
+    """One inline tool, `echo`, and two profiles: `default` and, with nothing in it, `empty`."""
+    catalog = build_catalog(
+        Config(
+            limits=limits or LimitsSpec(),
+            tools={"echo": ToolSpec(type="json -> json", inline="id")},
+            agents={"default": ProfileSpec(tools=("echo",)), "empty": ProfileSpec()},
+        )
+    )
+    assert isinstance(catalog, Catalog)
+    return catalog
+
+
+@asynccontextmanager
+async def open_runtime(catalog: Catalog, *plans: Plan, patience_s: float = FAR_S) -> AsyncIterator[Runtime]:
+    """A runtime whose default profile has `plans` for its tools besides those declared.
+
+    Leaving waits for every task of every session and channel: one that stays fails the test, as does any defect that
+    was logged.
+    """
+    log = Ledger()
+    with trio.fail_after(patience_s):
+        async with open_family() as family, trio.open_nursery() as services:
+            timer = Timer(log)
+            services.start_soon(timer.run)
+            async with trio.open_nursery() as home:
+                runtime = Runtime(catalog, timer=timer, family=family, home=home, log=log, logs_calls=True, cores=2)
+                if plans:
+                    add_plans(runtime, *plans)
+                yield runtime
+            services.cancel_scope.cancel()
+    assert log.incidents == []
+    assert log.events.count("session opened") == log.events.count("session closed")
+
+
+def add_plans(runtime: Runtime, *plans: Plan) -> None:
+    """Put `plans` among those of the default profile."""
+    from_catalog = runtime.plans("default", compile_plans)
+    from_catalog.update((plan.name, plan) for plan in plans)
+
+
+def fault_of(line: object) -> dict[str, object]:
+    """The fault that an answer, or a `fault` line, tells."""
+    assert isinstance(line, dict)
+    if line.get("__port") == "fault":
+        return line
+    assert line["is_error"]
+    assert line["fault"]
+    fault = json.loads(line["content"])
+    assert isinstance(fault, dict)
+    return fault
+
+
+def code_of(line: object) -> object:
+    return fault_of(line)["error"]
+
+
+def answer(call_id: str, content: str = "done") -> dict[str, object]:
+    return {"id": call_id, "content": content, "is_error": False}

@@ -1,0 +1,72 @@
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from tooldispatchd.__main__ import COMMANDS
+
+COMMAND = [sys.executable, "-m", "tooldispatchd"]
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=20, check=False)
+
+
+def took_s(words: Sequence[str]) -> float:
+    began = time.perf_counter()
+    subprocess.run(words, capture_output=True, check=True, timeout=20)
+    return time.perf_counter() - began
+
+
+def test_help_names_every_command() -> None:
+    ended = run("--help")
+    assert ended.returncode == 0
+    assert all(name in ended.stdout and summary in ended.stdout for name, summary in COMMANDS.items())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_its_help(command: str) -> None:
+    ended = run(command, "--help")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith(f"usage: tooldispatchd {command} ")
+
+
+@pytest.mark.parametrize("command", ["serve", "call"])
+def test_the_help_of_a_command_names_its_exit_codes(command: str) -> None:
+    assert "exit codes: 0 " in run(command, "--help").stdout
+
+
+def test_help_answers_in_a_tenth_of_a_second_beyond_the_interpreter() -> None:
+    pairs = [(took_s([*COMMAND, "--help"]), took_s([sys.executable, "-c", "pass"])) for _ in range(5)]
+    helped, bare = (statistics.median(each) for each in zip(*pairs, strict=True))
+    assert helped <= bare + 0.1
+
+
+def test_help_imports_nothing_heavy() -> None:
+    words = [sys.executable, "-X", "importtime", "-m", "tooldispatchd", "--help"]
+    told = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False).stderr
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in told.splitlines()}
+    assert "argparse" in imported
+    assert imported.isdisjoint({"trio", "msgspec", "structlog", "jsonschema_rs", "cel_expr_python", "httpx2", "mcp"})
+
+
+@pytest.mark.parametrize("command", ["call", "tools"])
+def test_the_commands_of_a_client_do_not_import_the_event_loop(command: str) -> None:
+    probe = f"import sys; import tooldispatchd.cli.{command}, tooldispatchd.cli.dialogue; print('trio' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", probe], capture_output=True, timeout=20, check=False).stdout == b"False\n"
+    )
+
+
+def test_the_version_is_told() -> None:
+    ended = run("--version")
+    assert ended.returncode == 0
+    assert ended.stdout.startswith("tooldispatchd ")
+
+
+@pytest.mark.parametrize("words", [[], ["frobnicate"], ["--frobnicate"], ["call"], ["tools", "--socket"]])
+def test_a_mistake_of_usage_has_exit_code_2(words: list[str]) -> None:
+    assert run(*words).returncode == 2

@@ -1,0 +1,230 @@
+"""The command as a process: its channel on stdin and stdout, and how it finds its configuration."""
+
+import json
+import os
+import socket
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.daemon.spawned import SERVE, Agent, without_places
+
+CONFIG: Final = """
+[tools.echo]
+type = "string -> string"
+inline = "id"
+[tools.slow]
+command = ["sh", "-c", "cat >/dev/null; sleep 0.2; echo 1"]
+[tools.stuck]
+command = ["sleep", "1000"]
+"""
+ECHO: Final = b'{"__port":"tool_req","id":"1","name":"echo","input":"hi"}\n'
+SLOW: Final = b'{"__port":"tool_req","id":"2","name":"slow","input":{}}\n'
+STUCK: Final = b'{"__port":"tool_req","id":"3","name":"stuck","input":{}}\n'
+ECHOED: Final = b'{"__port":"tool_resp","id":"1","content":"\\"hi\\"","is_error":false}\n'
+SLEPT: Final = b'{"__port":"tool_resp","id":"2","content":"1","is_error":false}\n'
+TIMEOUT_S: Final = 20.0
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    """A daemon on its stdin and stdout."""
+    file = tmp_path / "config.toml"
+    file.write_text(CONFIG)
+    return [*SERVE, "--config", str(file), "--listen", "stdio"]
+
+
+# --- stdio ---
+
+
+def test_on_pipes_what_was_asked_is_answered_and_the_end_of_input_is_the_daemons(words: list[str]) -> None:
+    ended = subprocess.run(words, input=ECHO + SLOW, capture_output=True, timeout=TIMEOUT_S, check=False)
+    assert (ended.returncode, ended.stdout) == (0, ECHOED + SLEPT)
+
+
+def test_a_daemon_that_is_asked_nothing_says_nothing(words: list[str]) -> None:
+    ended = subprocess.run(words, input=b"", capture_output=True, timeout=TIMEOUT_S, check=False)
+    assert (ended.returncode, ended.stdout) == (0, b"")
+
+
+def test_a_pipe_that_nobody_reads_any_more_cancels_what_runs(words: list[str]) -> None:
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as daemon:
+        assert daemon.stdin is not None
+        assert daemon.stdout is not None
+        daemon.stdin.write(STUCK + ECHO)
+        daemon.stdin.flush()
+        assert daemon.stdout.readline() == ECHOED
+        daemon.stdout.close()
+        assert daemon.wait(TIMEOUT_S) == 0
+
+
+def test_on_a_socket_pair_the_channel_goes_both_ways(words: list[str]) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        daemon = subprocess.Popen(words, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=subprocess.DEVNULL)
+    with daemon:
+        agent = Agent(ours)
+        assert agent.ask("echo", "hi")["content"] == '"hi"'
+        agent.call("2", "slow", {})
+        agent.end_input()
+        assert agent.hear()["content"] == "1"
+        assert agent.hear() == {"end": True}
+        agent.close()
+        assert daemon.wait(TIMEOUT_S) == 0
+
+
+def test_requests_come_from_a_regular_file(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "requests").write_bytes(ECHO + SLOW)
+    with (tmp_path / "requests").open("rb") as requests:
+        ended = subprocess.run(words, stdin=requests, capture_output=True, timeout=TIMEOUT_S, check=False)
+    assert (ended.returncode, ended.stdout) == (0, ECHOED + SLEPT)
+
+
+def test_a_file_is_read_from_where_it_stands(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "requests").write_bytes(b"something else\n" + ECHO)
+    with (tmp_path / "requests").open("rb", buffering=0) as requests:
+        requests.seek(len(b"something else\n"))
+        ended = subprocess.run(words, stdin=requests, capture_output=True, timeout=TIMEOUT_S, check=False)
+    assert (ended.returncode, ended.stdout) == (0, ECHOED)
+
+
+def test_answers_go_to_a_regular_file(words: list[str], tmp_path: Path) -> None:
+    with (tmp_path / "answers").open("wb") as answers:
+        ended = subprocess.run(
+            words, input=ECHO + SLOW, stdout=answers, stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False
+        )
+    assert (ended.returncode, (tmp_path / "answers").read_bytes()) == (0, ECHOED + SLEPT)
+
+
+def test_answers_go_to_the_end_of_a_file_that_is_appended_to(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "answers").write_bytes(b"before\n")
+    with (tmp_path / "answers").open("ab") as answers:
+        ended = subprocess.run(
+            words, input=ECHO, stdout=answers, stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False
+        )
+    assert (ended.returncode, (tmp_path / "answers").read_bytes()) == (0, b"before\n" + ECHOED)
+
+
+def test_from_a_file_to_a_file(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "requests").write_bytes(ECHO + SLOW)
+    with (tmp_path / "requests").open("rb") as requests, (tmp_path / "answers").open("wb") as answers:
+        ended = subprocess.run(
+            words, stdin=requests, stdout=answers, stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False
+        )
+    assert (ended.returncode, (tmp_path / "answers").read_bytes()) == (0, ECHOED + SLEPT)
+
+
+def test_nothing_in_and_nowhere_out(words: list[str]) -> None:
+    ended = subprocess.run(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert ended.returncode == 0
+
+
+def test_answers_that_go_nowhere_end_with_the_input(words: list[str]) -> None:
+    ended = subprocess.run(
+        words, input=ECHO + SLOW, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False
+    )
+    assert ended.returncode == 0
+
+
+def test_the_pipes_of_others_stay_as_they_were(words: list[str]) -> None:
+    reading, writing = os.pipe()
+    with open(reading, "rb") as answers, open(writing, "wb") as shared:  # noqa: PTH123  # descriptors have no path
+        ended = subprocess.run(words, input=ECHO, stdout=shared, stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False)
+        assert ended.returncode == 0
+        assert os.get_blocking(shared.fileno())
+        assert answers.readline() == ECHOED
+
+
+def test_a_closed_stdin_is_a_place_that_cannot_be_listened_on(words: list[str]) -> None:
+    ended = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *words], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert ended.returncode == 3
+    assert "cannot listen on stdio" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_logs_are_json_and_never_on_stdout(words: list[str]) -> None:
+    ended = subprocess.run(words, input=ECHO, capture_output=True, timeout=TIMEOUT_S, check=False)
+    events = [json.loads(line)["event"] for line in ended.stderr.splitlines()]
+    assert sorted(events) == sorted(
+        ["daemon ready", "session opened", "session closed", "daemon draining", "daemon stopped"]
+    )
+
+
+def test_a_secret_of_an_input_is_in_no_log(words: list[str]) -> None:
+    line = b'{"__port":"tool_req","id":"1","name":"echo","input":"s3cret"}\n'
+    ended = subprocess.run(
+        [*words, "--log-level", "debug"], input=line, capture_output=True, timeout=TIMEOUT_S, check=False
+    )
+    assert b"call answered" in ended.stderr
+    assert b"s3cret" not in ended.stderr
+
+
+# --- configuration ---
+
+
+def test_without_a_configuration_it_says_where_it_looked_and_offers_init(tmp_path: Path) -> None:
+    environ = without_places() | {"XDG_CONFIG_HOME": str(tmp_path / "xdg")}
+    ended = subprocess.run(
+        SERVE, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert ended.returncode == 2
+    looked = ["tooldispatchd.toml", f"{tmp_path}/xdg/tooldispatchd/config.toml", "/etc/tooldispatchd/config.toml"]
+    assert [line.strip() for line in ended.stderr.splitlines() if line.startswith("    ")] == looked
+    assert '"tooldispatchd init" writes an example' in ended.stderr
+
+
+def test_the_configuration_of_the_working_directory_is_found_first(tmp_path: Path) -> None:
+    place = tmp_path / "xdg" / "tooldispatchd"
+    place.mkdir(parents=True)
+    (place / "config.toml").write_text("broken")
+    (tmp_path / "tooldispatchd.toml").write_text(CONFIG)
+    environ = without_places() | {"XDG_CONFIG_HOME": str(tmp_path / "xdg")}
+    words = [*SERVE, "--listen", "stdio"]
+    ended = subprocess.run(
+        words, cwd=tmp_path, env=environ, input=ECHO, capture_output=True, timeout=TIMEOUT_S, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (0, ECHOED)
+
+
+def test_the_users_own_configuration_is_found_next(tmp_path: Path) -> None:
+    place = tmp_path / "xdg" / "tooldispatchd"
+    place.mkdir(parents=True)
+    (place / "config.toml").write_text(CONFIG)
+    environ = without_places() | {"XDG_CONFIG_HOME": str(tmp_path / "xdg")}
+    words = [*SERVE, "--listen", "stdio"]
+    ended = subprocess.run(
+        words, cwd=tmp_path, env=environ, input=ECHO, capture_output=True, timeout=TIMEOUT_S, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (0, ECHOED)
+
+
+def test_the_places_of_the_file_are_listened_on_where_none_is_given(tmp_path: Path) -> None:
+    (tmp_path / "tooldispatchd.toml").write_text('[daemon]\nlisten = ["stdio"]\n' + CONFIG)
+    words = [*SERVE, "--config", "tooldispatchd.toml"]
+    environ = without_places()
+    ended = subprocess.run(
+        words, cwd=tmp_path, env=environ, input=ECHO, capture_output=True, timeout=TIMEOUT_S, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (0, ECHOED)
+
+
+@pytest.mark.parametrize("place", ["tcp:1", "unix:", "fd:4,5", "systemd"])
+def test_a_place_that_cannot_be_is_a_mistake_of_usage(tmp_path: Path, place: str) -> None:
+    (tmp_path / "config.toml").write_text(CONFIG)
+    words = [*SERVE, "--config", str(tmp_path / "config.toml"), "--listen", place]
+    ended = subprocess.run(
+        words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=TIMEOUT_S, check=False
+    )
+    assert ended.returncode == 2
+    assert f"--listen {place}: " in ended.stderr

@@ -1,0 +1,188 @@
+"""How a daemon ends, and what is left of it: nothing."""
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.spawned import Agent, Daemon, carriers, daemon_on, is_running, server, until
+
+# What a daemon may take beyond its grace until it has exited.
+TEARDOWN_S = 6.0
+
+
+def config(directory: Path, grace_s: float = 10.0) -> str:
+    done = directory / "done"
+    return f"""
+[daemon]
+grace_s = {grace_s}
+[tools.echo]
+type = "string -> string"
+inline = "id"
+[tools.stuck]
+command = ["sleep", "1000"]
+[tools.until_told]
+command = ["sh", "-c", "cat >/dev/null; until [ -e {directory}/told ]; do sleep 0.01; done; echo 1"]
+[tools.touch]
+command = ["sh", "-c", "cat >/dev/null; touch {done}; echo 1"]
+{server("steady", "echo")}
+{server("stubborn", "stubborn")}
+[agents.default]
+tools = ["echo", "stuck", "until_told", "touch"]
+[agents.served]
+tools = ["stuck"]
+mcp = ["steady"]
+[agents.stubborn]
+mcp = ["stubborn"]
+"""
+
+
+def start(daemon: Daemon, agent: Agent, tool: str, word: str) -> None:
+    """Begin a call and wait until its process runs."""
+    agent.call("running", tool, {})
+    until(lambda: bool(daemon.running(word)))
+
+
+def family_of(daemon: Daemon) -> bytes:
+    """The run id of its children, which it must have."""
+    (run_id,) = daemon.run_ids()
+    return run_id
+
+
+def stop(daemon: Daemon) -> None:
+    """Send SIGTERM and wait until the daemon drains: its path is gone then."""
+    daemon.process.send_signal(signal.SIGTERM)
+    until(lambda: not daemon.path.exists())
+
+
+# --- signals ---
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_idle_daemon_ends_at_a_signal_with_exit_code_0(tmp_path: Path, number: signal.Signals) -> None:
+    with daemon_on(tmp_path, config(tmp_path)) as daemon, daemon.agent() as agent:
+        assert agent.ask("echo", "alive")["content"] == '"alive"'
+        daemon.process.send_signal(number)
+        assert agent.hear() == {"end": True}
+        assert daemon.process.wait(TEARDOWN_S) == 0
+
+
+def test_a_running_call_has_its_grace_and_a_new_one_gets_draining(tmp_path: Path) -> None:
+    with daemon_on(tmp_path, config(tmp_path)) as daemon, daemon.agent() as agent:
+        start(daemon, agent, "until_told", "sh")
+        run_id = family_of(daemon)
+        stop(daemon)
+        refused = agent.ask("echo", "late")
+        assert '"error":"draining"' in refused["content"]
+        (tmp_path / "told").touch()
+        answer = agent.hear()
+        assert (answer["id"], answer["content"]) == ("running", "1")
+        assert agent.hear() == {"end": True}
+        assert daemon.process.wait(TEARDOWN_S) == 0
+        assert carriers(run_id) == set()
+
+
+def test_a_call_that_outlives_the_grace_is_answered_and_ended(tmp_path: Path) -> None:
+    with daemon_on(tmp_path, config(tmp_path, grace_s=0.3)) as daemon, daemon.agent() as agent:
+        start(daemon, agent, "stuck", "sleep")
+        run_id = family_of(daemon)
+        began = time.monotonic()
+        stop(daemon)
+        answer = agent.hear()
+        assert answer["id"] == "running"
+        assert '"error":"draining"' in answer["content"]
+        assert agent.hear() == {"end": True}
+        assert daemon.process.wait(TEARDOWN_S) == 0
+        assert 0.3 <= time.monotonic() - began < 0.3 + TEARDOWN_S
+        assert carriers(run_id) == set()
+
+
+def test_a_server_that_ignores_all_but_a_kill_does_not_hold_the_end_up(tmp_path: Path) -> None:
+    with daemon_on(tmp_path, config(tmp_path, grace_s=0.3)) as daemon, daemon.agent() as agent:
+        agent.hello("stubborn")
+        run_id = family_of(daemon)
+        began = time.monotonic()
+        stop(daemon)
+        assert daemon.process.wait(20) == 0
+        assert time.monotonic() - began < 0.3 + TEARDOWN_S
+        assert carriers(run_id) == set()
+
+
+def test_a_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
+    with daemon_on(tmp_path, config(tmp_path)) as daemon, daemon.agent() as agent, daemon.agent() as other:
+        other.hello("stubborn")
+        start(daemon, agent, "stuck", "sleep")
+        run_id = family_of(daemon)
+        stop(daemon)
+        began = time.monotonic()
+        daemon.process.send_signal(signal.SIGTERM)
+        assert daemon.process.wait(TEARDOWN_S) == 1
+        assert time.monotonic() - began < 1.5
+        until(lambda: carriers(run_id) == set(), within_s=2)
+
+
+def test_a_killed_daemon_leaves_no_process_behind(tmp_path: Path) -> None:
+    with daemon_on(tmp_path, config(tmp_path)) as daemon, daemon.agent() as agent, daemon.agent() as other:
+        other.hello("stubborn")
+        agent.hello("served")
+        start(daemon, agent, "stuck", "sleep")
+        run_id = family_of(daemon)
+        assert len(carriers(run_id)) >= 3
+        daemon.process.kill()
+        daemon.process.wait()
+        until(lambda: carriers(run_id) == set(), within_s=2)
+
+
+# --- ends of a channel ---
+
+
+def test_a_half_closed_channel_gets_the_answer_of_what_runs(tmp_path: Path) -> None:
+    with daemon_on(tmp_path, config(tmp_path)) as daemon, daemon.agent() as agent:
+        start(daemon, agent, "until_told", "sh")
+        agent.end_input()
+        (tmp_path / "told").touch()
+        assert agent.hear()["content"] == "1"
+        assert agent.hear() == {"end": True}
+
+
+def test_a_closed_channel_cancels_what_runs(tmp_path: Path) -> None:
+    with daemon_on(tmp_path, config(tmp_path)) as daemon, daemon.agent() as agent:
+        start(daemon, agent, "stuck", "sleep")
+        (pid,) = daemon.running("sleep")
+        agent.close()
+        until(lambda: not is_running(pid))
+        until(lambda: daemon.logged("session closed") == 1)
+
+
+def test_a_channel_closed_with_unread_answers_cancels_what_runs(tmp_path: Path) -> None:
+    with daemon_on(tmp_path, config(tmp_path)) as daemon, daemon.agent() as agent:
+        start(daemon, agent, "stuck", "sleep")
+        (pid,) = daemon.running("sleep")
+        agent.say({"__port": "ping"})
+        assert agent.channel.recv(1) == b"{"
+        agent.close()
+        until(lambda: not is_running(pid))
+
+
+def test_lines_that_a_vanished_agent_left_are_not_executed(tmp_path: Path) -> None:
+    with daemon_on(tmp_path, config(tmp_path)) as daemon, daemon.agent() as agent:
+        agent.ask("echo", "open")
+        # Stopped, the daemon finds the line and the end together.
+        daemon.process.send_signal(signal.SIGSTOP)
+        agent.call("1", "touch", {})
+        agent.close()
+        daemon.process.send_signal(signal.SIGCONT)
+        until(lambda: daemon.logged("session closed") == 1)
+        assert not (tmp_path / "done").exists()
+
+
+def test_lines_before_an_end_of_input_are_executed(tmp_path: Path) -> None:
+    with daemon_on(tmp_path, config(tmp_path)) as daemon, daemon.agent() as agent:
+        agent.ask("echo", "open")
+        daemon.process.send_signal(signal.SIGSTOP)
+        agent.call("1", "touch", {})
+        agent.end_input()
+        daemon.process.send_signal(signal.SIGCONT)
+        assert agent.hear()["content"] == "1"
+        assert (tmp_path / "done").exists()

@@ -1,0 +1,204 @@
+"""The README is true: its conversations are played, its files are read, and its tables leave nothing out."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pytest
+
+from tests.test_documents import PATIENCE_S, Expect, Send, Step, play
+from tooldispatchd.__main__ import COMMANDS
+from tooldispatchd.catalog.expressions import compile_expression
+from tooldispatchd.catalog.meanings import check_names
+from tooldispatchd.catalog.specs import DaemonSpec, LimitsSpec, McpSpec, ProfileSpec, Spec, ToolSpec
+from tooldispatchd.catalog.types import parse_arrow, parse_type
+from tooldispatchd.children.inheritance import PASSED_ON, RUN_ID
+from tooldispatchd.daemon.configuration import load_catalog
+from tooldispatchd.daemon.planned_keys import PLANNED
+
+ROOT: Final = Path(__file__).parent.parent
+README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
+EXAMPLE: Final = ROOT / "tooldispatchd" / "cli" / "example.toml"
+# The words that the code, the logs and the documents share.
+WORDS: Final = (
+    *("agent", "session", "line", "request", "response", "call", "tool", "catalog", "route", "provider"),
+    *("connection", "answer", "fault", "outcome", "grace"),
+)
+TABLES: Final[dict[str, type[Spec]]] = {
+    "`[daemon]`": DaemonSpec,
+    "`[limits]`": LimitsSpec,
+    "`[mcp.NAME]`": McpSpec,
+    "`[tools.NAME]`": ToolSpec,
+    "`[agents.NAME]`": ProfileSpec,
+}
+
+
+# --- reading ---
+
+
+def section(heading: str) -> str:
+    """The text under a heading, up to the next one."""
+    found = re.search(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#+ |\Z)", README, re.MULTILINE | re.DOTALL)
+    assert found, heading
+    return found[1]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of every row of the tables in `text`, without their heads."""
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    heads = {line for line, below in zip(text.splitlines(), text.splitlines()[1:], strict=False) if below[:4] == "|---"}
+    cells = [re.split(r"(?<!\\)\|", line.strip("|")) for line in lines if line not in heads]
+    return [[cell.strip().replace("\\|", "|") for cell in row] for row in cells]
+
+
+def ticked(text: str) -> list[str]:
+    """What stands in backticks."""
+    return re.findall(r"`([^`]+)`", text)
+
+
+def blocks(kind: str) -> list[str]:
+    """The fenced blocks of a kind."""
+    return re.findall(rf"^```{kind}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def steps_of(block: str) -> list[Step]:
+    """A conversation as steps."""
+    return [_spoken(*line.split(" ", 1)) for line in block.splitlines()]
+
+
+def _spoken(arrow: str, text: str) -> Step:
+    assert arrow in {"→", "←"}
+    return Send(text.encode() + b"\n") if arrow == "→" else Expect([json.loads(text)])
+
+
+# --- playing ---
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The socket of a daemon with the example configuration."""
+    directory = tmp_path_factory.mktemp("readme")
+    path = directory / "dispatch.sock"
+    words = [sys.executable, "-m", "tooldispatchd", "serve", "--config", str(EXAMPLE), "--listen", f"unix:{path}"]
+    # The example names its programs as a user has them; here they lie beside the interpreter.
+    environ = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"}
+    with (
+        (directory / "log").open("wb") as log,
+        subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=log, env=environ) as daemon,
+    ):
+        try:
+            until = time.monotonic() + PATIENCE_S
+            while not path.exists():
+                assert daemon.poll() is None, (directory / "log").read_text()
+                assert time.monotonic() < until, "the daemon does not listen"
+                time.sleep(0.01)
+            yield path
+        finally:
+            daemon.terminate()
+            daemon.wait(PATIENCE_S)
+
+
+@pytest.mark.parametrize("block", blocks("jsonl played"), ids=["whole", "short"])
+def test_a_conversation_of_the_readme_holds_against_a_daemon(block: str, address: Path) -> None:
+    play(steps_of(block), address)
+
+
+# --- configuration ---
+
+
+def test_the_configuration_in_the_readme_can_be_used(tmp_path: Path) -> None:
+    file = tmp_path / "tooldispatchd.toml"
+    file.write_text("\n".join(blocks("toml")), encoding="utf-8")
+    catalog = load_catalog(file, {"GITHUB_TOKEN": "a token"})
+    assert (list(catalog.tools), list(catalog.profiles)) == (["search", "fahrenheit"], ["default", "developer"])
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_key_has_its_row(table: str) -> None:
+    first = [key for row in rows(section(table)) for key in ticked(row[0])]
+    keys = [field.encode_name for field in msgspec.structs.fields(TABLES[table])]
+    # The table of expressions, below that of tools, has types in its first cells.
+    assert {key for key in first if key.isidentifier()} == set(keys)
+
+
+def test_every_limit_has_its_default_and_a_reason() -> None:
+    shown = {ticked(row[0])[0]: (row[1], bool(row[3])) for row in rows(section("`[limits]`"))}
+    defaults = {name: str(value) for name, value in msgspec.structs.asdict(LimitsSpec()).items()}
+    wanted = {name: (value.removesuffix(".0"), True) for name, value in defaults.items()}
+    assert shown == wanted | {"processes": ("four a core", True)}
+
+
+def test_every_type_in_the_readme_is_one() -> None:
+    declared = {name: parse_type("json") for name in ("A", "B", "T", "U", "Query")}
+    texts = [text for row in rows(section("`[types]`")) for text in ticked(row[0])]
+    assert len(texts) == 11
+    for text in texts:
+        check_names(parse_type(text), declared)
+
+
+def test_every_expression_in_the_readme_gives_what_it_says() -> None:
+    examples = [[ticked(cell)[0] for cell in row] for row in rows(section("`[tools.NAME]`")) if len(row) == 4]
+    assert len(examples) == 6
+    for arrow, source, given, result in examples:
+        source_type, target_type = parse_arrow(arrow)
+        expression = compile_expression(source, input_type=source_type, output_type=target_type, declared={})
+        assert expression.evaluate(json.loads(given)) == json.loads(result)
+
+
+def test_what_is_not_in_this_version_is_listed_whole() -> None:
+    listed = {key for row in rows(section("What is not in this version")) for key in ticked(row[1])}
+    ways_to_listen = {"systemd", "fd:READ,WRITE", "?"}
+    assert listed - ways_to_listen == {str(pattern[-1]) for pattern in PLANNED}
+
+
+# --- what else the README promises ---
+
+
+def test_every_variable_that_a_child_gets_is_named() -> None:
+    assert {*PASSED_ON, RUN_ID} == set(re.findall(r"`([A-Z_]+)`", section("Security")))
+
+
+def test_the_glossary_has_every_word_of_the_house() -> None:
+    assert tuple(row[0] for row in rows(section("Glossary"))) == WORDS
+
+
+def test_every_command_in_the_readme_exists() -> None:
+    used = re.findall(r"^    tooldispatchd (\w+)", README, re.MULTILINE)
+    assert {"init", "check", "serve", "tools", "call"} <= set(used) <= set(COMMANDS)
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(re.findall(r"\bmake ([a-z]+)(?:`|  )", README)) <= targets
+
+
+def test_every_link_leads_somewhere() -> None:
+    links = {link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", README) if not link.startswith("https:")}
+    # Written by `make bench`, on the machine that it is about.
+    links -= {"", "benchmarks/RESULTS.md"}
+    assert {link for link in links if not (ROOT / link).is_file()} == set()
+
+
+@pytest.mark.parametrize("document", ["README.md", "protocol/PROTOCOL.md"])
+def test_every_link_to_a_heading_finds_it(document: str) -> None:
+    headings = re.findall(r"^#+ (.+)$", (ROOT / document).read_text(encoding="utf-8"), re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    file = "" if document == "README.md" else document
+    wanted = {anchor for path, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", README) if path == file}
+    assert wanted <= anchors
+
+
+def test_every_place_on_the_map_of_the_house_exists() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rooms = [name for row in rows(text) for name in ticked(row[0])]
+    assert len(rooms) == 10
+    assert {room for room in rooms if not (ROOT / "tooldispatchd" / room).is_dir()} == set()
+    named = {word for word in ticked(text) if re.fullmatch(r"[\w/]+\.(py|md|toml|lock)", word)}
+    places = (ROOT, ROOT / "tooldispatchd", ROOT / "tests")
+    missing = {word for word in named if not any((place / word).is_file() for place in places)}
+    # Written by `make bench`, on the machine that it is about.
+    assert missing <= {"benchmarks/RESULTS.md"}

@@ -35,6 +35,8 @@ SCRIPT: Final = (
 # A server written in Python imports for a second or two; on a busy machine for longer.
 PATIENCE_S: Final = 60.0
 SHOWN: Final = 150
+# The daemon's own: it kills what a killed daemon leaves behind.
+GUARDIAN: Final = "sweep.py"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,9 +55,11 @@ def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  # every command 
         print("$ tooldispatchd serve --config tooldispatchd.toml --listen unix:dispatch.sock")
         with _daemon(config, path) as daemon:
             _converse(path, daemon.pid)
-            left = _descendants(daemon.pid)
+            everyone = [daemon.pid, *(pid for pid, _words in _descendants(daemon.pid))]
+        left = [pid for pid in everyone if Path(f"/proc/{pid}").exists()]
         print(f"\nThe daemon ended with {daemon.returncode} after SIGTERM; its socket is {_presence(path)}.")
-        return 0 if daemon.returncode == 0 and not path.exists() and len(left) <= 1 else 1
+        print(f"Of its {len(everyone)} processes, {len(left)} are left.")
+        return 0 if daemon.returncode == 0 and not path.exists() and not left else 1
 
 
 @contextmanager
@@ -94,14 +98,15 @@ def _converse(path: Path, daemon: int) -> None:
             if not answer:
                 raise SystemExit("the daemon closed the channel")
             print(f"← {answer if len(answer) <= SHOWN else answer[:SHOWN] + '…'}")
-            if "hello" in line and "__port" in line:
+            if '"__port":"hello"' in line:
                 _show("Running for this agent", daemon)
-    _show("Left after it", daemon)
+    _show("Left of it", daemon)
 
 
 def _show(title: str, daemon: int) -> None:
-    print(f"  {title}:")
-    for pid, words in _descendants(daemon):
+    owned = [(pid, words) for pid, words in _descendants(daemon) if GUARDIAN not in words]
+    print(f"  {title}: {'nothing' if not owned else ''}".rstrip())
+    for pid, words in owned:
         print(f"    {pid:>7}  {words}")
 
 

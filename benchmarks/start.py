@@ -58,7 +58,10 @@ def measure(quick: bool) -> Table:
             _unused_bar("a daemon with one inline tool imports nothing that it does not use", UNUSED, by_daemon),
             _unused_bar("--help imports nothing that it does not use", UNUSED_BY_HELP, by_help),
         ],
-        notes=(f"looked for: {', '.join(UNUSED)}; by --help: {', '.join(UNUSED_BY_HELP)}.",),
+        notes=(
+            f"looked for: {', '.join(UNUSED)}; by --help: {', '.join(UNUSED_BY_HELP)}.",
+            "asyncio, and rich where another package has installed it, are imported by structlog itself.",
+        ),
     )
 
 

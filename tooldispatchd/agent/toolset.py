@@ -30,6 +30,10 @@ ENVELOPE_BYTES: Final = 1024 * 1024
 # Of a name that is not known only so much is said back.
 SHOWN_NAME: Final = 128
 
+# Looking for the name that was meant takes milliseconds where there are many tools, in which nobody else is served.
+HINTS_AT_ONCE: Final = 8.0
+HINTS_A_SECOND: Final = 20.0
+
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -169,6 +173,8 @@ class Toolset:
         self._log = log
         self._by_prefix: dict[str, list[Connection]] = {}
         self._unsettled: set[Connection] = set()
+        self._hints = HINTS_AT_ONCE
+        self._hinted_at = 0.0
         # Those that have been asked for something since the last flush.
         self._owed: set[Connection] = set()
 
@@ -285,10 +291,19 @@ class Toolset:
                 return Fault(Code.NOT_ALLOWED, f"{name} is not among the tools of this agent", {"source": name})
         return self._unknown(name)
 
+    def _may_hint(self) -> bool:
+        now = trio.current_time()
+        self._hints = min(HINTS_AT_ONCE, self._hints + (now - self._hinted_at) * HINTS_A_SECOND)
+        self._hinted_at = now
+        if self._hints < 1:
+            return False
+        self._hints -= 1
+        return True
+
     def _unknown(self, name: str) -> Fault:
         shown = name[:SHOWN_NAME]
         extras: dict[str, object] = {"source": shown}
-        close = nearest(name, self.plans)
+        close = nearest(name, self.plans) if self._may_hint() else None
         if close is not None:
             extras["did_you_mean"] = close
         return Fault(Code.UNKNOWN_TOOL, f"unknown tool: {shown} (not found in any MCP server)", extras)

@@ -64,21 +64,21 @@ class LimitsSpec(Spec, frozen=True):
     max_content_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 64 * MIB
     """One answer of a tool, and one line of an MCP server; far more than a model can read."""
     in_flight: Count = 256
-    """Calls of one agent that run at once."""
+    """Calls of one agent that run at once; more than a model asks for in one turn, few enough to hurt nobody."""
     waiting: Count = 1024
-    """Calls of one agent that wait for a place; more get `queue_full`."""
+    """Calls of one agent that wait for a place; more get `queue_full`. Room for a burst, not for a runaway."""
     processes: Count | None = None
-    """Children of `command` tools at once in the whole daemon; by default four a core."""
+    """Children of `command` tools at once in the whole daemon; by default four a core: more only wait for each other."""
     mcp_opening: Count = 16
     """MCP servers that start at once in the whole daemon; each is a burst of CPU."""
     out_buffer_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 1 * MIB
-    """Answers that lie unread in one channel before its reading stops."""
+    """Answers that lie unread in one channel before its reading stops; many times what a socket holds."""
     stalled_s: Seconds = 120.0
-    """How long a channel over that bound may go without one successful write before it is dropped."""
+    """How long a channel over that bound may take nothing before it is dropped; who is alive reads long before."""
     buffered_bytes: Annotated[int, Meta(ge=1 * MIB, le=TIB)] = 256 * MIB
-    """Answers that lie unread in all channels together; more get `too_many`."""
+    """Answers that lie unread in all channels together, more get `too_many`; what a small machine can spare."""
     connections: Count = 20_000
-    """Channels at once."""
+    """Channels at once; each is a descriptor, and about two kilobytes while it is idle."""
 
 
 class McpSpec(Spec, frozen=True):

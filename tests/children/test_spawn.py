@@ -141,20 +141,6 @@ async def test_reaping_wakes_those_who_wait_for_the_end(family: Family) -> None:
             child.reap()
 
 
-async def test_closing_a_pipe_wakes_the_task_that_waits_for_it(family: Family) -> None:
-    child = family.spawn(["sleep", "1000"])
-    with trio.fail_after(10):
-        async with trio.open_nursery() as nursery:
-
-            async def wait() -> None:
-                with pytest.raises(trio.ClosedResourceError):
-                    await trio.lowlevel.wait_readable(child.stdout)
-
-            nursery.start_soon(wait)
-            await wait_all_tasks_blocked()
-            child.close_stdout()
-
-
 async def test_killing_ends_a_child_that_has_stopped_itself(family: Family) -> None:
     child = family.spawn(["sh", "-c", "kill -STOP $$"])
     with trio.fail_after(10):

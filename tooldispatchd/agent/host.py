@@ -91,7 +91,8 @@ class Host:
                 else:
                     left -= self._take(message)
                     session = self._session
-                if left <= 0 or self._is_left:
+                # A session that has just ended still says so to what was asked in the same breath.
+                if left <= 0 or (self._is_left and self._session is None):
                     break
         finally:
             self._is_reading = False

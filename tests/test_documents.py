@@ -2,13 +2,14 @@
 
 import base64
 import json
+import os
 import re
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -130,14 +131,15 @@ def _is_field(key: str, expected: object, seen: object) -> bool:
 # --- playing ---
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The socket of a daemon that serves the transcripts' tools."""
-    directory = tmp_path_factory.mktemp("documents")
+@contextmanager
+def serving(directory: Path, config: Path, environ: Mapping[str, str] = os.environ) -> Iterator[Path]:
+    """The socket of a daemon with `config` that lives as long as the block."""
     path = directory / "dispatch.sock"
-    config = TRANSCRIPTS / "tooldispatchd.toml"
     words = [sys.executable, "-m", "tooldispatchd", "serve", "--config", str(config), "--listen", f"unix:{path}"]
-    with (directory / "log").open("wb") as log, subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=log) as daemon:
+    with (
+        (directory / "log").open("wb") as log,
+        subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=log, env=environ) as daemon,
+    ):
         try:
             until = time.monotonic() + PATIENCE_S
             while not path.exists():
@@ -148,6 +150,13 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         finally:
             daemon.terminate()
             daemon.wait(PATIENCE_S)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The socket of a daemon that serves the transcripts' tools."""
+    with serving(tmp_path_factory.mktemp("documents"), TRANSCRIPTS / "tooldispatchd.toml") as path:
+        yield path
 
 
 def play(steps: list[Step], address: Path) -> None:

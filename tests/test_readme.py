@@ -3,9 +3,7 @@
 import json
 import os
 import re
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -13,7 +11,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from tests.test_documents import PATIENCE_S, Expect, Send, Step, play
+from tests.test_documents import Expect, Send, Step, play, serving
 from tooldispatchd.__main__ import COMMANDS
 from tooldispatchd.catalog.expressions import compile_expression
 from tooldispatchd.catalog.meanings import check_names
@@ -84,25 +82,10 @@ def _spoken(arrow: str, text: str) -> Step:
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The socket of a daemon with the example configuration."""
-    directory = tmp_path_factory.mktemp("readme")
-    path = directory / "dispatch.sock"
-    words = [sys.executable, "-m", "tooldispatchd", "serve", "--config", str(EXAMPLE), "--listen", f"unix:{path}"]
     # The example names its programs as a user has them; here they lie beside the interpreter.
     environ = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"}
-    with (
-        (directory / "log").open("wb") as log,
-        subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=log, env=environ) as daemon,
-    ):
-        try:
-            until = time.monotonic() + PATIENCE_S
-            while not path.exists():
-                assert daemon.poll() is None, (directory / "log").read_text()
-                assert time.monotonic() < until, "the daemon does not listen"
-                time.sleep(0.01)
-            yield path
-        finally:
-            daemon.terminate()
-            daemon.wait(PATIENCE_S)
+    with serving(tmp_path_factory.mktemp("readme"), EXAMPLE, environ) as path:
+        yield path
 
 
 @pytest.mark.parametrize("block", blocks("jsonl played"), ids=["whole", "short"])

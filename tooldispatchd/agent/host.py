@@ -109,14 +109,7 @@ class Host:
         # What follows `bye` without a newline was never said to its end.
         for message in () if self._said_bye else self._machine.end():
             self._take(message)
-        self._finish()
-
-    def _finish(self) -> None:
-        if self._session is None:
-            self._leave()
-        else:
-            self._session.end()
-            self.flush()
+        self.drain()
 
     def gone(self, why: str) -> None:
         """Nobody can be answered any more."""
@@ -242,7 +235,7 @@ class Host:
         self._said_bye = True
         if self._session is None:
             self._machine.outgoing.append(Bye())
-        self._finish()
+        self.drain()
 
     # --- opening ---
 

@@ -131,11 +131,11 @@ def reversed_order() -> None:
 
 
 def twice() -> None:
-    """Answers everything twice, and what nobody asked for."""
+    """Answers everything twice, and what nobody asked for, in one write: who reads the first reads them all."""
     for call in calls():
-        answer(call, text(call["arguments"]["text"]))
-        answer(call, text("again"))
-        answer({"id": 4711}, text("unasked"))
+        said = [(call["id"], call["arguments"]["text"]), (call["id"], "again"), (4711, "unasked")]
+        messages = ({"jsonrpc": "2.0", "id": number, "result": text(words)} for number, words in said)
+        write(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
 
 
 def string_id() -> None:

@@ -51,7 +51,7 @@ async def test_repeated_and_unasked_answers_are_counted_and_ignored() -> None:
         assert await session.text(text="first") == "first"
         assert await session.text(text="second") == "second"
         session.connection.close()
-        assert (await session.end())["ignored_answers"] in {3, 4}
+        assert (await session.end())["ignored_answers"] == 4
 
 
 async def test_a_number_that_comes_back_as_a_string_is_matched() -> None:

@@ -1,5 +1,6 @@
 """What every test stands on: how hypothesis runs, and a count of what a test left behind."""
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +28,12 @@ def open_descriptors() -> set[str]:
 
 def children() -> set[int]:
     """The pids of this process's children, zombies too."""
-    return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        # A thread may end while it is looked at; its children are the others' then.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found.update(map(int, (task / "children").read_text().split()))
+    return found
 
 
 @pytest.fixture

@@ -223,6 +223,42 @@ async def test_a_child_runs_in_its_directory(family: Family, tmp_path: Path) -> 
     assert child.reap() == Exit(code=0)
 
 
+@pytest.mark.parametrize("cwd", ["{}/true", "a\0b"])
+async def test_what_is_no_directory_is_told(family: Family, tmp_path: Path, cwd: str) -> None:
+    (tmp_path / "true").touch()
+    with pytest.raises(
+        SpawnError, match=r"^cannot start 'true': (directory '.*': Not a directory|embedded null byte)$"
+    ):
+        family.spawn(["true"], cwd=cwd.format(tmp_path))
+
+
+@pytest.mark.parametrize("cwd", [None, "/"])
+async def test_a_name_that_no_variable_can_have_is_told(family: Family, cwd: str | None) -> None:
+    with pytest.raises(SpawnError, match=r"^cannot start 'true': illegal environment variable name$"):
+        family.spawn(["true"], env={"A=B": "1"}, cwd=cwd)
+
+
+@pytest.mark.parametrize(("argv0", "path"), [("./here", "/bin"), ("here", "."), ("here", ""), ("sub/here", "/bin")])
+async def test_a_relative_program_or_path_starts_in_the_directory(
+    family: Family, tmp_path: Path, argv0: str, path: str
+) -> None:
+    for program in (tmp_path / "here", tmp_path / "sub" / "here"):
+        program.parent.mkdir(exist_ok=True)
+        program.write_text('#!/bin/sh\necho "$0"\n')
+        program.chmod(0o755)
+    child = family.spawn([argv0], env={"PATH": path}, cwd=str(tmp_path))
+    assert (await read(child)).strip().endswith(b"here")
+    assert await child.stop(polite_s=10) == Exit(code=0)
+
+
+@pytest.mark.parametrize("cwd", [None, "/"])
+async def test_a_child_does_not_ignore_what_python_does(family: Family, cwd: str | None) -> None:
+    child = family.spawn(["sed", "-n", "s/^SigIgn:\t//p", "/proc/self/status"], cwd=cwd)
+    ignored = int(await read_all(child), 16)
+    assert not ignored & (1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1))
+    assert await child.stop(polite_s=10) == Exit(code=0)
+
+
 @pytest.mark.parametrize("cwd", [None, "/"])
 async def test_a_program_is_looked_for_in_the_path_that_the_child_gets(
     family: Family, tmp_path: Path, cwd: str | None

@@ -205,11 +205,39 @@ def large() -> None:
 
 
 def chatty() -> None:
-    """Sends 20,000 notifications before every answer."""
-    line = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}\n'
+    """Sends 20,000 notifications before every answer: progress of this call, or of none."""
+    line = '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":%d}}\n'
     for call in calls():
-        write(line * 20_000)
+        token = call["params"].get("_meta", {}).get("progressToken", 1)
+        write("".join(line % (token, step) for step in range(20_000)).encode())
         answer(call, text("done"))
+
+
+def progress() -> None:
+    """Tells `before`, answers with the `_meta` that it got (behind the next answer, if to `hold`), tells `after`."""
+    held: Message | None = None
+    for call in calls():
+        arguments = call["arguments"]
+        token = call["params"].get("_meta", {}).get("progressToken")
+        token = {"string": str, "float": float}.get(arguments.get("token_as", ""), lambda same: same)(token)
+        tell(arguments.get("before", []), token)
+        if "exit" in arguments:
+            os._exit(arguments["exit"])
+        if "hold" in arguments:
+            held = call
+            continue
+        answer(call, text(json.dumps(call["params"].get("_meta"))))
+        if held is not None:
+            answer(held, text("held"))
+            held = None
+        tell(arguments.get("after", []), token)
+
+
+def tell(steps: list[Any], token: object) -> None:
+    """Each of `steps` as the parameters of a progress, with `token` where a step names none; in one write."""
+    said = [{"progressToken": token} | step if isinstance(step, dict) else step for step in steps]
+    lines = [json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": each}) for each in said]
+    write("".join(line + "\n" for line in lines).encode())
 
 
 def list_from(page: Callable[[str | None], Message]) -> None:
@@ -362,8 +390,8 @@ MODES: dict[str, Callable[[], None]] = {
     for mode in (
         echo, results, raw, silent, silent_calls, deaf, late, reversed_order, twice, string_id, null_id, batch,
         close_stdout, close_stdin, stubborn, grandchild, noisy, garbage, large, chatty, curious, witness, tattle,
-        typed, pages, endless_pages, same_page, long_list, bad_names, bad_schemas, old_revision, toolless, refuses,
-        dies_at_start,
+        progress, typed, pages, endless_pages, same_page, long_list, bad_names, bad_schemas, old_revision, toolless,
+        refuses, dies_at_start,
     )
 }  # fmt: skip
 

@@ -1,6 +1,7 @@
-"""An MCP server written with the official SDK: a tool with an output schema, one without, one that fails."""
+"""An MCP server written with the official SDK: a tool with an output schema, one without, one that fails, one that
+tells its progress."""
 
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 
 server = MCPServer("sdk-server", instructions="Add and say.")
 
@@ -21,6 +22,14 @@ def say(words: str) -> str:
 def fail(why: str) -> str:
     """Fail, for the reason given."""
     raise ValueError(why)
+
+
+@server.tool(structured_output=False)
+async def count(steps: int, context: Context) -> str:
+    """Count, and tell how far it is."""
+    for step in range(steps):
+        await context.report_progress(step + 1, steps, f"step {step + 1}")
+    return "counted"
 
 
 if __name__ == "__main__":

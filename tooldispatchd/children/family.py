@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from tooldispatchd.children.guardian import Guardian
-from tooldispatchd.children.inheritance import RUN_ID, environment, seal
+from tooldispatchd.children.inheritance import RUN_ID, UPDATES_FD, environment, seal
 from tooldispatchd.children.spawn import KILL_S, Child, SpawnError, spawn
 
 
@@ -32,18 +32,27 @@ class Family:
     def __len__(self) -> int:
         return len(self._slots)
 
-    def spawn(self, argv: Sequence[str], *, env: Mapping[str, str] = {}, cwd: str | None = None) -> Child:
+    def spawn(
+        self, argv: Sequence[str], *, env: Mapping[str, str] = {}, cwd: str | None = None, with_updates: bool = False
+    ) -> Child:
         """Start `argv` (a program and its arguments, at least one word); raises SpawnError.
 
         Its environment is a few of the daemon's variables (`inheritance`), then `env`, then the run id. A program
         without a slash is looked for in that environment's PATH; where `cwd` is given, a relative program or PATH
-        entry starts there. Must be called in trio's thread, always the same.
+        entry starts there. A child `with_updates` has a fourth pipe, and is told of its number. Must be called in
+        trio's thread, always the same.
         """
         if self._is_closed:
             raise SpawnError(argv[0], "the daemon is ending")
         slot = self._prepare(argv[0])
+        whole = {**self._environment, **env, RUN_ID: self.run_id}
+        if with_updates:
+            whole[UPDATES_FD] = "3"
+        else:
+            # A program must never take for its updates what is not there, whatever `env` says.
+            whole.pop(UPDATES_FD, None)
         try:
-            child = spawn(argv, env={**self._environment, **env, RUN_ID: self.run_id}, cwd=cwd, owner=self)
+            child = spawn(argv, env=whole, cwd=cwd, owner=self, with_updates=with_updates)
         except SpawnError:
             self._guardian.free(slot)
             raise

@@ -1,4 +1,4 @@
-"""What a child gets from the daemon: three descriptors, a small environment, default signals, no new privileges.
+"""What a child gets from the daemon: its pipes, a small environment, default signals, no new privileges.
 
 `seal` prepares the daemon once, before its first child; `environment` is computed once too. A child's own settings
 come on top of them in `family`.
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Final
 
 RUN_ID: Final = "TOOLDISPATCHD_RUN_ID"
+# The number of the descriptor that a child may write updates to; only where there is one.
+UPDATES_FD: Final = "TOOLDISPATCHD_UPDATES_FD"
 
 # What a program needs to find its files, its tools and its language; anything else of the daemon's may be a secret.
 PASSED_ON: Final = (

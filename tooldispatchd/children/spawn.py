@@ -7,12 +7,14 @@ that a signal to the group can hit nobody else; once it is reaped, nothing is si
 """
 
 import contextlib
+import ctypes
 import errno
+import functools
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final, Protocol
 
 import msgspec
@@ -29,6 +31,11 @@ RESET_SIGNALS: Final = (
     *(signal.SIGPIPE, signal.SIGXFSZ),
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD),
 )
+
+# <spawn.h>: a group of its own, default signals, a signal mask.
+SPAWN_FLAGS: Final = 0x02 | 0x04 | 0x08
+# More than any C library takes for its list of actions, its attributes (336 on Linux) or a set of signals.
+OPAQUE_BYTES: Final = 1024
 
 
 class SpawnError(Exception):
@@ -58,26 +65,28 @@ class Owner(Protocol):
 
 
 class Child:
-    """One process group: its leader `pid`, and our ends of its three pipes.
+    """One process group: its leader `pid`, and our ends of its pipes.
 
-    `stdin`, `stdout` and `stderr` are raw non-blocking descriptors, -1 once closed. `pidfd` is readable when the
-    leader has exited, and -1 once it is reaped. Wait for the pipes in an epoll set of your own and take them out of it
-    before they are closed: closing one wakes nobody in trio, which would cost every call four system calls.
+    `stdin`, `stdout`, `stderr` and `updates` are raw non-blocking descriptors, -1 once closed; `updates` reads what the
+    child writes to its descriptor 3, and is -1 where it has none. `pidfd` is readable when the leader has exited, and
+    -1 once it is reaped. Wait for the pipes in an epoll set of your own and take them out of it before they are closed:
+    closing one wakes nobody in trio, which would cost every call four system calls.
     """
 
-    __slots__ = ("_exit", "_lot", "_owner", "_watched", "pid", "pidfd", "stderr", "stdin", "stdout")
+    __slots__ = ("_exit", "_lot", "_owner", "_watched", "pid", "pidfd", "stderr", "stdin", "stdout", "updates")
 
-    def __init__(self, pid: int, pidfd: int, pipes: tuple[int, int, int], *, owner: Owner) -> None:
+    def __init__(self, pid: int, pidfd: int, pipes: Sequence[int], *, owner: Owner) -> None:
         self.pid = pid
         self.pidfd = pidfd
-        self.stdin, self.stdout, self.stderr = pipes
+        self.stdin, self.stdout, self.stderr = pipes[:3]
+        self.updates = pipes[3] if len(pipes) > 3 else -1
         self._owner = owner
         self._exit: Exit | None = None
         self._watched = False
         self._lot = trio.lowlevel.ParkingLot()
 
     def close_stdin(self) -> None:
-        """Close our end; the child reads end of input. Idempotent, as its two siblings."""
+        """Close our end; the child reads end of input. Idempotent, as its siblings."""
         fd, self.stdin = self.stdin, -1
         _close(fd)
 
@@ -89,6 +98,11 @@ class Child:
     def close_stderr(self) -> None:
         """Close our end; what the child writes from now on gets a broken pipe."""
         fd, self.stderr = self.stderr, -1
+        _close(fd)
+
+    def close_updates(self) -> None:
+        """Close our end, where there is one; what the child writes from now on gets a broken pipe."""
+        fd, self.updates = self.updates, -1
         _close(fd)
 
     def signal_group(self, signum: int) -> None:
@@ -179,34 +193,36 @@ class Child:
         self.close_stdin()
         self.close_stdout()
         self.close_stderr()
+        self.close_updates()
 
 
-def spawn(argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None, owner: Owner) -> Child:
+def spawn(argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None, owner: Owner, with_updates: bool) -> Child:
     """Start `argv` with exactly the environment `env`; raises SpawnError.
 
     A program without a slash is looked for in the PATH of `env`. Where `cwd` is given, a relative program or PATH
-    entry starts there.
+    entry starts there. A child `with_updates` has a pipe to write to as its descriptor 3; any other has nothing there.
     """
     try:
-        return _spawn(argv, env, cwd, owner)
+        return _spawn(argv, env, cwd, owner, pipes=4 if with_updates else 3)
     except OSError as error:
         why = error.strerror or str(error)
-        # subprocess tells a bad directory from a bad program by the file that it names.
-        if cwd is not None and error.filename == cwd:
-            why = f"directory '{cwd}': {why}"
+        # The kernel does not say whether it missed the directory or the program.
+        if cwd is not None and (wrong := _directory_error(cwd)) is not None:
+            why = f"directory '{cwd}': {wrong}"
         raise SpawnError(argv[0], why) from error
     except ValueError as error:
         # A NUL or a lone surrogate in a word, an equals sign in a variable's name.
         raise SpawnError(argv[0], str(error)) from error
 
 
-def _spawn(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, owner: Owner) -> Child:
+def _spawn(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, owner: Owner, *, pipes: int) -> Child:
     fds: list[int] = []
     try:
-        for _ in range(3):
+        for _ in range(pipes):
             open_pipe(fds)
-        theirs = (fds[0], fds[3], fds[5])
-        ours = (fds[1], fds[2], fds[4])
+        # The child reads the first and writes the others.
+        theirs = (fds[0], *fds[3::2])
+        ours = (fds[1], *fds[2::2])
         for fd in ours:
             os.set_blocking(fd, False)
         pid = _exec(argv, env, theirs) if cwd is None else _exec_in(cwd, argv, env, theirs)
@@ -218,17 +234,16 @@ def _spawn(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, owner: 
     return Child(pid, pidfd, ours, owner=owner)
 
 
-def _exec(argv: Sequence[str], env: Mapping[str, str], fds: tuple[int, int, int]) -> int:
+def _exec(argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int]) -> int:
+    program = argv[0]
     # glibc looks in our own PATH, which need not be the child's.
-    program: str | None = argv[0]
-    if "/" not in argv[0] and env.get("PATH") != os.environ.get("PATH"):
-        program = shutil.which(argv[0], path=env.get("PATH", os.defpath))
-    if program is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
+    if "/" not in program and env.get("PATH") != os.environ.get("PATH"):
+        program = _find(program, env.get("PATH", os.defpath))
     return os.posix_spawnp(
         program,
         list(argv),
         env,
+        # No source is below 3; the one that may be 3 has been copied, or is the fourth, when 3 is written to.
         file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds)],
         setpgroup=0,
         setsigmask=(),
@@ -236,14 +251,75 @@ def _exec(argv: Sequence[str], env: Mapping[str, str], fds: tuple[int, int, int]
     )
 
 
-def _exec_in(cwd: str, argv: Sequence[str], env: Mapping[str, str], fds: tuple[int, int, int]) -> int:
-    # posix_spawn cannot change the directory; without preexec_fn and user= this uses vfork too. It resets no mask
-    # and only the signals that Python ignores, which a daemon started by a service manager has at their defaults.
-    stdin, stdout, stderr = fds
-    process = subprocess.Popen(argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, process_group=0)  # noqa: S603  # a tool's argv is the operator's, and no shell reads it
-    # It is ours to reap: subprocess would wait for it, and warn, as long as it believes that the child runs.
-    process.returncode = 0
-    return process.pid
+def _exec_in(cwd: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int]) -> int:
+    # Python's posix_spawn cannot change the directory; its subprocess cannot give a child descriptor 3 but by
+    # preexec_fn, for which it forks the whole daemon. The C library can do both.
+    program = argv[0]
+    if "/" not in program:
+        here = Path(cwd).absolute()
+        program = _find(program, os.pathsep.join(str(here / entry) for entry in os.get_exec_path(env)))
+    if any("=" in name for name in env):
+        raise ValueError("illegal environment variable name")
+    paths = _strings([cwd, program])
+    words, variables = _strings(argv), _strings([f"{name}={value}" for name, value in env.items()])
+    libc = _libc()
+    actions, attributes, signals, pid = _opaque(), _opaque(), _opaque(), ctypes.c_int()
+    libc.posix_spawn_file_actions_init(actions)
+    libc.posix_spawnattr_init(attributes)
+    try:
+        _check(libc.posix_spawn_file_actions_addchdir_np(actions, paths[0]))
+        for number, fd in enumerate(fds):
+            _check(libc.posix_spawn_file_actions_adddup2(actions, fd, number))
+        libc.posix_spawnattr_setflags(attributes, SPAWN_FLAGS)
+        libc.sigemptyset(signals)
+        libc.posix_spawnattr_setsigmask(attributes, signals)
+        for signum in RESET_SIGNALS:
+            libc.sigaddset(signals, signum)
+        libc.posix_spawnattr_setsigdefault(attributes, signals)
+        _check(libc.posix_spawn(ctypes.byref(pid), paths[1], actions, attributes, words, variables))
+    finally:
+        libc.posix_spawn_file_actions_destroy(actions)
+        libc.posix_spawnattr_destroy(attributes)
+    return pid.value
+
+
+def _find(program: str, path: str) -> str:
+    found = shutil.which(program, path=path)
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    return found
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
+
+
+def _opaque() -> ctypes.Array[ctypes.c_char]:
+    return ctypes.create_string_buffer(OPAQUE_BYTES)
+
+
+def _strings(words: Sequence[str]) -> ctypes.Array[ctypes.c_char_p]:
+    """The words as C has them, with a NULL behind; raises ValueError for what no C string can hold."""
+    encoded = [os.fsencode(word) for word in words]
+    if any(0 in word for word in encoded):
+        raise ValueError("embedded null byte")
+    return (ctypes.c_char_p * (len(encoded) + 1))(*encoded, None)
+
+
+def _check(number: int) -> None:
+    if number:
+        raise OSError(number, os.strerror(number))
+
+
+def _directory_error(cwd: str) -> str | None:
+    """Why `cwd` cannot be entered; None where it can."""
+    try:
+        # The dot needs the same permission as entering does, and pathlib would drop it.
+        os.stat(f"{cwd}/.")  # noqa: PTH116  # as above
+    except OSError as error:
+        return error.strerror
+    return None
 
 
 def _close(fd: int) -> None:

@@ -1,5 +1,6 @@
 """A server's output, in chunks of any size, to the requests that wait."""
 
+import math
 from functools import partial
 
 import msgspec
@@ -7,10 +8,11 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.providers.mcp.answers import LARGE_BYTES, Answers, Call
 from tooldispatchd.providers.mcp.server import McpTool, Server
+from tooldispatchd.providers.updates import INTERVAL_S, Held
 from tooldispatchd.wire.faults import Fault
 
 SERVER = Server(name="docs", prefix="docs", argv=("docs",), max_line_bytes=1_000_000, max_content_bytes=1_000_000)
@@ -105,3 +107,54 @@ async def test_a_line_over_the_bound_fails_the_call_whose_id_stands_in_its_head(
     assert outcome.extras == {"server": "docs", "limit": "content_bytes"}
     await asked.answers.take(b'x"}}\n{"id":1,"result":{}}\n')
     assert asked.outcomes[1] == Answer("")
+
+
+PROGRESS = (
+    b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":4,"progress":1,"total":9}}\n'
+    b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"4","progress":2}}\n'
+    b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":4}}\n'
+    b'[{"method":"notifications/progress","params":{"progressToken":4,"progress":3,"message":"in a batch"}}]\n'
+    b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":5}}\n'
+)
+
+
+class Followed(Asked):
+    """A fourth call, whose updates are wanted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.updates: list[Update] = []
+        held = Held(self.updates.append)
+        assert self.answers.pending.add(Call(TOOL, partial(self.tell, 4), held)) == 4
+
+
+@given(st.lists(st.integers(0, len(PROGRESS)), max_size=20))
+def test_progress_means_the_same_wherever_it_is_cut(cuts: list[int]) -> None:
+    followed = Followed()
+    ends = [*sorted(cuts), len(PROGRESS)]
+
+    async def take_all() -> None:
+        for start, end in zip([0, *ends], ends, strict=False):
+            assert not await followed.answers.take(PROGRESS[start:end])
+
+    trio.run(take_all)
+    assert followed.answers.due == -math.inf
+    followed.answers.tell_updates(7.0)
+    assert followed.updates == [Update(3.0, 9.0, "in a batch")]
+    assert (followed.answers.due, followed.answers.skipped) == (math.inf, 1)
+
+
+async def test_what_is_held_of_a_call_that_is_given_up_is_not_told() -> None:
+    followed = Followed()
+    await followed.answers.take(PROGRESS)
+    followed.answers.pending.take(4)
+    followed.answers.tell_updates(7.0)
+    assert followed.updates == []
+
+
+async def test_the_next_progress_is_due_when_the_interval_is_over() -> None:
+    followed = Followed()
+    await followed.answers.take(PROGRESS)
+    followed.answers.tell_updates(7.0)
+    await followed.answers.take(PROGRESS)
+    assert followed.answers.due == 7.0 + INTERVAL_S

@@ -6,16 +6,19 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
+from tooldispatchd.calls.outcome import Update
 from tooldispatchd.providers.mcp.messages import (
     MAX_BATCH_BYTES,
     MAX_STRAY_BYTES,
     Incoming,
     call_line,
+    call_line_with_meta,
     notification_line,
     peek_number,
     read_message,
+    read_progress,
     reply_line,
     request_line,
     request_number,
@@ -106,6 +109,10 @@ def test_requests_are_written_as_lines() -> None:
     assert call_line(2, "echo", b'{"text":"x"}') == (
         b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"}}}\n'
     )
+    assert call_line_with_meta(2, "echo", b"{}", {"progressToken": 2, "traceparent": "00-1"}) == (
+        b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{},'
+        b'"_meta":{"progressToken":2,"traceparent":"00-1"}}}\n'
+    )
     assert notification_line("notifications/initialized") == (
         b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
     )
@@ -150,3 +157,17 @@ def test_an_answer_too_long_to_be_a_stray_line_bears_an_error_where_it_cannot_be
     assert message.id == 3
     assert b"no valid JSON" in bytes(message.error)  # type: ignore[arg-type]  # it is no UNSET here
     assert read_message(b'{"id":3,"result":x') is None
+
+
+def test_progress_is_read_with_the_number_of_its_request() -> None:
+    params = Raw(b'{"progressToken":"7","progress":1,"total":2.5,"message":"m","more":[]}')
+    assert read_progress(params) == (7, Update(1.0, 2.5, "m"))
+
+
+def test_progress_without_parameters_cannot_be_read() -> None:
+    assert read_progress(UNSET) is None
+
+
+@given(st.binary())
+def test_any_parameters_are_progress_or_none(params: bytes) -> None:
+    assert read_progress(Raw(params)) is None

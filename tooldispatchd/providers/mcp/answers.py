@@ -1,9 +1,11 @@
 """What a server writes: its lines, to the requests that wait for them.
 
-Answers are matched by number in any order. What nobody waits for (an unknown, a repeated or a late answer, a
-notification) and what cannot be read is counted and has no other effect; a server's own requests are answered at once.
+Answers are matched by number in any order, and progress by the same number to those calls that want updates. What
+nobody waits for (an unknown, a repeated or a late answer) and what cannot be read is counted and has no other effect,
+as other notifications have none; a server's own requests are answered at once.
 """
 
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -17,11 +19,13 @@ from tooldispatchd.providers.mcp.messages import (
     Incoming,
     peek_number,
     read_message,
+    read_progress,
     reply_line,
     request_number,
     split_batch,
 )
 from tooldispatchd.providers.mcp.server import McpTool, Server
+from tooldispatchd.providers.updates import INTERVAL_S, Held
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.lines import LineCutter, LongLine
 
@@ -33,13 +37,20 @@ MESSAGES_PER_TURN: Final = 512
 
 
 class Call:
-    """A call that waits for its answer: of which tool, and who is told."""
+    """A call that waits for its answer: of which tool, who is told, and the updates before that, where wanted."""
 
-    __slots__ = ("done", "tool")
+    __slots__ = ("_done", "held", "tool")
 
-    def __init__(self, tool: McpTool, done: Callable[[Outcome], None]) -> None:
+    def __init__(self, tool: McpTool, done: Callable[[Outcome], None], held: Held | None = None) -> None:
         self.tool = tool
-        self.done = done
+        self.held = held
+        self._done = done
+
+    def finish(self, outcome: Outcome) -> None:
+        """Tell the last update and the outcome; once, when the call has left the pending ones."""
+        if self.held is not None:
+            self.held.tell()
+        self._done(outcome)
 
 
 class Exchange:
@@ -52,9 +63,23 @@ class Exchange:
 
 
 class Answers:
-    """Lines in, completed requests out. `send` takes the lines with which a server's requests are answered."""
+    """Lines in, completed requests out. `send` takes the lines with which a server's requests are answered.
 
-    __slots__ = ("_completed", "_cutter", "_send", "_server", "ignored", "pending", "skipped")
+    `due` is when `tell_updates` should be called, in trio's time; infinite where no call has any to be told.
+    """
+
+    __slots__ = (
+        "_changed",
+        "_completed",
+        "_cutter",
+        "_next",
+        "_send",
+        "_server",
+        "due",
+        "ignored",
+        "pending",
+        "skipped",
+    )
 
     def __init__(self, server: Server, *, send: Callable[[bytes], None]) -> None:
         self.pending: Pending[Call | Exchange] = Pending()
@@ -64,6 +89,9 @@ class Answers:
         self._send = send
         self._cutter = LineCutter(server.max_line_bytes)
         self._completed = False
+        self.due = math.inf
+        self._next = -math.inf
+        self._changed: set[int] = set()
 
     async def take(self, chunk: bytes) -> bool:
         """Deal with what was read; whether a call was completed.
@@ -84,6 +112,16 @@ class Answers:
                 await self._take_large(line)
         return self._completed
 
+    def tell_updates(self, now: float) -> None:
+        """Tell what is held of all calls. At once for all: so each is told at most once in the interval too."""
+        changed, self._changed = self._changed, set()
+        self.due = math.inf
+        self._next = now + INTERVAL_S
+        for number in changed:
+            entry = self.pending.get(number)
+            if isinstance(entry, Call) and entry.held is not None:
+                entry.held.tell()
+
     def _take_message(self, message: Incoming) -> None:
         if isinstance(message.method, str):
             return self._take_request(message)
@@ -94,15 +132,30 @@ class Answers:
             self.ignored += 1
         elif isinstance(entry, Call):
             self._completed = True
-            entry.done(outcome_of(message, entry.tool, self._server))
+            entry.finish(outcome_of(message, entry.tool, self._server))
         else:
             entry.reply = message
         return None
 
     def _take_request(self, message: Incoming) -> None:
-        # Without an id it is a notification: logs, progress, changed lists. None of them changes a call.
-        if isinstance(message.method, str) and not isinstance(message.id, UnsetType) and message.id is not None:
+        if not isinstance(message.method, str):
+            return
+        if not isinstance(message.id, UnsetType) and message.id is not None:
             self._send(reply_line(message.id, message.method))
+        elif message.method == "notifications/progress":
+            self._take_progress(message)
+
+    def _take_progress(self, message: Incoming) -> None:
+        progress = read_progress(message.params)
+        if progress is None:
+            self.skipped += 1
+            return
+        number, update = progress
+        entry = None if number is None else self.pending.get(number)
+        if number is not None and isinstance(entry, Call) and entry.held is not None:
+            entry.held.add(update)
+            self._changed.add(number)
+            self.due = self._next
 
     def _take_long(self, line: LongLine) -> None:
         self.skipped += 1
@@ -110,7 +163,7 @@ class Answers:
         entry = None if number is None else self.pending.take(number)
         if isinstance(entry, Call):
             self._completed = True
-            entry.done(too_large(self._server))
+            entry.finish(too_large(self._server))
         elif entry is not None:
             entry.reply = too_large(self._server)
 
@@ -148,5 +201,5 @@ class Answers:
         # It may have been cancelled, or the connection ended, in the turns between.
         if self.pending.take(number) is not None:
             self._completed = True
-            entry.done(outcome)
+            entry.finish(outcome)
         return None

@@ -9,6 +9,7 @@ how long is the caller's: its deadline calls `expire` or `cancel`. What the worl
 out of `run`; a connection that ended stays ended.
 """
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Protocol
@@ -17,16 +18,17 @@ import trio
 from msgspec import Raw, UnsetType
 
 from tooldispatchd.calls.connection import ConnectionEvent, ConnectionMachine, ConnectionState
-from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import KILL_S, Child, Exit, SpawnError
 from tooldispatchd.providers.mcp.answers import Answers, Call, Exchange
 from tooldispatchd.providers.mcp.content import error_in, error_words
 from tooldispatchd.providers.mcp.greeting import INITIALIZE, Greeting, read_greeting
 from tooldispatchd.providers.mcp.listing import Listing
-from tooldispatchd.providers.mcp.messages import call_line, notification_line, request_line
+from tooldispatchd.providers.mcp.messages import call_line, call_line_with_meta, notification_line, request_line
 from tooldispatchd.providers.mcp.pipes import MAX_REST_CHUNKS, Pipes
 from tooldispatchd.providers.mcp.server import McpTool, Server
+from tooldispatchd.providers.updates import Held
 from tooldispatchd.wire.faults import Code, Fault
 
 # A process's descriptors close microseconds before its exit can be seen; the exit is the better reason to give.
@@ -199,7 +201,7 @@ class Connection:
         assert child is not None
         assert pipes is not None
         ended: str | None = None
-        for fd, events in await pipes.wait():
+        for fd, events in await pipes.wait(self._answers.due):
             if fd == child.stdout:
                 chunk = pipes.read_output()
                 if chunk:
@@ -214,6 +216,8 @@ class Connection:
                 ended = ended or "it closed its input"
             else:
                 self.flush()
+        if self._answers.due < math.inf:
+            self._tell_updates()
         if ended is not None:
             await self._bury(child, pipes, ended)
 
@@ -222,6 +226,12 @@ class Connection:
             self._batch_done()
         # The server's own requests were answered into the queue.
         self.flush()
+
+    def _tell_updates(self) -> None:
+        now = trio.current_time()
+        if self._answers.due <= now:
+            self._answers.tell_updates(now)
+            self._batch_done()
 
     async def _bury(self, child: Child, pipes: Pipes, ended: str) -> None:
         """Take what a server that is ending has still said, then give it up."""
@@ -253,17 +263,36 @@ class Connection:
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
-    def call(self, tool: str, arguments: bytes, done: Callable[[Outcome], None]) -> int | Fault:
+    def call(
+        self,
+        tool: str,
+        arguments: bytes,
+        done: Callable[[Outcome], None],
+        *,
+        traceparent: str | None = None,
+        update: Callable[[Update], None] | None = None,
+    ) -> int | Fault:
         """Queue a call of `tool` (one of `tools`) with `arguments`, a compact JSON object; `flush` sends it.
 
         The request's number, or why there can be none. `done` gets the outcome exactly once, from the owner's turn or
-        from whichever function ends the connection, unless the request is cancelled or expires before.
+        from whichever function ends the connection, unless the request is cancelled or expires before. `update` gets
+        the server's progress before that, as `updates` merges it; it must neither raise nor call the connection.
+        `traceparent` is passed on as it is.
         """
         if self._machine.state is not ConnectionState.OPEN:
             return self.fault or self._fault(Code.SERVER_UNAVAILABLE, "it is still starting")
         self._calls += 1
-        number = self._pending.add(Call(self.tools[tool], done))
-        self._queue(call_line(number, tool, arguments))
+        if update is None and traceparent is None:
+            number = self._pending.add(Call(self.tools[tool], done))
+            self._queue(call_line(number, tool, arguments))
+            return number
+        meta: dict[str, object] = {}
+        number = self._pending.add(Call(self.tools[tool], done, None if update is None else Held(update)))
+        if update is not None:
+            meta["progressToken"] = number
+        if traceparent is not None:
+            meta["traceparent"] = traceparent
+        self._queue(call_line_with_meta(number, tool, arguments, meta))
         return number
 
     def flush(self) -> None:
@@ -308,7 +337,7 @@ class Connection:
         self._living.cancel()
         waiting = [entry for entry in self._pending.drain() if isinstance(entry, Call)]
         for entry in waiting:
-            entry.done(fault)
+            entry.finish(fault)
         if waiting:
             self._batch_done()
 

@@ -10,6 +10,8 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from tooldispatchd.calls.outcome import Update
+from tooldispatchd.providers.updates import MAX_UPDATE_BYTES
 from tooldispatchd.wire.lines import HEAD_BYTES
 
 # All that a decoder of foreign bytes can raise; `ValidationError` is a `DecodeError`.
@@ -37,6 +39,7 @@ class Incoming(msgspec.Struct):
     method: str | UnsetType = UNSET
     result: Raw | UnsetType = UNSET
     error: Raw | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
 
 
 _TOO_DEEP: Final = Raw(b'{"message":"its answer is nested too deep"}')
@@ -111,6 +114,30 @@ def request_number(id_: Id | UnsetType) -> int | None:
     return None
 
 
+class _Progress(msgspec.Struct):
+    token: int | float | str = msgspec.field(name="progressToken")
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+_decode_progress: Final = msgspec.json.Decoder(_Progress).decode
+
+
+def read_progress(params: Raw | UnsetType) -> tuple[int | None, Update] | None:
+    """What a `notifications/progress` says, and the number of our request; None where it cannot be read.
+
+    A number that cannot be ours is None, and parameters of more than `MAX_UPDATE_BYTES` are not read.
+    """
+    if isinstance(params, UnsetType) or len(memoryview(params)) > MAX_UPDATE_BYTES:
+        return None
+    try:
+        said = _decode_progress(params)
+    except DECODE_ERRORS:
+        return None
+    return request_number(said.token), Update(said.progress, said.total, said.message)
+
+
 # Scalar members, then `id`: enough for the order in which servers write (`jsonrpc`, `id`, `result`). Possessive, so
 # that no head makes it try twice.
 _HEAD_ID: Final = re.compile(
@@ -140,6 +167,16 @@ def call_line(number: int, tool: str, arguments: bytes) -> bytes:
         number,
         tool.encode(),
         arguments,
+    )
+
+
+def call_line_with_meta(number: int, tool: str, arguments: bytes, meta: dict[str, object]) -> bytes:
+    """As `call_line`, with what the server is to know beside the arguments (MCP, "General fields": `_meta`)."""
+    return b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":%s,"_meta":%s}}\n' % (
+        number,
+        tool.encode(),
+        arguments,
+        msgspec.json.encode(meta),
     )
 
 

@@ -4,6 +4,7 @@ One task per connection instead of one per descriptor: an idle connection costs 
 pipe does not take stays queued and goes out as the pipe drains; a line is never cut short while the pipe lives.
 """
 
+import math
 import os
 import select
 from typing import Final
@@ -41,9 +42,13 @@ class Pipes:
         # No event is asked for: an error, that nobody can read there any more, is always told.
         self._epoll.register(child.stdin, 0)
 
-    async def wait(self) -> list[tuple[int, int]]:
-        """Wait until something is ready; descriptors and their epoll events."""
-        await trio.lowlevel.wait_readable(self._epoll.fileno())
+    async def wait(self, until: float = math.inf) -> list[tuple[int, int]]:
+        """Wait until something is ready, or the time is `until`; descriptors and their epoll events."""
+        if until == math.inf:
+            await trio.lowlevel.wait_readable(self._epoll.fileno())
+        else:
+            with trio.move_on_at(until):
+                await trio.lowlevel.wait_readable(self._epoll.fileno())
         return self._epoll.poll(0)
 
     def read_output(self) -> bytes | None:

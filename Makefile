@@ -15,7 +15,7 @@ PROGRAMS = $(shell find tooldispatchd protocol benchmarks -name '*.py')
 TESTS = $(shell find tests -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check bench protocol lock clean
+.PHONY: help install demo test check bench fuzz protocol lock clean
 
 help: ## say what each command does
 	@sed -n 's/^\([a-z]*\):.*## /make \1 - /p' Makefile
@@ -47,6 +47,10 @@ check: install ## lint, format, types and layers
 
 bench: install ## measure, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks.run
+
+# What is found is written under build/fuzz, with the command that plays it again.
+fuzz: install ## look for lines that break a session, for ten minutes (FUZZ_S=seconds)
+	$(BIN)/python -m tests.fuzz --seconds $(or $(FUZZ_S),600)
 
 protocol: install ## write the JSON Schemas of protocol/ anew from the Structs
 	$(BIN)/python -m protocol.generate

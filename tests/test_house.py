@@ -22,6 +22,8 @@ GUARDS: Final = {
     "tooldispatchd/daemon/daemon.py",
     "tooldispatchd/front/timer.py",
     "tooldispatchd/agent/session.py",
+    "tooldispatchd/agent/inflight.py",
+    "tooldispatchd/agent/tasktree.py",
     "tooldispatchd/front/front.py",
 }
 # Each is put together here, so that this file does not hold what it forbids.

@@ -26,7 +26,8 @@ README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLE: Final = ROOT / "tooldispatchd" / "cli" / "example.toml"
 # The words that the code, the logs and the documents share.
 WORDS: Final = (
-    *("agent", "session", "line", "request", "response", "call", "tool", "catalog", "route", "provider"),
+    *("agent", "session", "line", "request", "response", "call", "job", "profile", "tool", "catalog", "route"),
+    "provider",
     *("connection", "answer", "fault", "outcome", "grace"),
 )
 TABLES: Final[dict[str, type[Spec]]] = {
@@ -88,7 +89,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield path
 
 
-@pytest.mark.parametrize("block", blocks("jsonl played"), ids=["whole", "short"])
+@pytest.mark.parametrize("block", blocks("jsonl played"), ids=["whole", "short", "many", "jobs"])
 def test_a_conversation_of_the_readme_holds_against_a_daemon(block: str, address: Path) -> None:
     play(steps_of(block), address)
 
@@ -178,7 +179,7 @@ def test_every_link_to_a_heading_finds_it(document: str) -> None:
 def test_every_place_on_the_map_of_the_house_exists() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rooms = [name for row in rows(text) for name in ticked(row[0])]
-    assert len(rooms) == 10
+    assert len(rooms) == 11
     assert {room for room in rooms if not (ROOT / "tooldispatchd" / room).is_dir()} == set()
     named = {word for word in ticked(text) if re.fullmatch(r"[\w/]+\.(py|md|toml|lock)", word)}
     places = (ROOT, ROOT / "tooldispatchd", ROOT / "tests")

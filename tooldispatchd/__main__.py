@@ -15,6 +15,7 @@ COMMANDS: Final = {
     "check": "validate a configuration and start nothing",
     "tools": "list what a profile offers",
     "call": "call one tool and print its answer",
+    "run": "run an agent with a tool channel of its own",
     "init": "write a commented example configuration",
     "demo": "show a scripted agent at work with a daemon of its own",
 }

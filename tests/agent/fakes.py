@@ -11,6 +11,7 @@ from msgspec import Raw, UnsetType
 from trio.testing import memory_stream_pair
 
 from tooldispatchd.agent.call import Call, Plan, Reason
+from tooldispatchd.agent.entrance import Entrance, Visitor
 from tooldispatchd.agent.host import Host
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.toolset import compile_plans
@@ -29,6 +30,10 @@ PATIENCE_S: Final = 20.0
 # Under a clock that jumps the limit must be far beyond every deadline that a test waits for.
 FAR_S: Final = 100_000.0
 OUT_BUFFER_BYTES: Final = 1024 * 1024
+
+
+ANYONE: Final = Entrance()
+OWN_USER: Final = Visitor(uid=1000, gid=1000)
 
 
 class Ledger:
@@ -76,7 +81,7 @@ class CrowdedChannel(StreamChannel):
 class Agent:
     """One end of a channel in memory, and the host behind the other."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, *, entrance: Entrance = ANYONE, visitor: Visitor = OWN_USER) -> None:
         self.bounds = Bounds()
         self.closings = 0
         ours, theirs = memory_stream_pair()
@@ -84,8 +89,17 @@ class Agent:
         self._receiving = ours.receive_stream
         self._heard = bytearray()
         self.channel = CrowdedChannel(self.bounds, theirs.receive_stream, theirs.send_stream)
-        self.host = Host(runtime, self.channel, self._closed)
+        self.host = Host(runtime, self.channel, self._closed, entrance=entrance, visitor=visitor)
         runtime.home.start_soon(self.channel.run, self.host)
+
+    @staticmethod
+    def stranger() -> Visitor:
+        """A user that is neither the daemon's own nor root."""
+        return Visitor(uid=4711, gid=4711)
+
+    async def pause(self, seconds: float = 0.0) -> None:
+        """Let the daemon's tasks have a turn, or let time pass."""
+        await trio.sleep(seconds)
 
     def _closed(self, host: Host) -> None:
         assert host is self.host
@@ -211,7 +225,9 @@ async def open_runtime(catalog: Catalog, *plans: Plan, patience_s: float = FAR_S
             timer = Timer(log)
             services.start_soon(timer.run)
             async with trio.open_nursery() as home:
-                runtime = Runtime(catalog, timer=timer, family=family, home=home, log=log, logs_calls=True, cores=2)
+                runtime = Runtime(
+                    catalog, timer=timer, family=family, home=home, log=log, logs_calls=True, cores=2, uid=1000
+                )
                 if plans:
                     add_plans(runtime, *plans)
                 yield runtime

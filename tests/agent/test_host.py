@@ -4,6 +4,8 @@ import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.agent.fakes import (
+    ANYONE,
+    OWN_USER,
     Agent,
     BrokenPlan,
     HeldPlan,
@@ -112,6 +114,7 @@ class Outlet:
 
     def __init__(self) -> None:
         self.is_crowded = False
+        self.is_behind = False
         self.is_closed = False
         self.written = b""
 
@@ -139,7 +142,7 @@ async def test_the_last_lines_are_written_before_the_channel_closes(
     async with open_runtime(small_catalog()) as runtime:
         outlet = Outlet()
         closed: list[Host] = []
-        host = Host(runtime, outlet, closed.append)
+        host = Host(runtime, outlet, closed.append, entrance=ANYONE, visitor=OWN_USER)
         host.received(line)
         assert port in outlet.written
         assert outlet.is_closed

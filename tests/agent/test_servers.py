@@ -51,7 +51,7 @@ def code_of(answer: Message) -> str:
 
 
 def names_of(ready: Message) -> list[str]:
-    return [tool["name"] for tool in ready["tools"]]
+    return [tool["name"] for tool in ready["tools"] if not tool["name"].startswith("job_")]
 
 
 # --- opening ---

@@ -1,27 +1,53 @@
-"""The golden transcripts, played against a session in memory: everything but descriptors and a process."""
+"""The golden transcripts, played against a host in memory: everything but descriptors and a process."""
 
+import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 import pytest
+from _pytest.mark import ParameterSet
 from trio.testing import MockClock
 
 from tests.agent.fakes import PATIENCE_S, Agent, open_runtime
-from tests.test_documents import TRANSCRIPTS, EndInput, Expect, ExpectEnd, Send, Step, expect, read_transcript
+from tests.wire.conversations import (
+    EndInput,
+    Expect,
+    ExpectEnd,
+    Send,
+    Step,
+    Transcript,
+    expect,
+    read_transcript,
+    transcripts,
+)
 from tooldispatchd.daemon.configuration import load_catalog
 
-# Tools that are real children: time must be real too.
-COMMANDS: Final = (b'"liar"', b'"upper"', b'"fails"', b'"stuck"', b'"slow"')
+
+@cache
+def children_of(config: Path) -> tuple[bytes, ...]:
+    """The names of the tools that are real children, with which time must be real too, as they stand in a line."""
+    table = tomllib.loads(config.read_text(encoding="utf-8"))
+    commands = [name for name, tool in table["tools"].items() if "command" in tool]
+    return tuple(f'"{name}"'.encode() for name in commands)
 
 
-def starts_children(path: Path) -> bool:
-    lines = [step.line for step in read_transcript(path) if isinstance(step, Send)]
-    return any(command in line for command in COMMANDS for line in lines)
+def starts_children(transcript: Transcript) -> bool:
+    lines = [step.line for step in transcript.steps if isinstance(step, Send)]
+    servers = tomllib.loads(transcript.config.read_text(encoding="utf-8")).get("mcp")
+    return bool(servers) or any(name in line for name in children_of(transcript.config) for line in lines)
 
 
-paths = sorted(TRANSCRIPTS.glob("*.jsonl"))
-with_children = [path for path in paths if starts_children(path)]
-without_children = [path for path in paths if not starts_children(path)]
+INSIDE: Final = "no tool asks an agent anything yet, and none comes or goes: only the model can begin it"
+
+
+def param(path: Path) -> ParameterSet:
+    skipped = [pytest.mark.skip(reason=INSIDE)] if read_transcript(path).is_inside else []
+    return pytest.param(path, id=path.stem, marks=skipped)
+
+
+with_children = [param(path) for path in transcripts() if starts_children(read_transcript(path))]
+without_children = [param(path) for path in transcripts() if not starts_children(read_transcript(path))]
 
 
 async def play(steps: list[Step], agent: Agent) -> None:
@@ -38,22 +64,22 @@ async def play(steps: list[Step], agent: Agent) -> None:
                 assert await agent.hear() == "the end"
 
 
-@pytest.mark.parametrize("path", without_children, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", without_children)
 async def test_a_transcript_holds_in_memory(path: Path, autojump_clock: MockClock) -> None:
-    catalog = load_catalog(TRANSCRIPTS / "tooldispatchd.toml", {})
-    async with open_runtime(catalog) as runtime:
+    transcript = read_transcript(path)
+    async with open_runtime(load_catalog(transcript.config, {})) as runtime:
         agent = Agent(runtime)
-        await play(read_transcript(path), agent)
+        await play(transcript.steps, agent)
     assert agent.closings == 1
 
 
 @pytest.mark.usefixtures("nothing_left")
-@pytest.mark.parametrize("path", with_children, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", with_children)
 async def test_a_transcript_with_children_holds_in_memory(path: Path) -> None:
-    catalog = load_catalog(TRANSCRIPTS / "tooldispatchd.toml", {})
-    async with open_runtime(catalog, patience_s=PATIENCE_S) as runtime:
+    transcript = read_transcript(path)
+    async with open_runtime(load_catalog(transcript.config, {}), patience_s=PATIENCE_S) as runtime:
         agent = Agent(runtime)
-        await play(read_transcript(path), agent)
+        await play(transcript.steps, agent)
     assert agent.closings == 1
 
 

@@ -1,4 +1,9 @@
+from hashlib import sha256
+
+import pytest
+
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
+from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, ToolSpec
 
 ECHO = ToolSpec(inline="id", type="string -> string")
@@ -36,3 +41,49 @@ def test_warnings_tell_of_taken_prefixes_and_of_servers_that_are_not_enabled() -
         'mcp.b: prefix "b" is taken, its tools are offered as "b-2:…"',
         "agents.default: b is not offered: server b is not enabled",
     )
+
+
+def test_a_token_of_the_configuration_is_kept_as_its_digest_only() -> None:
+    catalog = build_catalog(Config(agents={"a": ProfileSpec(token="s3cret"), "b": ProfileSpec()}))
+    assert isinstance(catalog, Catalog)
+    assert catalog.tokens == {"a": sha256(b"s3cret").digest()}
+    assert "s3cret" not in repr(catalog)
+    assert catalog.config.agents["a"] == ProfileSpec()
+
+
+def test_tokens_from_elsewhere_are_given_as_digests() -> None:
+    config = Config(agents={"a": ProfileSpec(token_env="X"), "b": ProfileSpec(token="s3cret")})
+    catalog = build_catalog(config, {"a": b"digest"})
+    assert isinstance(catalog, Catalog)
+    assert catalog.tokens == {"a": b"digest", "b": sha256(b"s3cret").digest()}
+
+
+@pytest.mark.parametrize("spec", [ProfileSpec(token_env="X"), ProfileSpec(token_file="x")])
+def test_a_profile_whose_token_nobody_read_is_a_problem_and_never_open(spec: ProfileSpec) -> None:
+    assert build_catalog(Config(agents={"a": spec})) == [Problem(("agents", "a"), "its token has not been read")]
+
+
+@pytest.mark.parametrize("token", ["", "x" * 4097, "\udcff"])
+def test_a_token_that_none_can_show_is_a_problem(token: str) -> None:
+    problems = build_catalog(Config(agents={"a": ProfileSpec(token=token)}))
+    assert isinstance(problems, list)
+    assert [problem.path for problem in problems] == [("agents", "a", "token")]
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_protected"),
+    [
+        (ProfileSpec(), False),
+        (ProfileSpec(token="s3cret"), True),
+        (ProfileSpec(uid=0), True),
+        (ProfileSpec(gid=(1, 2)), True),
+    ],
+)
+def test_a_catalog_is_protected_where_a_profile_asks_who_comes(spec: ProfileSpec, is_protected: bool) -> None:
+    catalog = build_catalog(Config(agents={"default": ProfileSpec(), "a": spec}))
+    assert isinstance(catalog, Catalog)
+    assert catalog.is_protected is is_protected
+
+
+def test_the_text_of_a_profile_hides_its_token() -> None:
+    assert "s3cret" not in repr(Config(agents={"a": ProfileSpec(token="s3cret", tools=("b",))}))

@@ -1,5 +1,21 @@
+from hashlib import sha256
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tooldispatchd.catalog.problems import Problem
-from tooldispatchd.catalog.profiles import Profile, ServerUse, assign_prefixes, build_profiles, disabled_uses
+from tooldispatchd.catalog.profiles import (
+    Narrowing,
+    NotOffered,
+    Profile,
+    ServerUse,
+    assign_prefixes,
+    build_profiles,
+    digest_of,
+    disabled_uses,
+    narrow,
+)
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, ToolSpec
 
 ECHO = ToolSpec(inline="id", type="string -> string")
@@ -142,3 +158,140 @@ def test_a_long_prefix_is_cut_to_make_room_for_its_number() -> None:
 def test_any_number_of_servers_may_offer_raw_names() -> None:
     raw = McpSpec(command="x", prefix="")
     assert assign_prefixes({"a": raw, "b": raw}) == ({"a": "", "b": ""}, [])
+
+
+def test_users_groups_and_jobs_stand_in_the_profile() -> None:
+    profiles, problems = build_profiles(Config(agents={"a": ProfileSpec(uid=(0, 5), gid=7, jobs=False)}))
+    assert not problems
+    assert profiles["a"] == Profile("a", (), (), jobs=False, uids=frozenset({0, 5}), gids=frozenset({7}))
+    assert profiles["a"].is_bound
+
+
+def test_a_user_whose_name_was_not_looked_up_is_a_problem() -> None:
+    _, problems = build_profiles(Config(agents={"a": ProfileSpec(uid=("ann", 5))}))
+    assert problems == [Problem(("agents", "a", "uid"), "this name has not been looked up", value="ann")]
+
+
+def test_a_digest_is_the_sha256_of_the_text() -> None:
+    assert digest_of("ä") == sha256("ä".encode()).digest()
+
+
+def test_of_a_long_token_no_more_is_digested_than_tells_it_from_every_right_one() -> None:
+    assert digest_of("x" * 10_000_000) == digest_of("x" * 4097) != digest_of("x" * 4096)
+
+
+# --- narrowing ---
+
+NARROWED = Config(
+    tools={"a": ECHO, "b": ECHO, "c": ECHO},
+    mcp={
+        "docs": McpSpec(command="x", deny=("drop",)),
+        "listed": McpSpec(command="x", tools=("search", "read")),
+        "part": McpSpec(command="x", prefix="p"),
+        "other": SERVER,
+        "off": OFF,
+    },
+    agents={
+        "default": ProfileSpec(tools=("a", "b", "p:search", "p:read"), mcp=("docs", "listed", "off"), uid=5, jobs=True),
+        "jobless": ProfileSpec(jobs=False),
+    },
+)
+PREFIXES, _ = assign_prefixes(NARROWED.mcp)
+WHOLE = build_profiles(NARROWED)[0]["default"]
+
+
+def narrowed(wish: Narrowing) -> Profile | NotOffered:
+    return narrow(WHOLE, wish, config=NARROWED, prefixes=PREFIXES)
+
+
+@pytest.mark.parametrize(
+    ("wish", "tools", "servers"),
+    [
+        (Narrowing(), (), ()),
+        (Narrowing(tools=("b", "b")), ("b",), ()),
+        (Narrowing(mcp=("docs",)), (), (ServerUse("docs"),)),
+        (Narrowing(tools=("docs:search",)), (), (ServerUse("docs", ("search",)),)),
+        (Narrowing(tools=("docs:search",), mcp=("docs",)), (), (ServerUse("docs"),)),
+        (Narrowing(tools=("p:read",)), (), (ServerUse("part", ("read",)),)),
+        (Narrowing(tools=("part:read", "p:search")), (), (ServerUse("part", ("read", "search")),)),
+        (Narrowing(tools=("listed:read", "a")), ("a",), (ServerUse("listed", ("read",)),)),
+        (Narrowing(tools=("docs:perhaps",)), (), (ServerUse("docs", ("perhaps",)),)),
+    ],
+)
+def test_a_profile_is_narrowed_to_what_is_named(
+    wish: Narrowing, tools: tuple[str, ...], servers: tuple[ServerUse, ...]
+) -> None:
+    assert narrowed(wish) == Profile("default", tools, servers, uids=frozenset({5}))
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        Narrowing(tools=("c",)),
+        Narrowing(tools=("nothing",)),
+        Narrowing(tools=("",)),
+        Narrowing(tools=(":",)),
+        Narrowing(tools=("docs",)),
+        Narrowing(mcp=("a",)),
+        Narrowing(mcp=("other",)),
+        Narrowing(mcp=("off",)),
+        Narrowing(mcp=("part",)),
+        Narrowing(mcp=("p",)),
+        Narrowing(tools=("other:search",)),
+        Narrowing(tools=("off:search",)),
+        Narrowing(tools=("nobody:search",)),
+        Narrowing(tools=("p:write",)),
+        Narrowing(tools=("docs:drop",)),
+        Narrowing(tools=("listed:write",)),
+    ],
+)
+def test_what_the_profile_does_not_offer_is_refused_by_its_name(wish: Narrowing) -> None:
+    assert narrowed(wish) == NotOffered((*wish.tools, *wish.mcp)[0])
+
+
+def test_jobs_can_be_given_up_and_not_be_gained() -> None:
+    jobless = build_profiles(NARROWED)[0]["jobless"]
+    given_up = narrowed(Narrowing(jobs=False))
+    assert isinstance(given_up, Profile)
+    assert not given_up.jobs
+    gained = narrow(jobless, Narrowing(jobs=True), config=NARROWED, prefixes=PREFIXES)
+    assert gained == NotOffered("jobs")
+    assert narrow(jobless, Narrowing(), config=NARROWED, prefixes=PREFIXES) == jobless
+
+
+NAMES = st.sampled_from(["a", "b", "c", "docs", "listed", "part", "p", "other", "off", "jobs", "search", "drop", ""])
+ENTRIES = NAMES | st.builds("{}:{}".format, NAMES, NAMES)
+WISHES = st.builds(
+    Narrowing,
+    tools=st.lists(ENTRIES, max_size=4).map(tuple),
+    mcp=st.lists(NAMES, max_size=3).map(tuple),
+    jobs=st.none() | st.booleans(),
+)
+
+
+def is_within(use: ServerUse, whole: dict[str, ServerUse]) -> bool:
+    if use.server not in whole:
+        return False
+    only = whole[use.server].only
+    return only is None or (use.only is not None and set(use.only) <= set(only))
+
+
+@given(WISHES, WISHES)
+def test_narrowing_never_offers_more_than_there_was(first: Narrowing, second: Narrowing) -> None:
+    """The profile is itself a narrowed one, so that every kind of profile comes up."""
+    whole = narrowed(first)
+    for start in (WHOLE, whole):
+        part = narrow(start, second, config=NARROWED, prefixes=PREFIXES) if isinstance(start, Profile) else None
+        if isinstance(part, Profile) and isinstance(start, Profile):
+            offered = {use.server: use for use in start.servers}
+            assert set(part.tools) <= set(start.tools)
+            assert all(is_within(use, offered) for use in part.servers)
+            assert part.jobs <= start.jobs
+            assert (part.name, part.uids, part.gids) == (start.name, start.uids, start.gids)
+
+
+@given(WISHES)
+def test_narrowing_twice_by_the_same_is_narrowing_once(wish: Narrowing) -> None:
+    once = narrowed(wish)
+    if isinstance(once, Profile):
+        assert narrow(once, wish, config=NARROWED, prefixes=PREFIXES) == once

@@ -39,6 +39,31 @@ def test_a_fine_configuration_is_counted_and_nothing_of_it_is_started(
     assert capsys.readouterr() == (f"{file}: fine: 1 tool, 1 server, 2 profiles\n", "")
 
 
+def test_it_says_who_may_open_each_profile_and_no_token(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text(
+        """\
+[agents.default]
+[agents.clerk]
+token = "hunter2"
+[agents.ops]
+token = "hunter2"
+uid = [1001, "root"]
+gid = 7
+[agents.local]
+gid = [8, 9]
+"""
+    )
+    assert run_check("--config", str(file)) == 0
+    assert capsys.readouterr().out == (
+        f"{file}: fine: 0 tools, 0 servers, 4 profiles\n"
+        "    profile default: open to everyone who may connect\n"
+        "    profile clerk: needs a token\n"
+        "    profile ops: needs a token and uid 0 or uid 1001 or gid 7\n"
+        "    profile local: needs gid 8 or gid 9\n"
+    )
+
+
 def test_warnings_go_to_stderr_and_change_no_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "t.toml"
     file.write_text(FINE + 'mcp = ["off"]\n')

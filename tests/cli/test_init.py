@@ -98,8 +98,12 @@ def test_the_example_states_the_default_of_every_limit(key: str) -> None:
     assert limits[key] == getattr(specs.LimitsSpec(), key)
 
 
-def test_the_example_with_every_key_in_force_is_right_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["token", "token_env", "token_file"])
+def test_the_example_with_every_key_in_force_is_right_too(tmp_path: Path, source: str) -> None:
     file = tmp_path / "t.toml"
-    file.write_text(uncommented(EXAMPLE))
-    catalog = load_catalog(file, {})
+    # A profile has one token, from one place.
+    file.write_text(re.sub(rf"(?m)^(?!{source} )token\w* = .*\n", "", uncommented(EXAMPLE)))
+    (tmp_path / "clock.token").write_text("x")
+    catalog = load_catalog(file, {"CLOCK_TOKEN": "x"})
     assert catalog.config.mcp["time"].deny == ("convert_time",)
+    assert list(catalog.tokens) == ["clock"]

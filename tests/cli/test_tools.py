@@ -20,10 +20,13 @@ description = "{"x" * 200}"
 {server("steady", "echo")}
 [agents.default]
 tools = ["echo", "long"]
+jobs = false
 [agents.served]
 tools = ["echo"]
 mcp = ["steady"]
+jobs = false
 [agents.nothing]
+jobs = false
 """
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -208,6 +209,61 @@ description = "${NAME}"
     assert tool.command == (f"{tmp_path}/bin/tool", "./ann")
     assert tool.args == ("ann",)
     assert tool.description == "${NAME}"
+
+
+def test_a_relative_socket_keeps_its_options_and_its_directory_is_quoted(tmp_path: Path) -> None:
+    directory = tmp_path / "what?100%"
+    directory.mkdir()
+    catalog = load(directory, '[daemon]\nlisten = ["unix:a/x%25?mode=0600&profile=default"]\n')
+    assert catalog.config.daemon.listen == (f"unix:{tmp_path}/what%3F100%25/a/x%25?mode=0600&profile=default",)
+
+
+def test_tokens_of_every_kind_become_digests_and_leave_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("from the file\n")
+    (tmp_path / "file").chmod(0o600)
+    catalog = load(
+        tmp_path,
+        """\
+[agents.written]
+token = "hunter2"
+[agents.variable]
+token_env = "TOKEN"
+[agents.file]
+token_file = "${NAME}"
+[agents.open]
+""",
+        {"TOKEN": "from the environment", "NAME": "file"},
+    )
+    assert catalog.tokens == {
+        "written": sha256(b"hunter2").digest(),
+        "variable": sha256(b"from the environment").digest(),
+        "file": sha256(b"from the file").digest(),
+    }
+    assert catalog.config.agents["written"].token is None
+    assert "hunter2" not in repr(catalog)
+    assert "from the " not in repr(catalog)
+    assert catalog.warnings == ()
+
+
+def test_users_and_groups_are_numbers_in_the_profile(tmp_path: Path) -> None:
+    profile = load(tmp_path, '[agents.a]\nuid = ["root", 1001]\ngid = "root"\njobs = false\n').profiles["a"]
+    assert (profile.uids, profile.gids, profile.jobs) == (frozenset({0, 1001}), frozenset({0}), False)
+
+
+def test_a_file_that_others_may_read_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("hunter2")
+    (tmp_path / "file").chmod(0o604)
+    catalog = load(tmp_path, '[agents.a]\ntoken_file = "file"\n')
+    assert catalog.warnings == ("agents.a.token_file: others may read or change the file (mode 0604)",)
+
+
+def test_not_even_the_cause_of_an_error_bears_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "t.toml"
+    file.write_bytes(b'[agents.a]\ntoken = "hunter2"\n# \xff\n')
+    with pytest.raises(ConfigError) as caught:
+        load_catalog(file, {})
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
 
 
 def test_a_variable_is_not_expanded_again(tmp_path: Path) -> None:

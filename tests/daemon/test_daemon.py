@@ -2,8 +2,10 @@
 
 import json
 import os
+import pty
 import socket
 import subprocess
+import termios
 from pathlib import Path
 from typing import Final
 
@@ -73,6 +75,59 @@ def test_on_a_socket_pair_the_channel_goes_both_ways(words: list[str]) -> None:
         assert agent.hear() == {"end": True}
         agent.close()
         assert daemon.wait(TIMEOUT_S) == 0
+
+
+def test_two_sockets_are_stdin_and_stdout(words: list[str], nothing_left: None) -> None:
+    requests, stdin = socket.socketpair()
+    answers, stdout = socket.socketpair()
+    with subprocess.Popen(words, stdin=stdin.fileno(), stdout=stdout.fileno(), stderr=subprocess.DEVNULL) as daemon:
+        stdin.close()
+        stdout.close()
+        with requests, answers:
+            requests.sendall(ECHO)
+            answers.settimeout(TIMEOUT_S)
+            assert answers.recv(65_536) == ECHOED
+            requests.sendall(ECHO)
+            requests.close()
+            assert answers.recv(65_536) == ECHOED
+            assert answers.recv(65_536) == b""
+        assert daemon.wait(TIMEOUT_S) == 0
+
+
+def test_a_socket_that_nobody_reads_any_more_ends_the_daemon(words: list[str], nothing_left: None) -> None:
+    requests, stdin = socket.socketpair()
+    answers, stdout = socket.socketpair()
+    with (
+        requests,
+        subprocess.Popen(words, stdin=stdin.fileno(), stdout=stdout.fileno(), stderr=subprocess.DEVNULL) as daemon,
+    ):
+        stdin.close()
+        stdout.close()
+        requests.sendall(ECHO)
+        answers.settimeout(TIMEOUT_S)
+        assert answers.recv(65_536) == ECHOED
+        answers.close()
+        assert daemon.wait(TIMEOUT_S) == 0
+
+
+@pytest.mark.parametrize("end", ["end of file", "hangup"])
+def test_a_terminal_is_stdin_and_stdout(words: list[str], end: str, nothing_left: None) -> None:
+    ours, theirs = pty.openpty()
+    attributes = termios.tcgetattr(theirs)
+    attributes[1] &= ~termios.OPOST
+    attributes[3] &= ~termios.ECHO
+    termios.tcsetattr(theirs, termios.TCSANOW, attributes)
+    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL) as daemon:
+        os.close(theirs)
+        os.write(ours, ECHO)
+        assert os.read(ours, 65_536) == ECHOED
+        if end == "end of file":
+            os.write(ours, b"\x04")
+            assert daemon.wait(TIMEOUT_S) == 0
+            os.close(ours)
+        else:
+            os.close(ours)
+            assert daemon.wait(TIMEOUT_S) == 0
 
 
 def test_requests_come_from_a_regular_file(words: list[str], tmp_path: Path) -> None:
@@ -219,7 +274,7 @@ def test_the_places_of_the_file_are_listened_on_where_none_is_given(tmp_path: Pa
     assert (ended.returncode, ended.stdout) == (0, ECHOED)
 
 
-@pytest.mark.parametrize("place", ["tcp:1", "unix:", "fd:4,5", "systemd"])
+@pytest.mark.parametrize("place", ["tcp:1", "unix:", "fd:4", "stdio?profile=none", "unix:x?mod=0600"])
 def test_a_place_that_cannot_be_is_a_mistake_of_usage(tmp_path: Path, place: str) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
     words = [*SERVE, "--config", str(tmp_path / "config.toml"), "--listen", place]

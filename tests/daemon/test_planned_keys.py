@@ -31,6 +31,6 @@ def test_every_planned_key_is_refused_and_taken_out(pattern: Pattern) -> None:
 
 
 def test_a_table_of_another_shape_is_left_alone() -> None:
-    table: Table = {"mcp": [{"url": 1}], "tools": "python", "agents": {"a": ["token"]}}
+    table: Table = {"mcp": [{"url": 1}], "tools": "python", "agents": {"a": ["roots"]}}
     assert take_planned(table) == []
-    assert table == {"mcp": [{"url": 1}], "tools": "python", "agents": {"a": ["token"]}}
+    assert table == {"mcp": [{"url": 1}], "tools": "python", "agents": {"a": ["roots"]}}

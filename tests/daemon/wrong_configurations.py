@@ -1,5 +1,8 @@
 """Wrong configurations, each with the exact report that it gets."""
 
+# How the report names every way in; where it does is the point of a case, not which they are.
+WAYS_IN = '"unix:PATH", "unix:@NAME", "stdio", "fd:READ,WRITE" or "systemd", each with options behind a "?"'
+
 CORPUS = {
     "an unknown key names the nearest one": (
         """\
@@ -200,7 +203,7 @@ python = "a.b:c"
 memory = "1 GiB"
 [agents.default]
 tools = ["thumb"]
-token = "s3cret"
+roots = ["/srv"]
 """,
         """\
 cannot use t.toml: 8 problems
@@ -218,30 +221,43 @@ t.toml:9: tools.thumb.python: not yet available
     seen a string
 t.toml:10: tools.thumb.memory: not yet available
     seen a string
-t.toml:13: agents.default.token: not yet available
-    seen a string""",
+t.toml:13: agents.default.roots: not yet available
+    seen an array""",
     ),
     "places to listen": (
         """\
 [daemon]
-listen = ["tcp:80", "/run/x", "unix:", "systemd", "fd:3,4", "unix:@x", "unix:x?mode=0600"]
+listen = ["tcp:80", "unix:?mode=0600", "unix:@", "fd:3", "unix:x?mode=rw", "unix:x?profil=a"]
+""",
+        f"""\
+cannot use t.toml: 6 problems
+t.toml:2: daemon.listen[0]: no such way to listen
+    seen "tcp:80"; allowed: {WAYS_IN}
+t.toml:2: daemon.listen[1]: no such way to listen
+    seen "unix:?mode=0600"; allowed: {WAYS_IN}
+t.toml:2: daemon.listen[2]: a socket's name has a character at least, and no NUL
+    seen "unix:@"
+t.toml:2: daemon.listen[3]: no pair of descriptors
+    seen "fd:3"; allowed: "fd:READ,WRITE", two numbers
+t.toml:2: daemon.listen[4]: mode is no octal number of at most 0777
+    seen "unix:x?mode=rw"; allowed: "mode=0660"
+t.toml:2: daemon.listen[5]: unknown option of a place
+    seen "unix:x?profil=a"; allowed: "profile", "profiles", "mode", "owner", "uid", "gid"; did you mean "profile"?""",
+    ),
+    "places to listen that do not go with the rest": (
+        """\
+[daemon]
+listen = ["systemd", "unix:x?profile=clerk", "unix:y?profile=clock&profiles=clock,default", "systemd?profile=clock"]
+[agents.clock]
 """,
         """\
-cannot use t.toml: 7 problems
-t.toml:2: daemon.listen[0]: no such way to listen
-    seen "tcp:80"; allowed: "unix:PATH" or "stdio"
-t.toml:2: daemon.listen[1]: no such way to listen
-    seen "/run/x"; allowed: "unix:PATH" or "stdio"; did you mean "unix:/run/x"?
-t.toml:2: daemon.listen[2]: no such way to listen
-    seen "unix:"; allowed: "unix:PATH" or "stdio"
-t.toml:2: daemon.listen[3]: sockets that systemd hands over are not yet available
-    seen "systemd"; allowed: "unix:PATH" or "stdio"
-t.toml:2: daemon.listen[4]: inherited descriptors are not yet available
-    seen "fd:3,4"; allowed: "unix:PATH" or "stdio"
-t.toml:2: daemon.listen[5]: abstract sockets are not yet available
-    seen "unix:@x"; allowed: "unix:PATH" or "stdio"
-t.toml:2: daemon.listen[6]: options of a socket are not yet available
-    seen "unix:x?mode=0600"; allowed: "unix:PATH" or "stdio\"""",
+cannot use t.toml: 3 problems
+t.toml:2: daemon.listen[1]: unknown profile
+    seen "unix:x?profile=clerk"; did you mean "clock"?
+t.toml:2: daemon.listen[2]: unknown profile
+    seen "unix:y?profile=clock&profiles=clock,default"
+t.toml:2: daemon.listen: what systemd hands over belongs to one place
+    seen an array""",
     ),
     "the environment": (
         """\
@@ -265,6 +281,71 @@ t.toml:6: mcp.a.env.TOKEN: the environment has no TOKEN
     seen a string; allowed: "${TOKEN:-default}"
 t.toml:7: mcp.a.env."A=B": not a valid name
     allowed: a variable's name: not empty, with no "=" and no NUL""",
+    ),
+    "who may open a profile": (
+        """\
+[agents.a]
+token = "s3cret"
+token_env = "S3CRET"
+[agents.b]
+token_env = "S3CRET"
+uid = ["root", "s3-nobody", -1]
+gid = []
+[agents.c]
+token = "${S3CRET}"
+uid = true
+gid = "s3-nobody"
+[agents.d]
+token_file = "s3cret"
+jobs = 1
+[agents.e]
+token = ""
+[agents.f]
+token_env = "EMPTY"
+uid = 4294967295
+gid = 3.5
+[agents.g]
+token_file = "${EMPTY}"
+[agents.h]
+token = ["s3cret"]
+token_fil = "s3cret"
+""",
+        """\
+cannot use t.toml: 17 problems
+t.toml:3: agents.a.token_env: "token" says already where the token is
+    seen a string
+t.toml:5: agents.b.token_env: the environment has no such variable
+    seen a string
+t.toml:6: agents.b.uid[1]: no such user
+    seen "s3-nobody"
+t.toml:6: agents.b.uid[2]: not a number of a user or a group
+    seen -1; allowed: a whole number, at least 0 and at most 4294967294
+t.toml:7: agents.b.gid: admits nobody
+    seen an array; allowed: a number or a name, or a list of them that is not empty
+t.toml:9: agents.c.token: a token is taken as it is written
+    seen a string; allowed: "token_env", for one in the environment
+t.toml:10: agents.c.uid: wrong kind of value
+    seen true; allowed: a number or a name, or a list of them
+t.toml:11: agents.c.gid: no such group
+    seen "s3-nobody"
+t.toml:13: agents.d.token_file: cannot read the token's file: No such file or directory
+    seen a string
+t.toml:14: agents.d.jobs: wrong kind of value
+    seen 1; allowed: true or false
+t.toml:16: agents.e.token: the token is empty
+    seen a string; allowed: 1 to 4096 bytes
+t.toml:18: agents.f.token_env: the token is empty
+    seen a string; allowed: 1 to 4096 bytes
+t.toml:19: agents.f.uid: not a number of a user or a group
+    seen 4294967295; allowed: a whole number, at least 0 and at most 4294967294
+t.toml:20: agents.f.gid: wrong kind of value
+    seen 3.5; allowed: a number or a name, or a list of them
+t.toml:22: agents.g.token_file: is empty once its variables are in place
+    seen a string
+t.toml:24: agents.h.token: wrong kind of value
+    seen an array; allowed: a string
+t.toml:25: agents.h.token_fil: unknown key
+    did you mean "token_file"?""",
     ),
     "no TOML": (
         "[daemon]\ngrace_s = \n",

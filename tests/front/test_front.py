@@ -10,9 +10,10 @@ import pytest
 import trio
 import trio.testing
 
-from tooldispatchd.front.channel import Channel, FdEnd, PairWire, SocketWire
+from tooldispatchd.front.channel import Channel
 from tooldispatchd.front.front import Front
 from tooldispatchd.front.timer import Timer
+from tooldispatchd.front.wires import FdEnd, PairWire, SocketWire
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -1,26 +1,31 @@
-"""Stands in for all that is behind the machines: tools are Python functions, and a call that waits ends when told.
+"""The reference model: all that is behind the machines, without a clock, a task or a process.
 
-Of what a daemon adds to the machines it does the least with which a conversation can be held: it opens one session,
-looks tools up, checks inputs in the plainest way. It has no clock, no task and no process.
+It does the least with which every conversation can be held: a channel with its own session and named ones, tools that
+are Python functions (`toolbox`), calls and jobs that end when told (`calls`).
 """
 
-import difflib
-from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Raw, UnsetType
+from msgspec import UnsetType
 
+from tests.wire.calls import Agent, too_many
+from tests.wire.toolbox import Configuration, Profile, narrow
 from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.decode import Refused
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import (
     PROTOCOL,
+    ApproveResp,
+    AskResp,
     Bye,
     ByeSaid,
     Hello,
     Message,
     NestedReq,
+    Ping,
+    Pong,
     Ready,
     Request,
     ShortReq,
@@ -29,235 +34,235 @@ from tooldispatchd.wire.messages import (
     ToolsReq,
     ToolView,
 )
-from tooldispatchd.wire.session import Event, SessionMachine, State, body_of, fault_line
+from tooldispatchd.wire.session import SessionMachine, State, body_of, fault_line
 
-MAX_LINE_BYTES: Final = 8 * 1024 * 1024
-NO_SCHEMA: Final = Raw(b"{}")
-DESCRIPTIONS: Final = {"echo": "Give the text back.", "same": "Give the query back."}
-
-
-class Tool(msgspec.Struct, frozen=True):
-    """`wrong` says where an input breaks the tool's type; a tool without `run` never ends, one that `waits` later."""
-
-    wrong: Callable[[object], list[str]]
-    run: Callable[[object], object] | None
-    waits: bool = False
-    missing: object = msgspec.UNSET
-    is_wrapped: bool = True
-
-
-def of_type(*types: type) -> Callable[[object], list[str]]:
-    return lambda value: [] if type(value) in types else [""]
-
-
-def query(value: object) -> list[str]:
-    if not isinstance(value, dict) or type(value.get("text")) is not str:
-        return [""]
-    return [] if type(value.get("limit", 0)) is int else ["/limit"]
-
-
-def same(value: object) -> object:
-    return value
-
-
-def double(value: object) -> object:
-    assert isinstance(value, int)
-    return value * 2
-
-
-def upper(value: object) -> object:
-    assert isinstance(value, str)
-    return value.upper()
-
-
-def broken_promise(value: object) -> object:
-    return Fault(Code.INVALID_OUTPUT, "5 is no string", {"violations": [{"path": "", "message": "no string"}]})
-
-
-def anything(value: object) -> list[str]:
-    return []
-
-
-# The tools of protocol/transcripts/tooldispatchd.toml.
-TOOLS: Final[dict[str, Tool]] = {
-    "echo": Tool(of_type(str), same),
-    "same": Tool(query, same, missing={}, is_wrapped=False),
-    "twice": Tool(of_type(int), lambda value: [value, value]),
-    "forget": Tool(anything, lambda value: None),
-    "nothing": Tool(of_type(type(None)), same, missing=None),
-    "maybe": Tool(of_type(dict), same, missing={}, is_wrapped=False),
-    "double": Tool(of_type(int), double),
-    "liar": Tool(anything, broken_promise, waits=True),
-    "upper": Tool(of_type(str), upper, waits=True),
-    "stuck": Tool(anything, None, waits=True),
-    "slow": Tool(of_type(str), same, waits=True),
-    "hidden": Tool(of_type(str), same),
-}
-PROFILES: Final = {"default": [name for name in TOOLS if name != "hidden"], "small": ["echo", "same"]}
+MAX_FAILURES: Final = 3
+UNKNOWN_AGENT: Final = Fault(Code.UNKNOWN_AGENT, "no session is open for this agent")
+DRAINING: Final = Fault(Code.DRAINING, "the session is ending")
 
 
 class Answerer:
-    """A channel machine, the session machine behind it, and the calls that wait to be ended."""
+    """A channel machine, the agents behind it, and when the channel ends."""
 
-    def __init__(self) -> None:
-        self.channel = ChannelMachine(MAX_LINE_BYTES)
-        self.session: SessionMachine | None = None
+    def __init__(self, config: Path) -> None:
+        self._config = Configuration(config)
+        self.channel = ChannelMachine(self._config.limit("max_line_bytes"))
         self.is_closed = False
-        self._profile = "default"
-        self._waiting: dict[str, tuple[Tool, object, str | None]] = {}
-        self._says_bye = False
+        self.told: list[object] = []  # what askers were told, in order
+        self._own: Agent | None = None
+        self._named: dict[str, Agent] = {}
+        self._failures = 0
+        self._is_ending = False
+        self._said_bye = False
 
     # --- what comes ---
 
     def receive(self, chunk: bytes) -> None:
         for message in self.channel.receive(chunk):
-            self._take(message)
+            if not self.is_closed:
+                self._take(message)
 
     def end(self) -> None:
         for message in self.channel.end():
             self._take(message)
-        if self.session is None:
-            self.is_closed = True
-        elif self.session.state is not State.CLOSED:
-            self.session.apply(Event.ENDED)
-            self._settle()
+        self._drain()
 
     def finish_one(self) -> bool:
-        """End the call that waits longest, of those that ever end; whether there was one."""
-        for call_id, (tool, value, agent) in self._waiting.items():
-            if tool.run is not None:
-                self._answer(call_id, tool.run(value), agent)
-                return True
-        return False
+        """End one call that waits, or let the nearest limit pass; whether there was one."""
+        agents = self._agents()
+        if any(agent.finish_one() for agent in agents):
+            self._settle()
+            return True
+        nearest = min(agents, key=Agent.next_limit_ms, default=None)
+        if nearest is None or nearest.next_limit_ms() == float("inf"):
+            return False
+        nearest.expire_one()
+        self._settle()
+        return True
 
-    def _answer(self, call_id: str, result: object, agent: str | None) -> None:
-        assert self.session is not None
-        del self._waiting[call_id]
-        fault = isinstance(result, Fault)
-        content = result.content() if isinstance(result, Fault) else encode(result)
-        self.session.answer(call_id, content, is_error=fault, fault=fault, agent=agent)
+    def _agents(self) -> list[Agent]:
+        return [*self._named.values()] if self._own is None else [self._own, *self._named.values()]
+
+    def _drain(self) -> None:
+        self._is_ending = True
+        for agent in self._agents():
+            agent.end()
         self._settle()
 
     def _settle(self) -> None:
-        assert self.session is not None
-        if self.session.state is State.DRAINING and not self.session.live:
-            self.session.apply(Event.TORN_DOWN)
-            if self._says_bye:
-                self.channel.outgoing.append(Bye())
+        """Take leave of the agents that are done; with the last of them the channel ends, if nothing more can come."""
+        for agent in self._agents():
+            name = agent.machine.agent
+            if agent.is_done():
+                if agent.says_bye:
+                    self.channel.outgoing.append(Bye(name))
+                if name is None:
+                    self._is_ending = self._is_ending or not self._named
+                else:
+                    del self._named[name]
+        if self._is_ending and not self._named and (self._own is None or self._own.machine.state is State.CLOSED):
             self.is_closed = True
 
     # --- lines ---
 
     def _take(self, message: Message | Refused) -> None:
+        is_flooding = self.channel.line > self._config.limit("lines_per_s")
+        flooded = too_many("lines_per_s", self._config.limit("lines_per_s"))
         match message:
+            case ShortReq() | NestedReq():
+                self._request(message, flooded if is_flooding else None)
+            case _ if is_flooding:
+                self._fault(flooded)
+            case Ping():
+                self.channel.outgoing.append(Pong(message.t))
             case Refused():
-                self._own().refuse(message, line=self.channel.line)
+                agent = self._agent(message.agent)
+                machine = SessionMachine(self.channel.outgoing) if agent is None else agent.machine
+                machine.refuse(message, line=self.channel.line)
             case Hello():
                 self._greet(message)
             case ToolsReq():
                 self._list_tools(message)
-            case ToolCancel():
-                if message.id in self._waiting:
-                    self._answer(message.id, Fault(Code.CANCELLED, "the call was cancelled"), message.agent)
             case ByeSaid():
                 self._bye(message)
-            case ShortReq() | NestedReq():
-                self._request(self._open_by_line(), message)
+            case ToolCancel() | ApproveResp() | AskResp():
+                self._pass_on(message)
+        self._settle()
 
-    def _own(self) -> SessionMachine:
-        return SessionMachine(self.channel.outgoing) if self.session is None else self.session
+    def _agent(self, name: str | None) -> Agent | None:
+        return self._own if name is None else self._named.get(name)
 
-    def _open(self, profile: str) -> SessionMachine:
-        if self.session is None:
-            self._profile = profile
-            self.session = SessionMachine(self.channel.outgoing)
-            self.session.apply(Event.OPENED)
-        return self.session
+    def _request(self, request: Request, refusal: Fault | None) -> None:
+        body = body_of(request)
+        agent = self._agent_or_own(body.agent)
+        if isinstance(agent, Fault):
+            SessionMachine(self.channel.outgoing).reply_fault(request, agent)
+        elif refusal is not None and body.id not in agent.machine.live:
+            agent.machine.reply_fault(request, refusal)
+        else:
+            agent.request(request, line=self.channel.line)
 
-    def _open_by_line(self) -> SessionMachine:
-        session = self._open("default")
-        session.begin()
-        return session
-
-    def _greet(self, hello: Hello) -> None:
-        profile = hello.profile or "default"
-        if self.session is not None:
-            self.session.greet(line=self.channel.line)
-        elif (
-            hello.agent or hello.token or not isinstance(hello.spec, UnsetType) or hello.schemas not in {None, "plain"}
-        ):
-            self._fault(Fault(Code.INVALID_REQUEST, "not yet available"), hello.agent)
-        elif profile not in PROFILES:
-            self._fault(Fault(Code.UNKNOWN_PROFILE, "no such profile"))
-            self.is_closed = True
-        elif self._open(profile).greet(line=self.channel.line):
-            self.channel.outgoing.append(Ready(profile, PROTOCOL, self._views(), []))
+    def _agent_or_own(self, name: str | None) -> Agent | Fault:
+        """The agent, or the own session opened by this very line."""
+        agent = self._agent(name)
+        if agent is not None:
+            return agent
+        if name is not None:
+            return UNKNOWN_AGENT
+        if self._said_bye or self._is_ending:
+            return DRAINING
+        profile = self._no_room() or self._config.admit(None, None)
+        if isinstance(profile, Fault):
+            return profile
+        self._own = Agent(self._config, SessionMachine(self.channel.outgoing), profile)
+        self._own.machine.begin()
+        return self._own
 
     def _list_tools(self, message: ToolsReq) -> None:
-        if message.agent is not None:
-            self._fault(Fault(Code.UNKNOWN_AGENT, "no such agent"), message.agent)
-        elif message.schemas not in {None, "plain"}:
-            self._fault(Fault(Code.INVALID_REQUEST, "not yet available"))
+        if message.schemas not in {None, "plain"}:
+            self._fault(Fault(Code.INVALID_REQUEST, "not yet available"), message.agent)
+            return
+        agent = self._agent_or_own(message.agent)
+        if isinstance(agent, Fault):
+            self._fault(agent, message.agent)
         else:
-            self._open_by_line()
-            self.channel.outgoing.append(Tools(self._views()))
+            self.channel.outgoing.append(Tools(agent.views(), message.agent))
+
+    def _pass_on(self, message: ToolCancel | ApproveResp | AskResp) -> None:
+        agent = self._agent(message.agent)
+        if agent is None:
+            if message.agent is not None:
+                self._fault(UNKNOWN_AGENT, message.agent)
+        elif isinstance(message, ToolCancel):
+            agent.cancel(message.id)
+        else:
+            agent.questions.take(message)
 
     def _bye(self, message: ByeSaid) -> None:
-        if message.agent is not None:
-            self._fault(Fault(Code.UNKNOWN_AGENT, "no such agent"), message.agent)
+        agent = self._agent(message.agent)
+        if agent is not None and agent.machine.state is not State.CLOSED:
+            agent.says_bye = True
+            self._said_bye = self._said_bye or message.agent is None
+            agent.end()
+        elif message.agent is not None:
+            self._fault(UNKNOWN_AGENT, message.agent)
         else:
-            self._says_bye = True
-            self.end()
+            self.channel.outgoing.append(Bye())
+            self._said_bye = True
+            self._is_ending = self._is_ending or not self._named
 
-    def _request(self, session: SessionMachine, request: Request) -> None:
-        if not session.is_taken(request, line=self.channel.line):
+    # --- opening ---
+
+    def _greet(self, hello: Hello) -> None:
+        agent = self._agent(hello.agent)
+        if agent is not None:
+            if hello.agent is not None and agent.machine.state is State.DRAINING:
+                self._fault(DRAINING, hello.agent)
+            else:
+                agent.machine.greet(hello, line=self.channel.line)
             return
-        body = body_of(request)
-        found = self._find(body)
-        if isinstance(found, Fault):
-            session.reply_fault(request, found)
-            return
-        value = read(found, body.input)
-        if isinstance(value, Fault):
-            session.reply_fault(request, value)
-        elif found.waits:
-            session.start(request)
-            self._waiting[body.id] = (found, value, body.agent)
+        profile = DRAINING if self._is_ending else self._profile_of(hello)
+        if isinstance(profile, Profile):
+            machine = SessionMachine(self.channel.outgoing, agent=hello.agent)
+            machine.greet(hello, line=self.channel.line)
+            self._open(Agent(self._config, machine, profile), profile)
         else:
-            assert found.run is not None
-            session.reply(request, encode(found.run(value)), is_error=False)
+            self._fault(profile, hello.agent)
+            self._mind_refusal(profile, hello.agent)
 
-    def _find(self, body: ShortReq) -> Tool | Fault:
-        allowed = PROFILES[self._profile]
-        if body.agent is not None:
-            return Fault(Code.UNKNOWN_AGENT, "no such agent")
-        if body.background:
+    def _profile_of(self, hello: Hello) -> Profile | Fault:
+        profile = self._config.admit(hello.profile, hello.token)
+        if isinstance(profile, Fault):
+            return profile
+        if hello.schemas not in {None, "plain"}:
             return Fault(Code.INVALID_REQUEST, "not yet available")
-        if body.name in allowed:
-            return TOOLS[body.name]
-        if body.name in TOOLS:
-            return Fault(Code.NOT_ALLOWED, "not for this agent", {"source": body.name})
-        close = difflib.get_close_matches(body.name, allowed, n=1)
-        extras: dict[str, object] = {"source": body.name}
-        if close:
-            extras["did_you_mean"] = close[0]
-        return Fault(Code.UNKNOWN_TOOL, "no such tool", extras)
+        refusal = self._no_room()
+        if refusal is not None:
+            return refusal
+        return profile if isinstance(hello.spec, UnsetType) else narrow(profile, hello.spec)
 
-    def _views(self) -> list[ToolView]:
-        return [ToolView(name, DESCRIPTIONS.get(name, ""), NO_SCHEMA) for name in PROFILES[self._profile]]
+    def _no_room(self) -> Fault | None:
+        limit = self._config.limit("sessions")
+        return too_many("sessions", limit) if len(self._agents()) >= limit else None
+
+    def _open(self, agent: Agent, profile: Profile) -> None:
+        name = agent.machine.agent
+        if name is None:
+            self._own = agent
+        else:
+            self._named[name] = agent
+        self.channel.outgoing.append(Ready(profile.name, PROTOCOL, agent.views(), [], name))
+
+    def _mind_refusal(self, refusal: Fault, name: str | None) -> None:
+        if refusal.code is Code.NOT_AUTHENTICATED:
+            self._failures += 1
+            if self._failures >= MAX_FAILURES:
+                self._drain()
+        elif name is None and refusal.code is not Code.INVALID_REQUEST and not self._named:
+            self._is_ending = True
 
     def _fault(self, fault: Fault, agent: str | None = None) -> None:
         self.channel.outgoing.append(fault_line(fault, line=self.channel.line, agent=agent))
 
+    # --- what only the daemon begins ---
 
-def read(tool: Tool, raw: Raw | UnsetType) -> object:
-    """The value of an input, or the fault that it is."""
-    value = tool.missing if isinstance(raw, UnsetType) else msgspec.json.decode(raw)
-    if tool.is_wrapped and isinstance(value, dict) and list(value) == ["input"]:
-        value = value["input"]
-    wrong = [{"path": path, "message": "wrong"} for path in tool.wrong(value)]
-    return Fault(Code.INVALID_INPUT, "the input is wrong", {"violations": wrong}) if wrong else value
+    def do(self, verb: str, value: object) -> None:
+        """A step that no agent can order: ask, withdraw a question, change the tools."""
+        fields = value if isinstance(value, dict) else {}
+        agent = self._agent(fields.get("agent"))
+        assert agent is not None
+        if verb == "daemon_withdraws":
+            agent.questions.withdraw(fields["id"])
+        elif verb == "daemon_changes_tools":
+            agent.machine.tools_changed(msgspec.json.decode(msgspec.json.encode(fields["tools"]), type=list[ToolView]))
+        elif "kind" in fields:
+            params = msgspec.Raw(msgspec.json.encode(fields["params"]))
+            self._note(agent.questions.ask(fields["kind"], fields["server"], params, self.told.append))
+        else:
+            given = msgspec.Raw(msgspec.json.encode(fields["input"]))
+            self._note(agent.questions.approve(fields["name"], given, fields["reason"], self.told.append))
 
-
-def encode(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+    def _note(self, question: str | None) -> None:
+        """A question that was not even asked is as good as one that nobody answers."""
+        if question is None:
+            self.told.append(None)

@@ -1,10 +1,11 @@
 """A channel's bytes to messages and back."""
 
 import msgspec
+from msgspec import Raw
 
 from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.decode import Refused
-from tooldispatchd.wire.messages import ShortReq, ToolResp
+from tooldispatchd.wire.messages import Ping, Pong, ShortReq, ToolResp
 
 
 def test_lines_are_numbered_as_the_agent_counts_them() -> None:
@@ -13,17 +14,32 @@ def test_lines_are_numbered_as_the_agent_counts_them() -> None:
     assert numbers == [(2, ShortReq), (3, Refused)]
 
 
-def test_a_ping_is_answered_with_its_t_before_anything_else_is_said() -> None:
+def test_a_ping_is_yielded_with_its_t_as_it_came() -> None:
     machine = ChannelMachine(1000)
-    assert list(machine.receive(b'{"__port":"ping","t":{"at":[1, 2]}}\n{"__port":"ping"}\n')) == []
+    first, second = machine.receive(b'{"__port":"ping","t":{"at":[1, 2]}}\n{"__port":"ping"}\n')
+    assert isinstance(first, Ping)
+    assert isinstance(second, Ping)
+    machine.outgoing += [Pong(first.t), Pong(second.t)]
     assert machine.take() == b'{"__port":"pong","t":{"at":[1, 2]}}\n{"__port":"pong"}\n'
     assert machine.take() == b""
 
 
-def test_a_pong_is_taken_and_needs_no_answer() -> None:
+def test_a_pong_is_taken_counted_and_not_yielded() -> None:
     machine = ChannelMachine(1000)
-    assert list(machine.receive(b'{"__port":"pong"}\n')) == []
+    assert [
+        (type(message), machine.line) for message in machine.receive(b'{"__port":"pong"}\n{"__port":"ping"}\n')
+    ] == [(Ping, 2)]
     assert machine.take() == b""
+
+
+def test_a_caller_may_stop_at_any_line_and_go_on_after_more_has_come() -> None:
+    machine = ChannelMachine(1000)
+    machine.feed(b'{"__port":"ping","t":1}\n{"__port":"ping","t":2}\n')
+    assert next(machine.messages()) == Ping(Raw(b"1"))
+    assert machine.has_lines
+    machine.feed(b'{"__port":"ping","t":3}\n')
+    assert [(machine.line, message) for message in machine.messages()] == [(2, Ping(Raw(b"2"))), (3, Ping(Raw(b"3")))]
+    assert not machine.has_lines
 
 
 def test_a_last_line_may_lack_its_newline() -> None:
@@ -48,3 +64,10 @@ def test_answers_leave_out_what_is_at_its_default() -> None:
         {"__port": "tool_resp", "id": "1", "content": "x", "is_error": False},
         {"__port": "tool_resp", "id": "2", "content": "y", "is_error": True, "fault": True, "agent": "a"},
     ]
+
+
+def test_each_line_of_the_daemon_is_one_line_whatever_stands_in_it() -> None:
+    machine = ChannelMachine(100)
+    machine.outgoing += [ToolResp("\n", "a\r\nb\x00", is_error=False), Pong(Raw(b'"\\n"'))]
+    first, second, rest = machine.take().split(b"\n")
+    assert [msgspec.json.decode(first)["content"], msgspec.json.decode(second)["t"], rest] == ["a\r\nb\x00", "\n", b""]

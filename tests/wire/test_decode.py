@@ -8,7 +8,19 @@ from hypothesis import strategies as st
 from tooldispatchd.wire.decode import Form, Refused, decode_line
 from tooldispatchd.wire.faults import Code
 from tooldispatchd.wire.lines import LongLine
-from tooldispatchd.wire.messages import ByeSaid, Hello, NestedReq, Ping, ShortReq, ToolCancel, ToolReq, ToolsReq
+from tooldispatchd.wire.messages import (
+    ApproveResp,
+    AskResp,
+    ByeSaid,
+    Hello,
+    NestedReq,
+    Ping,
+    PongSaid,
+    ShortReq,
+    ToolCancel,
+    ToolReq,
+    ToolsReq,
+)
 
 MAX = 1000
 
@@ -32,6 +44,9 @@ def refuse(line: bytes | LongLine) -> Refused:
         (b'{"__port":"ping"}', Ping),
         (b'{"\\u005f_port":"ping"}', Ping),
         (b'{"__port":"bye"}', ByeSaid),
+        (b'{"__port":"approve_resp","id":"q1","allow":true}', ApproveResp),
+        (b'{"__port":"ask_resp","id":"q1","refuse":"no"}', AskResp),
+        (b'{"__port":"pong","t":1}', PongSaid),
     ],
 )
 def test_each_port_and_form_is_decoded(line: bytes, kind: type) -> None:
@@ -83,6 +98,30 @@ def test_the_id_of_a_line_that_is_too_long_is_looked_for_in_its_head() -> None:
     refused = refuse(LongLine(b'{"__port":"tool_req","id":"9","input":"aaaa'))
     assert (refused.fault.code, refused.id) == (Code.LINE_TOO_LONG, "9")
     assert refuse(LongLine(b'{"input":"aaaa')).id is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"__port":"tool_req","agent":"a","id":"1"}',
+        '{"__port":"tool_req","agent":"a","id":7,"name":"x"}',
+        '{"__port":"tool_req","msg":{"agent":"a","id":"1"}}',
+        '{"agent":"a","id":"1","name":7}',
+        '{"__port":"hello","agent":"a","profile":7}',
+        '{"__port":"tool_cancel","agent":"a"}',
+        '{"__port":"dance","agent":"a"}',
+        '{"agent":"a","id":"' + "é" * 257 + '","name":"x"}',
+        '{"__port":"tool_req","msg":{"agent":"a","id":"' + "é" * 257 + '","name":"x"}}',
+        '{"agent":"a","id":"1","name":"x","input":nul}',
+    ],
+)
+def test_a_refusal_says_which_agent_the_line_named(line: str) -> None:
+    assert refuse(line.encode()).agent == "a"
+
+
+@pytest.mark.parametrize("agent", ["", "x" * 513, "é" * 257])
+def test_what_can_be_no_name_is_not_said_back(agent: str) -> None:
+    assert refuse(msgspec.json.encode({"__port": "hello", "agent": agent, "profile": 7})).agent is None
 
 
 SECRET = "hunter2-hunter2"

@@ -1,14 +1,26 @@
 """The session machine: its table, and exactly one answer for each request."""
 
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.decode import Form, Refused
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import NestedReq, NestedResp, Outgoing, ShortReq, ShortResp, ToolReq, ToolResp
+from tooldispatchd.wire.messages import (
+    Hello,
+    NestedReq,
+    NestedResp,
+    Outgoing,
+    ShortReq,
+    ShortResp,
+    ToolReq,
+    ToolResp,
+    ToolUpdate,
+)
 from tooldispatchd.wire.session import TRANSITIONS, Event, SessionMachine, State
 
 
@@ -47,7 +59,7 @@ def test_an_answer_has_the_form_of_its_request() -> None:
         call = request(form.value, form)
         assert machine.is_taken(call, line=1)
         machine.start(call)
-        machine.answer(form.value, "x", is_error=False, fault=False, agent=None)
+        machine.answer(form.value, "x", is_error=False, fault=False)
     assert [type(line) for line in lines] == [ToolResp, ShortResp, NestedResp]
 
 
@@ -66,7 +78,7 @@ def test_an_id_in_flight_is_refused_by_a_fault_line_and_the_first_call_is_unharm
             "id": "1",
         }
     ]
-    machine.answer("1", "x", is_error=False, fault=False, agent=None)
+    machine.answer("1", "x", is_error=False, fault=False)
     assert machine.is_taken(request("1"), line=8)
 
 
@@ -82,9 +94,9 @@ def test_a_malformed_request_whose_id_is_in_flight_is_a_fault_line() -> None:
 def test_a_second_answer_is_a_defect() -> None:
     machine = SessionMachine([])
     machine.start(request("1"))
-    machine.answer("1", "x", is_error=False, fault=False, agent=None)
+    machine.answer("1", "x", is_error=False, fault=False)
     with pytest.raises(KeyError):
-        machine.answer("1", "x", is_error=False, fault=False, agent=None)
+        machine.answer("1", "x", is_error=False, fault=False)
 
 
 def test_a_hello_after_another_line_changes_nothing() -> None:
@@ -92,10 +104,87 @@ def test_a_hello_after_another_line_changes_nothing() -> None:
     machine = SessionMachine(lines)
     machine.begin()
     assert machine.is_taken(request("1"), line=1)
-    assert not machine.greet(line=2)
+    assert not machine.greet(Hello(meta=Raw(b"true"), updates=True), line=2)
     assert isinstance(lines[0], dict)
     assert lines[0]["error"] == "invalid_request"
     assert not machine.is_greeted
+    assert not machine.wants_meta
+    assert not machine.wants_updates
+
+
+@pytest.mark.parametrize(
+    ("meta", "wants"),
+    [(Raw(b"true"), True), (Raw(b"false"), False), (Raw(b'{"team":"x"}'), False), (UNSET, False)],
+)
+def test_meta_is_asked_for_by_true_and_by_nothing_else(meta: Raw | UnsetType, *, wants: bool) -> None:
+    machine = SessionMachine([])
+    assert machine.greet(Hello(meta=meta), line=1)
+    assert machine.wants_meta == wants
+
+
+def test_what_an_agent_answers_is_taken_as_far_as_it_is_known() -> None:
+    machine = SessionMachine([])
+    machine.greet(Hello(answers=["sampling", "dance"]), line=1)
+    assert machine.answers == {"sampling"}
+
+
+def test_a_named_session_puts_its_name_on_everything_that_it_says() -> None:
+    lines: list[Outgoing] = []
+    machine = SessionMachine(lines, agent="a")
+    machine.greet(Hello(agent="a", updates=True), line=1)
+    machine.apply(Event.OPENED)
+    machine.greet(Hello(agent="a"), line=2)
+    machine.start(ToolReq(id="1", name="echo", agent="a"))
+    machine.update(ToolUpdate("1", "a", progress=0.5))
+    machine.answer("1", "x", is_error=False, fault=False)
+    machine.tools_changed([])
+    assert [msgspec.json.decode(line)["agent"] for line in map(msgspec.json.encode, lines)] == ["a"] * 4
+
+
+def test_an_update_is_told_only_to_who_asked_and_only_while_the_call_is_in_flight() -> None:
+    lines: list[Outgoing] = []
+    machine = SessionMachine(lines)
+    machine.start(request("1"))
+    machine.update(ToolUpdate("1"))
+    machine.wants_updates = True
+    machine.update(ToolUpdate("1"))
+    machine.update(ToolUpdate("2"))
+    machine.answer("1", "x", is_error=False, fault=False)
+    machine.update(ToolUpdate("1"))
+    assert [type(line) for line in lines] == [ToolUpdate, ToolResp]
+
+
+def test_changed_tools_are_told_only_to_a_session_that_said_hello_and_is_open() -> None:
+    lines: list[Outgoing] = []
+    machine = SessionMachine(lines)
+    machine.begin()
+    machine.apply(Event.OPENED)
+    machine.wants_updates = True
+    machine.tools_changed([])
+    assert lines == []
+
+
+def test_nobody_who_is_gone_is_told_anything_more() -> None:
+    lines: list[Outgoing] = []
+    machine = SessionMachine(lines)
+    machine.greet(Hello(updates=True), line=1)
+    machine.apply(Event.OPENED)
+    machine.start(request("1"))
+    machine.apply(Event.GONE)
+    machine.update(ToolUpdate("1"))
+    machine.tools_changed([])
+    machine.answer("1", "x", is_error=False, fault=False)
+    assert lines == []
+
+
+def test_a_session_that_was_refused_answers_every_request_with_its_refusal() -> None:
+    lines: list[Outgoing] = []
+    machine = SessionMachine(lines)
+    machine.refusal = Fault(Code.MISSING_TOOL, "no", {"server": "s", "tool": "t"})
+    assert not machine.is_taken(request("1", Form.SHORT), line=1)
+    answer = answered(lines[0])
+    assert answer is not None
+    assert '"error":"missing_tool"' in answer.content
 
 
 def test_a_session_that_drains_answers_draining() -> None:
@@ -133,7 +222,7 @@ class Sessions(RuleBasedStateMachine):
     def answer(self, data: st.DataObject) -> None:
         call_id = data.draw(st.sampled_from(sorted(self.machine.live)))
         self.dropped += self.machine.is_gone
-        self.machine.answer(call_id, "x", is_error=False, fault=False, agent=None)
+        self.machine.answer(call_id, "x", is_error=False, fault=False)
 
     @rule(event=st.sampled_from([Event.OPENED, Event.REFUSED, Event.ENDED, Event.GONE]))
     def move(self, event: Event) -> None:

@@ -6,28 +6,37 @@ from typing import Final
 import msgspec
 import pytest
 
-from tests.test_documents import TRANSCRIPTS, EndInput, Expect, ExpectEnd, Send, Step, expect, read_transcript
 from tests.wire.answerer import Answerer
+from tests.wire.conversations import (
+    EndInput,
+    Expect,
+    ExpectEnd,
+    Inside,
+    Send,
+    Transcript,
+    expect,
+    is_equal,
+    read_transcript,
+    transcripts,
+)
 
-# What a machine without a clock and without children cannot mean.
-NOT_PURE: Final = {
-    "deadline": "a deadline passes on a clock, and a pure machine has none",
-    "tool_failed": "an exit code and what stands on stderr are a real child's",
-}
+# What a machine without children cannot mean, by the configuration.
+NOT_PURE: Final = {"servers": "the life of an MCP server is a real child's"}
 
-paths = [
-    pytest.param(
-        path, id=path.stem, marks=[pytest.mark.skip(reason=NOT_PURE[path.stem])] if path.stem in NOT_PURE else []
-    )
-    for path in sorted(TRANSCRIPTS.glob("*.jsonl"))
-]
+
+def marks(path: Path) -> list[pytest.MarkDecorator]:
+    config = read_transcript(path).config.stem
+    return [pytest.mark.skip(reason=NOT_PURE[config])] if config in NOT_PURE else []
+
+
+paths = [pytest.param(path, id=path.stem, marks=marks(path)) for path in transcripts()]
 
 
 class Listener:
     """Reads what the machines say; where they say nothing, calls that wait are ended one by one."""
 
-    def __init__(self) -> None:
-        self.answerer = Answerer()
+    def __init__(self, config: Path) -> None:
+        self.answerer = Answerer(config)
         self._lines: list[object] = []
 
     def hear(self) -> object:
@@ -43,10 +52,10 @@ class Listener:
         self._lines += [msgspec.json.decode(line) for line in self.answerer.channel.take().splitlines()]
 
 
-def play(steps: list[Step], *, pieces: int) -> None:
-    """Play `steps`, each line cut into about so many pieces; what is not as they say fails the test."""
-    listener = Listener()
-    for step in [*steps, EndInput(), ExpectEnd()]:
+def play(transcript: Transcript, *, pieces: int) -> None:
+    """Play the steps, each line cut into about so many pieces; what is not as they say fails the test."""
+    listener = Listener(transcript.config)
+    for step in [*transcript.steps, EndInput(), ExpectEnd()]:
         match step:
             case Send(line):
                 size = -(-len(line) // pieces)
@@ -58,6 +67,16 @@ def play(steps: list[Step], *, pieces: int) -> None:
                 listener.answerer.end()
             case ExpectEnd():
                 assert listener.hear() == "the end"
+            case Inside("daemon_is_told", told):
+                assert is_equal(told, msgspec.to_builtins(listener.answerer.told.pop(0), enc_hook=as_json))
+            case Inside(verb, value):
+                listener.answerer.do(verb, value)
+    assert not listener.answerer.told
+
+
+def as_json(value: object) -> object:
+    """What was kept as it came, and nothing for what was left out."""
+    return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else None
 
 
 @pytest.mark.parametrize("path", paths)
@@ -70,5 +89,5 @@ def test_a_transcript_holds_for_the_machines_when_its_lines_come_in_pieces(path:
     play(read_transcript(path), pieces=1000)
 
 
-def test_only_transcripts_that_exist_are_skipped() -> None:
-    assert set(NOT_PURE) <= {path.stem for path in TRANSCRIPTS.glob("*.jsonl")}
+def test_only_configurations_that_exist_are_skipped() -> None:
+    assert set(NOT_PURE) <= {read_transcript(path).config.stem for path in transcripts()}

@@ -19,10 +19,12 @@ from msgspec import Raw, UnsetType
 from tooldispatchd.agent.steps import Reader
 from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.gate import Gate
-from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.calls.jobs import Job, Jobs
+from tooldispatchd.calls.outcome import Outcome, Update
+from tooldispatchd.calls.trace import is_traceparent
 from tooldispatchd.front.timer import Expiring, Timer
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import ShortReq, ToolView
+from tooldispatchd.wire.messages import CallMeta, ShortReq, ToolView
 
 
 class Stage(StrEnum):
@@ -44,16 +46,19 @@ class Reason(Enum):
 class Plan:
     """What is the same for all tools: how they are shown, and how long a call may take.
 
-    `now(raw)` answers at once with the content or a fault; it is None for a tool that must wait. `gate` shares the
-    places for what a tool needs in the whole daemon; None where there is nothing to share.
+    `kind` is how the tool runs and `provider` what runs it, for `meta`. `now(raw)` answers at once with the content or
+    a fault; it is None for a tool that must wait. `gate` shares the places for what a tool needs in the whole daemon;
+    None where there is nothing to share. A tool that only looks at the session's own calls `takes_place` of none.
     """
 
-    __slots__ = ("gate", "kind", "limit_s", "name", "now", "read", "view")
+    __slots__ = ("gate", "kind", "limit_s", "name", "now", "provider", "read", "takes_place", "view")
 
-    def __init__(self, view: ToolView, *, kind: str, limit_s: float, read: Reader) -> None:
+    def __init__(self, view: ToolView, *, kind: str, limit_s: float, read: Reader, provider: str | None = None) -> None:
         self.name = view.name
         self.view = view
         self.kind = kind
+        self.provider = provider or kind
+        self.takes_place = True
         self.limit_s = limit_s
         self.read = read
         self.now: Callable[[Raw | UnsetType], str | Fault] | None = None
@@ -63,9 +68,28 @@ class Plan:
         """Start a call of a tool that must wait: set `call.halt`, and see to it that `call.finish` comes."""
         raise NotImplementedError(f"{self.kind} tools answer at once")
 
+    def meta(self, latency_s: float, queued_s: float, *, bytes_in: int, bytes_out: int) -> CallMeta:
+        """What one call of this tool took."""
+        latency_ms, queued_ms = round(latency_s * 1000, 3), round(queued_s * 1000, 3)
+        return CallMeta(latency_ms, queued_ms, self.kind, self.provider, bytes_in, bytes_out)
+
 
 class Owner(Protocol):
     """The session of a call."""
+
+    @property
+    def jobs(self) -> Jobs:
+        """Those of this agent."""
+
+    @property
+    def wants_updates(self) -> bool:
+        """Whether the agent asked to be told how far its calls are."""
+
+    def update(self, call: "Call", update: Update) -> None:
+        """Tell the agent how far the call is."""
+
+    def stop_job(self, job: Job) -> None:
+        """End a job early; one that is done stays as it is."""
 
     def ended(self, call: "Call", outcome: Outcome) -> None:
         """Answer the call and give its places back."""
@@ -89,30 +113,40 @@ class Call:
         "_entry",
         "_is_limit",
         "_limit_s",
-        "_timer",
         "_verdict",
-        "agent",
+        "bytes_in",
         "halt",
         "has_gate",
         "has_place",
         "id",
         "input",
+        "job",
+        "key",
         "leave_queue",
         "line",
         "name",
         "owner",
         "plan",
         "queued_at",
+        "ran_at",
         "stage",
         "started_at",
+        "timer",
+        "traceparent",
     )  # fmt: skip
 
     def __init__(self, owner: Owner, timer: Timer, body: ShortReq) -> None:
         self.owner = owner
         self.id = body.id
+        # What its session knows it by: its id, or its job once that has been announced.
+        self.key: object = body.id
+        self.job: Job | None = None
         self.name = body.name
-        self.agent = body.agent
         self.input: Raw | UnsetType = body.input
+        self.bytes_in = 0 if isinstance(body.input, UnsetType) else len(body.input)
+        # One that is not valid says nothing: by the Recommendation it is ignored.
+        trace = body.traceparent
+        self.traceparent = trace if trace is not None and is_traceparent(trace) else None
         self.line = b""
         self.plan: Plan | None = None
         self.stage = Stage.OPENING
@@ -123,7 +157,9 @@ class Call:
         self.leave_queue: Callable[[], None] | None = None
         self.queued_at = 0.0
         self.started_at = trio.current_time()
-        self._timer = timer
+        # Not before its turn has come: what ends earlier has waited all its life.
+        self.ran_at: float | None = None
+        self.timer = timer
         self._deadline_ms = body.deadline_ms
         self._deadline = math.inf if body.deadline_ms is None else self.started_at + body.deadline_ms / 1000
         self._limit_s = math.inf
@@ -136,15 +172,35 @@ class Call:
         if self.stage is Stage.ENDED:
             raise RuntimeError(f"call {self.id!r} has ended and cannot enter {stage}")
         self.stage = stage
+        if stage is Stage.RUN:
+            self.ran_at = trio.current_time()
         self._limit_s = limit_s
         limit_at = (trio.current_time() if since is None else since) + limit_s
         self._is_limit = limit_at <= self._deadline
         if self._entry is not None:
-            self._timer.drop(self._entry)
+            self.timer.drop(self._entry)
             self._entry = None
         when = min(limit_at, self._deadline)
         if when < math.inf:
-            self._entry = self._timer.add(when, self)
+            self._entry = self.timer.add(when, self)
+
+    @property
+    def wants_updates(self) -> bool:
+        """Whether anybody will see how far it is."""
+        return self.job is not None or self.owner.wants_updates
+
+    def update(self, update: Update) -> None:
+        """The tool says how far it is; nothing once the call has ended."""
+        if self.stage is Stage.RUN and self._verdict is None:
+            self.owner.update(self, update)
+
+    def meta(self, bytes_out: int) -> CallMeta | None:
+        """What it took, at its end; nothing for a call that no tool was found for."""
+        if self.plan is None:
+            return None
+        now = trio.current_time()
+        queued_s = (now if self.ran_at is None else self.ran_at) - self.started_at
+        return self.plan.meta(now - self.started_at, queued_s, bytes_in=self.bytes_in, bytes_out=bytes_out)
 
     def expire(self) -> None:
         """The stage's deadline has passed."""
@@ -176,7 +232,7 @@ class Call:
         self.stage = Stage.ENDED
         self.halt = None
         if self._entry is not None:
-            self._timer.drop(self._entry)
+            self.timer.drop(self._entry)
             self._entry = None
         self.owner.ended(self, outcome if self._verdict is None else self._verdict)
 

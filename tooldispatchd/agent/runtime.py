@@ -6,6 +6,9 @@ from typing import Final, Protocol
 import trio
 
 from tooldispatchd.agent.call import Call, Plan, Starter
+from tooldispatchd.agent.entrance import Authenticator
+from tooldispatchd.agent.places import Places
+from tooldispatchd.calls.census import Census
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.children.family import Family
@@ -39,20 +42,32 @@ class Host(Protocol):
 
     @property
     def is_crowded(self) -> bool:
-        """Whether unread answers of all channels have reached their bound."""
+        """Whether unread answers of all channels have reached their bound, and some of them are this one's."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether some of what was sent has not been taken yet."""
 
     def flush(self) -> None:
         """Send what lies in the machine's outgoing lines."""
 
-    def closed(self) -> None:
-        """Nothing of the session is left."""
+    def closed(self, agent: str | None) -> None:
+        """Nothing of the session is left; `agent` is its name, None for the channel's own."""
+
+
+class Owed(Protocol):
+    """What has been asked for something since the last flush."""
+
+    def flush(self) -> None:
+        """Send it."""
 
 
 class Runtime:
     """One for the daemon.
 
     `home` is the nursery that sessions' tasks live in; `processes` shares the places for children between agents, and
-    `opening` those for MCP servers that start. `logs_calls` is false where the log drops what is said of a call.
+    `opening` those for MCP servers that start; `uid` is the daemon's own user. `logs_calls` is false where the log
+    drops what is said of a call.
     """
 
     def __init__(  # the daemon's parts, put together in one place
@@ -65,6 +80,7 @@ class Runtime:
         log: Log,
         logs_calls: bool,
         cores: int,
+        uid: int,
     ) -> None:
         limits = catalog.config.limits
         self.catalog = catalog
@@ -76,10 +92,21 @@ class Runtime:
         self.logs_calls = logs_calls
         self.starter = Starter()
         self.processes: Gate[Call] = Gate(limits.processes or PROCESSES_A_CORE * cores)
-        self.opening = trio.CapacityLimiter(limits.mcp_opening)
+        self.opening = Places(limits.mcp_opening)
         self.is_draining = False
         self.sessions = 0  # opened so far; numbers them in the log
+        # A user at home, or root, could stop the daemon anyway.
+        self.open_sessions = Census({uid, 0})
+        self.authenticator = Authenticator(catalog)
+        self.bytes_in_flight = 0  # in the inputs of all agents' calls
+        # Servers whose requests are queued: each is told in one write, at the end of the turn that queued them.
+        self.owed: set[Owed] = set()
         self._plans: dict[str, dict[str, Plan]] = {}
+
+    def flush(self) -> None:
+        """Send the requests that servers are owed, each server's in one write."""
+        while self.owed:
+            self.owed.pop().flush()
 
     def plans(self, profile: str, compile_plans: Callable[["Runtime", str], dict[str, Plan]]) -> dict[str, Plan]:
         """The plans of the profile's declared tools, compiled for its first session and shared by all of them."""

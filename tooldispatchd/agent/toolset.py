@@ -1,8 +1,9 @@
 """Which providers a session opened, and the plan of each tool that it offers. The one place that names providers."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 from functools import partial
+from types import MappingProxyType
 from typing import Final, Literal, Protocol
 
 import msgspec
@@ -11,12 +12,13 @@ from msgspec import Raw
 
 from tooldispatchd.agent.call import Call, Plan, Reason, Stage
 from tooldispatchd.agent.faults import CANCELLED
-from tooldispatchd.agent.runtime import Log, Runtime
+from tooldispatchd.agent.jobtools import JOBS_KIND, job_plans
+from tooldispatchd.agent.runtime import Log, Owed, Runtime
 from tooldispatchd.agent.steps import compile_now, compile_read, shape
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.catalog.names import nearest, prefixed, split_name
-from tooldispatchd.catalog.profiles import ServerUse
+from tooldispatchd.catalog.profiles import Profile, ServerUse
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.providers.inline import compile_inline
 from tooldispatchd.providers.mcp.connection import Connection
@@ -33,6 +35,11 @@ SHOWN_NAME: Final = 128
 # Looking for the name that was meant takes milliseconds where there are many tools, in which nobody else is served.
 HINTS_AT_ONCE: Final = 8.0
 HINTS_A_SECOND: Final = 20.0
+
+# The variable in which a program finds the trace that its call is a part of (OpenTelemetry, "Environment Variables as
+# Context Propagation Carriers").
+TRACEPARENT: Final = "TRACEPARENT"
+NO_ENV: Final[Mapping[str, str]] = MappingProxyType({})
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -98,7 +105,9 @@ class ProcessPlan(Plan):
         """The call's task: it ends only when nothing of the child is left."""
         outcome: Outcome = CANCELLED
         with scope:
-            result = await run_command(self._runtime.family, self._command, call.line + b"\n")
+            env = NO_ENV if call.traceparent is None else {TRACEPARENT: call.traceparent}
+            update = call.update if call.wants_updates else None
+            result = await run_command(self._runtime.family, self._command, call.line + b"\n", env=env, update=update)
             if isinstance(result, Value):
                 outcome = shape(result.value, self._output, self._command.max_output_bytes)
             else:
@@ -111,17 +120,23 @@ class McpPlan(Plan):
 
     __slots__ = ("_connection", "_owed", "_tool")
 
-    def __init__(self, connection: Connection, tool: McpTool, *, name: str, owed: set[Connection]) -> None:
+    def __init__(self, connection: Connection, tool: McpTool, *, name: str, owed: set[Owed]) -> None:
         read = compile_read(tool.input, missing={}, wrapped=False)
         view = ToolView(name, tool.description, Raw(_encode(tool.input_schema)))
-        super().__init__(view, kind="mcp", limit_s=connection.server.call_s, read=read)
+        server = connection.server
+        super().__init__(view, kind="mcp", limit_s=server.call_s, read=read, provider=server.name)
         self._connection = connection
         self._tool = tool.name
         self._owed = owed
 
     def start(self, call: Call) -> None:
         """Send the request; the connection's reader ends the call."""
-        request = self._connection.call(self._tool, call.line, partial(self._finish, call))
+        done = partial(self._finish, call)
+        if call.traceparent is None and not call.wants_updates:
+            request = self._connection.call(self._tool, call.line, done)
+        else:
+            update = call.update if call.wants_updates else None
+            request = self._connection.call(self._tool, call.line, done, traceparent=call.traceparent, update=update)
         if isinstance(request, Fault):
             call.finish(request)
             return
@@ -150,7 +165,19 @@ def compile_plans(runtime: Runtime, profile: str) -> dict[str, Plan]:
     for name in runtime.catalog.profiles[profile].tools:
         tool = runtime.catalog.tools[name]
         plans[name] = InlinePlan(runtime, tool) if tool.spec.command is None else ProcessPlan(runtime, tool)
+    if runtime.catalog.profiles[profile].jobs:
+        for plan in job_plans():
+            plans.setdefault(plan.name, plan)
     return plans
+
+
+def narrow_plans(plans: dict[str, Plan], profile: Profile) -> dict[str, Plan]:
+    """Of a whole profile's plans those that the narrowed `profile` still has."""
+    return {
+        name: plan
+        for name, plan in plans.items()
+        if (profile.jobs if plan.kind == JOBS_KIND else name in profile.tools)
+    }
 
 
 def view_of(tool: DeclaredTool) -> ToolView:
@@ -161,9 +188,11 @@ def view_of(tool: DeclaredTool) -> ToolView:
 class Toolset:
     """The tools of one session: its profile's declared ones, and those of the servers that it opened."""
 
-    def __init__(self, owner: Owner, runtime: Runtime, profile: str, log: Log) -> None:
-        declared = runtime.plans(profile, compile_plans)
-        self.uses = runtime.catalog.profiles[profile].servers
+    def __init__(self, owner: Owner, runtime: Runtime, profile: Profile, log: Log, *, channel: object) -> None:
+        declared = runtime.plans(profile.name, compile_plans)
+        if profile is not runtime.catalog.profiles[profile.name]:
+            declared = narrow_plans(declared, profile)
+        self.uses = profile.servers
         # Without servers nothing is ever added, and all sessions of the profile share one table.
         self.plans: dict[str, Plan] = dict(declared) if self.uses else declared
         self.warnings: list[str] = []
@@ -171,12 +200,12 @@ class Toolset:
         self._owner = owner
         self._runtime = runtime
         self._log = log
+        # Agents of one channel wait for one another, and not for those of other channels.
+        self._channel = channel
         self._by_prefix: dict[str, list[Connection]] = {}
         self._unsettled: set[Connection] = set()
         self._hints = HINTS_AT_ONCE
         self._hinted_at = 0.0
-        # Those that have been asked for something since the last flush.
-        self._owed: set[Connection] = set()
 
     # --- opening and closing ---
 
@@ -197,7 +226,7 @@ class Toolset:
             connection = Connection(
                 self._server(use),
                 family=self._runtime.family,
-                opening=self._runtime.opening,
+                opening=self._runtime.opening.of(self._channel),
                 log=self._log.bind(server=use.server),
                 batch_done=self._owner.flush,
             )
@@ -245,7 +274,7 @@ class Toolset:
                 self.warnings.append(f"server {server.name}: {name} is hidden by another tool of that name")
                 self._log.warning("tool hidden", server=server.name, tool=name)
             else:
-                self.plans[name] = McpPlan(connection, tool, name=name, owed=self._owed)
+                self.plans[name] = McpPlan(connection, tool, name=name, owed=self._runtime.owed)
 
     def _miss(self, use: ServerUse, fault: Fault) -> None:
         """A server that did not come up is a warning, and a refusal where its tools were named."""
@@ -259,11 +288,6 @@ class Toolset:
         """Ask every connection to end; their owner tasks return when nothing of them is left."""
         for connection in self._connections():
             connection.close()
-
-    def flush(self) -> None:
-        """Send the requests that the servers are owed, each server's in one write."""
-        while self._owed:
-            self._owed.pop().flush()
 
     def _connections(self) -> list[Connection]:
         return [connection for connections in self._by_prefix.values() for connection in connections]

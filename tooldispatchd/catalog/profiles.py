@@ -2,18 +2,22 @@
 
 A profile names what exists, or it is a `Problem`; what it leaves out is not offered. A server that is not enabled
 exists, so that switching it off needs no other edit: it is left out of every profile, and `disabled_uses` says so.
+`narrow` takes away from a profile and never adds to it.
 """
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 from tooldispatchd.catalog.names import nearest, split_name, unique_prefixes
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec
+from tooldispatchd.catalog.specs import Config, McpSpec, Owners, ProfileSpec
 
 DEFAULT_PROFILE: Final = "default"
+# Far over any key that is in use. A bound, since a digest is made of whatever an agent sends.
+MAX_TOKEN_BYTES: Final = 4096
 
 
 class ServerUse(msgspec.Struct, frozen=True):
@@ -24,11 +28,58 @@ class ServerUse(msgspec.Struct, frozen=True):
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """What an agent under this profile may call: declared tools and servers, each once, as the file orders them."""
+    """What an agent under this profile may call: declared tools and servers, each once, as the file orders them.
+
+    `jobs` says whether the tools for background jobs are offered. `uids` and `gids` are who may open it, by number;
+    where both are None, that is everyone.
+    """
 
     name: str
     tools: tuple[str, ...]
     servers: tuple[ServerUse, ...]
+    jobs: bool = True
+    uids: frozenset[int] | None = None
+    gids: frozenset[int] | None = None
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether only certain users or groups may open it."""
+        return self.uids is not None or self.gids is not None
+
+
+class Narrowing(msgspec.Struct, frozen=True):
+    """What an agent wants of its profile, named as a profile's table names it; what is left out is not offered."""
+
+    tools: tuple[str, ...] = ()
+    mcp: tuple[str, ...] = ()
+    jobs: bool | None = None
+    """None leaves it as the profile has it."""
+
+
+class NotOffered(msgspec.Struct, frozen=True):
+    """A name in a `Narrowing` that its profile does not offer, whether it exists elsewhere or not."""
+
+    name: str
+
+
+def token_problem(token: str) -> str | None:
+    """Why no profile can have this token, or None where one can; never a part of it."""
+    try:
+        size = len(token.encode())
+    except UnicodeEncodeError:
+        return "the token is not UTF-8"
+    if not size:
+        return "the token is empty"
+    return f"the token has more than {MAX_TOKEN_BYTES} bytes" if size > MAX_TOKEN_BYTES else None
+
+
+def digest_of(token: str) -> bytes:
+    """The SHA-256 of a token, in which form alone the daemon keeps it.
+
+    One of more characters than a token may have bytes is cut to one too many: it costs no more, and matches none.
+    """
+    # No text of JSON or of the environment may raise here, lone surrogates neither.
+    return hashlib.sha256(token[: MAX_TOKEN_BYTES + 1].encode("utf-8", "surrogatepass")).digest()
 
 
 def assign_prefixes(servers: Mapping[str, McpSpec]) -> tuple[dict[str, str], list[str]]:
@@ -59,6 +110,40 @@ def build_profiles(config: Config) -> tuple[dict[str, Profile], list[Problem]]:
     return profiles, problems
 
 
+def narrow(profile: Profile, wish: Narrowing, *, config: Config, prefixes: Mapping[str, str]) -> Profile | NotOffered:
+    """The part of `profile` that `wish` names, or the first name that is not a part of it.
+
+    A tool of a server that is offered whole may be named though nobody knows yet whether the server has it: it becomes
+    a whitelist, and a server without it refuses the session.
+    """
+    offered = {use.server: use for use in profile.servers}
+    by_prefix = _by_prefix(config, prefixes)
+    if wish.jobs and not profile.jobs:
+        return NotOffered("jobs")
+    servers: dict[str, dict[str, None] | None] = {}
+    for server in wish.mcp:
+        if server not in offered or offered[server].only is not None:
+            return NotOffered(server)
+        servers[server] = None
+    tools: dict[str, None] = {}
+    own = set(profile.tools)
+    for entry in wish.tools:
+        prefix, tool = split_name(entry)
+        server = by_prefix.get(prefix, "") if ":" in entry else ""
+        if entry in own:
+            tools[entry] = None
+        elif server in offered and _has_tool(config.mcp[server], offered[server], tool):
+            only = servers.setdefault(server, {})
+            if only is not None:
+                only[tool] = None
+        else:
+            return NotOffered(entry)
+    uses = _uses(servers)
+    # An agent that wants a whole server gets it as the profile has it.
+    jobs = profile.jobs if wish.jobs is None else wish.jobs
+    return msgspec.structs.replace(profile, tools=tuple(tools), servers=uses, jobs=jobs)
+
+
 def disabled_uses(config: Config) -> list[str]:
     """A warning for each profile's entry that a server which is not enabled takes away."""
     prefixes, _ = assign_prefixes(config.mcp)
@@ -71,6 +156,28 @@ def disabled_uses(config: Config) -> list[str]:
             if binding in config.mcp and not config.mcp[binding].enabled:
                 warnings.append(f"agents.{name}: {entry} is not offered: server {binding} is not enabled")
     return warnings
+
+
+def _has_tool(spec: McpSpec, use: ServerUse, tool: str) -> bool:
+    """Whether a tool of a server may be used, as far as the configuration knows."""
+    if tool in spec.deny or (spec.tools is not None and tool not in spec.tools):
+        return False
+    return use.only is None or tool in use.only
+
+
+def _uses(servers: Mapping[str, Iterable[str] | None]) -> tuple[ServerUse, ...]:
+    return tuple(ServerUse(server, None if only is None else tuple(only)) for server, only in servers.items())
+
+
+def _numbers(owners: Owners | None) -> frozenset[int] | None:
+    """Users or groups by number; their names have been looked up where the configuration was read."""
+    if owners is None:
+        return None
+    return frozenset(owner for owner in _each(owners) if isinstance(owner, int))
+
+
+def _each(owners: Owners) -> tuple[int | str, ...]:
+    return owners if isinstance(owners, tuple) else (owners,)
 
 
 def _by_prefix(config: Config, prefixes: Mapping[str, str]) -> dict[str, str]:
@@ -97,12 +204,23 @@ class _ProfileBuilder:
                 self._add_server_tool(tool, ("agents", name, "tools", index))
             else:
                 self._add_tool(tool, ("agents", name, "tools", index))
-        servers = tuple(
-            ServerUse(server, None if only is None else tuple(only))
-            for server, only in self._servers.items()
-            if self._config.mcp[server].enabled
+        for key, owners in (("uid", spec.uid), ("gid", spec.gid)):
+            self._refuse_names(owners, ("agents", name, key))
+        enabled = {server: only for server, only in self._servers.items() if self._config.mcp[server].enabled}
+        return Profile(
+            name,
+            tuple(self._tools),
+            _uses(enabled),
+            jobs=spec.jobs,
+            uids=_numbers(spec.uid),
+            gids=_numbers(spec.gid),
         )
-        return Profile(name, tuple(self._tools), servers)
+
+    def _refuse_names(self, owners: Owners | None, path: Path) -> None:
+        # A name that nobody looked up would admit nobody, and nobody would know why.
+        for owner in () if owners is None else _each(owners):
+            if isinstance(owner, str):
+                self._refuse(path, "this name has not been looked up", owner, None)
 
     def _add_server(self, server: str, path: Path) -> None:
         if server in self._config.mcp:

@@ -3,10 +3,11 @@
 `daemon.configuration` parses a TOML file into `Config`; past that, values are typed and trusted. Every limit states
 where its number comes from.
 
-`${VAR}`, `${VAR:-default}` and `$$` (a dollar) are expanded in `daemon.listen` and in `command`, `args`, `env` (its
-values) and `cwd` of servers and tools, and nowhere else. In the same keys a relative path (a socket's, a `cwd`, a
-command with a slash in it) starts at the directory of the configuration file: a service has no other directory that
-its author would expect. Past `daemon.configuration` all of them are absolute. A `~` means nothing.
+`${VAR}`, `${VAR:-default}` and `$$` (a dollar) are expanded in `daemon.listen`, in `command`, `args`, `env` (its
+values) and `cwd` of servers and tools and in `token_file` of profiles, and nowhere else. In the same keys a relative
+path (a socket's, a `cwd`, a command with a slash in it, a token's file) starts at the directory of the configuration
+file: a service has no other directory that its author would expect. Past `daemon.configuration` all of them are
+absolute, users and groups are numbers, and no token is left. A `~` means nothing.
 """
 
 from typing import Annotated, Final, Literal
@@ -37,6 +38,10 @@ EnvName = Annotated[str, Meta(pattern=ENV_PATTERN)]
 Word = Annotated[str, Meta(pattern=WORD_PATTERN)]
 SomeWord = Annotated[str, Meta(pattern=SOME_WORD_PATTERN)]
 Argv = Annotated[tuple[Word, ...], Meta(min_length=1)]
+# Users or groups: by number, or by name on this machine. No `Meta` here, whose bounds are checked where names are
+# looked up: a union of three kinds with it crashes the interpreter at its end, now and then (msgspec 0.22).
+Owner = int | str
+Owners = int | str | tuple[Owner, ...]
 
 
 class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -47,7 +52,7 @@ class DaemonSpec(Spec, frozen=True):
     """`[daemon]`: where agents come in, and how long running calls have at the end."""
 
     listen: tuple[SomeWord, ...] = ()
-    """`unix:PATH` or `stdio`, each; `serve --listen` stands in its place."""
+    """Ways in, as `daemon.listen_values` writes them; `serve --listen` stands in its place."""
     grace_s: Annotated[float, Meta(ge=0, le=3600)] = 10.0
     """What running calls have after SIGTERM; with the teardown it stays well under systemd's 90 s."""
 
@@ -79,6 +84,19 @@ class LimitsSpec(Spec, frozen=True):
     """Answers that lie unread in all channels together, more get `too_many`; what a small machine can spare."""
     connections: Count = 20_000
     """Channels at once; each is a descriptor, and about two kilobytes while it is idle."""
+    sessions: Count = 20_000
+    """Agents at once, many of which may share a channel; as many as there are channels."""
+    sessions_per_uid: Count = 1_000
+    """Agents of one user at once, where that is neither the daemon's own nor root; 20 users fill `sessions`."""
+    lines_per_s: Count = 500_000
+    """Lines of one channel in a second; more calls than one core answers, so that only a flood of what is not a call,
+    or of calls that nobody waits for, meets it. A channel may carry thousands of agents."""
+    in_flight_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 64 * MIB
+    """Inputs of one agent's calls that have no answer yet; eight of the longest lines."""
+    jobs: Count = 1024
+    """Background jobs of one agent that run or are unread; as many as may wait for a place."""
+    job_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 64 * MIB
+    """Results of one agent's jobs that it has not read yet; one of the largest answers."""
 
 
 class McpSpec(Spec, frozen=True):
@@ -136,6 +154,23 @@ class ProfileSpec(Spec, frozen=True):
     """Declared tools, and single tools of servers as `PREFIX:NAME`."""
     mcp: tuple[str, ...] = ()
     """Servers that are offered whole, by the names of their bindings."""
+    jobs: bool = True
+    """Whether `job_wait`, `job_read`, `job_list` and `job_stop` are offered."""
+    token: str | None = None
+    """What a `hello` must show; taken as it is written. At most one of `token`, `token_env` and `token_file`."""
+    token_env: SomeWord | None = None
+    """The variable of the daemon's environment that holds the token."""
+    token_file: SomeWord | None = None
+    """The file that holds the token; a newline at its end does not count."""
+    uid: Owners | None = None
+    """Users who may open it; with `gid`, one of both is enough. A token is asked for beside them."""
+    gid: Owners | None = None
+    """Groups whose members may open it."""
+
+    def __repr__(self) -> str:
+        """The table without its token: what is shown ends up in logs."""
+        masked = None if self.token is None else "…"
+        return msgspec.Struct.__repr__(msgspec.structs.replace(self, token=masked))
 
 
 class Config(Spec, frozen=True):

@@ -32,6 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from tooldispatchd.cli import dialogue
     from tooldispatchd.client.blocking import Client
+    from tooldispatchd.client.errors import FaultError
 
     text = (
         sys.stdin.buffer.read() if arguments.input == "-" else (arguments.input or "").encode(errors="surrogateescape")
@@ -46,7 +47,12 @@ def run(arguments: argparse.Namespace) -> int:
     def call(client: Client) -> int:
         for warning in client.hello(arguments.profile).warnings:
             print(f"tooldispatchd: warning: {warning}", file=sys.stderr)
-        answer = client.call(arguments.name, value)
+        try:
+            answer = client.call(arguments.name, value)
+        except FaultError as fault:
+            if fault.answer is None:
+                raise
+            answer = fault.answer
         print(answer.content)
         return 1 if answer.is_error else 0
 

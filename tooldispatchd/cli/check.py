@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -41,7 +42,18 @@ def run(arguments: argparse.Namespace) -> int:
         _count(len(catalog.profiles), "profile"),
     )
     print(f"{path}: fine: {', '.join(counts)}")
+    # Where nobody is asked for anything there is nothing to compare.
+    for name, profile in catalog.profiles.items() if catalog.is_protected else ():
+        needs = _needs(profile.uids, profile.gids, has_token=name in catalog.tokens)
+        print(f"    profile {name}: {needs or 'open to everyone who may connect'}")
     return 0
+
+
+def _needs(uids: Iterable[int] | None, gids: Iterable[int] | None, *, has_token: bool) -> str:
+    """What a profile asks for, in words; empty where it asks for nothing."""
+    owners = [f"uid {uid}" for uid in sorted(uids or ())] + [f"gid {gid}" for gid in sorted(gids or ())]
+    asked = [*(["a token"] if has_token else []), *([" or ".join(owners)] if owners else [])]
+    return f"needs {' and '.join(asked)}" if asked else ""
 
 
 def _count(number: int, noun: str) -> str:

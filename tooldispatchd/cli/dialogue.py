@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from tooldispatchd.client.address import find_socket
-from tooldispatchd.client.blocking import Client, ClientError, FaultError, connect
+from tooldispatchd.client.blocking import Client, connect, inherit
+from tooldispatchd.client.errors import ClientError, FaultError
 
 SOCKETS: Final = """\
 Without --socket and --config: $TOOLDISPATCHD_SOCKET, $RUNTIME_DIRECTORY/dispatch.sock,
@@ -61,10 +62,9 @@ def _channel(arguments: argparse.Namespace) -> Iterator[Client]:
     daemon = subprocess.Popen(  # noqa: S603  # this interpreter and this package; the path is one argument
         [*words, "--config", str(arguments.config)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    assert daemon.stdin is not None
-    assert daemon.stdout is not None
     try:
-        yield Client(_reader(daemon.stdout.fileno()), _writer(daemon.stdin.fileno()), daemon.stdin.close)
+        with inherit(*_ends(daemon)) as client:
+            yield client
     except ClientError:
         code = _end(daemon)
         if code > 0:
@@ -74,26 +74,18 @@ def _channel(arguments: argparse.Namespace) -> Iterator[Client]:
         _end(daemon)
 
 
+def _ends(daemon: subprocess.Popen[bytes]) -> tuple[int, int]:
+    """The two pipes of a private daemon, which are the client's from here on."""
+    assert daemon.stdout is not None
+    assert daemon.stdin is not None
+    with daemon.stdout as answers, daemon.stdin as requests:
+        return os.dup(answers.fileno()), os.dup(requests.fileno())
+
+
 def _end(daemon: subprocess.Popen[bytes]) -> int:
-    """Let the private daemon go; its exit code."""
-    for pipe in (daemon.stdin, daemon.stdout):
-        if pipe is not None:
-            pipe.close()
+    """Wait for the end of a private daemon whose input has ended; its exit code."""
     try:
         return daemon.wait(STOP_S)
     except subprocess.TimeoutExpired:
         daemon.kill()  # its guardian ends what it started
         return daemon.wait()
-
-
-def _reader(fd: int) -> Callable[[int], bytes]:
-    return lambda size: os.read(fd, size)
-
-
-def _writer(fd: int) -> Callable[[bytes], object]:
-    def write(lines: bytes) -> None:
-        view = memoryview(lines)
-        while view:
-            view = view[os.write(fd, view) :]
-
-    return write

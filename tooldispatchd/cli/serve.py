@@ -3,12 +3,24 @@
 import argparse
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 EPILOG = """\
 places:
-  unix:PATH   a Unix socket, mode 0660; a dead daemon's is replaced, a live one's is an error
-  stdio       one channel on stdin and stdout; the daemon ends at its end
+  unix:PATH       a Unix socket; a dead daemon's is replaced, a live one's is an error
+                    ?mode=0660  ?owner=USER[:GROUP]
+  unix:@NAME      an abstract socket; admits the daemon's own user and root, unless uid or gid say whom
+  systemd         the sockets of the unit; one that is named for a profile opens that profile alone
+  fd:READ,WRITE   one channel on inherited descriptors
+  stdio           one channel on stdin and stdout
+
+options, after a "?", with "&" between them; in a path %3F is a question mark and %25 a percent sign:
+  profile=NAME    the profile of who names none, and the only one that may be opened there
+  profiles=A,B    those that may be opened there
+  uid=A,B gid=A,B users, and groups whose members, may connect: names, numbers, or any
+
+The end of the last channel of stdio and fd: is the daemon's, where it listens nowhere else.
 
 Without --config: ./tooldispatchd.toml, $XDG_CONFIG_HOME/tooldispatchd/config.toml, /etc/tooldispatchd/config.toml.
 Without --listen and daemon.listen: $TOOLDISPATCHD_SOCKET, $RUNTIME_DIRECTORY/dispatch.sock,
@@ -46,40 +58,39 @@ def run(arguments: argparse.Namespace) -> int:
     from tooldispatchd.client.address import find_socket
     from tooldispatchd.daemon.configuration import ConfigError, find_configuration, load_catalog
     from tooldispatchd.daemon.daemon import serve
-    from tooldispatchd.daemon.listen_values import check_listen
-    from tooldispatchd.daemon.listeners import ListenError, check_stdio
+    from tooldispatchd.daemon.doors import check_descriptors
+    from tooldispatchd.daemon.listen_values import in_a_line, parse_places, quote_path
+    from tooldispatchd.daemon.listeners import ListenError
     from tooldispatchd.daemon.logs import open_log
+    from tooldispatchd.daemon.systemd import Notifier, listen_fds, take_watchdog
 
     try:
         catalog = load_catalog(arguments.config or find_configuration(os.environ), os.environ)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
-    places = arguments.listen or list(catalog.config.daemon.listen) or [f"unix:{find_socket(os.environ)}"]
-    problems = [problem for problem in map(check_listen, places) if problem is not None]
+    found = arguments.listen or catalog.config.daemon.listen or [f"unix:{quote_path(find_socket(os.environ))}"]
+    places, problems = parse_places(found, catalog.profiles)
     if problems:
-        print(
-            *(f"tooldispatchd: --listen {problem.value}: {problem.why}" for problem in problems),
-            sep="\n",
-            file=sys.stderr,
-        )
+        print(*(f"tooldispatchd: --listen {in_a_line(problem)}" for problem in problems), sep="\n", file=sys.stderr)
         return 2
     try:
-        if "stdio" in places:
-            check_stdio()
+        handed = listen_fds(os.environ)
+        check_descriptors(places, handed)
     except ListenError as error:
         print(f"tooldispatchd: {error}", file=sys.stderr)
         return 3
+    watchdog_s = take_watchdog(os.environ)
+    notifier = Notifier(os.environ)
     log = open_log(arguments.log_level)
     for warning in catalog.warnings:
         log.warning("configuration", detail=warning)
+    if handed and not any(place.kind == "systemd" for place in places):
+        log.warning("sockets not used", names=[name for _, name in handed], detail='no place to listen is "systemd"')
     logs_calls = arguments.log_level == "debug"
-
-    async def main() -> int:
-        return await serve(catalog, places, log=log, logs_calls=logs_calls)
-
+    run_daemon = partial(serve, catalog, places, handed, notifier=notifier, watchdog_s=watchdog_s)
     try:
-        return trio.run(main)
+        return trio.run(partial(run_daemon, log=log, logs_calls=logs_calls))
     except* ListenError as group:
         for failed in leaves(group):
             print(f"tooldispatchd: {failed}", file=sys.stderr)

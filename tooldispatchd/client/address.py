@@ -17,3 +17,9 @@ def find_socket(environ: Mapping[str, str]) -> str:
         if directory:
             return f"{directory}/{name}"
     return SYSTEM_SOCKET
+
+
+def socket_name(address: str) -> str:
+    """What `connect` of a Unix socket takes for `PATH`, `@NAME` (abstract) or either of them after `unix:`."""
+    path = address.removeprefix("unix:")
+    return "\0" + path[1:] if path.startswith("@") else path

@@ -1,71 +1,148 @@
-"""A small blocking client: one channel, one session, one call at a time."""
+"""The blocking client: one channel, its own agent and named ones beside it, from one thread.
 
+    with connect() as client:
+        client.hello("default")
+        print(client.call("echo", "hello").content)
+
+Every wait has an end: the answer, the end of the channel, or `timeout_s`. While it waits for one answer it takes
+whatever else comes, and asks the callbacks that `hello` was given; these may themselves call tools.
+"""
+
+import os
 import socket
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Final
 
-import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET
 
-from tooldispatchd.wire.lines import LineCutter, LongLine
-from tooldispatchd.wire.messages import Bye, Hello, Pong, Ready, ToolReq, ToolResp, Tools, ToolsReq
+from tooldispatchd.client.address import find_socket, socket_name
+from tooldispatchd.client.conversation import Call, Conversation, Ticket
+from tooldispatchd.client.duplex import Duplex
+from tooldispatchd.client.errors import ClientError, FaultError
+from tooldispatchd.client.questions import answers
+from tooldispatchd.client.waiting import Callbacks, OnApprove, OnAsk, OnToolsChanged, OnUpdate, Waiting
+from tooldispatchd.wire.messages import Bye, Pong, Ready, ToolResp, Tools, ToolView
 
-READ_BYTES: Final = 65_536
-# The largest answer that a daemon with its default limits gives, in JSON: a quote or a newline takes two bytes.
-MAX_LINE_BYTES: Final = 2 * 64 * 1024 * 1024 + 1024
-
-_encode: Final = msgspec.json.Encoder().encode
-
-
-class FaultSaid(msgspec.Struct, tag_field="__port", tag="fault"):
-    """A `fault` line, as a client reads it; its extras are in `fields`."""
-
-    error: str
-    category: str
-    detail: str
-    id: str | None = None
-    fields: dict[str, object] = {}
+# Longer than any tool should take, and an end all the same.
+TIMEOUT_S: Final = 600.0
+# As many calls as a daemon with its default limits runs at once for one agent.
+WINDOW: Final = 256
+# Where `tooldispatchd run` puts an agent's tool channel.
+REQUESTS_FD: Final = 4
+ANSWERS_FD: Final = 5
 
 
-LineT = TypeVar("LineT")
-Line = Ready | ToolResp | Tools | Pong | Bye | FaultSaid
+class Agent:
+    """One agent on a channel; `name` is None for the channel's own."""
+
+    def __init__(self, waiting: Waiting, name: str | None) -> None:
+        self.name = name
+        self._waiting = waiting
+
+    def hello(
+        self,
+        profile: str | None = None,
+        *,
+        token: str | None = None,
+        spec: object = None,
+        schemas: str | None = None,
+        meta: object = None,
+        updates: bool = False,
+        on_approve: OnApprove | None = None,
+        on_ask: OnAsk | None = None,
+        on_tools_changed: OnToolsChanged | None = None,
+    ) -> Ready:
+        """Open the session; raises `FaultError` where it is refused. The fields are those of PROTOCOL.md.
+
+        The daemon is told that the agent answers what there is a callback for; `on_tools_changed` needs `updates`.
+        """
+        asked = answers(approves=on_approve is not None, asks=on_ask is not None)
+        fields = {"profile": profile, "token": token, "spec": spec, "schemas": schemas, "meta": meta}
+        callbacks = Callbacks(on_approve, on_ask, on_tools_changed)
+        said = self._waiting.conversation.hello(self.name, **fields, updates=updates or None, answers=asked)
+        # Before `ready` comes: a server may ask while it starts.
+        self._waiting.callbacks[self.name] = callbacks
+        return self._waiting.question(said, Ready)
+
+    def tools(self, schemas: str | None = None) -> list[ToolView]:
+        """The tools of the session as they are now."""
+        return self._waiting.question(self._waiting.conversation.tools(self.name, schemas=schemas), Tools).tools
+
+    def call(
+        self,
+        name: str,
+        value: object = UNSET,
+        *,
+        deadline_ms: float | None = None,
+        background: bool = False,
+        traceparent: str | None = None,
+        on_update: OnUpdate | None = None,
+    ) -> ToolResp:
+        """Call a tool with `value` (whatever JSON can say, or `Raw`) and wait for its answer.
+
+        An answer with `is_error` is the tool's own error. Raises `FaultError` for a fault of the daemon, and
+        `ClientError` where no answer came; then the call is cancelled.
+        """
+        return self.result(self.start(Call(name, value, deadline_ms, background, traceparent), on_update))
+
+    def start(self, call: Call, on_update: OnUpdate | None = None) -> Ticket:
+        """Send a call without waiting for its answer, which `result` gives."""
+        ticket = self._waiting.conversation.call(self.name, call)
+        self._waiting.expect(ticket, self.name, on_update)
+        self._waiting.flush()
+        return ticket
+
+    def result(self, ticket: Ticket) -> ToolResp:
+        """Wait for the answer of a call that was started; as `call`. It is given once."""
+        return self._waiting.answer(ticket, ToolResp)
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Want a started call no more; its `result` is `cancelled`, or what it was if it had ended already."""
+        self._waiting.conversation.cancel(self.name, ticket)
+        self._waiting.flush()
+
+    def call_many(self, calls: Iterable[Call], *, window: int = WINDOW) -> list[ToolResp | FaultError]:
+        """Make many calls, at most `window` at once; what each came to, in the order asked.
+
+        Raises `ClientError` where the channel ends before the last.
+        """
+        found = dict(self.as_completed(calls, window=window))
+        return [found[number] for number in range(len(found))]
+
+    def as_completed(
+        self, calls: Iterable[Call], *, window: int = WINDOW
+    ) -> Iterator[tuple[int, ToolResp | FaultError]]:
+        """As `call_many`, each with its number from 0, as they end. Leaving early cancels those that still run."""
+        numbered = enumerate(calls)
+        running: dict[Ticket, int] = {}
+        try:
+            while True:
+                while len(running) < window and (following := next(numbered, None)) is not None:
+                    running[self.start(following[1])] = following[0]
+                if not running:
+                    return
+                for ticket in self._waiting.ended(running):
+                    yield running.pop(ticket), self._waiting.take(ticket, ToolResp)
+        finally:
+            for ticket in running:
+                self._waiting.abandon(ticket)
+
+    def bye(self) -> None:
+        """End the session; returns when nothing of it is left. For the channel's own agent the channel ends too."""
+        self._waiting.question(self._waiting.conversation.bye(self.name), Bye)
+        self._waiting.callbacks.pop(self.name, None)
 
 
-class _Port(msgspec.Struct):
-    port: str = msgspec.field(name="__port")
+class Client(Agent):
+    """A channel and its own agent; not to be used from two threads at once.
 
+    It takes the two directions as descriptors, which may be the same socket, and closes them with itself. `is_shared`
+    where somebody else writes to the channel too.
+    """
 
-_PORTS: Final = {"ready", "tool_resp", "tools", "pong", "bye", "fault"}
-_decode_port: Final = msgspec.json.Decoder(_Port).decode
-_decode: Final = msgspec.json.Decoder(Line).decode
-
-
-class ClientError(Exception):
-    """The daemon cannot be reached, or the channel ended before an answer."""
-
-
-class FaultError(Exception):
-    """The daemon refused what was asked; `code`, `category` and `fields` are the fault's."""
-
-    def __init__(self, said: FaultSaid) -> None:
-        super().__init__(f"{said.error}: {said.detail}")
-        self.code = said.error
-        self.category = said.category
-        self.fields = said.fields
-
-
-class Client:
-    """A channel to the daemon, through any pair of functions that move bytes."""
-
-    def __init__(
-        self, receive: Callable[[int], bytes], send: Callable[[bytes], object], close: Callable[[], object]
-    ) -> None:
-        self._receive = receive
-        self._send = send
-        self._close = close
-        self._cutter = LineCutter(MAX_LINE_BYTES)
-        self._lines: list[bytes | LongLine] = []
-        self._calls = 0
+    def __init__(self, read_fd: int, write_fd: int, *, is_shared: bool = False, timeout_s: float = TIMEOUT_S) -> None:
+        conversation = Conversation(is_shared=is_shared)
+        super().__init__(Waiting(Duplex(read_fd, write_fd), conversation, timeout_s), None)
 
     def __enter__(self) -> "Client":
         return self
@@ -73,76 +150,44 @@ class Client:
     def __exit__(self, *_raised: object) -> None:
         self.close()
 
-    def hello(self, profile: str | None = None) -> Ready:
-        """Open the session; raises `FaultError` where it is refused."""
-        self._say(Hello(profile=profile))
-        return self._await(Ready)
+    def agent(self, name: str) -> Agent:
+        """A named agent on this channel; its `hello` opens it."""
+        return Agent(self._waiting, name)
 
-    def tools(self) -> Tools:
-        """The tools of the session."""
-        self._say(ToolsReq())
-        return self._await(Tools)
-
-    def call(self, name: str, value: Raw | UnsetType = UNSET) -> ToolResp:
-        """Call a tool with the JSON in `value` and wait for its answer, which may say `is_error`."""
-        self._calls += 1
-        call_id = str(self._calls)
-        self._say(ToolReq(id=call_id, name=name, input=value))
-        while True:
-            answer = self._await(ToolResp)
-            if answer.id == call_id:
-                return answer
+    def ping(self) -> None:
+        """Return when the daemon has answered; works before `hello`."""
+        self._waiting.question(self._waiting.conversation.ping(), Pong)
 
     def close(self) -> None:
-        """Close the channel; the daemon cancels what still runs."""
-        self._close()
-
-    def _say(self, message: Hello | ToolsReq | ToolReq) -> None:
-        try:
-            self._send(_encode(message) + b"\n")
-        except OSError as error:
-            raise ClientError(f"cannot write to the daemon: {error.strerror}") from error
-
-    def _await(self, kind: type[LineT]) -> LineT:
-        """The next line of that kind; other lines that may come unasked are passed over."""
-        while True:
-            line = self._read()
-            if isinstance(line, kind):
-                return line
-            if isinstance(line, FaultSaid):
-                raise FaultError(line)
-
-    def _read(self) -> Line | None:
-        """The next line; None for one that is of no interest."""
-        while not self._lines:
-            try:
-                chunk = self._receive(READ_BYTES)
-            except OSError as error:
-                raise ClientError(f"cannot read from the daemon: {error.strerror}") from error
-            if not chunk:
-                raise ClientError("the daemon closed the channel")
-            self._lines = self._cutter.cut(chunk)
-        line = self._lines.pop(0)
-        if isinstance(line, LongLine):
-            raise ClientError("the daemon sent a line that is too long")
-        try:
-            port = _decode_port(line).port
-            if port not in _PORTS:
-                return None  # a port of a later version is nothing to an earlier client
-            said: Line = _decode(line)
-            if isinstance(said, FaultSaid):
-                said.fields = msgspec.json.decode(line, type=dict[str, object])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ClientError("the daemon sent a line that is not of the protocol") from error
-        return said
+        """Close the channel; the daemon cancels what still runs for its agents."""
+        self._waiting.close()
 
 
-def connect(path: str) -> Client:
-    """A channel through the daemon's Unix socket; raises `ClientError` where nobody answers there."""
+def connect(address: str | None = None, *, timeout_s: float = TIMEOUT_S) -> Client:
+    """A channel through a Unix socket: a path, `@name` for an abstract one, or where the environment says.
+
+    `timeout_s` is the longest that any one answer is waited for. Raises `ClientError` where nobody answers there.
+    """
+    address = find_socket(os.environ) if address is None else address
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        channel.connect(path)
+        # A daemon whose backlog is full takes a while, and a stopped one for ever.
+        channel.settimeout(timeout_s)
+        channel.connect(socket_name(address))
+        channel.settimeout(None)
     except OSError as error:
         channel.close()
-        raise ClientError(f"cannot reach the daemon at {path}: {error.strerror or error}") from error
-    return Client(channel.recv, channel.sendall, channel.close)
+        raise ClientError(f"cannot reach the daemon at {address}: {error.strerror or error}") from error
+    fd = channel.detach()
+    return Client(fd, fd, timeout_s=timeout_s)
+
+
+def inherit(read_fd: int = ANSWERS_FD, write_fd: int = REQUESTS_FD, *, timeout_s: float = TIMEOUT_S) -> Client:
+    """The channel that `tooldispatchd run` gave this process; raises `ClientError` where there is none.
+
+    `run` has said `hello` on it: the session is open, and another one is refused.
+    """
+    try:
+        return Client(read_fd, write_fd, is_shared=True, timeout_s=timeout_s)
+    except OSError as error:
+        raise ClientError(f"no channel on descriptors {write_fd} and {read_fd}: {error.strerror}") from error

@@ -41,6 +41,11 @@ _SHOWN: Final[tuple[Pattern, ...]] = (
     ("tools", "*", "cwd"),
     ("agents", "*", "tools", "#"),
     ("agents", "*", "mcp", "#"),
+    ("agents", "*", "jobs"),
+    ("agents", "*", "uid"),
+    ("agents", "*", "uid", "#"),
+    ("agents", "*", "gid"),
+    ("agents", "*", "gid", "#"),
 )
 _KINDS: Final = (
     (bool, "a boolean"),

@@ -1,8 +1,9 @@
 """Find a configuration file, read it, and make the catalog of it; all that is wrong with it is said at once.
 
-The way of a file: text → table (tomllib) → planned keys taken out → schema checked → environment put in → `Config` →
-catalog. A table with a mistake is replaced by a harmless one of the same name before the catalog is built, so that
-the rest is checked too and nothing is reported that only follows from that mistake. Nothing is started here.
+The way of a file: text → table (tomllib) → planned keys taken out → schema checked → environment put in → tokens
+read, users and groups looked up → `Config` → catalog. A table with a mistake is replaced by a harmless one of the same
+name before the catalog is built, so that the rest is checked too and nothing is reported that only follows from that
+mistake. Tokens leave the table before it becomes a `Config`. Nothing is started here.
 """
 
 import copy
@@ -20,8 +21,10 @@ from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import MIB, Config
 from tooldispatchd.daemon.config_report import MAX_SHOWN, Finding, find, printable
+from tooldispatchd.daemon.credentials import Credentials, take_credentials
 from tooldispatchd.daemon.expansion import expand
 from tooldispatchd.daemon.key_patterns import Table
+from tooldispatchd.daemon.listen_values import Place, check_profiles, check_shared, parse_place
 from tooldispatchd.daemon.planned_keys import stands_for_a_way_to_run, take_planned
 from tooldispatchd.daemon.schema_check import check_schema
 
@@ -77,10 +80,10 @@ def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
     source = _read(path)
     table = _parse(path, source)
     checked = copy.deepcopy(table)
-    problems = _check(checked, environ, path.absolute().parent)
-    catalog = _build(checked, problems)
+    problems, credentials = _check(checked, environ, path.absolute().parent)
+    catalog = _build(checked, problems, credentials)
     if isinstance(catalog, Catalog):
-        return catalog
+        return msgspec.structs.replace(catalog, warnings=(*catalog.warnings, *credentials.warnings))
     findings = find(catalog, table, source)
     count = "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
     raise ConfigError(f"cannot use {path}: {count}", path, findings)
@@ -109,7 +112,8 @@ def _read(path: Path) -> str:
         return content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise _unreadable(path, Finding("not UTF-8", line)) from error
+        # The cause would carry the whole file along, with every token in it.
+        raise _unreadable(path, Finding("not UTF-8", line)) from None
 
 
 def _parse(path: Path, source: str) -> Table:
@@ -152,8 +156,8 @@ def _inner(holder: object) -> Iterable[object]:
     return cast("list[object]", holder) if isinstance(holder, list) else ()
 
 
-def _check(table: Table, environ: Mapping[str, str], directory: Path) -> list[Problem]:
-    """Every problem of `table` itself; leaves in it what the catalog can be built of."""
+def _check(table: Table, environ: Mapping[str, str], directory: Path) -> tuple[list[Problem], Credentials]:
+    """Every problem of `table` itself, and what it had of credentials; leaves in it what a catalog can be built of."""
     problems = take_planned(table)
     for problem in problems:
         if problem.path[0] == "mcp" and stands_for_a_way_to_run(problem.path):
@@ -163,8 +167,10 @@ def _check(table: Table, environ: Mapping[str, str], directory: Path) -> list[Pr
     problems += no_json
     problems += [problem for problem in check_schema(table) if problem.path not in excused]
     problems += expand(table, environ, directory)
+    credentials = take_credentials(table, environ, wrong=frozenset(problem.path for problem in problems))
+    problems += credentials.problems
     _stand_in(table, problems)
-    return problems
+    return problems, credentials
 
 
 def _without_json_form(holder: object, path: found.Path = ()) -> Iterator[Problem]:
@@ -197,7 +203,7 @@ def _stand_in(table: Table, problems: Iterable[Problem]) -> None:
             entries[problem.path[1]] = copy.deepcopy(_STANDS_IN[section])
 
 
-def _build(table: Table, problems: list[Problem]) -> Catalog | list[Problem]:
+def _build(table: Table, problems: list[Problem], credentials: Credentials) -> Catalog | list[Problem]:
     # A whole section that is missing, misspelt or of the wrong kind would make every name in it unknown.
     if any(len(problem.path) <= 1 and problem.path[0] not in _HAS_DEFAULTS for problem in problems):
         return problems
@@ -206,10 +212,22 @@ def _build(table: Table, problems: list[Problem]) -> Catalog | list[Problem]:
     except msgspec.ValidationError as error:
         # A name that is refused stays refused, whatever stands under it.
         return problems or [_conversion_problem(str(error))]
-    catalog = build_catalog(config)
+    catalog = build_catalog(config, credentials.tokens)
     if isinstance(catalog, Catalog):
-        return problems or catalog
+        return [*problems, *_place_problems(catalog)] or catalog
     return [*problems, *catalog]
+
+
+def _place_problems(catalog: Catalog) -> Iterator[Problem]:
+    """What is wrong with the places to listen beside the profiles and beside one another."""
+    listen = catalog.config.daemon.listen
+    for index, value in enumerate(listen):
+        problem = check_profiles(value, catalog.profiles, ("daemon", "listen", index))
+        if problem is not None:
+            yield problem
+    shared = check_shared(place for place in map(parse_place, listen) if isinstance(place, Place))
+    if shared is not None:
+        yield msgspec.structs.replace(shared, path=("daemon", "listen"))
 
 
 def _conversion_problem(message: str) -> Problem:

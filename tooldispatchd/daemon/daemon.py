@@ -11,95 +11,118 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import trio
 
+from tooldispatchd.agent.entrance import Entrance, Visitor
 from tooldispatchd.agent.host import Host
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.children.family import open_family
-from tooldispatchd.daemon.listeners import ListenError, listen_unix
+from tooldispatchd.daemon.doors import Door, Doors, Handed, Pair, open_doors
+from tooldispatchd.daemon.listen_values import Place
+from tooldispatchd.daemon.listeners import ListenError
 from tooldispatchd.daemon.logs import DaemonLog
-from tooldispatchd.front.channel import Channel, SocketWire
+from tooldispatchd.daemon.peers import peer_of
+from tooldispatchd.daemon.systemd import Notifier, open_pulse
+from tooldispatchd.front.channel import Channel
 from tooldispatchd.front.front import Front, Listener
-from tooldispatchd.front.stdio import open_pair
+from tooldispatchd.front.pair import give_back, open_pair
 from tooldispatchd.front.stream import StreamChannel
 from tooldispatchd.front.timer import Timer
+from tooldispatchd.front.wires import SocketWire
 from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.session import fault_line
 
 # The ladder of a connection takes at most 4 s (close, TERM, KILL); the rest is for reaping and flushing.
 TEARDOWN_S: Final = 4.5
-STDIN: Final = 0
-STDOUT: Final = 1
+# What the exit takes after it, at most: the grace and both are under the manager's patience.
+EXIT_S: Final = 1.5
+# Nothing of what exists: who is not let in learns that alone.
+NOT_ADMITTED: Final = Fault(Code.NOT_AUTHENTICATED, "you may not connect here")
 
 
 class Daemon:
     """What goes in and out of one daemon: its channels and the hosts behind them."""
 
-    def __init__(self, runtime: Runtime, front: Front, log: DaemonLog) -> None:
+    def __init__(self, runtime: Runtime, front: Front, log: DaemonLog, notifier: Notifier) -> None:
         self._runtime = runtime
         self._front = front
         self._log = log
+        self._notifier = notifier
         self._hosts: set[Host] = set()
         self._channels: set[Channel | StreamChannel] = set()
-        self._doors: list[Listener] = []
+        self._listeners: list[Listener] = []
+        self._pairs = 0
         self._stopping = trio.Event()
         self._emptied = trio.Event()
         self._is_signalled = False
         self.is_forced = False
 
-    # --- doors ---
+    # --- ways in ---
 
-    def listen(self, listening: socket.socket) -> None:
+    def serve(self, doors: Doors) -> None:
+        """Let agents in; raises `ListenError` for descriptors that no channel can be made of."""
+        for door in doors.listening:
+            self._listeners.append(self._front.listen(door.socket, partial(self._accept, door)))
+        # Counted before any of them can end.
+        self._pairs = len(doors.pairs)
+        for pair in doors.pairs:
+            self._open_pair(pair)
+
+    def _accept(self, door: Door, connection: socket.socket) -> None:
         """Every connection is a channel of its own."""
-        self._doors.append(self._front.listen(listening, self._accept))
+        visitor = peer_of(connection)
+        if not door.entrance.admits(visitor):
+            self._log.warning("peer not admitted", place=door.where, uid=visitor.uid, gid=visitor.gid, pid=visitor.pid)
+            self._turn_away(connection, NOT_ADMITTED)
+        elif len(self._channels) >= self._runtime.limits.connections:
+            extras: dict[str, object] = {"what": "connections", "limit": self._runtime.limits.connections}
+            self._turn_away(connection, Fault(Code.TOO_MANY, "too many connections", extras))
+        else:
+            channel = Channel(self._front, SocketWire(connection))
+            host = self._host(channel, door.entrance, visitor)
+            channel.open(host, closed=partial(self._channel_closed, channel))
+            self._hosts.add(host)
+            self._channels.add(channel)
 
-    def _accept(self, connection: socket.socket) -> None:
-        if len(self._channels) >= self._runtime.limits.connections:
-            self._turn_away(connection)
-            return
-        channel = Channel(self._front, SocketWire(connection))
-        host = Host(self._runtime, channel, self._host_closed)
-        channel.open(host, closed=partial(self._channel_closed, channel))
-        self._hosts.add(host)
-        self._channels.add(channel)
+    def _host(self, channel: Channel | StreamChannel, entrance: Entrance, visitor: Visitor) -> Host:
+        return Host(self._runtime, channel, self._host_closed, entrance=entrance, visitor=visitor)
 
-    def _turn_away(self, connection: socket.socket) -> None:
-        limit = self._runtime.limits.connections
+    def _turn_away(self, connection: socket.socket, fault: Fault) -> None:
         machine = ChannelMachine(self._runtime.limits.max_line_bytes)
-        fault = Fault(Code.TOO_MANY, "too many connections", {"what": "connections", "limit": limit})
         machine.outgoing.append(fault_line(fault))
         # It may have left already, which is what it is told to do.
         with connection, suppress(OSError):
             connection.send(machine.take(), socket.MSG_DONTWAIT)
 
-    def open_stdio(self) -> None:
-        """One channel on the inherited stdin and stdout; its end is the daemon's."""
+    def _open_pair(self, pair: Pair) -> None:
+        """One channel on inherited descriptors."""
         try:
-            channel = open_pair(self._front, STDIN, STDOUT)
+            channel = open_pair(self._front, pair.read_fd, pair.write_fd)
         except OSError as error:
-            raise ListenError("stdio", error.strerror or str(error)) from error
-        host = Host(self._runtime, channel, self._host_closed)
+            raise ListenError(pair.where, error.strerror or str(error)) from error
+        # The channel has its own: as long as we held these too, who reads the answers would not see them end.
+        give_back({pair.read_fd, pair.write_fd})
+        host = self._host(channel, pair.entrance, pair.visitor)
         self._hosts.add(host)
         self._channels.add(channel)
         if isinstance(channel, StreamChannel):
             self._runtime.home.start_soon(self._serve_stream, channel, host)
         else:
-            channel.open(host, closed=partial(self._stdio_closed, channel))
+            channel.open(host, closed=partial(self._pair_closed, channel))
 
     async def _serve_stream(self, channel: StreamChannel, host: Host) -> None:
         try:
             await channel.run(host)
         except Exception as error:  # noqa: BLE001  # guard: the channel's, as in the front
             host.gone(f"internal error, incident {self._log.incident('channel failed', error)}")
-        self._stdio_closed(channel)
+        self._pair_closed(channel)
 
     # --- ends ---
 
@@ -111,9 +134,12 @@ class Daemon:
         self._channels.discard(channel)
         self._look_whether_empty()
 
-    def _stdio_closed(self, channel: Channel | StreamChannel) -> None:
+    def _pair_closed(self, channel: Channel | StreamChannel) -> None:
+        """The end of the last way in is the daemon's; a socket that is listened on never ends."""
         self._channel_closed(channel)
-        self.stop()
+        self._pairs -= 1
+        if not self._pairs and not self._listeners:
+            self.stop()
 
     def _look_whether_empty(self) -> None:
         if not self._hosts and not self._channels:
@@ -123,27 +149,33 @@ class Daemon:
         """Begin to drain; once begun it goes on."""
         self._stopping.set()
 
-    async def heed_signals(self, kill_children: Callable[[], None]) -> None:
-        """The first SIGTERM or SIGINT drains; the second ends everything at once."""
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            async for number in signals:
-                if self._is_signalled:
-                    self._log.warning("daemon forced to end", signal=signal.Signals(number).name)
-                    self.is_forced = True
-                    kill_children()
-                    self._runtime.home.cancel_scope.cancel()
-                    return
-                self._log.info("signal received", signal=signal.Signals(number).name)
-                self._is_signalled = True
-                self.stop()
+    @property
+    def status(self) -> str:
+        """What it is at, in a few words."""
+        words = f"{self._runtime.open_sessions.total} sessions, {len(self._channels)} channels"
+        return f"draining: {words}" if self._stopping.is_set() else words
+
+    async def heed_signals(self, signals: AsyncIterator[int], kill_children: Callable[[], None]) -> None:
+        """The first of these signals drains; the second ends everything at once."""
+        async for number in signals:
+            if self._is_signalled:
+                self._log.warning("daemon forced to end", signal=signal.Signals(number).name)
+                self.is_forced = True
+                kill_children()
+                self._runtime.home.cancel_scope.cancel()
+                return
+            self._log.info("signal received", signal=signal.Signals(number).name)
+            self._is_signalled = True
+            self.stop()
 
     async def run(self, grace_s: float, doors_closed: Callable[[], None]) -> None:
         """Serve until stopped, then drain; `doors_closed` is called as soon as nobody can come in any more."""
         await self._stopping.wait()
-        self._log.info("daemon draining", sessions=len(self._hosts), grace_s=grace_s)
+        self._notifier.stopping(self.status, within_s=grace_s + TEARDOWN_S + EXIT_S)
+        self._log.info("daemon draining", sessions=self._runtime.open_sessions.total, grace_s=grace_s)
         self._runtime.is_draining = True
-        for door in self._doors:
-            door.close()
+        for listener in self._listeners:
+            listener.close()
         doors_closed()
         self._emptied = trio.Event()
         for host in list(self._hosts):
@@ -166,19 +198,26 @@ def raise_descriptor_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-async def serve(catalog: Catalog, places: Sequence[str], *, log: DaemonLog, logs_calls: bool) -> int:
-    """Run the daemon on `places` (`unix:PATH` or `stdio`) until it is stopped; the exit code.
+async def serve(  # what the command found out, put together in one place
+    catalog: Catalog,
+    places: Sequence[Place],
+    handed: Handed,
+    *,
+    notifier: Notifier,
+    watchdog_s: float | None,
+    log: DaemonLog,
+    logs_calls: bool,
+) -> int:
+    """Run the daemon on `places` until it is stopped, or the last of them is gone; the exit code.
 
-    Raises `ListenError` for a place that cannot be listened on.
+    `handed` are the descriptors that a service manager gave. Raises `ListenError` for a place that cannot be listened
+    on.
     """
     raise_descriptor_limit()
     limits = catalog.config.limits
-    with ExitStack() as sockets:
-        bound = []
-        for place in places:
-            if place != "stdio":
-                bound.append(listen_unix(Path(place.removeprefix("unix:"))))
-                sockets.callback(bound[-1].release)
+    with ExitStack() as bound, trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        # From here on a signal drains: who hears that the daemon is ready may stop it in the same breath.
+        doors = open_doors(places, handed, catalog.profiles, bound=bound)
         async with open_family() as family, trio.open_nursery() as services:
             timer = Timer(log)
             front = Front(
@@ -199,15 +238,15 @@ async def serve(catalog: Catalog, places: Sequence[str], *, log: DaemonLog, logs
                     log=log,
                     logs_calls=logs_calls,
                     cores=os.cpu_count() or 1,
+                    uid=os.geteuid(),
                 )
-                daemon = Daemon(runtime, front, log)
-                services.start_soon(daemon.heed_signals, family.kill_all)
-                for each in bound:
-                    daemon.listen(each.socket)
-                if "stdio" in places:
-                    daemon.open_stdio()
-                log.info("daemon ready", listening=list(places), pid=os.getpid())
-                await daemon.run(catalog.config.daemon.grace_s, sockets.close)
+                daemon = Daemon(runtime, front, log, notifier)
+                services.start_soon(daemon.heed_signals, signals, family.kill_all)
+                daemon.serve(doors)
+                with open_pulse(front, notifier, watchdog_s=watchdog_s, status=lambda: daemon.status):
+                    log.info("daemon ready", listening=[place.text for place in places], pid=os.getpid())
+                    notifier.ready(daemon.status)
+                    await daemon.run(catalog.config.daemon.grace_s, bound.close)
                 home.cancel_scope.cancel()
             services.cancel_scope.cancel()
     log.info("daemon stopped", forced=daemon.is_forced)

@@ -13,7 +13,7 @@ import msgspec
 
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.daemon.key_patterns import Pattern, Place, Table, places
-from tooldispatchd.daemon.listen_values import check_listen
+from tooldispatchd.daemon.listen_values import check_listen, quote_path
 
 EXPANDED: Final[tuple[Pattern, ...]] = (
     ("daemon", "listen", "#"),
@@ -25,6 +25,7 @@ EXPANDED: Final[tuple[Pattern, ...]] = (
     ("tools", "*", "args", "#"),
     ("tools", "*", "env", "*"),
     ("tools", "*", "cwd"),
+    ("agents", "*", "token_file"),
 )
 _VARIABLE: Final = re.compile(
     r"\$\$ | \$\{ (?P<name>[A-Za-z_][A-Za-z0-9_]*) (?: :- (?P<default>[^{}]*) )? \} | (?P<broken>\$\{)", re.VERBOSE
@@ -83,17 +84,22 @@ def _is_program(path: Path) -> bool:
 
 
 def _is_never_empty(path: Path) -> bool:
-    return path[0] == "daemon" or path[-1] == "cwd" or _is_program(path)
+    return path[0] == "daemon" or _is_file(path) or _is_program(path)
+
+
+def _is_file(path: Path) -> bool:
+    return path[-1] == "cwd" or path[0] == "agents"
 
 
 def _anchored(path: Path, text: str, directory: FilePath) -> str:
     """`text` with its relative path made absolute, where it is one."""
     if path[0] == "daemon":
         kind, _, socket = text.partition(":")
-        if kind != "unix" or socket.startswith("@") or not socket:
+        where, mark, options = socket.partition("?")
+        if kind != "unix" or where.startswith("@") or not where:
             return text
-        return f"unix:{directory / socket}"
+        return f"unix:{FilePath(quote_path(str(directory))) / where}{mark}{options}"
     # A program without a slash is looked for in PATH.
-    if path[-1] == "cwd" or (_is_program(path) and "/" in text):
+    if _is_file(path) or (_is_program(path) and "/" in text):
         return str(directory / text)
     return text

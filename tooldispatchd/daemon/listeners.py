@@ -1,9 +1,11 @@
 """Unix sockets that the daemon listens on: who may take a path, when it is stale, and how it is given back.
 
-    lock PATH.lock ─▶ PATH is free, or a dead daemon's socket ─▶ bind PATH.new ─▶ chmod ─▶ listen ─▶ rename to PATH
+    lock PATH.lock ─▶ PATH is free, or a dead daemon's socket
+        ─▶ bind PATH.new ─▶ chown ─▶ chmod ─▶ listen ─▶ rename to PATH
 
 The lock is held for life, so two daemons never share a path; the rename makes the socket appear complete, with its
-mode, and replaces a stale one in the same step.
+owner and mode, and replaces a stale one in the same step. An abstract socket has no path and needs none of it: the
+kernel lets one program have its name, until it ends. One that is handed over belongs to who made it.
 """
 
 import errno
@@ -29,18 +31,6 @@ class ListenError(Exception):
         self.why = why
 
 
-def check_stdio() -> None:
-    """Raise `ListenError` where stdin or stdout is closed.
-
-    To be asked before anything of ours is opened: that would get the number of the closed one.
-    """
-    for fd in (0, 1):
-        try:
-            os.fstat(fd)
-        except OSError as error:
-            raise ListenError("stdio", f"descriptor {fd} is not open") from error
-
-
 class UnixSocket:
     """A listening Unix socket of ours, its lock, and the identity of its file."""
 
@@ -61,8 +51,11 @@ class UnixSocket:
         self._lock_fd = -1
 
 
-def listen_unix(path: Path, *, mode: int = MODE) -> UnixSocket:
-    """Listen on `path`; raises `ListenError` where another daemon lives there or the place is not safe."""
+def listen_unix(path: Path, *, mode: int = MODE, owner: tuple[int, int] | None = None) -> UnixSocket:
+    """Listen on `path`; raises `ListenError` where another daemon lives there or the place is not safe.
+
+    `owner` is the user and the group to give it to, -1 for a group that stays as it is.
+    """
     where = f"unix:{path}"
     # The name that is bound first is four bytes longer.
     if len(os.fsencode(path)) > MAX_PATH_BYTES - len(".new"):
@@ -71,14 +64,56 @@ def listen_unix(path: Path, *, mode: int = MODE) -> UnixSocket:
         _prepare_directory(path.parent, where)
         lock_fd = _lock(path, where)
         try:
-            _clear(path, where)
-            return UnixSocket(path, _bind(path, mode), lock_fd)
+            _clear(path, where, os.geteuid() if owner is None else owner[0])
+            return UnixSocket(path, _bind(path, mode, owner), lock_fd)
         except BaseException:
             _lock_path(path).unlink(missing_ok=True)
             os.close(lock_fd)
             raise
     except OSError as error:
         raise ListenError(where, error.strerror or str(error)) from error
+
+
+def listen_abstract(name: str) -> socket.socket:
+    """Listen on the abstract socket `name`, written without its NUL; raises `ListenError` where it is taken."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        listening.bind(b"\0" + os.fsencode(name))
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        is_taken = error.errno == errno.EADDRINUSE
+        why = "another program is listening there" if is_taken else error.strerror or str(error)
+        raise ListenError(f"unix:@{name}", why) from error
+    return listening
+
+
+def take_handed(fd: int, name: str) -> socket.socket:
+    """The listening socket that was handed over as `fd`; raises `ListenError` for anything else.
+
+    A Unix socket it must be: of a peer elsewhere the kernel knows no user.
+    """
+    where = f'systemd, descriptor {fd} named "{name}"'
+    if not stat.S_ISSOCK(os.fstat(fd).st_mode):
+        raise ListenError(where, "it is no socket")
+    handed = socket.socket(fileno=fd)
+    why = None
+    if handed.family != socket.AF_UNIX:
+        why = "it is no Unix socket"
+    elif handed.type != socket.SOCK_STREAM:
+        why = "it is no stream socket"
+    elif not handed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        why = "it is not listening"
+    if why is not None:
+        handed.close()
+        raise ListenError(where, why)
+    return handed
+
+
+def has_no_path(listening: socket.socket) -> bool:
+    """Whether a Unix socket is an abstract one."""
+    # The standard library gives an abstract name as bytes, a path as text.
+    return isinstance(listening.getsockname(), bytes)
 
 
 def _prepare_directory(directory: Path, where: str) -> None:
@@ -109,7 +144,7 @@ def _lock(path: Path, where: str) -> int:
         os.close(fd)
 
 
-def _clear(path: Path, where: str) -> None:
+def _clear(path: Path, where: str, owner: int) -> None:
     """Make sure that what stands at the path is nothing, or a stale socket of ours."""
     try:
         status = path.lstat()
@@ -117,7 +152,7 @@ def _clear(path: Path, where: str) -> None:
         return
     if not stat.S_ISSOCK(status.st_mode):
         raise ListenError(where, "something that is no socket stands there")
-    if status.st_uid != os.geteuid():
+    if status.st_uid not in {os.geteuid(), owner}:
         raise ListenError(where, "another user's socket stands there")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)  # noqa: FBT003  # the standard library's own signature
@@ -127,7 +162,7 @@ def _clear(path: Path, where: str) -> None:
         raise ListenError(where, "another program is listening there")
 
 
-def _bind(path: Path, mode: int) -> socket.socket:
+def _bind(path: Path, mode: int, owner: tuple[int, int] | None) -> socket.socket:
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -137,6 +172,8 @@ def _bind(path: Path, mode: int) -> socket.socket:
             listening.bind(os.fspath(new))
         finally:
             os.umask(before)
+        if owner is not None:
+            _give(new, path, owner)
         new.chmod(mode)
         listening.listen(BACKLOG)
         new.rename(path)
@@ -145,6 +182,14 @@ def _bind(path: Path, mode: int) -> socket.socket:
         new.unlink(missing_ok=True)
         raise
     return listening
+
+
+def _give(new: Path, path: Path, owner: tuple[int, int]) -> None:
+    try:
+        os.chown(new, *owner)
+    except OSError as error:
+        names = ":".join(str(number) for number in owner if number >= 0)
+        raise ListenError(f"unix:{path}", f"cannot give it to {names}: {error.strerror}") from error
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

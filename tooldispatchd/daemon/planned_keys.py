@@ -28,7 +28,7 @@ _SANDBOX: Final = (
 )
 _KEYS: Final[dict[str, tuple[str, ...]]] = {
     "": ("processes", "plumb", "mcp_json", "agent_command"),
-    "limits": ("job_bytes", "sessions", "agent_depth"),
+    "limits": ("agent_depth",),
     "mcp.*": (
         "url",
         "transport",
@@ -68,7 +68,7 @@ _KEYS: Final[dict[str, tuple[str, ...]]] = {
         "reuse",
         *_SANDBOX,
     ),
-    "agents.*": ("token", "token_env", "token_file", "uid", "gid", "roots", "jobs", "mcp_resources", *_SANDBOX),
+    "agents.*": ("roots", "mcp_resources", *_SANDBOX),
 }
 PLANNED: Final[tuple[Pattern, ...]] = tuple(
     (*filter(None, table.split(".")), key) for table, keys in _KEYS.items() for key in keys
@@ -87,7 +87,6 @@ _TODAY: Final[dict[Pattern, object]] = {
     ("tools", "*", "expose"): True,
     ("tools", "*", "resident"): False,
     ("tools", "*", "prefork"): 0,
-    ("agents", "*", "jobs"): False,
     ("agents", "*", "mcp_resources"): False,
 }
 
@@ -103,19 +102,6 @@ def take_planned(table: Table) -> list[Problem]:
             if isinstance(place.holder, dict):
                 del place.holder[str(place.path[-1])]
     return problems
-
-
-def planned_listen(value: str) -> str | None:
-    """Which planned way to listen `value` asks for, in words; None where it asks for none."""
-    if value == "systemd":
-        return "sockets that systemd hands over are not yet available"
-    if value.startswith("fd:"):
-        return "inherited descriptors are not yet available"
-    if value.startswith("unix:@"):
-        return "abstract sockets are not yet available"
-    if value.startswith("unix:") and "?" in value:
-        return "options of a socket are not yet available"
-    return None
 
 
 def stands_for_a_way_to_run(path: Path) -> bool:

@@ -41,6 +41,7 @@ _BOUND_WORDS: Final = {
 }
 _WHY: Final = {
     "type": "wrong kind of value",
+    "anyOf": "wrong kind of value",
     "enum": "no such choice",
     "pattern": "not well-formed",
     "maxLength": "too long",
@@ -83,6 +84,7 @@ def _without_null(node: object) -> object:
     options = [option for option in cast("list[object]", table.get("anyOf", [])) if option != {"type": "null"}]
     if len(options) == 1:
         return _without_null(options[0])
+    table = {**table, "anyOf": options} if options else table
     return {key: _without_null(item) for key, item in table.items() if key != "default"}
 
 
@@ -127,6 +129,9 @@ def _words(node: Node) -> str:
     """What a schema allows, in words."""
     if "enum" in node:
         return ", ".join(f'"{option}"' for option in cast("list[object]", node["enum"]))
+    if "anyOf" in node:
+        # Only users and groups are of more than one kind.
+        return "a number or a name, or a list of them"
     pattern = node.get("pattern")
     if pattern in _PATTERN_WORDS:
         return _PATTERN_WORDS[pattern]

@@ -187,8 +187,13 @@ class Listener:
 
     def expire(self) -> None:
         """The pause for want of descriptors is over."""
-        if self._is_open:
+        if not self._is_open:
+            return
+        try:
             self._front.watch(self._socket.fileno(), EPOLLIN, _accept_later)
+        except OSError:
+            # Want of memory for the set is no more lasting than want of descriptors.
+            self._front.timer.add(trio.current_time() + ACCEPT_PAUSE_S, self)
 
     def close(self) -> None:
         """Accept no more; connections that wait are refused by the kernel."""

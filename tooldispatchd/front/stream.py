@@ -10,7 +10,8 @@ from typing import Final, Protocol
 import trio
 from trio.abc import ReceiveStream, SendStream, Stream
 
-from tooldispatchd.front.channel import READ_BYTES, Peer
+from tooldispatchd.front.channel import Peer
+from tooldispatchd.front.wires import READ_BYTES
 
 # A peer that takes less than this in `stalled_s` is dropped.
 SEND_BYTES: Final = 65_536
@@ -47,6 +48,11 @@ class StreamChannel:
     def is_crowded(self) -> bool:
         """Whether unread answers of all channels have reached their bound, and some of them are this one's."""
         return bool(self._out) and self._crowd.is_crowded
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more lies here than the writer takes at once."""
+        return len(self._out) > SEND_BYTES
 
     def again(self) -> None:
         """Ask for another turn, which the reader gives."""

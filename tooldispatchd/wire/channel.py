@@ -1,7 +1,7 @@
 """One channel's bytes to messages and back: the pure half of the front.
 
-`ChannelMachine` cuts and decodes what comes, answers pings itself (they work before `hello`), and encodes what goes.
-It knows no session: who a message is for is the caller's to find out.
+`ChannelMachine` cuts and decodes what comes, and encodes what goes. It knows no session: who a message is for is the
+caller's to find out, as is how many of them are looked at in one turn.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import msgspec
 
 from tooldispatchd.wire.decode import Refused, decode_line
 from tooldispatchd.wire.lines import LineCutter, LongLine
-from tooldispatchd.wire.messages import Message, Outgoing, Ping, Pong, PongSaid, ToolReq
+from tooldispatchd.wire.messages import Message, Outgoing, PongSaid, ToolReq
 
 _encoder: Final = msgspec.json.Encoder()
 
@@ -57,16 +57,14 @@ class ChannelMachine:
             if not line:
                 continue
             message = decode_line(line, self._max_line_bytes)
-            if type(message) is ToolReq:
-                yield message
-            elif type(message) is Ping:
-                self.outgoing.append(Pong(message.t))
-            elif message is not None and type(message) is not PongSaid:
+            if type(message) is ToolReq or (message is not None and type(message) is not PongSaid):
                 yield message
 
     def end(self) -> Iterator[Message | Refused]:
         """What the end of input completes: a last line may lack its newline."""
-        return self.receive(b"\n") if self._cutter.has_partial else self.messages()
+        if self._cutter.has_partial:
+            self.feed(b"\n")
+        return self.messages()
 
     def take(self) -> bytes:
         """The lines to send, encoded; the list is empty after it."""

@@ -14,6 +14,8 @@ from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.lines import HEAD_BYTES, LongLine
 from tooldispatchd.wire.messages import (
     MAX_ID_BYTES,
+    ApproveResp,
+    AskResp,
     ByeSaid,
     Hello,
     Message,
@@ -27,9 +29,11 @@ from tooldispatchd.wire.messages import (
 )
 from tooldispatchd.wire.peek import peek_id
 
-_PORTS: Final = "hello, tool_req, tool_cancel, tools, ping, pong, bye"
+_PORTS: Final = "hello, tool_req, tool_cancel, tools, approve_resp, ask_resp, ping, pong, bye"
 
-_decode_tagged: Final = msgspec.json.Decoder(Hello | ToolReq | ToolsReq | ToolCancel | Ping | PongSaid | ByeSaid).decode
+_decode_tagged: Final = msgspec.json.Decoder(
+    Hello | ToolReq | ToolsReq | ToolCancel | ApproveResp | AskResp | Ping | PongSaid | ByeSaid
+).decode
 _decode_short: Final = msgspec.json.Decoder(ShortReq).decode
 _decode_nested: Final = msgspec.json.Decoder(NestedReq).decode
 
@@ -76,7 +80,7 @@ def decode_line(line: bytes | LongLine, max_line_bytes: int) -> Message | Refuse
         # Skipped values are not checked for UTF-8 by the decoder, and the id's bound is in bytes.
         if is_plain or (line.decode() and _id_fits(message)):
             return message
-        return Refused(Fault(Code.INVALID_REQUEST, f"id is longer than {MAX_ID_BYTES} bytes"))
+        return _refuse_long_id(message)
     except ValidationError as error:
         return _decode_again(line, error)
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -86,6 +90,12 @@ def decode_line(line: bytes | LongLine, max_line_bytes: int) -> Message | Refuse
 def _id_fits(message: Message) -> bool:
     request = message.msg if isinstance(message, NestedReq) else message
     return not isinstance(request, ShortReq) or len(request.id.encode()) <= MAX_ID_BYTES
+
+
+def _refuse_long_id(message: Message) -> Refused:
+    request = message.msg if isinstance(message, NestedReq) else message
+    agent = request.agent if isinstance(request, ShortReq) else None
+    return Refused(Fault(Code.INVALID_REQUEST, f"id is longer than {MAX_ID_BYTES} bytes"), agent=agent)
 
 
 def _decode_again(line: bytes, error: ValidationError) -> Message | Refused | None:
@@ -103,7 +113,9 @@ def _decode_again(line: bytes, error: ValidationError) -> Message | Refused | No
         # The short decoder was tried where the key was spelled with escapes.
         message: Message = _decode_tagged(line)
     except ValidationError as again:
-        return Refused(_invalid_request(again if b'"__port"' in line else error))
+        # Whose line it is can be told although the line is none: others of the channel need not wonder.
+        agent = _read_id_and_agent(line)[1]
+        return Refused(_invalid_request(again if b'"__port"' in line else error), agent=agent)
     except (DecodeError, UnicodeDecodeError, RecursionError) as malformed:
         return _refuse_malformed(line, malformed)
     return message
@@ -114,29 +126,28 @@ def _decode_or_refuse(line: bytes, form: Form, loose: _Loose) -> Message | Refus
     try:
         message: Message = decode(line)
     except ValidationError as error:
-        call_id = _read_id(loose.msg if form is Form.NESTED else line)
-        return Refused(_invalid_request(error), call_id, form, _read_text(loose.agent))
-    if _id_fits(message):
-        return message
-    return Refused(Fault(Code.INVALID_REQUEST, f"id is longer than {MAX_ID_BYTES} bytes"), form=form)
+        call_id, agent = _read_id_and_agent(loose.msg if form is Form.NESTED else line)
+        return Refused(_invalid_request(error), call_id, form, agent)
+    return message if _id_fits(message) else _refuse_long_id(message)
 
 
-def _read_id(line: bytes | Raw | UnsetType) -> str | None:
-    """The id of a well-formed object, if it is one that a request may have."""
+def _read_id_and_agent(line: bytes | Raw | UnsetType) -> tuple[str | None, str | None]:
+    """Those of a well-formed object, each if it is one that a request may have."""
     if isinstance(line, UnsetType):
-        return None
+        return None, None
     try:
-        call_id = _read_text(_decode_loose(line).id)
+        loose = _decode_loose(line)
     except ValidationError:
-        return None
-    return call_id if call_id and len(call_id.encode()) <= MAX_ID_BYTES else None
+        return None, None
+    return _read_name(loose.id), _read_name(loose.agent)
 
 
-def _read_text(raw: Raw | UnsetType) -> str | None:
+def _read_name(raw: Raw | UnsetType) -> str | None:
+    """An id or an agent's name; None for what can be neither, and is not said back."""
     if isinstance(raw, UnsetType):
         return None
     value = _decode_any(raw)
-    return value if isinstance(value, str) else None
+    return value if isinstance(value, str) and value and len(value.encode()) <= MAX_ID_BYTES else None
 
 
 def _invalid_request(error: ValidationError) -> Fault:
@@ -167,7 +178,7 @@ def _refuse_unread(head: bytes, fault: Fault) -> Refused:
     if seen is None or len(seen.id.encode()) > MAX_ID_BYTES:
         return Refused(fault)
     if seen.nested:
-        return Refused(fault, seen.id, Form.NESTED)
+        return Refused(fault, seen.id, Form.NESTED, seen.agent)
     if seen.port is None:
-        return Refused(fault, seen.id, Form.SHORT)
-    return Refused(fault, seen.id if seen.port == "tool_req" else None)
+        return Refused(fault, seen.id, Form.SHORT, seen.agent)
+    return Refused(fault, seen.id if seen.port == "tool_req" else None, agent=seen.agent)

@@ -13,6 +13,8 @@ PROTOCOL: Final = 1
 MAX_ID_BYTES: Final = 512
 
 Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID_BYTES)]
+# As long as an id: a runtime may use one for the other.
+AgentName = Annotated[str, Meta(min_length=1, max_length=MAX_ID_BYTES)]
 
 
 # --- from an agent -------------------------------------------------------------------------------------------------
@@ -24,7 +26,7 @@ class ShortReq(msgspec.Struct):
     id: Id
     name: str
     input: Raw | UnsetType = UNSET
-    agent: str | None = None
+    agent: AgentName | None = None
     deadline_ms: Annotated[float, Meta(gt=0)] | None = None
     background: bool = False
     traceparent: str | None = None
@@ -41,9 +43,14 @@ class NestedReq(msgspec.Struct, tag_field="__port", tag="tool_req"):
 
 
 class Hello(msgspec.Struct, tag_field="__port", tag="hello"):
-    """Open a session under a profile; answered by `ready` or refused by `fault`."""
+    """Open a session under a profile; answered by `ready` or refused by `fault`.
 
-    agent: str | None = None
+    With `agent` it opens a named instance. `meta` asks for `meta` in answers (an agent may also put there what it wants
+    to say of itself, which is taken and not used), `updates` for `tool_update` and `tools_changed`; `answers` lists
+    what it can be asked: `approve`, `sampling`, `elicitation`.
+    """
+
+    agent: AgentName | None = None
     profile: str | None = None
     token: str | None = None
     spec: Raw | UnsetType = UNSET
@@ -56,7 +63,7 @@ class Hello(msgspec.Struct, tag_field="__port", tag="hello"):
 class ToolsReq(msgspec.Struct, tag_field="__port", tag="tools"):
     """Ask for the list of tools; answered by `tools`."""
 
-    agent: str | None = None
+    agent: AgentName | None = None
     schemas: str | None = None
 
 
@@ -64,7 +71,7 @@ class ToolCancel(msgspec.Struct, tag_field="__port", tag="tool_cancel"):
     """Cancel the call `id`; its own `tool_resp` says `cancelled`. An unknown id is ignored."""
 
     id: str
-    agent: str | None = None
+    agent: AgentName | None = None
 
 
 class Ping(msgspec.Struct, tag_field="__port", tag="ping"):
@@ -80,14 +87,50 @@ class PongSaid(msgspec.Struct, tag_field="__port", tag="pong"):
 class ByeSaid(msgspec.Struct, tag_field="__port", tag="bye"):
     """End the session; answered by `bye` when its teardown is done."""
 
-    agent: str | None = None
+    agent: AgentName | None = None
+
+
+class ApproveResp(msgspec.Struct, tag_field="__port", tag="approve_resp"):
+    """The agent's verdict on the call of `approve_req` with the same `id`; an unknown id is ignored."""
+
+    id: str
+    allow: bool
+    agent: AgentName | None = None
+    reason: str | None = None
+    remember: bool = False
+
+
+class AskResp(msgspec.Struct, tag_field="__port", tag="ask_resp"):
+    """The agent's answer to `ask` with the same `id`: a `result`, or `refuse`, which wins; an unknown id is ignored."""
+
+    id: str
+    agent: AgentName | None = None
+    result: Raw | UnsetType = UNSET
+    refuse: bool | str = False
 
 
 Request = ToolReq | ShortReq | NestedReq
-Message = ToolReq | ShortReq | NestedReq | Hello | ToolsReq | ToolCancel | Ping | PongSaid | ByeSaid
+Reply = ApproveResp | AskResp
+Message = ToolReq | ShortReq | NestedReq | Hello | ToolsReq | ToolCancel | Reply | Ping | PongSaid | ByeSaid
 
 
 # --- to an agent ---------------------------------------------------------------------------------------------------
+
+
+class CallMeta(msgspec.Struct, frozen=True):
+    """What a call took, for agents that asked with `meta` in `hello`.
+
+    `latency_ms` from the request's line to its answer, of which it waited `queued_ms`; `kind` is how the tool runs, and
+    `provider` what runs it (a server's name, else the kind); the sizes are those of the input and of `content`.
+    """
+
+    latency_ms: float
+    queued_ms: float
+    kind: str
+    provider: str
+    bytes_in: int
+    bytes_out: int
+    cached: bool = False
 
 
 class ShortResp(msgspec.Struct, omit_defaults=True):
@@ -98,6 +141,7 @@ class ShortResp(msgspec.Struct, omit_defaults=True):
     is_error: bool
     fault: bool = False
     agent: str | None = None
+    meta: CallMeta | None = None
 
 
 class ToolResp(ShortResp, tag_field="__port", tag="tool_resp", omit_defaults=True):
@@ -136,6 +180,44 @@ class Tools(msgspec.Struct, tag_field="__port", tag="tools", omit_defaults=True)
     agent: str | None = None
 
 
+class ToolsChanged(msgspec.Struct, tag_field="__port", tag="tools_changed", omit_defaults=True):
+    """The tools of an agent that asked for updates are these from now on."""
+
+    tools: list[ToolView]
+    agent: str | None = None
+
+
+class ToolUpdate(msgspec.Struct, tag_field="__port", tag="tool_update", omit_defaults=True):
+    """How far the call `id` is, for agents that asked for updates; may be left out, never comes after the answer."""
+
+    id: str
+    agent: str | None = None
+    progress: float | None = None
+    total: float | None = None
+    message: str | None = None
+    content: str | None = None
+
+
+class ApproveReq(msgspec.Struct, tag_field="__port", tag="approve_req", omit_defaults=True):
+    """May this call run? Answered by `approve_resp` with the same `id`, which is the daemon's own."""
+
+    id: str
+    name: str
+    input: Raw
+    reason: str
+    agent: str | None = None
+
+
+class Ask(msgspec.Struct, tag_field="__port", tag="ask", omit_defaults=True):
+    """What a server asks of the agent's model or person; answered by `ask_resp` with the same `id`, our own."""
+
+    id: str
+    kind: str
+    server: str
+    params: Raw
+    agent: str | None = None
+
+
 class Pong(msgspec.Struct, tag_field="__port", tag="pong", omit_defaults=True):
     """The answer to a ping."""
 
@@ -159,4 +241,17 @@ class FaultLine(msgspec.Struct, tag_field="__port", tag="fault", omit_defaults=T
     agent: str | None = None
 
 
-Outgoing = ToolResp | ShortResp | NestedResp | Ready | Tools | Pong | Bye | dict[str, object]
+Outgoing = (
+    ToolResp
+    | ShortResp
+    | NestedResp
+    | Ready
+    | Tools
+    | ToolsChanged
+    | ToolUpdate
+    | ApproveReq
+    | Ask
+    | Pong
+    | Bye
+    | dict[str, object]
+)

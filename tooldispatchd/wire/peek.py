@@ -16,26 +16,30 @@ _COLON: Final = re.compile(rb"[ \t\r\n]*:[ \t\r\n]*")
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What the head of a line showed: the id, whether it stood in `msg`, and the port if one was named."""
+    """What the head of a line showed: the id, whether it stood in `msg`, and the port and the agent if they did."""
 
     id: str
     nested: bool
     port: str | None
+    agent: str | None = None
 
 
 def peek_id(head: bytes) -> Seen | None:
     """The id that the object in `head` bears at its top level or in its top-level `msg`; None where it has none."""
     ids: dict[bool, str] = {}
+    agents: dict[bool, str] = {}
     port: str | None = None
     for in_msg, key, text in _string_fields(head):
         if key == "id":
             ids.setdefault(in_msg, text)
+        elif key == "agent":
+            agents.setdefault(in_msg, text)
         elif key == "__port" and not in_msg:
             port = text
     if False in ids:
-        return Seen(ids[False], nested=False, port=port)
+        return Seen(ids[False], nested=False, port=port, agent=agents.get(False))
     if True in ids and port == "tool_req":
-        return Seen(ids[True], nested=True, port=port)
+        return Seen(ids[True], nested=True, port=port, agent=agents.get(True))
     return None
 
 

@@ -10,9 +10,13 @@ is: the caller runs the call and brings its end. Lines to the agent go into the 
 from enum import StrEnum
 from typing import Final
 
+from msgspec import UnsetType
+
 from tooldispatchd.wire.decode import Form, Refused
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import (
+    CallMeta,
+    Hello,
     NestedReq,
     NestedResp,
     Outgoing,
@@ -21,7 +25,15 @@ from tooldispatchd.wire.messages import (
     ShortResp,
     ToolReq,
     ToolResp,
+    ToolsChanged,
+    ToolUpdate,
+    ToolView,
 )
+
+# What an agent may say in `hello` that it answers.
+ANSWERS: Final = frozenset({"approve", "sampling", "elicitation"})
+# One object for all sessions that answer nothing.
+NOTHING: Final[frozenset[str]] = frozenset()
 
 
 class State(StrEnum):
@@ -63,10 +75,24 @@ class SessionMachine:
     """What one session owes its agent.
 
     `live` maps the id of each call in flight to the form of its request. `outgoing` is the channel's list of lines to
-    send, shared with the channel's other sessions.
+    send, shared with the channel's other sessions. What the agent asked for in `hello`: `wants_meta` in its answers,
+    `wants_updates` of its calls and tools; `answers` is what it can be asked.
     """
 
-    __slots__ = ("_is_begun", "accepts", "agent", "is_gone", "is_greeted", "live", "outgoing", "refusal", "state")
+    __slots__ = (
+        "_is_begun",
+        "accepts",
+        "agent",
+        "answers",
+        "is_gone",
+        "is_greeted",
+        "live",
+        "outgoing",
+        "refusal",
+        "state",
+        "wants_meta",
+        "wants_updates",
+    )
 
     def __init__(self, outgoing: list[Outgoing], *, agent: str | None = None) -> None:
         self.state = State.OPENING
@@ -79,6 +105,9 @@ class SessionMachine:
         self.is_greeted = False
         self.is_gone = False
         self.refusal: Fault | None = None
+        self.wants_meta = False
+        self.wants_updates = False
+        self.answers: frozenset[str] = NOTHING
 
     def apply(self, event: Event) -> None:
         """Move on; raises `RuntimeError`, naming both, for an event that the state has no entry for."""
@@ -90,13 +119,16 @@ class SessionMachine:
         if event is Event.GONE:
             self.is_gone = True
 
-    def greet(self, *, line: int) -> bool:
-        """Whether a `hello` opens this session; one that comes after other lines changes nothing and is told so."""
+    def greet(self, hello: Hello, *, line: int) -> bool:
+        """Whether `hello` opens this session; one that comes after other lines changes nothing and is told so."""
         if self._is_begun:
             fault = Fault(Code.INVALID_REQUEST, "this session is open already; a second hello changes nothing")
             self.outgoing.append(fault_line(fault, line=line, agent=self.agent))
             return False
         self._is_begun = self.is_greeted = True
+        self.wants_meta = not isinstance(hello.meta, UnsetType) and bytes(hello.meta) == b"true"
+        self.wants_updates = hello.updates
+        self.answers = ANSWERS.intersection(hello.answers) or NOTHING
         return True
 
     def begin(self) -> None:
@@ -133,19 +165,32 @@ class SessionMachine:
         """A call that does not end at once is in flight from here on, until `answer`."""
         self.live[body_of(request).id] = form_of(request)
 
-    def answer(self, call_id: str, content: str, *, is_error: bool, fault: bool, agent: str | None) -> None:
+    def answer(self, call_id: str, content: str, *, is_error: bool, fault: bool, meta: CallMeta | None = None) -> None:
         """The one answer to a call in flight; a second is a defect and raises `KeyError`."""
         form = self.live.pop(call_id)
         if not self.is_gone:
-            self.outgoing.append(_in_form(form, ShortResp(call_id, content, is_error, fault, agent)))
+            self.outgoing.append(_in_form(form, ShortResp(call_id, content, is_error, fault, self.agent, meta)))
 
-    def reply(self, request: Request, content: str, *, is_error: bool, fault: bool = False) -> None:
+    def reply(
+        self, request: Request, content: str, *, is_error: bool, fault: bool = False, meta: CallMeta | None = None
+    ) -> None:
         """The answer to a request that was never in flight: it ended in the moment it came."""
         if type(request) is ToolReq:
-            self.outgoing.append(ToolResp(request.id, content, is_error, fault, request.agent))
+            self.outgoing.append(ToolResp(request.id, content, is_error, fault, request.agent, meta))
             return
         body = body_of(request)
-        self.outgoing.append(_in_form(form_of(request), ShortResp(body.id, content, is_error, fault, body.agent)))
+        answer = ShortResp(body.id, content, is_error, fault, body.agent, meta)
+        self.outgoing.append(_in_form(form_of(request), answer))
+
+    def update(self, update: ToolUpdate) -> None:
+        """Tell how far a call is, where the agent asked for it and the call is in flight; else nothing."""
+        if self.wants_updates and update.id in self.live and not self.is_gone:
+            self.outgoing.append(update)
+
+    def tools_changed(self, tools: list[ToolView]) -> None:
+        """Tell an agent that asked for updates which tools it has now."""
+        if self.wants_updates and self.is_greeted and self.state in {State.OPEN, State.DRAINING} and not self.is_gone:
+            self.outgoing.append(ToolsChanged(tools, self.agent))
 
     def reply_fault(self, request: Request, fault: Fault) -> None:
         """As `reply`, with a fault of the daemon."""
@@ -166,7 +211,7 @@ def form_of(request: Request) -> Form:
 
 def _in_form(form: Form, answer: ShortResp) -> Outgoing:
     if form is Form.PLAIN:
-        return ToolResp(answer.id, answer.content, answer.is_error, answer.fault, answer.agent)
+        return ToolResp(answer.id, answer.content, answer.is_error, answer.fault, answer.agent, answer.meta)
     return answer if form is Form.SHORT else NestedResp(answer)
 
 

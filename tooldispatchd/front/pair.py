@@ -3,14 +3,16 @@
 import os
 import socket
 import stat
+from collections.abc import Iterable
 from select import EPOLLIN, epoll
 
 import trio
 from trio.abc import Stream
 
-from tooldispatchd.front.channel import Channel, FdEnd, PairWire, SocketWire
+from tooldispatchd.front.channel import Channel
 from tooldispatchd.front.front import Front
 from tooldispatchd.front.stream import FileStream, StreamChannel
+from tooldispatchd.front.wires import FdEnd, PairWire, SocketWire
 
 
 def open_pair(front: Front, read_fd: int, write_fd: int) -> Channel | StreamChannel:
@@ -23,6 +25,20 @@ def open_pair(front: Front, read_fd: int, write_fd: int) -> Channel | StreamChan
     if _can_poll(read_fd) and _can_poll(write_fd):
         return Channel(front, PairWire(_end(read_fd, os.O_RDONLY), _end(write_fd, os.O_WRONLY)))
     return StreamChannel(front, _stream(read_fd, os.O_RDONLY), _stream(write_fd, os.O_WRONLY))
+
+
+def give_back(fds: Iterable[int]) -> None:
+    """Close inherited descriptors that a channel has its own of.
+
+    A standard one means nothing from now on, instead of whatever is opened next.
+    """
+    for fd in fds:
+        if fd <= 2:
+            nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            os.dup2(nothing, fd)
+            os.close(nothing)
+        else:
+            os.close(fd)
 
 
 def is_socket(fd: int) -> bool:
@@ -47,8 +63,17 @@ def _own_socket(fd: int) -> socket.socket:
 
 
 def _reopen(fd: int, flags: int) -> int:
-    # A duplicate would share its non-blocking flag with everyone who holds the pipe or the terminal.
-    return os.open(f"/proc/self/fd/{fd}", flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    """A descriptor of our own that does not wait; a duplicate would share its flag with everyone who holds `fd`."""
+    try:
+        return os.open(f"/proc/self/fd/{fd}", flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except PermissionError:
+        if not stat.S_ISFIFO(os.fstat(fd).st_mode):
+            raise
+    # Another user's pipe, as behind sudo, is not opened anew. Its end was made for us: hardly anyone else holds it,
+    # while a terminal's flag would trouble the shell that lent it.
+    own = os.dup(fd)
+    os.set_blocking(own, False)
+    return own
 
 
 def _end(fd: int, flags: int) -> FdEnd | SocketWire:

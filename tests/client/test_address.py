@@ -1,0 +1,24 @@
+import pytest
+
+from tooldispatchd.client.address import SYSTEM_SOCKET, find_socket, socket_name
+
+
+@pytest.mark.parametrize(
+    ("environ", "path"),
+    [
+        ({"TOOLDISPATCHD_SOCKET": "unix:/a/b", "RUNTIME_DIRECTORY": "/r"}, "/a/b"),
+        ({"TOOLDISPATCHD_SOCKET": "@name"}, "@name"),
+        ({"RUNTIME_DIRECTORY": "/r:/s", "XDG_RUNTIME_DIR": "/x"}, "/r/dispatch.sock"),
+        ({"XDG_RUNTIME_DIR": "/x"}, "/x/tooldispatchd/dispatch.sock"),
+        ({"TOOLDISPATCHD_SOCKET": ""}, SYSTEM_SOCKET),
+    ],
+)
+def test_the_environment_says_where_the_socket_is(environ: dict[str, str], path: str) -> None:
+    assert find_socket(environ) == path
+
+
+@pytest.mark.parametrize(
+    ("address", "name"), [("/a/b", "/a/b"), ("unix:/a", "/a"), ("@n", "\0n"), ("unix:@n", "\0n"), ("a@b", "a@b")]
+)
+def test_an_abstract_name_has_a_nul_before_it(address: str, name: str) -> None:
+    assert socket_name(address) == name

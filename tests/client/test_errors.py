@@ -1,0 +1,33 @@
+import pickle
+
+import pytest
+
+from tooldispatchd.client.errors import FaultError, fault_of
+from tooldispatchd.wire.faults import CATEGORY, Category, Code, Fault
+from tooldispatchd.wire.messages import ToolResp
+
+
+@pytest.mark.parametrize("code", Code)
+def test_a_fault_is_retryable_exactly_when_it_is_unavailable(code: Code) -> None:
+    content = Fault(code, "why", {"extra": 1}).content()
+    fault = fault_of(ToolResp("1", content, is_error=True, fault=True))
+    assert (fault.code, fault.category, fault.detail, fault.fields["extra"]) == (code, CATEGORY[code], "why", 1)
+    assert fault.retryable is (CATEGORY[code] is Category.UNAVAILABLE)
+
+
+@pytest.mark.parametrize("told", [None, "soon", -1])
+def test_a_time_to_wait_that_is_none_is_not_told(told: object) -> None:
+    fault = FaultError({"error": "e", "category": "unavailable", "detail": "d", "retry_after_ms": told})
+    assert fault.retry_after_ms is None
+
+
+@pytest.mark.parametrize("content", ["", "[]", "1", '"x"', "[" * 5000])
+def test_a_fault_that_cannot_be_read_is_an_internal_error(content: str) -> None:
+    fault = fault_of(ToolResp("1", content, is_error=True, fault=True))
+    assert (fault.code, fault.category, fault.detail, fault.retryable) == ("internal_error", "internal", content, False)
+
+
+def test_a_fault_can_be_passed_between_processes() -> None:
+    fault = FaultError({"error": "cancelled", "category": "unavailable", "detail": "d"})
+    again = pickle.loads(pickle.dumps(fault))
+    assert (str(again), again.retryable) == ("cancelled: d", True)

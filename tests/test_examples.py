@@ -1,0 +1,164 @@
+"""The agents of protocol/examples/ are models for others, so that each of them is played whole."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.client.either import answer, hear, say, scripted
+from tests.daemon.spawned import ROOT, Daemon, daemon_on, without_places
+
+EXAMPLES: Final = ROOT / "protocol" / "examples"
+CONFIG: Final = (ROOT / "tooldispatchd" / "cli" / "example.toml").read_text(encoding="utf-8")
+PATIENCE_S: Final = 60.0
+AGENTS: Final = ("agent.py", "agent.mjs", "agent.sh")
+# An agent's descriptors as `run` gives them, whatever numbers they have here.
+LAUNCH: Final = """
+import fcntl, os, sys
+read_fd, write_fd = (fcntl.fcntl(int(word), fcntl.F_DUPFD, 10) for word in sys.argv[1:3])
+os.dup2(write_fd, 4)
+os.dup2(read_fd, 5)
+os.closerange(6, 64)
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
+
+
+@pytest.fixture(scope="session")
+def node() -> str:
+    """Where Node is; it is installed where it is not."""
+    if shutil.which("node") is None:
+        subprocess.run(["apt-get", "update", "-qq"], check=True)
+        subprocess.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", "nodejs"], check=True)
+    found = shutil.which("node")
+    assert found is not None, "the example in JavaScript needs Node, which could not be installed"
+    return found
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """A daemon with what `tooldispatchd init` writes, less the server, which is not what the examples are about."""
+    tools, _, _ = CONFIG.partition("[mcp.time]")
+    with daemon_on(tmp_path_factory.mktemp("examples"), tools) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def words(request: pytest.FixtureRequest) -> list[str]:
+    """The command line of an example."""
+    name: str = request.param
+    if name.endswith(".mjs"):
+        return [request.getfixturevalue("node"), str(EXAMPLES / name)]
+    return [sys.executable if name.endswith(".py") else "sh", str(EXAMPLES / name)]
+
+
+def run(words: Sequence[str], **environ: str) -> subprocess.CompletedProcess[str]:
+    environment = without_places() | environ
+    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
+def run_on(fds: tuple[int, int], words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run an agent with its channel on descriptors 4 and 5: `fds` are those to read and to write."""
+    launch = [sys.executable, "-I", "-S", "-c", LAUNCH, *map(str, fds), *words]
+    ended = subprocess.run(
+        launch, env=without_places(), pass_fds=fds, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    for fd in set(fds):
+        os.close(fd)
+    return ended
+
+
+def plain(output: str) -> list[str]:
+    """What an agent printed, with the escapes of JSON undone, which a shell leaves."""
+    return output.replace('\\"', '"').splitlines()
+
+
+TOLD: Final = [
+    "tools: echo greet sort reverse job_wait job_read job_list job_stop",
+    'echo: "hello"',
+    "gret: there is no such tool; trying greet",
+    'greet: "Hello, Ada!"',
+]
+
+
+@pytest.mark.parametrize("words", AGENTS[:2], indirect=True)
+def test_an_agent_talks_through_a_socket(words: list[str], daemon: Daemon) -> None:
+    ended = run([*words, str(daemon.path)])
+    assert (ended.returncode, ended.stderr, plain(ended.stdout)[:-1]) == (0, "", TOLD)
+    assert plain(ended.stdout)[-1].startswith("greet: error: ")
+
+
+@pytest.mark.parametrize("words", AGENTS, indirect=True)
+def test_an_agent_talks_through_its_descriptors(words: list[str], daemon: Daemon) -> None:
+    with socket.socket(socket.AF_UNIX) as channel:
+        channel.connect(str(daemon.path))
+        ended = run_on((os.dup(channel.fileno()), os.dup(channel.fileno())), words)
+    assert (ended.returncode, ended.stderr, plain(ended.stdout)[:-1]) == (0, "", TOLD)
+    assert plain(ended.stdout)[-1].startswith("greet: error: ")
+
+
+@pytest.mark.parametrize("words", AGENTS, indirect=True)
+def test_an_agent_talks_through_the_pipes_of_run(words: list[str], daemon: Daemon) -> None:
+    ended = run([sys.executable, "-m", "tooldispatchd", "run", "--socket", str(daemon.path), "--", *words])
+    assert (ended.returncode, ended.stderr, plain(ended.stdout)[:-1]) == (0, "", TOLD)
+
+
+TOOLS: Final = {"__port": "tools", "tools": []}
+BUSY: Final = '{"error":"queue_full","category":"unavailable","detail":"busy","queue":"agent","retry_after_ms":10}'
+BROKEN: Final = '{"error":"internal_error","category":"internal","detail":"it broke","incident":"1"}'
+
+
+@pytest.mark.parametrize("words", AGENTS, indirect=True)
+def test_an_agent_tries_again_what_is_unavailable_and_nothing_else(words: list[str]) -> None:
+    script = (
+        *(hear("tools"), say(compact(TOOLS)), hear("tool_req", name="echo")),
+        *(say(compact(answer(BUSY, is_error=True, fault=True))), hear("tool_req", name="echo")),
+        *(say(compact(answer("again"))), hear("tool_req", name="gret")),
+        *(say(compact(answer(BROKEN, is_error=True, fault=True))), hear("tool_req", name="greet")),
+        *(say(compact(answer("no", is_error=True))), hear("bye"), say(compact({"__port": "bye"}))),
+    )
+    with scripted(*script) as (played, fds):
+        ended = run_on(fds, words)
+    assert (ended.returncode, played.failed) == (0, None)
+    asked = [said["id"] for said in played.heard if said["__port"] == "tool_req"]
+    assert asked == ["1", "2", "3", "4"]
+    assert plain(ended.stdout)[1] == "echo: again"
+
+
+@pytest.mark.parametrize("words", AGENTS, indirect=True)
+def test_an_agent_whose_daemon_is_gone_says_so_and_ends(words: list[str]) -> None:
+    with scripted(hear("tools"), say(compact(TOOLS)), hear("tool_req")) as (_, fds):
+        ended = run_on(fds, words)
+    assert (ended.returncode, ended.stderr) == (1, "the daemon closed the channel\n")
+
+
+@pytest.mark.parametrize("name", ["with_blocking.py", "with_trio.py"])
+def test_an_example_of_a_client_runs(name: str, daemon: Daemon, tmp_path: Path) -> None:
+    ended = run([sys.executable, str(EXAMPLES / name)], TOOLDISPATCHD_SOCKET=str(daemon.path))
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert '"Hello, Ada!"' in ended.stdout
+    assert "invalid_input" in ended.stdout
+
+
+def test_a_shell_that_knows_only_posix_takes_the_example() -> None:
+    checked = [shell for shell in ("dash", "busybox") if shutil.which(shell)]
+    for shell in checked or ["sh"]:
+        words = [shell, *(["sh"] if shell == "busybox" else []), "-n", str(EXAMPLES / "agent.sh")]
+        assert run(words).stderr == ""
+
+
+def test_every_example_is_in_the_table() -> None:
+    table = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    files = {path.name for path in EXAMPLES.iterdir() if path.is_file()} - {"README.md"}
+    assert {name for name in files if f"| `{name}` |" not in table} == set()
+
+
+def compact(message: Mapping[str, object]) -> bytes:
+    """A line as the daemon writes it: keys in their order, no white space."""
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"

@@ -1,0 +1,122 @@
+"""Each MUST of PROTOCOL.md has its anchor, and each anchor a transcript or a test that fails where it is not kept.
+
+A transcript names its anchors in its head (`musts`), a test in its text as `[M1]`, or here, where it belongs to
+another layer and says in its name what it shows.
+"""
+
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.wire.conversations import read_transcript, transcripts
+
+ROOT: Final = Path(__file__).parent.parent
+PROTOCOL: Final = (ROOT / "protocol" / "PROTOCOL.md").read_text(encoding="utf-8")
+ANCHOR: Final = re.compile(r"\[(M[0-9]+)\]")
+# Where the words are explained, which is no rule.
+EXPLAINED: Final = "\n## Versions and stability"
+
+PROVEN: Final[dict[str, tuple[str, ...]]] = {
+    "M7": ("tests/wire/test_channel.py::test_each_line_of_the_daemon_is_one_line_whatever_stands_in_it",),
+    "M15": ("tests/daemon/test_ends.py::test_a_closed_channel_cancels_what_runs",),
+    "M16": (
+        "tests/daemon/test_ends.py::test_lines_that_a_vanished_agent_left_are_not_executed",
+        "tests/daemon/test_attacks.py::test_on_pipes_a_line_that_a_vanished_agent_left_is_not_executed",
+    ),
+    "M17": ("tests/daemon/test_daemon.py::test_a_pipe_that_nobody_reads_any_more_cancels_what_runs",),
+    "M18": ("tests/agent/test_many.py::test_an_agent_over_its_bounds_leaves_the_others_theirs",),
+    "M23": ("tests/daemon/test_attacks.py::test_a_connection_turned_away_that_has_left_already_harms_nobody",),
+    "M24": ("tests/front/test_front.py::test_reading_stops_while_the_backlog_is_over_its_cap_and_goes_on_after",),
+    "M25": ("tests/front/test_front.py::test_a_channel_that_never_reads_is_dropped_after_its_time",),
+    "M26": ("tests/daemon/test_doors.py::test_a_stranger_at_an_abstract_socket_is_told_nothing_and_turned_away",),
+    "M28": ("tests/agent/test_entrance.py::test_no_protected_profile_is_opened_without_hello",),
+    "M29": ("tests/daemon/test_doors.py::test_a_place_admits_the_profiles_that_it_names_alone",),
+    "M30": ("tests/agent/test_entrance.py::test_every_refusal_is_the_same_fault",),
+    "M32": ("tests/agent/test_entrance.py::test_no_fault_bears_a_token",),
+    "M33": ("tests/daemon/test_doors.py::test_a_pair_opens_the_profile_of_its_place",),
+    "M35": ("tests/agent/test_servers.py::test_declared_tools_are_answered_while_servers_open",),
+    "M36": ("tests/agent/test_servers.py::test_requests_during_the_opening_wait_and_are_then_answered",),
+    "M47": ("tests/agent/test_servers.py::test_requests_that_waited_get_the_fault_of_a_refused_hello",),
+    "M53": ("tests/agent/test_schedules.py::test_every_request_has_exactly_one_answer_in_any_order_of_events",),
+    "M63": ("tests/agent/test_servers.py::test_the_deadline_of_a_call_covers_the_opening",),
+    "M67": ("tests/providers/mcp/test_content.py::test_a_tools_own_error_is_passed_on_unchecked",),
+    "M70": (
+        "tests/wire/test_session.py::test_an_update_is_told_only_to_who_asked_and_only_while_the_call_is_in_flight",
+    ),
+    "M71": (
+        "tests/providers/test_process_updates.py::test_without_updates_there_is_neither_the_variable_nor_the_descriptor",
+    ),
+    "M77": ("tests/wire/test_questions.py::test_an_agent_is_asked_only_so_much_at_once",),
+    "M82": ("tests/daemon/test_attacks.py::test_each_request_after_bye_is_answered",),
+    "M86": ("tests/calls/test_jobs.py::test_an_unread_result_is_never_dropped_and_a_new_job_is_refused_instead",),
+    "M87": ("tests/agent/test_jobs.py::test_jobs_are_read_and_stopped_while_every_place_is_taken",),
+    "M94": (
+        "tests/providers/mcp/test_content.py::test_content_of_a_tool_without_an_output_schema",
+        "tests/providers/mcp/test_content.py::test_structured_content_that_breaks_its_schema_is_invalid_output",
+    ),
+    "M95": ("tests/providers/mcp/test_content.py::test_a_tools_own_error_is_passed_on_unchecked",),
+    "M96": ("tests/wire/test_faults.py::test_an_extra_never_stands_in_the_place_of_a_field_that_every_fault_has",),
+    "M97": ("tests/wire/test_decode.py::test_no_fault_quotes_the_line",),
+    "M99": ("tests/agent/test_servers.py::test_a_deadline_of_the_agent_passes_and_the_connection_still_works",),
+    "M102": ("tests/agent/test_host.py::test_a_defect_at_the_start_of_a_call_is_that_call_s_fault_alone",),
+    "M103": ("tests/daemon/test_configuration.py::test_a_wrong_configuration_gets_its_exact_report",),
+    "M104": ("tests/daemon/test_ends.py::test_a_running_call_has_its_grace_and_a_new_one_gets_draining",),
+    "M105": ("tests/daemon/test_ends.py::test_a_call_that_outlives_the_grace_is_answered_and_ended",),
+    "M106": ("tests/daemon/test_ends.py::test_an_idle_daemon_ends_at_a_signal_with_exit_code_0",),
+    "M107": ("tests/cli/test_call.py::test_an_error_is_printed_and_the_exit_code_is_1",),
+    "M108": ("tests/cli/test_help.py::test_a_mistake_of_usage_has_exit_code_2",),
+    "M109": ("tests/cli/test_call.py::test_a_socket_that_is_not_there_has_exit_code_3",),
+    "M110": ("tests/client/test_address.py::test_the_environment_says_where_the_socket_is",),
+}
+
+
+def rules() -> list[str]:
+    """The paragraphs, list items and cells after the introduction, without the examples."""
+    text = re.sub(r"^```.*?^```$", "", PROTOCOL[PROTOCOL.index(EXPLAINED) :], flags=re.MULTILINE | re.DOTALL)
+    return re.split(r"\n\n|\n- |\n\| |\n[0-9]+\. ", text)
+
+
+def anchors() -> list[str]:
+    return [anchor for rule in rules() for anchor in ANCHOR.findall(rule)]
+
+
+@cache
+def named() -> dict[str, set[str]]:
+    """Who names each anchor: transcripts by their files, tests by theirs."""
+    found: dict[str, set[str]] = {}
+    for path in transcripts():
+        for anchor in read_transcript(path).musts:
+            found.setdefault(anchor, set()).add(path.name)
+    for path in (ROOT / "tests").rglob("*.py"):
+        for anchor in ANCHOR.findall(path.read_text(encoding="utf-8")) if path != Path(__file__) else ():
+            found.setdefault(anchor, set()).add(path.name)
+    for anchor, tests in PROVEN.items():
+        found.setdefault(anchor, set()).update(tests)
+    return found
+
+
+def test_every_must_has_an_anchor_of_its_own() -> None:
+    lacking = [rule for rule in rules() if len(re.findall(r"\bMUST\b", rule)) != len(ANCHOR.findall(rule))]
+    assert lacking == []
+
+
+def test_no_anchor_stands_twice() -> None:
+    assert [anchor for anchor, count in Counter(anchors()).items() if count > 1] == []
+
+
+def test_every_anchor_is_named_by_a_transcript_or_a_test() -> None:
+    assert [anchor for anchor in anchors() if anchor not in named()] == []
+
+
+def test_nobody_names_an_anchor_that_there_is_not() -> None:
+    assert {anchor: who for anchor, who in named().items() if anchor not in anchors()} == {}
+
+
+@pytest.mark.parametrize("test", sorted({test for tests in PROVEN.values() for test in tests}))
+def test_a_test_that_is_named_exists(test: str) -> None:
+    path, _, name = test.partition("::")
+    assert re.search(rf"^(async )?def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)

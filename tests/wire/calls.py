@@ -1,0 +1,230 @@
+"""One agent of the reference model: its calls in flight and its jobs, on a session machine. No clock, no task."""
+
+import math
+from typing import Final
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from tests.wire.toolbox import Configuration, Profile, Tool, encode, read_input, run
+from tooldispatchd.calls.jobs import Job, Jobs
+from tooldispatchd.calls.outcome import Answer
+from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import CallMeta, Request, ShortReq, ToolUpdate, ToolView
+from tooldispatchd.wire.questions import Questions
+from tooldispatchd.wire.session import Event, SessionMachine, State, body_of
+
+CANCELLED: Final = Fault(Code.CANCELLED, "the call was cancelled")
+JOB_TOOLS: Final = ("job_wait", "job_read", "job_list", "job_stop")
+NO_SCHEMA: Final = Raw(b"{}")
+
+
+def too_many(what: str, limit: int) -> Fault:
+    return Fault(Code.TOO_MANY, "over the limit", {"what": what, "limit": limit})
+
+
+def queue_full(queue: str) -> Fault:
+    return Fault(Code.QUEUE_FULL, "too many calls are waiting", {"queue": queue, "retry_after_ms": 1000})
+
+
+class Call:
+    """One call in flight; `tool` is None for one that waits for the job `awaits`."""
+
+    def __init__(self, body: ShortReq, *, tool: Tool | None, value: object, limit_ms: float) -> None:
+        self.id = body.id
+        self.tool = tool
+        self.value = value
+        self.limit_ms = limit_ms
+        self.traceparent = body.traceparent
+        self.bytes_in = size_of(body.input)
+        self.job: Job | None = None
+        self.awaits: Job | None = None
+
+
+def size_of(raw: Raw | UnsetType) -> int:
+    return 0 if isinstance(raw, UnsetType) else len(raw)
+
+
+class Agent:
+    """One session: what it may call, what it has called, what became of it."""
+
+    def __init__(self, config: Configuration, machine: SessionMachine, profile: Profile) -> None:
+        self.machine = machine
+        self.questions = Questions(machine)
+        self.says_bye = False
+        self._config = config
+        self._profile = profile
+        # In the order they came: so many of the first run, the others wait.
+        self._calls: list[Call] = []
+        self._jobs = Jobs(max_jobs=config.limit("jobs"), max_bytes=config.limit("job_bytes"))
+        machine.apply(Event.OPENED)
+
+    def views(self) -> list[ToolView]:
+        names = [*self._profile.tools, *(JOB_TOOLS if self._profile.jobs else ())]
+        return [ToolView(name, self._config.descriptions.get(name, ""), NO_SCHEMA) for name in names]
+
+    # --- requests ---
+
+    def request(self, request: Request, *, line: int) -> None:
+        if not self.machine.is_taken(request, line=line):
+            return
+        body = body_of(request)
+        if body.background and not self._profile.jobs:
+            self.machine.reply_fault(request, Fault(Code.NOT_ALLOWED, "no jobs for this agent"))
+        elif self._profile.jobs and body.name in JOB_TOOLS:
+            self._use_job(request)
+        else:
+            self._use_tool(request)
+
+    def _use_tool(self, request: Request) -> None:
+        body = body_of(request)
+        tool = self._config.find(body.name, self._profile)
+        if isinstance(tool, Fault):
+            self.machine.reply_fault(request, tool)
+            return
+        refusal = self._refusal(body) if tool.waits else None
+        value = read_input(tool, body.input)
+        job = self._jobs.open(body.name) if body.background and not isinstance(value, Fault) else None
+        if refusal is not None:
+            self.machine.reply_fault(request, refusal)
+        elif isinstance(value, Fault):
+            self._reply(request, value.content(), tool.kind, is_fault=True)
+        elif body.background and job is None:
+            self.machine.reply_fault(request, queue_full("jobs"))
+        elif not tool.waits:
+            content = encode(run(tool, value, None))
+            if job is not None:
+                self._jobs.finish(job, Answer(content))
+                content = encode({"job": job.id})
+            self._reply(request, content, tool.kind)
+        else:
+            self._start(request, tool, value, job)
+
+    def _refusal(self, body: ShortReq) -> Fault | None:
+        config = self._config
+        if len(self._placed()) >= config.limit("in_flight") + config.limit("waiting"):
+            return queue_full("agent")
+        size = sum(call.bytes_in for call in self._calls)
+        if self._calls and size + size_of(body.input) > config.limit("in_flight_bytes"):
+            return too_many("in_flight_bytes", config.limit("in_flight_bytes"))
+        return None
+
+    def _start(self, request: Request, tool: Tool, value: object, job: Job | None) -> None:
+        body = body_of(request)
+        limit_ms = self._config.limit_ms(body.name, body.deadline_ms)
+        call = Call(body, tool=tool, value=value, limit_ms=limit_ms)
+        self._calls.append(call)
+        call.job = job
+        if job is None:
+            self.machine.start(request)
+        else:
+            self._reply(request, encode({"job": job.id}), tool.kind)
+
+    def _reply(self, request: Request, content: str, kind: str, *, is_fault: bool = False, by: str = "") -> None:
+        meta = self._meta(size_of(body_of(request).input), content, kind, by)
+        self.machine.reply(request, content, is_error=is_fault, fault=is_fault, meta=meta)
+
+    def _meta(self, bytes_in: int, content: str, kind: str, by: str = "") -> CallMeta | None:
+        if not self.machine.wants_meta:
+            return None
+        return CallMeta(0.0, 0.0, kind, by or kind, bytes_in, len(content.encode()))
+
+    # --- jobs ---
+
+    def _use_job(self, request: Request) -> None:
+        body = body_of(request)
+        wanted = {} if isinstance(body.input, UnsetType) else msgspec.json.decode(body.input)
+        if body.name == "job_list":
+            self._reply(request, encode({"jobs": self._jobs.list()}), "builtin", by="jobs")
+            return
+        if not isinstance(wanted, dict) or type(wanted.get("job")) is not str:
+            fault = Fault(Code.INVALID_INPUT, "a job is missing", {"violations": [{"path": "", "message": "wrong"}]})
+            self._reply(request, fault.content(), "builtin", is_fault=True, by="jobs")
+            return
+        job = self._jobs.get(wanted["job"])
+        if job is None:
+            fault = Fault(Code.UNKNOWN_JOB, "no such job", {"source": wanted["job"]})
+            self._reply(request, fault.content(), "builtin", is_fault=True, by="jobs")
+            return
+        if body.name == "job_stop":
+            self._stop_jobs(job)
+        if job.outcome is not None or body.name == "job_read":
+            self._reply(request, encode(self._jobs.read(job)), "builtin", by="jobs")
+            return
+        call = Call(body, tool=None, value=None, limit_ms=wanted.get("timeout_s", math.inf) * 1000)
+        call.awaits = job
+        self._calls.append(call)
+        self.machine.start(request)
+
+    def _stop_jobs(self, only: Job | None = None) -> None:
+        for call in [call for call in self._calls if call.job is not None and only in {None, call.job}]:
+            self._end(call, CANCELLED)
+
+    # --- ends of calls ---
+
+    def _placed(self) -> list[Call]:
+        return [call for call in self._calls if call.tool is not None]
+
+    def finish_one(self) -> bool:
+        """End the running call that came first, of those that ever end; whether there was one."""
+        for call in self._placed()[: self._config.limit("in_flight")]:
+            if call.tool is not None and call.tool.run is not None:
+                if call.job is None:
+                    for said in call.tool.updates:
+                        update = msgspec.convert({"__port": "tool_update", "id": call.id, **said}, ToolUpdate)
+                        update.agent = self.machine.agent
+                        self.machine.update(update)
+                self._end(call, run(call.tool, call.value, call.traceparent))
+                return True
+        return False
+
+    def next_limit_ms(self) -> float:
+        """The least limit of any call in flight: infinite where nothing ever ends by it."""
+        return min((call.limit_ms for call in self._calls), default=math.inf)
+
+    def expire_one(self) -> None:
+        """The limit of one call has passed."""
+        call = min(self._calls, key=lambda call: call.limit_ms)
+        if call.awaits is not None:
+            self._calls.remove(call)
+            self._answer(call, encode(self._jobs.read(call.awaits)))
+            return
+        stage = "run" if call in self._placed()[: self._config.limit("in_flight")] else "queue"
+        self._end(call, Fault(Code.TIMEOUT, "too late", {"limit_ms": round(call.limit_ms), "stage": stage}))
+
+    def cancel(self, call_id: str) -> None:
+        for call in [call for call in self._calls if call.job is None and call.id == call_id]:
+            self._end(call, CANCELLED)
+
+    def _end(self, call: Call, result: object) -> None:
+        self._calls.remove(call)
+        is_fault = isinstance(result, Fault)
+        content = result.content() if isinstance(result, Fault) else encode(result)
+        if call.job is None:
+            self._answer(call, content, is_fault=is_fault)
+            return
+        self._jobs.finish(call.job, result if isinstance(result, Fault) else Answer(content))
+        for waiting in [waiting for waiting in self._calls if waiting.awaits is call.job]:
+            self._calls.remove(waiting)
+            self._answer(waiting, encode(self._jobs.read(call.job)))
+
+    def _answer(self, call: Call, content: str, *, is_fault: bool = False) -> None:
+        kind, by = ("builtin", "jobs") if call.tool is None else (call.tool.kind, "")
+        meta = self._meta(call.bytes_in, content, kind, by)
+        self.machine.answer(call.id, content, is_error=is_fault, fault=is_fault, meta=meta)
+
+    # --- ends of the session ---
+
+    def end(self) -> None:
+        """No more requests: jobs are cancelled, the rest is finished."""
+        if self.machine.state is not State.CLOSED:
+            self.machine.apply(Event.ENDED)
+            self._stop_jobs()
+
+    def is_done(self) -> bool:
+        """Whether the session has just come to its end: nothing is owed any more."""
+        if self.machine.state is not State.DRAINING or self._calls:
+            return False
+        self.machine.apply(Event.TORN_DOWN)
+        self.questions.close()
+        return True

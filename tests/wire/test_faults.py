@@ -1,0 +1,32 @@
+"""Faults as an agent is told them."""
+
+import msgspec
+import pytest
+
+from tooldispatchd.wire.faults import CATEGORY, RESERVED, Code, Fault
+from tooldispatchd.wire.session import fault_line
+
+
+def test_every_code_has_a_category() -> None:
+    assert set(CATEGORY) == set(Code)
+
+
+def test_a_fault_begins_with_its_three_fields_and_goes_on_with_its_extras() -> None:
+    fault = Fault(Code.UNKNOWN_TOOL, "no such tool", {"source": "ecko", "did_you_mean": "echo"})
+    assert fault.content() == (
+        '{"error":"unknown_tool","category":"not_found","detail":"no such tool","source":"ecko","did_you_mean":"echo"}'
+    )
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+def test_an_extra_never_stands_in_the_place_of_a_field_that_every_fault_has(name: str) -> None:
+    fault = Fault(Code.DRAINING, "it ends", {name: "mine", "other": 1})
+    expected = {"error": "draining", "category": "unavailable", "detail": "it ends", "other": 1}
+    assert msgspec.json.decode(fault.content()) == expected
+    assert fault_line(fault, line=7, call_id="1", agent="a") == {
+        "__port": "fault",
+        **expected,
+        "line": 7,
+        "id": "1",
+        "agent": "a",
+    }

@@ -1,0 +1,154 @@
+"""Who may come in: what a listener admits, who stands at the other end of a channel, and which profile they may open.
+
+Pure decisions: the descriptors are read by who accepts a channel, the tokens by who reads the configuration. Every
+refusal that has to do with who asks is one and the same fault: it does not tell a wrong token from a wrong user, nor a
+profile that is closed from one that does not exist.
+"""
+
+import hmac
+import secrets
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.profiles import DEFAULT_PROFILE, Narrowing, NotOffered, Profile, digest_of, narrow
+from tooldispatchd.wire.faults import Code, Fault
+
+NOT_AUTHENTICATED: Final = Fault(Code.NOT_AUTHENTICATED, "no session is opened: not authenticated")
+UNKNOWN_PROFILE: Final = Fault(Code.UNKNOWN_PROFILE, "no such profile")
+
+# As many tools as one server may have; a profile that needs a longer list is better written as a profile.
+MAX_NAMES: Final = 1000
+# Of a name that is not known only so much is said back.
+SHOWN_NAME: Final = 128
+
+_decode_object: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_names: Final = msgspec.json.Decoder(tuple[str, ...]).decode
+_decode_bool: Final = msgspec.json.Decoder(bool).decode
+# The four ways in which bytes of JSON can fail; `ValidationError` is a `DecodeError`.
+_NOT_READABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Visitor(msgspec.Struct, frozen=True):
+    """The process at the other end of a channel, as the kernel names it; for pipes it is who started the daemon."""
+
+    uid: int
+    gid: int
+    pid: int | None = None
+    groups: tuple[int, ...] = ()
+    """Supplementary groups."""
+
+    def is_among(self, uids: frozenset[int] | None, gids: frozenset[int] | None) -> bool:
+        """Whether it is one of these users or a member of one of these groups; where both are None, yes."""
+        if uids is None and gids is None:
+            return True
+        if uids is not None and self.uid in uids:
+            return True
+        return gids is not None and not gids.isdisjoint((self.gid, *self.groups))
+
+
+class Entrance(msgspec.Struct, frozen=True):
+    """What one listener admits."""
+
+    profile: str = DEFAULT_PROFILE
+    """The profile of an agent that says no `hello`, or names none in it."""
+    profiles: frozenset[str] | None = None
+    """Those that may be opened here; None for all."""
+    uids: frozenset[int] | None = None
+    """Users who may connect; where this and `gids` are None, everyone whom the socket's mode lets in."""
+    gids: frozenset[int] | None = None
+    """Groups whose members may connect."""
+
+    def admits(self, visitor: Visitor) -> bool:
+        """Whether this process may connect at all."""
+        return visitor.is_among(self.uids, self.gids)
+
+    def leads_to(self, profile: str) -> bool:
+        """Whether this profile may be opened here."""
+        return self.profiles is None or profile in self.profiles
+
+
+class Authenticator:
+    """Decides which profile a session opens; one for the daemon, made of its catalog."""
+
+    __slots__ = ("_dummy", "_is_protected", "_profiles", "_tokens")
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._profiles = catalog.profiles
+        self._tokens: Mapping[str, bytes] = catalog.tokens
+        self._is_protected = catalog.is_protected
+        # What is compared where there is no token, so that the time taken does not tell which profiles have one.
+        self._dummy = secrets.token_bytes(32)
+
+    def admit(
+        self, name: str | None, *, token: str | None, said_hello: bool, entrance: Entrance, visitor: Visitor
+    ) -> Profile | Fault:
+        """The profile `name`, or the entrance's where it is None; else `not_authenticated` or `unknown_profile`.
+
+        A token for a profile that has none is ignored.
+        """
+        wanted = entrance.profile if name is None else name
+        # Compared before anything is decided: every refusal has taken the same steps.
+        is_token_right = self._is_token_right(wanted, token)
+        profile = self._profiles.get(wanted)
+        if profile is None and not self._is_protected and entrance.profiles is None:
+            # There is nothing to hide here, and the name is a slip of the hand.
+            return UNKNOWN_PROFILE
+        if profile is None or not entrance.leads_to(wanted):
+            return NOT_AUTHENTICATED
+        is_protected = wanted in self._tokens or profile.is_bound
+        if is_protected and not (said_hello and is_token_right and visitor.is_among(profile.uids, profile.gids)):
+            return NOT_AUTHENTICATED
+        return profile
+
+    def _is_token_right(self, profile: str, token: str | None) -> bool:
+        """Whether `token` is the profile's; a profile without one takes any."""
+        shown = digest_of(token or "")
+        is_equal = hmac.compare_digest(self._tokens.get(profile, self._dummy), shown)
+        return profile not in self._tokens or (is_equal and token is not None)
+
+
+def narrow_profile(profile: Profile, spec: Raw, catalog: Catalog) -> Profile | Fault:
+    """The part of `profile` that the `spec` of a `hello` names: `not_allowed` for what is no part of it.
+
+    `spec` is an object with `tools`, `mcp` and `jobs`, each optional; what else it is, is an `invalid_request`.
+    """
+    wish = _read_narrowing(spec)
+    if isinstance(wish, Fault):
+        return wish
+    narrowed = narrow(profile, wish, config=catalog.config, prefixes=catalog.prefixes)
+    if isinstance(narrowed, NotOffered):
+        extras: dict[str, object] = {"source": narrowed.name[:SHOWN_NAME]}
+        return Fault(Code.NOT_ALLOWED, "spec names what the profile does not offer", extras)
+    return narrowed
+
+
+def _read_narrowing(spec: Raw) -> Narrowing | Fault:
+    try:
+        fields = _decode_object(spec)
+    except _NOT_READABLE:
+        return _invalid("spec must be an object")
+    unknown = next((key for key in fields if key not in Narrowing.__struct_fields__), None)
+    if unknown is not None:
+        return _invalid("spec has a key that is not known", source=unknown)
+    lists: dict[str, tuple[str, ...]] = {}
+    for key in ("tools", "mcp"):
+        try:
+            lists[key] = _decode_names(fields.get(key, b"[]"))
+        except _NOT_READABLE:
+            return _invalid("spec must have a list of names here", source=key)
+    if sum(map(len, lists.values())) > MAX_NAMES:
+        return _invalid(f"spec names more than {MAX_NAMES} tools and servers")
+    try:
+        jobs = _decode_bool(fields["jobs"]) if "jobs" in fields else None
+    except _NOT_READABLE:
+        return _invalid("spec must have true or false here", source="jobs")
+    return Narrowing(lists["tools"], lists["mcp"], jobs)
+
+
+def _invalid(detail: str, *, source: str | None = None) -> Fault:
+    extras: dict[str, object] = {} if source is None else {"source": source[:SHOWN_NAME]}
+    return Fault(Code.INVALID_REQUEST, detail, extras)

@@ -1,0 +1,293 @@
+"""The calls of one session that do not end at once: where each waits, that each ends once, and the jobs among them.
+
+    taken ──▶ held for its server ──▶ admitted ──▶ running ──▶ ended: answered, or its job is done
+
+A session has this from its first such call on; one that only calls inline tools never needs it.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final, Protocol
+
+import msgspec
+import trio
+from msgspec import Raw
+
+from tooldispatchd.agent.call import Call, Plan, Reason, Stage
+from tooldispatchd.agent.faults import CANCELLED, queue_full, too_many
+from tooldispatchd.agent.runtime import Host, Runtime
+from tooldispatchd.agent.steps import encode_line
+from tooldispatchd.agent.toolset import HOLD, Toolset
+from tooldispatchd.calls.admission import Admission, Verdict
+from tooldispatchd.calls.jobs import Job, Jobs, utf8_size
+from tooldispatchd.calls.outcome import Answer, Outcome, Update
+from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.messages import Request, ToolUpdate
+from tooldispatchd.wire.session import SessionMachine, body_of
+
+# An answer below this is about as large as the fault that would stand in its place.
+NOTABLE_BYTES: Final = 1024
+
+Task = Callable[[], Awaitable[None]]
+
+
+class Life(Protocol):
+    """The session around its calls."""
+
+    machine: SessionMachine
+    toolset: Toolset
+
+    def count(self, outcome: Outcome) -> None:
+        """One more call has ended."""
+
+    def settle(self) -> None:
+        """Begin the teardown where nothing is owed any more."""
+
+    def start_soon(self, task: Task) -> None:
+        """Run `task` among the session's."""
+
+    def incident(self, tool: str, error: Exception) -> Fault:
+        """Log a defect in one call; the fault that tells of it."""
+
+    def is_told(self, call: Call, outcome: Outcome, took_s: float) -> None:
+        """Log that the call was answered."""
+
+
+class InFlight:
+    """See the module. It is the `agent.call.Owner` of its calls."""
+
+    __slots__ = ("_admission", "_bytes", "_calls", "_host", "_jobs", "_life", "_machine", "_runtime")
+
+    def __init__(self, life: Life, runtime: Runtime, host: Host) -> None:
+        limits = runtime.limits
+        self._life = life
+        self._machine = life.machine
+        self._runtime = runtime
+        self._host = host
+        self._calls: dict[object, Call] = {}
+        self._bytes = 0
+        self._admission: Admission[Call] = Admission(limits.in_flight, limits.waiting)
+        self._jobs: Jobs | None = None
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    @property
+    def jobs(self) -> Jobs:
+        """Those of this agent."""
+        if self._jobs is None:
+            limits = self._runtime.limits
+            self._jobs = Jobs(max_jobs=limits.jobs, max_bytes=limits.job_bytes)
+        return self._jobs
+
+    @property
+    def wants_updates(self) -> bool:
+        """Whether the agent asked to be told how far its calls are."""
+        return self._machine.wants_updates
+
+    # --- requests ---
+
+    def take(self, request: Request, plan: Plan | None) -> None:
+        """Begin a call that the machine has let in; `plan` is None where its tool is still to be found."""
+        body = body_of(request)
+        call = Call(self, self._runtime.timer, body)
+        if plan is None:
+            found = self._life.toolset.find(body.name)
+            if isinstance(found, Fault):
+                self._machine.reply_fault(request, found)
+                return
+            plan = None if found is HOLD else found
+        refusal = self._refusal(call, plan)
+        if refusal is not None:
+            self._machine.reply_fault(request, refusal)
+            return
+        if body.background:
+            call.job = self.jobs.open(body.name)
+            if call.job is None:
+                self._machine.reply_fault(request, queue_full("jobs"))
+                return
+        self._machine.start(request)
+        self._calls[call.key] = call
+        self._bytes += call.bytes_in
+        self._runtime.bytes_in_flight += call.bytes_in
+        if plan is None:
+            self._announce(call)
+            call.enter(Stage.OPENING, self._life.toolset.opening_limit_s)
+        else:
+            self._admit(call, plan)
+
+    def _refusal(self, call: Call, plan: Plan | None) -> Fault | None:
+        """Too many calls, or too much in them; who has none in flight may always have one."""
+        limits = self._runtime.limits
+        # Those whose server is still starting, then those that take no place: all others are the admission's to count.
+        if plan is None and len(self._calls) >= limits.waiting:
+            return queue_full("opening")
+        if plan is not None and not plan.takes_place and len(self._calls) >= limits.in_flight + 2 * limits.waiting:
+            return queue_full("agent")
+        size = call.bytes_in
+        if self._calls and self._bytes + size > limits.in_flight_bytes:
+            return too_many("in_flight_bytes", limits.in_flight_bytes)
+        if self._bytes and self._runtime.bytes_in_flight + size > limits.buffered_bytes:
+            return too_many("buffered_bytes", limits.buffered_bytes)
+        return None
+
+    def reroute(self) -> None:
+        """A server has answered or failed: what waited for it may go on."""
+        for call in [call for call in self._calls.values() if call.stage is Stage.OPENING]:
+            if call.stage is not Stage.OPENING:
+                continue  # what came before it in this very loop has ended it
+            found = self._life.toolset.find(call.name)
+            if isinstance(found, Fault):
+                call.finish(found)
+            elif found is not HOLD:
+                self._admit(call, found)
+
+    def _admit(self, call: Call, plan: Plan) -> None:
+        """The steps between routing and the provider: read the input, take a place, or wait for one."""
+        call.plan = plan
+        value = plan.read(call.input)
+        if isinstance(value, Fault):
+            call.finish(value)
+            return
+        call.line = encode_line(value)
+        call.input = Raw()  # the agent's bytes are not needed any more
+        call.queued_at = trio.current_time()
+        verdict = self._admission.ask(call) if plan.takes_place else None
+        if verdict is Verdict.FULL:
+            call.finish(queue_full("agent"))
+            return
+        self._announce(call)
+        if verdict is Verdict.WAIT:
+            call.leave_queue = partial(self._admission.withdraw, call)
+            call.enter(Stage.QUEUE, plan.limit_s, since=call.queued_at)
+        else:
+            call.has_place = plan.takes_place
+            self._runtime.starter.start(call)
+
+    def _announce(self, call: Call) -> None:
+        """Answer a background call with its job, under which it goes on; its id is free again."""
+        job = call.job
+        if job is None or call.key is job:
+            return
+        del self._calls[call.key]
+        call.key = job
+        self._calls[job] = call
+        content = job_content(job)
+        meta = call.meta(len(content)) if self._machine.wants_meta else None
+        self._machine.answer(call.id, content, is_error=False, fault=False, meta=meta)
+
+    def run(self, call: Call) -> None:
+        """Start a call that has a place among its agent's calls; the tool's gate may have none for it yet."""
+        assert call.plan is not None
+        if call.stage is Stage.ENDED:
+            return
+        gate = call.plan.gate
+        if gate is not None and not call.has_gate:
+            if not gate.enter(self, call):
+                call.leave_queue = partial(gate.withdraw, self, call)
+                call.enter(Stage.QUEUE, call.plan.limit_s, since=call.queued_at)
+                return
+            call.has_gate = True
+        call.enter(Stage.RUN, call.plan.limit_s)
+        with self.guard(call):
+            call.plan.start(call)
+
+    def update(self, call: Call, update: Update) -> None:
+        """Say how far the call is; to an agent that has not read its last answers, nothing."""
+        if call.job is not None:
+            call.job.update = update
+        elif not self._host.is_behind:
+            fields = (update.progress, update.total, update.message, update.content)
+            self._machine.update(ToolUpdate(call.id, self._machine.agent, *fields))
+            self.flush()
+
+    def cancel(self, call_id: str) -> None:
+        """The agent wants the call no more; an unknown id is ignored."""
+        call = self._calls.get(call_id)
+        if call is not None:
+            call.stop(CANCELLED, Reason.CANCELLED)
+
+    def stop(self, fault: Fault, *, only_jobs: bool = False) -> None:
+        """End every call early with `fault`; those that wait come first, so that a place given back starts none."""
+        for call in sorted(self._calls.values(), key=lambda call: call.stage is Stage.RUN):
+            if call.job is not None or not only_jobs:
+                call.stop(fault, Reason.CANCELLED)
+
+    def stop_job(self, job: Job) -> None:
+        """End a job early; one that is done stays as it is."""
+        call = self._calls.get(job)
+        if call is not None:
+            call.stop(CANCELLED, Reason.CANCELLED)
+
+    # --- ends of calls ---
+
+    def ended(self, call: Call, outcome: Outcome) -> None:
+        """Answer the call, or let its job be done, and give its places back; the session may have waited for it."""
+        del self._calls[call.key]
+        self._bytes -= call.bytes_in
+        self._runtime.bytes_in_flight -= call.bytes_in
+        if call.job is not None and call.key is call.job:
+            self.jobs.finish(call.job, outcome)
+        else:
+            if call.job is not None:
+                self.jobs.forget(call.job)
+            if isinstance(outcome, Answer) and len(outcome.content) > NOTABLE_BYTES and self._host.is_crowded:
+                outcome = too_many("buffered_bytes", self._runtime.limits.buffered_bytes)
+            self._answer(call, outcome)
+        self._life.count(outcome)
+        self._life.is_told(call, outcome, trio.current_time() - call.started_at)
+        self._give_back(call)
+        self._life.settle()
+
+    def _answer(self, call: Call, outcome: Outcome) -> None:
+        is_fault = isinstance(outcome, Fault)
+        content = outcome.content() if isinstance(outcome, Fault) else outcome.content
+        is_error = True if isinstance(outcome, Fault) else outcome.is_error
+        meta = call.meta(utf8_size(content)) if self._machine.wants_meta else None
+        self._machine.answer(call.id, content, is_error=is_error, fault=is_fault, meta=meta)
+
+    def _give_back(self, call: Call) -> None:
+        starter = self._runtime.starter
+        if call.has_gate and call.plan is not None and call.plan.gate is not None:
+            other = call.plan.gate.leave()
+            if other is not None:
+                other.has_gate, other.leave_queue = True, None
+                starter.start(other)
+        if call.has_place:
+            following = self._admission.finish()
+            if following is not None:
+                following.has_place, following.leave_queue = True, None
+                starter.start(following)
+
+    @contextmanager
+    def guard(self, call: Call) -> Iterator[None]:
+        """The guard of a call that waits: a defect on its way is this call's fault alone."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  # guard: as the one of calls that are answered at once
+            call.finish(self._life.incident(call.name, error))
+
+    def work(self, call: Call, task: Task) -> None:
+        """Run a call's task, under the call's guard."""
+
+        async def guarded() -> None:
+            try:
+                with self.guard(call):
+                    await task()
+            finally:
+                # Where the whole session is cancelled the task has had no chance to end its call.
+                if call.stage is not Stage.ENDED:
+                    call.finish(CANCELLED)
+                self.flush()
+
+        self._life.start_soon(guarded)
+
+    def flush(self) -> None:
+        """Send what was asked of the servers and what is owed to the agent."""
+        self._host.flush()
+
+
+def job_content(job: Job) -> str:
+    """What a request with `background` is answered with."""
+    return msgspec.json.encode({"job": job.id}).decode()

@@ -1,0 +1,58 @@
+"""Where sessions are let in: who asks, for which profile, how much of it, and whether there is room."""
+
+from msgspec import UnsetType
+
+from tooldispatchd.agent.entrance import Entrance, Visitor, narrow_profile
+from tooldispatchd.agent.faults import DRAINING, too_many
+from tooldispatchd.agent.runtime import Host, Runtime
+from tooldispatchd.agent.session import Session
+from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import Hello
+from tooldispatchd.wire.session import SessionMachine
+
+
+def profile_of(hello: Hello, runtime: Runtime, entrance: Entrance, visitor: Visitor) -> Profile | Fault:
+    """What the session that `hello` asks for may call, or why there is none; authentication comes before all else."""
+    profile = runtime.authenticator.admit(
+        hello.profile, token=hello.token, said_hello=True, entrance=entrance, visitor=visitor
+    )
+    if isinstance(profile, Fault):
+        return profile
+    if hello.schemas not in {None, "plain"}:
+        return Fault(Code.INVALID_REQUEST, "schemas other than plain are not yet available")
+    refusal = _no_room(runtime, visitor)
+    if refusal is not None:
+        return refusal
+    if isinstance(hello.spec, UnsetType):
+        return profile
+    return narrow_profile(profile, hello.spec, runtime.catalog)
+
+
+def profile_without_hello(runtime: Runtime, entrance: Entrance, visitor: Visitor) -> Profile | Fault:
+    """As `profile_of`, for an agent whose first line is another one: its listener says which profile."""
+    profile = runtime.authenticator.admit(None, token=None, said_hello=False, entrance=entrance, visitor=visitor)
+    return profile if isinstance(profile, Fault) else _no_room(runtime, visitor) or profile
+
+
+def _no_room(runtime: Runtime, visitor: Visitor) -> Fault | None:
+    if runtime.is_draining:
+        return DRAINING
+    limits = runtime.limits
+    if runtime.open_sessions.total >= limits.sessions:
+        return too_many("sessions", limits.sessions)
+    if runtime.open_sessions.is_full_for(visitor.uid, limits.sessions_per_uid):
+        return too_many("sessions_per_uid", limits.sessions_per_uid)
+    return None
+
+
+def make_session(runtime: Runtime, host: Host, machine: SessionMachine, profile: Profile, visitor: Visitor) -> Session:
+    """A session for who was let in; it counts until `leave`."""
+    runtime.sessions += 1
+    runtime.open_sessions.enter(visitor.uid)
+    return Session(runtime, host, machine, profile=profile, number=runtime.sessions)
+
+
+def leave(runtime: Runtime, visitor: Visitor) -> None:
+    """One session of the visitor is closed."""
+    runtime.open_sessions.leave(visitor.uid)

@@ -1,0 +1,32 @@
+"""How many sessions each user has open; pure bookkeeping."""
+
+from collections.abc import Iterable
+
+
+class Census:
+    """Sessions by the uid of who opened them; users at `home` are not bounded one by one."""
+
+    __slots__ = ("_by_uid", "_home", "total")
+
+    def __init__(self, home: Iterable[int]) -> None:
+        self._home = frozenset(home)
+        self._by_uid: dict[int, int] = {}
+        self.total = 0
+
+    def is_full_for(self, uid: int, limit: int) -> bool:
+        """Whether this user may open no more than there are."""
+        return uid not in self._home and self._by_uid.get(uid, 0) >= limit
+
+    def enter(self, uid: int) -> None:
+        """One more."""
+        self._by_uid[uid] = self._by_uid.get(uid, 0) + 1
+        self.total += 1
+
+    def leave(self, uid: int) -> None:
+        """One less; raises `KeyError` where the user has none."""
+        left = self._by_uid[uid] - 1
+        self.total -= 1
+        if left:
+            self._by_uid[uid] = left
+        else:
+            del self._by_uid[uid]

@@ -1,0 +1,127 @@
+"""Jobs of one agent: calls that run in the background, and their results until somebody has read them. Pure.
+
+    opened ──▶ running ──▶ done ──▶ read ──▶ forgotten, when a newer one needs its room
+
+A result that nobody has read is never dropped. Where it does not fit any more beside other unread ones the job is done
+with a fault that says so.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from tooldispatchd.calls.outcome import Outcome, Update
+from tooldispatchd.wire.faults import Code, Fault
+
+Told = Callable[[], None]
+
+# What a job takes beside its result; counted so that many empty ones are not free.
+JOB_COST_BYTES: Final = 256
+
+
+class Job:
+    """One call in the background. `outcome` is None while it runs; `update` is the last thing that it said."""
+
+    __slots__ = ("id", "is_read", "name", "outcome", "size", "update", "waiters")
+
+    def __init__(self, job_id: str, name: str) -> None:
+        self.id = job_id
+        self.name = name
+        self.outcome: Outcome | None = None
+        self.update: Update | None = None
+        self.is_read = False
+        self.size = JOB_COST_BYTES
+        self.waiters: list[Told] = []
+
+
+class Jobs:
+    """At most `max_jobs` jobs, whose results take at most `max_bytes` together."""
+
+    __slots__ = ("_bytes", "_jobs", "_max_bytes", "_max_jobs", "_opened")
+
+    def __init__(self, *, max_jobs: int, max_bytes: int) -> None:
+        self._max_jobs = max_jobs
+        self._max_bytes = max_bytes
+        self._jobs: dict[str, Job] = {}
+        self._opened = 0
+        self._bytes = 0
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self._jobs.values())
+
+    def open(self, name: str) -> Job | None:
+        """A new job for a call of the tool `name`; None where every one that is kept still runs or is unread."""
+        if not self._make_room(1, JOB_COST_BYTES):
+            return None
+        self._opened += 1
+        job = Job(f"job-{self._opened}", name)
+        self._jobs[job.id] = job
+        self._bytes += job.size
+        return job
+
+    def get(self, job_id: str) -> Job | None:
+        """The job of that id; None for one that never was, or is forgotten."""
+        return self._jobs.get(job_id)
+
+    def finish(self, job: Job, outcome: Outcome) -> None:
+        """The job is done; who waits for it is told."""
+        # A fault is small and bounded.
+        size = 0 if isinstance(outcome, Fault) else utf8_size(outcome.content)
+        if not self._make_room(0, size):
+            detail = f"the result does not fit into {self._max_bytes} bytes beside those that nobody has read"
+            outcome = Fault(Code.TOOL_FAILED, detail, {"limit": "job_bytes"})
+            size = 0
+        job.size += size
+        self._bytes += size
+        job.outcome = outcome
+        job.update = None
+        waiters, job.waiters = job.waiters, []
+        for told in waiters:
+            told()
+
+    def forget(self, job: Job) -> None:
+        """A job that never began: its id was never told."""
+        del self._jobs[job.id]
+        self._bytes -= job.size
+
+    def read(self, job: Job) -> dict[str, object]:
+        """What is known of the job; a result that is given here counts as read."""
+        fields = _fields(job)
+        outcome = job.outcome
+        if outcome is not None:
+            fields["content"] = outcome.content() if isinstance(outcome, Fault) else outcome.content
+            job.is_read = True
+        elif job.update is not None:
+            said = job.update
+            told = {"progress": said.progress, "total": said.total, "message": said.message}
+            fields.update((key, value) for key, value in told.items() if value is not None)
+        return fields
+
+    def list(self) -> list[dict[str, object]]:
+        """Every job that is kept, oldest first, without its result."""
+        return [_fields(job) | {"is_read": job.is_read} for job in self]
+
+    def _make_room(self, jobs: int, size: int) -> bool:
+        """Forget jobs whose results were read, oldest first, as far as needed; whether it helped."""
+        if len(self._jobs) + jobs <= self._max_jobs and self._bytes + size <= self._max_bytes:
+            return True
+        for job in [job for job in self if job.is_read]:
+            del self._jobs[job.id]
+            self._bytes -= job.size
+            if len(self._jobs) + jobs <= self._max_jobs and self._bytes + size <= self._max_bytes:
+                return True
+        return False
+
+
+def utf8_size(text: str) -> int:
+    """Its bytes in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def _fields(job: Job) -> dict[str, object]:
+    fields: dict[str, object] = {"job": job.id, "name": job.name, "state": "running" if job.outcome is None else "done"}
+    outcome = job.outcome
+    if outcome is not None:
+        fields["is_error"] = isinstance(outcome, Fault) or outcome.is_error
+        if isinstance(outcome, Fault):
+            fields["fault"] = True
+    return fields

@@ -1,0 +1,156 @@
+"""The trio client: one channel, as many calls at once as there are tasks.
+
+    async with connect() as client:
+        await client.hello("default")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.call, "slow", 1)
+            nursery.start_soon(client.call, "slow", 2)
+
+Cancelling the task that awaits a call cancels the call. How long an answer may take is the caller's to say
+(`with trio.fail_after(5):`). The tasks behind it are drawn in `exchange.py`.
+"""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import trio
+from msgspec import UNSET
+
+from tooldispatchd.client.address import find_socket, socket_name
+from tooldispatchd.client.conversation import Call, Conversation
+from tooldispatchd.client.errors import ClientError
+from tooldispatchd.client.exchange import Callbacks, Exchange, OnApprove, OnAsk, OnToolsChanged, OnUpdate, stream_on
+from tooldispatchd.client.questions import answers
+from tooldispatchd.wire.messages import Bye, Pong, Ready, ToolResp, Tools, ToolView
+
+# Where `tooldispatchd run` puts an agent's tool channel.
+REQUESTS_FD: Final = 4
+ANSWERS_FD: Final = 5
+
+
+class Agent:
+    """One agent on a channel; `name` is None for the channel's own."""
+
+    def __init__(self, exchange: Exchange, name: str | None) -> None:
+        self.name = name
+        self._exchange = exchange
+
+    async def hello(
+        self,
+        profile: str | None = None,
+        *,
+        token: str | None = None,
+        spec: object = None,
+        schemas: str | None = None,
+        meta: object = None,
+        updates: bool = False,
+        on_approve: OnApprove | None = None,
+        on_ask: OnAsk | None = None,
+        on_tools_changed: OnToolsChanged | None = None,
+    ) -> Ready:
+        """Open the session; raises `FaultError` where it is refused. The fields are those of PROTOCOL.md.
+
+        The daemon is told that the agent answers what there is a callback for; `on_tools_changed` needs `updates`.
+        """
+        asked = answers(approves=on_approve is not None, asks=on_ask is not None)
+        fields = {"profile": profile, "token": token, "spec": spec, "schemas": schemas, "meta": meta}
+        await self._exchange.room()
+        said = self._exchange.conversation.hello(self.name, **fields, updates=updates or None, answers=asked)
+        # Before `ready` comes: a server may ask while it starts.
+        self._exchange.callbacks[self.name] = Callbacks(on_approve, on_ask, on_tools_changed)
+        return await self._exchange.answer(said, Ready, agent=self.name)
+
+    async def tools(self, schemas: str | None = None) -> list[ToolView]:
+        """The tools of the session as they are now."""
+        await self._exchange.room()
+        said = self._exchange.conversation.tools(self.name, schemas=schemas)
+        return (await self._exchange.answer(said, Tools, agent=self.name)).tools
+
+    async def call(
+        self,
+        name: str,
+        value: object = UNSET,
+        *,
+        deadline_ms: float | None = None,
+        background: bool = False,
+        traceparent: str | None = None,
+        on_update: OnUpdate | None = None,
+    ) -> ToolResp:
+        """Call a tool with `value` (whatever JSON can say, or `Raw`) and wait for its answer.
+
+        An answer with `is_error` is the tool's own error. Raises `FaultError` for a fault of the daemon, and
+        `ClientError` where the channel ends first. Cancelled, it tells the daemon so.
+        """
+        await self._exchange.room()
+        said = self._exchange.conversation.call(self.name, Call(name, value, deadline_ms, background, traceparent))
+        return await self._exchange.answer(said, ToolResp, agent=self.name, on_update=on_update)
+
+    async def bye(self) -> None:
+        """End the session; returns when nothing of it is left. For the channel's own agent the channel ends too."""
+        await self._exchange.room()
+        await self._exchange.answer(self._exchange.conversation.bye(self.name), Bye, agent=self.name)
+        self._exchange.callbacks.pop(self.name, None)
+
+
+class Client(Agent):
+    """A channel and its own agent."""
+
+    def agent(self, name: str) -> Agent:
+        """A named agent on this channel; its `hello` opens it."""
+        return Agent(self._exchange, name)
+
+    async def ping(self) -> None:
+        """Return when the daemon has answered; works before `hello`."""
+        await self._exchange.room()
+        await self._exchange.answer(self._exchange.conversation.ping(), Pong, agent=None)
+
+
+@asynccontextmanager
+async def connect(address: str | None = None) -> AsyncIterator[Client]:
+    """A channel through a Unix socket: a path, `@name` for an abstract one, or where the environment says.
+
+    Leaving it closes the channel, and the daemon cancels what still runs. Raises `ClientError` where nobody answers.
+    """
+    address = find_socket(os.environ) if address is None else address
+    try:
+        stream = await trio.open_unix_socket(socket_name(address))
+    except OSError as error:
+        raise ClientError(f"cannot reach the daemon at {address}: {error.strerror or error}") from error
+    async with converse(stream) as client:
+        yield client
+
+
+@asynccontextmanager
+async def inherit(read_fd: int = ANSWERS_FD, write_fd: int = REQUESTS_FD) -> AsyncIterator[Client]:
+    """The channel that `tooldispatchd run` gave this process, as `connect`; its descriptors are closed at the end.
+
+    `run` has said `hello` on it: the session is open, and another one is refused.
+    """
+    try:
+        stream = stream_on(read_fd, write_fd)
+    except OSError as error:
+        raise ClientError(f"no channel on descriptors {write_fd} and {read_fd}: {error.strerror}") from error
+    async with converse(stream, is_shared=True) as client:
+        yield client
+
+
+@asynccontextmanager
+async def converse(stream: trio.abc.Stream, *, is_shared: bool = False) -> AsyncIterator[Client]:
+    """A channel over any stream of bytes, which is closed at the end; `is_shared` where others write to it too."""
+    try:
+        async with stream, trio.open_nursery() as nursery:
+            exchange = Exchange(stream, Conversation(is_shared=is_shared), nursery)
+            nursery.start_soon(exchange.read)
+            nursery.start_soon(exchange.write)
+            try:
+                yield Client(exchange, None)
+            finally:
+                exchange.lose("the channel is closed")
+                nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        # The nursery is ours: who uses a client catches a fault as it was raised, not a group around it.
+        if len(group.exceptions) != 1:
+            raise
+        raise group.exceptions[0] from group.exceptions[0].__cause__  # noqa: ASYNC123  # its cause stays as it was

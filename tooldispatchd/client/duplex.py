@@ -1,0 +1,97 @@
+"""The two directions of a blocking channel, moved together: two sides that both only write wait forever.
+
+A daemon that nobody reads stops reading (PROTOCOL.md, "Pressure"), so `exchange` reads whatever comes while it writes.
+Nothing of ours makes a descriptor non-blocking: an inherited one may be shared with programs that do not expect it.
+"""
+
+import os
+import select
+import socket
+import stat
+import time
+from typing import Final
+
+READ_BYTES: Final = 65_536
+# What a pipe takes at once when poll calls it writable (pipe(7)); more could block.
+PIPE_BYTES: Final = 4096
+# poll takes a C int; a limit that is longer than 24 days is none.
+MAX_POLL_MS: Final = 2**31 - 1
+
+
+class Duplex:
+    """A pair of descriptors, or one socket for both directions; they are closed with it.
+
+    Raises `OSError` where one is not open, and leaves the other as it is.
+    """
+
+    def __init__(self, read_fd: int, write_fd: int) -> None:
+        self._read_fd = read_fd
+        self._write_fd = write_fd
+        os.fstat(read_fd)
+        is_socket = stat.S_ISSOCK(os.fstat(write_fd).st_mode)
+        # A second descriptor for the same socket: `send` alone can be told not to block.
+        self._socket = socket.socket(fileno=os.dup(write_fd)) if is_socket else None
+        self._unsent = bytearray()
+        self._is_closed = False
+        self.write_error: str | None = None
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether lines wait to be written; none do after the other side has stopped reading."""
+        return bool(self._unsent)
+
+    def write(self, lines: bytes) -> None:
+        """Take lines that the next exchanges write; they are dropped where nobody reads them any more."""
+        if self.write_error is None:
+            self._unsent += lines
+
+    def exchange(self, until: float) -> bytes | None:
+        """Move bytes once: those that came, b"" if only some went out, None at the end of the channel.
+
+        Raises `TimeoutError` at `until`, on the monotonic clock, and `OSError` where reading fails.
+        """
+        ready = self._poll(until)
+        if ready.get(self._write_fd, 0) & (select.POLLOUT | select.POLLERR | select.POLLHUP) and self._unsent:
+            self._send()
+        if not ready.get(self._read_fd, 0) & ~select.POLLOUT:
+            return b""
+        return os.read(self._read_fd, READ_BYTES) or None
+
+    def close(self) -> None:
+        """Close both directions, once."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._socket is not None:
+            self._socket.close()
+        for fd in {self._read_fd, self._write_fd}:
+            os.close(fd)
+
+    def _poll(self, until: float) -> dict[int, int]:
+        left_s = until - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError  # also where the other side never stops speaking
+        poll = select.poll()
+        poll.register(self._read_fd, select.POLLIN)
+        if self._unsent:
+            both = self._read_fd == self._write_fd
+            poll.register(self._write_fd, select.POLLOUT | (select.POLLIN if both else 0))
+        ready = poll.poll(min(int(left_s * 1000) + 1, MAX_POLL_MS))
+        if not ready:
+            raise TimeoutError
+        return dict(ready)
+
+    def _send(self) -> None:
+        try:
+            if self._socket is None:
+                sent = os.write(self._write_fd, self._unsent[:PIPE_BYTES])
+            else:
+                sent = self._socket.send(self._unsent[:READ_BYTES], socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            # What the other side said before it stopped reading may lie there still.
+            self.write_error = error.strerror or str(error)
+            self._unsent.clear()
+            return
+        del self._unsent[:sent]

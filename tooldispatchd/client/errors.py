@@ -1,0 +1,70 @@
+"""What goes wrong for an agent, in two kinds that never mix: the daemon said no, or it cannot be spoken with."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.wire.faults import Category
+from tooldispatchd.wire.messages import ToolResp
+
+# What is told where a daemon of another make leaves out a field that a fault always has.
+_UNTOLD: Final = {"error": "internal_error", "category": "internal", "detail": "a fault without a detail"}
+
+
+class ClientError(Exception):
+    """The daemon cannot be reached, its channel has ended, or it did not answer in time."""
+
+
+class FaultError(Exception):
+    """A fault of the daemon; what a tool itself reports as an error is an answer, and never raised.
+
+    `fields` is the fault as it was told, extras included. `answer` is the whole answer where the fault is one to a
+    call: its `content` is what a model is to be shown.
+    """
+
+    def __init__(self, fields: Mapping[str, object], answer: ToolResp | None = None) -> None:
+        super().__init__(fields, answer)
+        self.fields = fields
+        self.answer = answer
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.detail}"
+
+    @property
+    def code(self) -> str:
+        """One of the codes of PROTOCOL.md, or one of a later version: then `category` says what to do."""
+        return self._text("error")
+
+    @property
+    def category(self) -> str:
+        """`config`, `invalid`, `not_found`, `denied`, `internal` or `unavailable`."""
+        return self._text("category")
+
+    @property
+    def detail(self) -> str:
+        """One sentence for a reader or a model."""
+        return self._text("detail")
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same call may succeed later."""
+        return self.category == Category.UNAVAILABLE
+
+    @property
+    def retry_after_ms(self) -> float | None:
+        """How long to wait before that, where the daemon knows."""
+        told = self.fields.get("retry_after_ms")
+        return float(told) if isinstance(told, int | float) and told >= 0 else None
+
+    def _text(self, name: str) -> str:
+        told = self.fields.get(name)
+        return told if isinstance(told, str) else _UNTOLD[name]
+
+
+def fault_of(answer: ToolResp) -> FaultError:
+    """The fault that the daemon wrote into the content of an answer."""
+    try:
+        return FaultError(msgspec.json.decode(answer.content, type=dict[str, object]), answer)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return FaultError({"detail": answer.content}, answer)

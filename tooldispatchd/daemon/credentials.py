@@ -1,0 +1,170 @@
+"""Who may open a profile, read while a configuration is loaded: its token, and its users and groups by number.
+
+A token leaves the table here, whether it stands in it, in the environment or in a file: only its SHA-256 goes on. No
+problem bears a token, nor the name of a variable or a file, since a token that was written after the wrong key would
+stand in its place.
+"""
+
+import grp
+import os
+import pwd
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, cast
+
+import msgspec
+
+from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.profiles import MAX_TOKEN_BYTES, digest_of, token_problem
+from tooldispatchd.daemon.key_patterns import Table
+
+# The kernel's numbers have 32 bits, and the largest stands for "none".
+MAX_OWNER: Final = 2**32 - 2
+
+_SOURCES: Final = ("token", "token_env", "token_file")
+_OWNERS_ALLOWED: Final = "a number or a name, or a list of them that is not empty"
+_SIZE_ALLOWED: Final = f"1 to {MAX_TOKEN_BYTES} bytes"
+
+
+class Credentials(msgspec.Struct, frozen=True):
+    """What was read: `tokens` by profile, as SHA-256; `warnings` are whole sentences."""
+
+    tokens: dict[str, bytes]
+    problems: tuple[Problem, ...]
+    warnings: tuple[str, ...]
+
+
+class _WrongError(Exception):
+    """Why a value cannot be used; it is caught where the value's place is known."""
+
+    def __init__(self, why: str, allowed: str | None = None) -> None:
+        super().__init__(why)
+        self.why = why
+        self.allowed = allowed
+
+
+def take_credentials(table: Table, environ: Mapping[str, str], *, wrong: frozenset[Path]) -> Credentials:
+    """Read the tokens of every profile in `table`, and put numbers in the place of users' and groups' names.
+
+    `token` is taken out, in place. What stands at a place in `wrong` has been refused already, and is not looked at.
+    """
+    taken = _Taken(environ, wrong)
+    agents = table.get("agents")
+    for name, profile in cast("Table", agents).items() if isinstance(agents, dict) else ():
+        if isinstance(profile, dict):
+            taken.take(name, cast("Table", profile))
+    return Credentials(taken.tokens, tuple(taken.problems), tuple(taken.warnings))
+
+
+class _Taken:
+    """Collects what the profiles hold."""
+
+    def __init__(self, environ: Mapping[str, str], wrong: frozenset[Path]) -> None:
+        self.tokens: dict[str, bytes] = {}
+        self.problems: list[Problem] = []
+        self.warnings: list[str] = []
+        self._environ = environ
+        self._wrong = wrong
+
+    def take(self, name: str, profile: Table) -> None:
+        """Take one profile's token and look up its users and groups."""
+        self._take_token(name, profile)
+        for key, number_of in (("uid", _uid_of), ("gid", _gid_of)):
+            path = ("agents", name, key)
+            if key in profile and not self._is_wrong(path):
+                profile[key] = list(self._numbers(profile[key], path, number_of))
+
+    def _take_token(self, name: str, profile: Table) -> None:
+        sources = [key for key in _SOURCES if key in profile]
+        values = [profile[key] for key in sources]
+        profile.pop("token", None)
+        if not sources or any(self._is_wrong(("agents", name, key)) for key in sources):
+            return
+        path = ("agents", name, sources[-1])
+        if len(sources) > 1:
+            self.problems.append(Problem(path, f'"{sources[0]}" says already where the token is', value=None))
+            return
+        try:
+            self.tokens[name] = digest_of(self._token(name, sources[0], values[0]))
+        except _WrongError as error:
+            # What was seen is shown by its kind only; the report knows these keys.
+            self.problems.append(Problem(path, error.why, value=None, allowed=error.allowed))
+
+    def _token(self, name: str, source: str, value: object) -> str:
+        if not isinstance(value, str):
+            # The schema stops at a profile whose name is wrong, and what is in it comes here as it is.
+            raise _WrongError("wrong kind of value", "a string")
+        if source == "token":
+            if "${" in value:
+                raise _WrongError("a token is taken as it is written", '"token_env", for one in the environment')
+            return _checked(value)
+        if source == "token_env":
+            if value not in self._environ:
+                raise _WrongError("the environment has no such variable")
+            return _checked(self._environ[value])
+        token, mode = _read_file(value)
+        if mode & (stat.S_IROTH | stat.S_IWOTH):
+            self.warnings.append(f"agents.{name}.token_file: others may read or change the file (mode {mode:04o})")
+        return _checked(token)
+
+    def _numbers(self, owners: object, path: Path, number_of: Callable[[object], int]) -> Iterator[int]:
+        if owners == []:
+            self.problems.append(Problem(path, "admits nobody", value=owners, allowed=_OWNERS_ALLOWED))
+        listed = cast("list[object]", owners) if isinstance(owners, list) else [owners]
+        for index, owner in enumerate(listed):
+            place = (*path, index) if isinstance(owners, list) else path
+            try:
+                yield number_of(owner)
+            except _WrongError as error:
+                self.problems.append(Problem(place, error.why, value=owner, allowed=error.allowed))
+
+    def _is_wrong(self, path: Path) -> bool:
+        return any(place[: len(path)] == path for place in self._wrong)
+
+
+def _checked(token: str) -> str:
+    why = token_problem(token)
+    if why is not None:
+        raise _WrongError(why, _SIZE_ALLOWED)
+    return token
+
+
+def _read_file(path: str) -> tuple[str, int]:
+    """What a file holds without the newline at its end, and its mode."""
+    try:
+        # A pipe or a terminal would be waited for.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            mode = os.fstat(descriptor).st_mode
+            # One more than a newline at the end may add.
+            content = os.read(descriptor, MAX_TOKEN_BYTES + 3) if stat.S_ISREG(mode) else None
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "no file can have this name"
+        raise _WrongError(f"cannot read the token's file: {why}") from None
+    if content is None:
+        raise _WrongError("cannot read the token's file: it is not a regular file")
+    text = content.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
+    return text, stat.S_IMODE(mode)
+
+
+def _uid_of(owner: object) -> int:
+    try:
+        return pwd.getpwnam(owner).pw_uid if isinstance(owner, str) else _number(owner)
+    except (KeyError, ValueError):
+        raise _WrongError("no such user") from None
+
+
+def _gid_of(owner: object) -> int:
+    try:
+        return grp.getgrnam(owner).gr_gid if isinstance(owner, str) else _number(owner)
+    except (KeyError, ValueError):
+        raise _WrongError("no such group") from None
+
+
+def _number(owner: object) -> int:
+    # A fraction of nothing, as in 3.0, is a whole number to the schema.
+    if not isinstance(owner, int) or not 0 <= owner <= MAX_OWNER:
+        raise _WrongError("not a number of a user or a group", f"a whole number, at least 0 and at most {MAX_OWNER}")
+    return owner

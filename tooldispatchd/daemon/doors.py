@@ -1,0 +1,150 @@
+"""The ways in, opened: every place becomes listening sockets, each with its entrance, or a pair of descriptors.
+
+    places ─▶ check_descriptors ─▶ open_doors ─▶ Doors: Door (a listening socket), Pair (one channel that is there)
+
+All of them are open before the first is served, so that a place that cannot be opened leaves nothing half done.
+"""
+
+import fcntl
+import os
+import socket
+import stat
+from collections.abc import Collection, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.agent.entrance import Entrance, Visitor
+from tooldispatchd.daemon.listen_values import Kind, Place
+from tooldispatchd.daemon.listeners import (
+    MODE,
+    ListenError,
+    has_no_path,
+    listen_abstract,
+    listen_unix,
+    take_handed,
+)
+from tooldispatchd.daemon.peers import AccountError, entrance_of, find_gid, find_uid, visitor_of
+from tooldispatchd.daemon.systemd import UNNAMED
+
+Handed = Sequence[tuple[int, str]]
+
+UNCHANGED: Final = -1
+
+
+class Door(msgspec.Struct, frozen=True):
+    """A listening socket and whom it admits; `where` is its place as it is written."""
+
+    where: str
+    socket: socket.socket
+    entrance: Entrance
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """Two inherited descriptors, who stands behind them, and which profiles may be opened there."""
+
+    where: str
+    read_fd: int
+    write_fd: int
+    entrance: Entrance
+    visitor: Visitor
+
+
+class Doors(msgspec.Struct, frozen=True):
+    """Every way in."""
+
+    listening: tuple[Door, ...]
+    pairs: tuple[Pair, ...]
+
+
+def check_descriptors(places: Sequence[Place], handed: Handed) -> None:
+    """Raise `ListenError` where a place's descriptors are not there or not what it says.
+
+    To be asked before anything of ours is opened: that would get the number of one that is closed.
+    """
+    taken = {fd for fd, _ in handed}
+    for place in places:
+        if place.kind is Kind.SYSTEMD and not handed:
+            raise ListenError(
+                place.text, "no socket is handed over (LISTEN_PID and LISTEN_FDS do not name this process)"
+            )
+        if place.fds is not None:
+            _check_pair(place, place.fds, taken)
+
+
+def open_doors(places: Sequence[Place], handed: Handed, profiles: Collection[str], *, bound: ExitStack) -> Doors:
+    """Open every place; what is to be given back at the end, `bound` gives back. Raises `ListenError`."""
+    listening: list[Door] = []
+    pairs: list[Pair] = []
+    for place in places:
+        try:
+            if place.fds is not None:
+                entrance = entrance_of(place, is_abstract=False)
+                pairs.append(Pair(place.text, *place.fds, entrance, visitor_of(place.fds[0])))
+            elif place.kind is Kind.SYSTEMD:
+                listening.extend(_take(place, fd, name, profiles, bound) for fd, name in handed)
+            else:
+                listening.append(_bind(place, bound))
+        except AccountError as error:
+            raise ListenError(place.text, str(error)) from error
+    return Doors(tuple(listening), tuple(pairs))
+
+
+def _check_pair(place: Place, fds: tuple[int, int], taken: Collection[int]) -> None:
+    for fd, refused, purpose in ((fds[0], os.O_WRONLY, "reading"), (fds[1], os.O_RDONLY, "writing")):
+        try:
+            mode = os.fstat(fd).st_mode
+            access = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
+        except OSError as error:
+            raise ListenError(place.text, f"descriptor {fd} is not open") from error
+        if fd in taken:
+            raise ListenError(place.text, f"descriptor {fd} is a socket that systemd hands over")
+        if access == refused:
+            raise ListenError(place.text, f"descriptor {fd} is not open for {purpose}")
+        if stat.S_ISSOCK(mode):
+            _check_connected(place, fd)
+
+
+def _check_connected(place: Place, fd: int) -> None:
+    with socket.socket(fileno=os.dup(fd)) as inherited:
+        if inherited.type != socket.SOCK_STREAM:
+            raise ListenError(place.text, f"descriptor {fd} is no stream")
+        if inherited.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            raise ListenError(place.text, f'descriptor {fd} is a listening socket, which "systemd" is for')
+
+
+def _bind(place: Place, bound: ExitStack) -> Door:
+    entrance = entrance_of(place, is_abstract=place.kind is Kind.ABSTRACT)
+    if place.kind is Kind.ABSTRACT:
+        listening = listen_abstract(place.name)
+    else:
+        mode = MODE if place.mode is None else place.mode
+        unix = listen_unix(Path(place.name), mode=mode, owner=_owner(place))
+        bound.callback(unix.release)
+        listening = unix.socket
+    bound.callback(listening.close)
+    return Door(place.text, listening, entrance)
+
+
+def _owner(place: Place) -> tuple[int, int] | None:
+    if place.owner is None:
+        return None
+    group = place.owner.group
+    return find_uid(place.owner.user), UNCHANGED if group is None else find_gid(group)
+
+
+def _take(place: Place, fd: int, name: str, profiles: Collection[str], bound: ExitStack) -> Door:
+    handed = take_handed(fd, name)
+    bound.callback(handed.close)
+    entrance = entrance_of(place, is_abstract=has_no_path(handed))
+    where = f"{place.text} ({name})"
+    if name in profiles:
+        if entrance.profiles is not None and name not in entrance.profiles:
+            raise ListenError(where, "the place does not admit the profile that the socket is named for")
+        return Door(where, handed, msgspec.structs.replace(entrance, profile=name, profiles=frozenset((name,))))
+    # What its unit is called, where no name was chosen. Any other was: it is a profile that was misspelt or taken away.
+    if name == UNNAMED or name.endswith(".socket"):
+        return Door(where, handed, entrance)
+    raise ListenError(where, f'the socket is named "{name}", and there is no such profile')

@@ -1,0 +1,161 @@
+"""What the service manager and the daemon tell each other: the sockets it hands over, and how the daemon fares.
+
+It is systemd's protocol (sd_listen_fds(3), sd_notify(3), sd_watchdog_enabled(3)) and a few lines of it. What stands in
+the environment is taken out there, since it is meant for this process and none that it starts.
+"""
+
+import os
+import socket
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from select import EPOLLIN
+from typing import Final
+
+import trio
+
+from tooldispatchd.daemon.listeners import ListenError
+from tooldispatchd.front.front import Front
+
+FIRST_FD: Final = 3
+# More than any unit has; past it the number is a mistake.
+MAX_FDS: Final = 1024
+# What systemd names a socket that was given none.
+UNNAMED: Final = "unknown"
+# Often enough for who asks `systemctl status`, and too seldom to be seen in any measurement.
+STATUS_S: Final = 5.0
+MICROSECOND_S: Final = 1e-6
+
+
+def listen_fds(environ: MutableMapping[str, str]) -> list[tuple[int, str]]:
+    """The descriptors that are handed to this process, each with its name; none where there are none.
+
+    They are closed on exec from now on, and the variables are taken out of `environ`. Raises `ListenError` where
+    what is handed over is not what the variables say. To be asked before anything of ours is opened.
+    """
+    pid, count, names = (environ.pop(name, None) for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"))
+    environ.pop("LISTEN_PIDFDID", None)
+    if count is None or pid != str(os.getpid()):
+        return []
+    if not count.isdecimal() or int(count) > MAX_FDS:
+        raise ListenError("systemd", f'LISTEN_FDS is "{count}", no number of descriptors')
+    fds = range(FIRST_FD, FIRST_FD + int(count))
+    named = names.split(":") if names else [UNNAMED] * len(fds)
+    if len(named) != len(fds):
+        raise ListenError("systemd", f"LISTEN_FDNAMES names {len(named)} descriptors, and LISTEN_FDS has {len(fds)}")
+    for fd in fds:
+        try:
+            os.set_inheritable(fd, False)  # noqa: FBT003  # the standard library's own signature
+        except OSError as error:
+            raise ListenError("systemd", f"descriptor {fd} is not open") from error
+    return list(zip(fds, named, strict=True))
+
+
+def take_watchdog(environ: MutableMapping[str, str]) -> float | None:
+    """After how many seconds of silence the service manager takes this process for hung; None where it does not."""
+    limit, pid = environ.pop("WATCHDOG_USEC", ""), environ.pop("WATCHDOG_PID", None)
+    if pid not in {None, str(os.getpid())} or not limit.isdecimal():
+        return None
+    return int(limit) * MICROSECOND_S or None
+
+
+class Notifier:
+    """Tells the service manager how the daemon fares; without one it tells nobody. It never waits and never raises."""
+
+    def __init__(self, environ: MutableMapping[str, str]) -> None:
+        address = environ.pop("NOTIFY_SOCKET", "")
+        self._address = f"\0{address[1:]}" if address.startswith("@") else address
+        self._socket: socket.socket | None = None
+        if address.startswith(("/", "@")):
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether there is anybody to tell."""
+        return self._socket is not None
+
+    def ready(self, status: str) -> None:
+        """The daemon serves."""
+        self.tell("READY=1", f"MAINPID={os.getpid()}", f"STATUS={status}")
+
+    def stopping(self, status: str, *, within_s: float) -> None:
+        """The daemon ends, and means to take so long for it: it is not to be killed before."""
+        self.tell("STOPPING=1", f"STATUS={status}", f"EXTEND_TIMEOUT_USEC={int(within_s / MICROSECOND_S)}")
+
+    def tell(self, *assignments: str) -> None:
+        """Send these in one datagram; who does not take it at once does not get it."""
+        if self._socket is not None:
+            message = "\n".join(assignments).encode(errors="replace")
+            try:
+                self._socket.sendto(message, socket.MSG_DONTWAIT, self._address)
+            except OSError:
+                # A manager that restarts, or is slow: a beat that is missed comes again.
+                return
+
+    def close(self) -> None:
+        """Tell nobody any more."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+@contextmanager
+def open_pulse(
+    front: Front, notifier: Notifier, *, watchdog_s: float | None, status: Callable[[], str]
+) -> Iterator[None]:
+    """Tell the service manager meanwhile that the dispatch loop goes round, and what `status` says; `front` runs."""
+    if not notifier.is_heard:
+        yield
+        return
+    pulse = Pulse(front, notifier, watchdog_s=watchdog_s, status=status)
+    try:
+        yield
+    finally:
+        pulse.close()
+
+
+class Pulse:
+    """Beats through the timer and the front; `open_pulse` holds it.
+
+        timer ─▶ eventfd ─▶ front ─▶ WATCHDOG=1, STATUS=… ─▶ timer
+
+    Every beat goes through the front's own set and sets the next one, so that it stops when either loop hangs.
+    """
+
+    def __init__(
+        self, front: Front, notifier: Notifier, *, watchdog_s: float | None, status: Callable[[], str]
+    ) -> None:
+        self._front = front
+        self._notifier = notifier
+        self._status = status
+        self._told = ""
+        self._words = () if watchdog_s is None else ("WATCHDOG=1",)
+        # Half of it, as sd_watchdog_enabled(3) advises.
+        self._every_s = STATUS_S if watchdog_s is None else min(watchdog_s / 2, STATUS_S)
+        self._fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        front.watch(self._fd, EPOLLIN, self._beat)
+        self.expire()
+
+    def expire(self) -> None:
+        """The time of a beat has come: the front is asked for it."""
+        if self._fd >= 0:
+            os.eventfd_write(self._fd, 1)
+
+    def abort(self, _why: str) -> None:
+        """As the front ends a channel that has a defect."""
+        self.close()
+
+    def close(self) -> None:
+        """Beat no more."""
+        if self._fd >= 0:
+            self._front.forget(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+    def _beat(self, _mask: int) -> None:
+        os.eventfd_read(self._fd)
+        status = self._status()
+        news = () if status == self._told else (f"STATUS={status}",)
+        if self._words or news:
+            self._notifier.tell(*self._words, *news)
+        self._told = status
+        self._front.timer.add(trio.current_time() + self._every_s, self)

@@ -1,0 +1,144 @@
+"""Before an agent starts, and where it stands in a terminal."""
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.spawned import PATIENCE_S, daemon_on
+from tests.runner.running import CONFIG, PYTHON, RUN, environment, leftovers, running
+
+# Takes its stdin for the terminal of its session, then becomes what it is told.
+ON_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
+COUNTS = """
+import os, signal, sys
+count = 0
+def interrupted(*_):
+    global count
+    count += 1
+    os.write(1, b"interrupted\\n")
+def ended(*_):
+    os.write(1, b"counted %d\\n" % count)
+    sys.exit(0)
+signal.signal(signal.SIGINT, interrupted)
+signal.signal(signal.SIGTERM, ended)
+os.write(1, b"ready\\n")
+while True:
+    signal.pause()
+"""
+
+
+@contextmanager
+def silent_daemon(directory: Path) -> Iterator[socket.socket]:
+    """A listening socket at `directory`/s, and nobody who answers."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(directory / "s"))
+        listening.listen()
+        listening.settimeout(PATIENCE_S)
+        yield listening
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "QUIT", "USR1"])
+def test_a_signal_before_the_agent_starts_ends_us_and_no_agent_is_started(tmp_path: Path, name: str) -> None:
+    with silent_daemon(tmp_path) as listening, running(tmp_path, "--socket", "s", "--", "echo", "started") as process:
+        channel, _ = listening.accept()
+        with channel:
+            channel.settimeout(PATIENCE_S)
+            assert channel.recv(4096).startswith(b'{"__port":"hello"')
+            process.send_signal(signal.Signals[f"SIG{name}"])
+            assert process.wait(PATIENCE_S) == 128 + signal.Signals[f"SIG{name}"]
+        assert process.stdout is not None
+        assert process.stdout.read() == b""
+    assert leftovers(tmp_path) == []
+
+
+def test_lines_before_ready_and_after_it_are_the_agents(tmp_path: Path) -> None:
+    ready = b'{"__port":"ready","profile":"p","protocol":1,"tools":[],"warnings":["slow"]}\n'
+    words = ["--socket", "s", "--", "cat", "/dev/fd/5"]
+    with silent_daemon(tmp_path) as listening, running(tmp_path, *words) as process:
+        channel, _ = listening.accept()
+        with channel:
+            assert channel.recv(4096).endswith(b"\n")
+            channel.sendall(
+                b'{"__port":"ask","id":"1"}\n' + ready + b'{"__port":"tools_changed","tools":[]}\n{"__port"'
+            )
+            channel.sendall(b':"x"}\n')
+        assert process.stdout is not None
+        assert process.stderr is not None
+        said = process.stdout.read()
+        assert said == b'{"__port":"ask","id":"1"}\n{"__port":"tools_changed","tools":[]}\n{"__port":"x"}\n'
+        assert process.stderr.read().startswith(b"tooldispatchd: warning: slow\n")
+
+
+def test_a_daemon_that_turns_us_away_without_hearing_us_is_heard(tmp_path: Path) -> None:
+    with silent_daemon(tmp_path) as listening, running(tmp_path, "--socket", "s", "--", "true") as process:
+        channel, _ = listening.accept()
+        channel.sendall(b'{"__port":"fault","error":"too_many","category":"unavailable","detail":"no room"}\n')
+        channel.close()
+        assert process.wait(PATIENCE_S) == 1
+        assert process.stderr is not None
+        assert process.stderr.read() == b"tooldispatchd: too_many: no room\n"
+
+
+def test_a_daemon_that_goes_before_it_is_ready_cannot_be_reached(tmp_path: Path) -> None:
+    with silent_daemon(tmp_path) as listening, running(tmp_path, "--socket", "s", "--", "true") as process:
+        channel, _ = listening.accept()
+        channel.close()
+        assert process.wait(PATIENCE_S) == 3
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]", b'{"__port":"ready"}', b'{"__port":"fault"}', b"\xff"])
+def test_a_daemon_that_speaks_another_protocol_cannot_be_used(tmp_path: Path, line: bytes) -> None:
+    with silent_daemon(tmp_path) as listening, running(tmp_path, "--socket", "s", "--", "true") as process:
+        channel, _ = listening.accept()
+        with channel:
+            channel.sendall(line + b"\n")
+            assert process.wait(PATIENCE_S) == 3
+
+
+def test_a_key_of_the_terminal_reaches_the_agent_once(tmp_path: Path) -> None:
+    with daemon_on(tmp_path, CONFIG) as daemon:
+        master, slave = os.openpty()
+        words = [*RUN, "--socket", str(daemon.path), "--", *PYTHON, COUNTS]
+        with subprocess.Popen(
+            [*PYTHON, ON_TERMINAL, *words],
+            stdin=slave,
+            stdout=subprocess.PIPE,
+            env=environment(tmp_path),
+            start_new_session=True,
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            os.write(master, b"\x03")
+            assert process.stdout.readline() == b"interrupted\n"
+            process.terminate()
+            assert process.stdout.readline() == b"counted 1\n"
+            assert process.wait(PATIENCE_S) == 0
+        os.close(slave)
+        os.close(master)
+
+
+def test_a_terminal_that_is_closed_ends_the_agent_and_us(tmp_path: Path) -> None:
+    with daemon_on(tmp_path, CONFIG) as daemon:
+        master, slave = os.openpty()
+        words = [*RUN, "--socket", str(daemon.path), "--", "sh", "-c", "echo ready; cat <&5"]
+        with subprocess.Popen(
+            [*PYTHON, ON_TERMINAL, *words],
+            stdin=slave,
+            stdout=subprocess.PIPE,
+            env=environment(tmp_path),
+            start_new_session=True,
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            os.close(slave)
+            os.close(master)
+            assert process.wait(PATIENCE_S) == 128 + signal.SIGHUP
+    assert leftovers(tmp_path) == []

@@ -1,0 +1,239 @@
+"""The ends that a relay moves bytes between: sources that are read, sinks that are written. None of them ever waits.
+
+Descriptors that others hold too (our standard input and output) are never made non-blocking: a pipe or a terminal is
+opened anew, a socket is told with each operation, and what is left is asked for no more than it has room for.
+"""
+
+import fcntl
+import os
+import select
+import socket
+import stat
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+# What one read takes, and what a pipe holds by default (pipe(7)).
+READ_BYTES: Final = 65_536
+# A side is not read while so much waits for the other: the bound that the daemon's own channels have.
+ROOM_BYTES: Final = 1024 * 1024
+# What a pipe takes at once when poll calls it writable; more could block.
+PIPE_BYTES: Final = 4096
+# Above every number that an agent is given, so that none of ours stands in the way of a dup2.
+LEAST_FD: Final = 10
+
+Read = Callable[[], bytes]
+Write = Callable[[memoryview], int]
+
+
+def lift(fd: int) -> int:
+    """A copy of `fd` out of the agent's way and closed on exec, in place of `fd`; raises OSError."""
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, LEAST_FD)
+    finally:
+        os.close(fd)
+
+
+def open_pipe() -> tuple[int, int]:
+    """The reading and the writing end of a new pipe, both lifted; raises OSError."""
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    return lift(reading), lift(writing)
+
+
+class Sink:
+    """Bytes on their way out; what does not fit waits, and `has_room` says when its sources should too.
+
+    `write` raises `BlockingIOError` where it would wait, `OSError` where nobody reads any more: then `broken` is
+    called, once. Where `is_watched`, that is found out also while nothing waits to be written.
+    """
+
+    def __init__(self, fd: int, write: Write, close: Callable[[], None], *, is_watched: bool = False) -> None:
+        self.fd = fd
+        self.broken: Callable[[], None] = lambda: None
+        self._write = write
+        self._close = close
+        self._is_watched = is_watched
+        self._unsent = bytearray()
+        self._is_open = True
+        self._is_ending = False
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be put in; always so once it is closed, as nothing is kept then."""
+        return len(self._unsent) < ROOM_BYTES
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether bytes wait to be written."""
+        return bool(self._unsent)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether what is put in will be written."""
+        return self._is_open and not self._is_ending
+
+    @property
+    def events(self) -> int | None:
+        """What to poll for; None for not at all."""
+        if self._unsent:
+            return select.POLLOUT
+        return 0 if self._is_open and self._is_watched else None
+
+    def put(self, chunk: bytes) -> None:
+        """Write after what waits already; dropped after the end."""
+        if self.is_open:
+            self._unsent += chunk
+
+    def end(self) -> None:
+        """Close when all that was put in is written."""
+        self._is_ending = True
+        self._close_when_done()
+
+    def drop(self) -> None:
+        """Close now; what waits is lost."""
+        self._unsent.clear()
+        self.end()
+
+    def flush(self) -> None:
+        """Write what can be written at once; to be called when poll says so."""
+        if not self._is_open:
+            return
+        try:
+            sent = self._write(memoryview(bytes(self._unsent[:READ_BYTES])))
+        except BlockingIOError:
+            return
+        except OSError:
+            self.drop()
+            self.broken()
+            return
+        del self._unsent[:sent]
+        self._close_when_done()
+
+    def fail(self) -> None:
+        """Poll says that nobody reads any more."""
+        if self._is_open:
+            self.drop()
+            self.broken()
+
+    def _close_when_done(self) -> None:
+        if self._is_open and self._is_ending and not self._unsent:
+            self._is_open = False
+            self._close()
+
+
+class Source:
+    """Bytes on their way in, read only while every one of `sinks` has room.
+
+    `read` gives b"" at the end and raises `BlockingIOError` where it would wait; any other `OSError` is an end too.
+    """
+
+    def __init__(
+        self,
+        fd: int,
+        read: Read,
+        close: Callable[[], None],
+        sinks: Sequence[Sink],
+        *,
+        received: Callable[[bytes], None],
+    ) -> None:
+        self.fd = fd
+        self.ended: Callable[[], None] = lambda: None
+        self.accepts: Callable[[], bool] = lambda: True
+        self._read = read
+        self._close = close
+        self._sinks = sinks
+        self._received = received
+        self.is_open = True
+
+    @property
+    def events(self) -> int | None:
+        """What to poll for; None for not at all."""
+        is_wanted = self.is_open and self.accepts() and all(sink.has_room for sink in self._sinks)
+        return select.POLLIN if is_wanted else None
+
+    def pull(self) -> None:
+        """Read once; to be called when poll says so."""
+        try:
+            chunk = self._read()
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        if chunk:
+            self._received(chunk)
+        else:
+            self.close()
+            self.ended()
+
+    def close(self) -> None:
+        """Read no more, and let the writer know."""
+        if self.is_open:
+            self.is_open = False
+            self._close()
+
+
+def pipe_sink(fd: int) -> Sink:
+    """A pipe of our own, which nobody else writes."""
+    os.set_blocking(fd, False)
+    return Sink(fd, partial(os.write, fd), partial(os.close, fd), is_watched=True)
+
+
+def pipe_source(fd: int, sinks: Sequence[Sink], received: Callable[[bytes], None]) -> Source:
+    """A pipe of our own, which nobody else reads."""
+    os.set_blocking(fd, False)
+    return Source(fd, partial(os.read, fd, READ_BYTES), partial(os.close, fd), sinks, received=received)
+
+
+def channel_sink(channel: socket.socket) -> Sink:
+    """What we say on a non-blocking socket; its end is the end of our input, and answers can still be read."""
+    return Sink(channel.fileno(), channel.send, partial(_half_close, channel))
+
+
+def channel_source(channel: socket.socket, sinks: Sequence[Sink], received: Callable[[bytes], None]) -> Source:
+    """What we are answered on a non-blocking socket; it stays open when this is closed."""
+    return Source(channel.fileno(), partial(channel.recv, READ_BYTES), _nothing, sinks, received=received)
+
+
+def standard_sink(fd: int) -> Sink:
+    """An inherited descriptor that others may write too; raises OSError where it is not open."""
+    if stat.S_ISSOCK(os.fstat(fd).st_mode):
+        inherited = socket.socket(fileno=lift(os.dup(fd)))
+        return Sink(inherited.fileno(), lambda chunk: inherited.send(chunk, socket.MSG_DONTWAIT), inherited.close)
+    own, is_ours = _open_anew(fd, os.O_WRONLY)
+    most = READ_BYTES if is_ours else PIPE_BYTES
+    return Sink(own, lambda chunk: os.write(own, chunk[:most]), partial(os.close, own))
+
+
+def standard_source(fd: int, sinks: Sequence[Sink], received: Callable[[bytes], None]) -> Source:
+    """An inherited descriptor that others may read too; raises OSError where it is not open."""
+    if stat.S_ISSOCK(os.fstat(fd).st_mode):
+        inherited = socket.socket(fileno=lift(os.dup(fd)))
+        read = partial(inherited.recv, READ_BYTES, socket.MSG_DONTWAIT)
+        return Source(inherited.fileno(), read, inherited.close, sinks, received=received)
+    own, _is_ours = _open_anew(fd, os.O_RDONLY)
+    return Source(own, partial(os.read, own, READ_BYTES), partial(os.close, own), sinks, received=received)
+
+
+def _open_anew(fd: int, access: int) -> tuple[int, bool]:
+    """A descriptor for the same file, and whether it has a non-blocking description of its own.
+
+    A regular file has not: that would begin at its start. Nor has what belongs to another user.
+    """
+    if stat.S_ISFIFO(os.fstat(fd).st_mode) or os.isatty(fd):
+        try:
+            return lift(os.open(f"/proc/self/fd/{fd}", access | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)), True
+        except OSError:
+            pass
+    return lift(os.dup(fd)), False
+
+
+def _half_close(channel: socket.socket) -> None:
+    try:
+        channel.shutdown(socket.SHUT_WR)
+    except OSError:
+        # The daemon has gone, or the channel is closed already: it has ended for both.
+        return
+
+
+def _nothing() -> None:
+    return

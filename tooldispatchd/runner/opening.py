@@ -1,0 +1,116 @@
+"""Open the session that an agent will find open: `hello` said for it, and `ready` read, before it starts."""
+
+import select
+import socket
+import time
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.runner.ends import READ_BYTES
+from tooldispatchd.runner.signals import Signals
+from tooldispatchd.wire.messages import Hello, Ready
+
+# Servers may wait for their turn to start before their own limits begin; longer than this nobody waits.
+OPENING_S: Final = 600.0
+# Some thousand tools with the largest schemas that a daemon with its default limits takes.
+MAX_OPENING_BYTES: Final = 256 * 1024 * 1024
+
+
+class OpeningError(Exception):
+    """The session cannot be opened: the daemon is not there any more, or says nothing."""
+
+
+class RefusedError(Exception):
+    """The daemon refused the session with the fault `code`."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.code = code
+
+
+class StoppedError(Exception):
+    """A signal came that would end us, before the agent had started."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"signal {number}")
+        self.number = number
+
+
+class _Port(msgspec.Struct):
+    port: str = msgspec.field(name="__port")
+
+
+class _Fault(msgspec.Struct):
+    error: str
+    detail: str
+
+
+_decode_port: Final = msgspec.json.Decoder(_Port).decode
+_decode_ready: Final = msgspec.json.Decoder(Ready).decode
+_decode_fault: Final = msgspec.json.Decoder(_Fault).decode
+
+
+def open_session(channel: socket.socket, hello: Hello, signals: Signals) -> tuple[Ready, bytes]:
+    """Say `hello`; what the daemon is `ready` with, and what else it has said, which is the agent's to read.
+
+    Raises `RefusedError`, `OpeningError` and `StoppedError`. The channel is non-blocking afterwards.
+    """
+    until = time.monotonic() + OPENING_S
+    try:
+        channel.settimeout(OPENING_S)
+        # A daemon that turns us away at the door has closed it already; what it said of it can still be read.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            # Short enough to fit into any socket's buffer.
+            channel.sendall(msgspec.json.encode(hello) + b"\n")
+        channel.setblocking(False)  # noqa: FBT003  # the standard library's own signature
+        said = bytearray()
+        others = b""
+        while True:
+            chunk = _receive(channel, signals, until)
+            said += chunk
+            if len(said) + len(others) > MAX_OPENING_BYTES:
+                raise OpeningError("the daemon said too much before the session was open")
+            if b"\n" not in chunk:
+                continue
+            *lines, rest = bytes(said).split(b"\n")
+            said = bytearray(rest)
+            for number, line in enumerate(lines):
+                ready = _read(line)
+                if ready is not None:
+                    return ready, others + b"".join(each + b"\n" for each in lines[number + 1 :]) + rest
+                others += line + b"\n"
+    except OSError as error:
+        raise OpeningError(f"cannot speak with the daemon: {error.strerror or error}") from error
+
+
+def _receive(channel: socket.socket, signals: Signals, until: float) -> bytes:
+    poll = select.poll()
+    poll.register(channel, select.POLLIN)
+    poll.register(signals.fd, select.POLLIN)
+    while True:
+        ready = dict(poll.poll(max(0.0, until - time.monotonic()) * 1000))
+        if signals.fd in ready and (number := signals.take_ending()) is not None:
+            raise StoppedError(number)
+        if channel.fileno() in ready:
+            chunk = channel.recv(READ_BYTES)
+            if not chunk:
+                raise OpeningError("the daemon closed the channel")
+            return chunk
+        if time.monotonic() >= until:
+            raise OpeningError(f"the daemon did not open the session within {OPENING_S:g} s")
+
+
+def _read(line: bytes) -> Ready | None:
+    """What the daemon is ready with; None for any other line but a refusal, which is raised."""
+    try:
+        port = _decode_port(line).port
+        if port == "ready":
+            return _decode_ready(line)
+        if port == "fault":
+            fault = _decode_fault(line)
+            raise RefusedError(fault.error, fault.detail)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise OpeningError("the daemon sent a line that is not of the protocol") from error
+    return None

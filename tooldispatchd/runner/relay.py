@@ -1,0 +1,72 @@
+"""The loop between an agent and its channel: whoever can move does, until the agent has exited.
+
+A side is read only while what it says has somewhere to go, so that memory is bounded however slow a reader is. The
+agent's exit is its end, whoever else holds its descriptors; nothing that it asked for is executed after it.
+"""
+
+import select
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from tooldispatchd.runner.ends import Sink, Source
+from tooldispatchd.runner.signals import Signals
+
+GONE: Final = select.POLLERR | select.POLLHUP | select.POLLNVAL
+
+
+class Relay:
+    """What is read and what is written; which source fills which sink is the wiring's to say."""
+
+    def __init__(self, sources: Sequence[Source], sinks: Sequence[Sink], signals: Signals) -> None:
+        self._sources = sources
+        self._sinks = sinks
+        self._signals = signals
+
+    def run(self, pidfd: int, forward: Callable[[int], None]) -> None:
+        """Move bytes until the process of `pidfd` has exited; `forward` gets each signal that comes."""
+        while True:
+            ready = self._wait(pidfd)
+            if self._signals.fd in ready:
+                for number in self._signals.take():
+                    forward(number)
+            # Before anything is moved: what an agent wrote before it exited is asked for by nobody.
+            if pidfd in ready:
+                return
+            self._move(ready)
+
+    def flush(self, sink: Sink) -> bool:
+        """Write what waits in one sink, however long its reader takes; false where a signal ends it before."""
+        while sink.has_unsent:
+            poll = select.poll()
+            poll.register(sink.fd, select.POLLOUT)
+            poll.register(self._signals.fd, select.POLLIN)
+            ready = dict(poll.poll())
+            if self._signals.fd in ready and self._signals.take_ending() is not None:
+                return False
+            if sink.fd in ready:
+                sink.flush()
+        return True
+
+    def _wait(self, pidfd: int) -> dict[int, int]:
+        wanted = {pidfd: select.POLLIN, self._signals.fd: select.POLLIN}
+        # A descriptor whose events nobody wants is left out: poll would tell of its hangup again and again.
+        ends: list[Source | Sink] = [*self._sources, *self._sinks]
+        for end in ends:
+            if (events := end.events) is not None:
+                wanted[end.fd] = wanted.get(end.fd, 0) | events
+        poll = select.poll()
+        for fd, events in wanted.items():
+            poll.register(fd, events)
+        return dict(poll.poll())
+
+    def _move(self, ready: dict[int, int]) -> None:
+        for source in self._sources:
+            # Asked again: what was moved before may have filled its sink, or closed it.
+            if ready.get(source.fd, 0) & (select.POLLIN | GONE) and source.events is not None:
+                source.pull()
+        for sink in self._sinks:
+            told = ready.get(sink.fd, 0)
+            if sink.has_unsent and told & (select.POLLOUT | GONE):
+                sink.flush()
+            elif sink.events is not None and told & GONE:
+                sink.fail()

@@ -1,0 +1,63 @@
+"""Start an agent beside us: in our process group, with our standard error, and its channel where it is told."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tooldispatchd.runner.ends import lift
+
+NOT_FOUND: Final = 127
+NOT_EXECUTABLE: Final = 126
+SIGNALLED: Final = 128
+# Python ignores these two, and the agent would inherit that.
+RESET: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+class SpawnError(Exception):
+    """The agent cannot be started; `code` is what a shell exits with then."""
+
+    def __init__(self, program: str, error: OSError) -> None:
+        super().__init__(f"cannot start '{program}': {error.strerror or error}")
+        self.code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
+
+
+class Agent:
+    """A child of ours that has not been reaped; `pidfd` is readable when it has exited."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self.pidfd = -1
+        try:
+            self.pidfd = lift(os.pidfd_open(pid))
+        except OSError:
+            # Out of descriptors: an agent that cannot be watched must not live.
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
+
+    def signal(self, number: int) -> None:
+        """Pass a signal on; the agent may have exited, or changed its user."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(self._pid, number)
+
+    def reap(self) -> int:
+        """Wait for its exit; its code, or 128 and the number of the signal that ended it."""
+        _, status = os.waitpid(self._pid, 0)
+        os.close(self.pidfd)
+        code = os.waitstatus_to_exitcode(status)
+        return code if code >= 0 else SIGNALLED - code
+
+
+def spawn(command: Sequence[str], env: Mapping[str, str], fds: Mapping[int, int]) -> Agent:
+    """Start `command` with `fds` (its number: ours, which are lifted); raises SpawnError.
+
+    What else we inherited, the agent inherits: a file lock, a job server. What we opened is closed on exec. The group
+    is ours so that a terminal treats the two as one job.
+    """
+    actions = [(os.POSIX_SPAWN_DUP2, ours, number) for number, ours in fds.items()]
+    try:
+        return Agent(os.posix_spawnp(command[0], list(command), env, file_actions=actions, setsigdef=RESET))
+    except OSError as error:
+        raise SpawnError(command[0], error) from error

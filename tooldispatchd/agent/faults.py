@@ -16,7 +16,7 @@ TOO_MANY: Final = {
     "in_flight_bytes": "bytes in the inputs of this agent's calls",
     "lines_per_s": "lines a second on one channel",
     "sessions": "sessions at once",
-    "sessions_per_uid": "sessions of one user at once",
+    "sessions_per_uid": "sessions, or channels, of one user at once",
 }
 
 

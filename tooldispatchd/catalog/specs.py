@@ -87,7 +87,7 @@ class LimitsSpec(Spec, frozen=True):
     sessions: Count = 20_000
     """Agents at once, many of which may share a channel; as many as there are channels."""
     sessions_per_uid: Count = 1_000
-    """Agents of one user at once, where that is neither the daemon's own nor root; 20 users fill `sessions`."""
+    """Agents, and channels, of one user at once that is neither the daemon's own nor root; 20 users fill `sessions`."""
     lines_per_s: Count = 500_000
     """Lines of one channel in a second; more calls than one core answers, so that only a flood of what is not a call,
     or of calls that nobody waits for, meets it. A channel may carry thousands of agents."""

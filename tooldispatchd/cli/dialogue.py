@@ -58,7 +58,7 @@ def _channel(arguments: argparse.Namespace) -> Iterator[Client]:
         with connect(arguments.socket or find_socket(os.environ)) as client:
             yield client
         return
-    words = [sys.executable, "-m", "tooldispatchd", "serve", "--listen", "stdio", "--log-level", "error"]
+    words = [sys.executable, "-P", "-m", "tooldispatchd", "serve", "--listen", "stdio", "--log-level", "error"]
     daemon = subprocess.Popen(  # noqa: S603  # this interpreter and this package; the path is one argument
         [*words, "--config", str(arguments.config)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

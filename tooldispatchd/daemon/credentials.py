@@ -5,9 +5,7 @@ problem bears a token, nor the name of a variable or a file, since a token that 
 stand in its place.
 """
 
-import grp
 import os
-import pwd
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, cast
@@ -17,6 +15,7 @@ import msgspec
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import MAX_TOKEN_BYTES, digest_of, token_problem
 from tooldispatchd.daemon.key_patterns import Table
+from tooldispatchd.daemon.peers import AccountError, find_gid, find_uid
 
 # The kernel's numbers have 32 bits, and the largest stands for "none".
 MAX_OWNER: Final = 2**32 - 2
@@ -151,15 +150,15 @@ def _read_file(path: str) -> tuple[str, int]:
 
 def _uid_of(owner: object) -> int:
     try:
-        return pwd.getpwnam(owner).pw_uid if isinstance(owner, str) else _number(owner)
-    except (KeyError, ValueError):
+        return find_uid(owner) if isinstance(owner, str) else _number(owner)
+    except (AccountError, ValueError):
         raise _WrongError("no such user") from None
 
 
 def _gid_of(owner: object) -> int:
     try:
-        return grp.getgrnam(owner).gr_gid if isinstance(owner, str) else _number(owner)
-    except (KeyError, ValueError):
+        return find_gid(owner) if isinstance(owner, str) else _number(owner)
+    except (AccountError, ValueError):
         raise _WrongError("no such group") from None
 
 

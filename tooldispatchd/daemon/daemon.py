@@ -19,9 +19,12 @@ from typing import Final
 import trio
 
 from tooldispatchd.agent.entrance import Entrance, Visitor
+from tooldispatchd.agent.faults import too_many
 from tooldispatchd.agent.host import Host
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.calls.census import Census
 from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.specs import LimitsSpec
 from tooldispatchd.children.family import open_family
 from tooldispatchd.daemon.doors import Door, Doors, Handed, Pair, open_doors
 from tooldispatchd.daemon.listen_values import Place
@@ -59,6 +62,7 @@ class Daemon:
         self._channels: set[Channel | StreamChannel] = set()
         self._listeners: list[Listener] = []
         self._pairs = 0
+        self._connected = Census({os.geteuid(), 0})
         self._stopping = trio.Event()
         self._emptied = trio.Event()
         self._is_signalled = False
@@ -81,15 +85,24 @@ class Daemon:
         if not door.entrance.admits(visitor):
             self._log.warning("peer not admitted", place=door.where, uid=visitor.uid, gid=visitor.gid, pid=visitor.pid)
             self._turn_away(connection, NOT_ADMITTED)
-        elif len(self._channels) >= self._runtime.limits.connections:
-            extras: dict[str, object] = {"what": "connections", "limit": self._runtime.limits.connections}
-            self._turn_away(connection, Fault(Code.TOO_MANY, "too many connections", extras))
+        elif (refusal := self._no_room(visitor)) is not None:
+            self._turn_away(connection, refusal)
         else:
             channel = Channel(self._front, SocketWire(connection))
             host = self._host(channel, door.entrance, visitor)
-            channel.open(host, closed=partial(self._channel_closed, channel))
+            channel.open(host, closed=partial(self._connection_closed, channel, visitor.uid))
             self._hosts.add(host)
             self._channels.add(channel)
+            self._connected.enter(visitor.uid)
+
+    def _no_room(self, visitor: Visitor) -> Fault | None:
+        """Channels that no session was opened on count too: who only connects could keep everyone else out."""
+        limits = self._runtime.limits
+        if len(self._channels) >= limits.connections:
+            return too_many("connections", limits.connections)
+        if self._connected.is_full_for(visitor.uid, limits.sessions_per_uid):
+            return too_many("sessions_per_uid", limits.sessions_per_uid)
+        return None
 
     def _host(self, channel: Channel | StreamChannel, entrance: Entrance, visitor: Visitor) -> Host:
         return Host(self._runtime, channel, self._host_closed, entrance=entrance, visitor=visitor)
@@ -133,6 +146,10 @@ class Daemon:
     def _channel_closed(self, channel: Channel | StreamChannel) -> None:
         self._channels.discard(channel)
         self._look_whether_empty()
+
+    def _connection_closed(self, channel: Channel, uid: int) -> None:
+        self._connected.leave(uid)
+        self._channel_closed(channel)
 
     def _pair_closed(self, channel: Channel | StreamChannel) -> None:
         """The end of the last way in is the daemon's; a socket that is listened on never ends."""
@@ -198,6 +215,20 @@ def raise_descriptor_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def _start_front(services: trio.Nursery, limits: LimitsSpec, log: DaemonLog) -> Front:
+    timer = Timer(log)
+    front = Front(
+        timer,
+        log,
+        out_buffer_bytes=limits.out_buffer_bytes,
+        stalled_s=limits.stalled_s,
+        buffered_bytes=limits.buffered_bytes,
+    )
+    services.start_soon(timer.run)
+    services.start_soon(front.run)
+    return front
+
+
 async def serve(  # what the command found out, put together in one place
     catalog: Catalog,
     places: Sequence[Place],
@@ -214,25 +245,15 @@ async def serve(  # what the command found out, put together in one place
     on.
     """
     raise_descriptor_limit()
-    limits = catalog.config.limits
     with ExitStack() as bound, trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         # From here on a signal drains: who hears that the daemon is ready may stop it in the same breath.
         doors = open_doors(places, handed, catalog.profiles, bound=bound)
         async with open_family() as family, trio.open_nursery() as services:
-            timer = Timer(log)
-            front = Front(
-                timer,
-                log,
-                out_buffer_bytes=limits.out_buffer_bytes,
-                stalled_s=limits.stalled_s,
-                buffered_bytes=limits.buffered_bytes,
-            )
-            services.start_soon(timer.run)
-            services.start_soon(front.run)
+            front = _start_front(services, catalog.config.limits, log)
             async with trio.open_nursery() as home:
                 runtime = Runtime(
                     catalog,
-                    timer=timer,
+                    timer=front.timer,
                     family=family,
                     home=home,
                     log=log,

@@ -29,7 +29,7 @@ class Sink:
             self._socket = socket.socket(fileno=os.dup(fd))
         elif stat.S_ISFIFO(mode) or os.isatty(fd):
             # Opened anew: the non-blocking flag of a duplicate would be everyone's who holds it.
-            self._fd = os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+            self._fd = _reopen(fd)
         else:
             self._fd = os.dup(fd)
 
@@ -46,3 +46,13 @@ class Sink:
             self.dropped += 1
         else:
             self.dropped = 0
+
+
+def _reopen(fd: int) -> int:
+    try:
+        return os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except PermissionError:
+        # Another user's pipe: started by sudo, a log is worth sharing the flag with whoever else writes there.
+        own = os.dup(fd)
+        os.set_blocking(own, False)
+        return own

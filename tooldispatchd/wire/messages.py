@@ -1,7 +1,8 @@
 """The envelopes of the protocol as Structs, one for each port and direction (PROTOCOL.md, "Envelopes").
 
 What comes from an agent is decoded into these and nothing else; unknown fields are ignored. `input` stays `Raw`: only
-the tool's own plan decodes it. What goes to an agent leaves out fields at their default.
+the tool's own plan decodes it. What may be left out may be null: many encoders write what they do not have. What goes
+to an agent leaves out fields at their default.
 """
 
 from typing import Annotated, Final
@@ -28,7 +29,7 @@ class ShortReq(msgspec.Struct):
     input: Raw | UnsetType = UNSET
     agent: AgentName | None = None
     deadline_ms: Annotated[float, Meta(gt=0)] | None = None
-    background: bool = False
+    background: bool | None = False
     traceparent: str | None = None
 
 
@@ -56,8 +57,8 @@ class Hello(msgspec.Struct, tag_field="__port", tag="hello"):
     spec: Raw | UnsetType = UNSET
     schemas: str | None = None
     meta: Raw | UnsetType = UNSET
-    updates: bool = False
-    answers: list[str] = []
+    updates: bool | None = False
+    answers: list[str] | None = []
 
 
 class ToolsReq(msgspec.Struct, tag_field="__port", tag="tools"):
@@ -97,7 +98,7 @@ class ApproveResp(msgspec.Struct, tag_field="__port", tag="approve_resp"):
     allow: bool
     agent: AgentName | None = None
     reason: str | None = None
-    remember: bool = False
+    remember: bool | None = False
 
 
 class AskResp(msgspec.Struct, tag_field="__port", tag="ask_resp"):
@@ -106,7 +107,7 @@ class AskResp(msgspec.Struct, tag_field="__port", tag="ask_resp"):
     id: str
     agent: AgentName | None = None
     result: Raw | UnsetType = UNSET
-    refuse: bool | str = False
+    refuse: bool | str | None = False
 
 
 Request = ToolReq | ShortReq | NestedReq

@@ -127,8 +127,8 @@ class SessionMachine:
             return False
         self._is_begun = self.is_greeted = True
         self.wants_meta = not isinstance(hello.meta, UnsetType) and bytes(hello.meta) == b"true"
-        self.wants_updates = hello.updates
-        self.answers = ANSWERS.intersection(hello.answers) or NOTHING
+        self.wants_updates = bool(hello.updates)
+        self.answers = ANSWERS.intersection(hello.answers or ()) or NOTHING
         return True
 
     def begin(self) -> None:

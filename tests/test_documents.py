@@ -30,6 +30,7 @@ from tests.wire.conversations import (
     read_transcript,
     transcripts,
 )
+from tooldispatchd.wire.decode import Refused, decode_line
 from tooldispatchd.wire.faults import CATEGORY, Code
 
 # What the README's conversations are played with, too.
@@ -39,6 +40,7 @@ ROOT: Final = Path(__file__).parent.parent
 PROTOCOL: Final = ROOT / "protocol" / "PROTOCOL.md"
 # A step takes milliseconds; on a machine that is busy with other tests, far more.
 PATIENCE_S: Final = 20.0
+MIB: Final = 1024 * 1024
 
 
 # Codes that no conversation can show yet, or ever.
@@ -224,6 +226,14 @@ def test_every_fault_in_the_protocol_has_the_fields_that_a_fault_has() -> None:
     faults = [json.loads(example) for example in examples]
     assert {fault["error"] for fault in faults} == set(Code)
     assert all(fault["category"] == CATEGORY[fault["error"]] and fault["detail"] for fault in faults)
+
+
+def test_the_schema_of_an_agents_lines_takes_what_the_daemon_takes() -> None:
+    schema = jsonschema_rs.validator_for(json.loads(schemas()["agent.schema.json"]))
+    # A schema counts characters where the protocol counts bytes, so that it says nothing of other letters.
+    lines = [line for line in map(msgspec.json.encode, said("agent")) if line.isascii()]
+    wrong = [line for line in lines if schema.is_valid(json.loads(line)) == isinstance(decode_line(line, MIB), Refused)]
+    assert wrong == []
 
 
 def test_the_generated_schemas_are_as_the_structs_say() -> None:

@@ -53,13 +53,17 @@ class Answerer:
         self._named: dict[str, Agent] = {}
         self._failures = 0
         self._is_ending = False
+        self._is_forced = False
         self._said_bye = False
 
     # --- what comes ---
 
     def receive(self, chunk: bytes) -> None:
+        if self.is_closed:
+            return
         for message in self.channel.receive(chunk):
-            if not self.is_closed:
+            # What lies behind a goodbye is still answered; what lies behind a refusal is not even looked at.
+            if not self._is_forced:
                 self._take(message)
 
     def end(self) -> None:
@@ -201,7 +205,8 @@ class Answerer:
             else:
                 agent.machine.greet(hello, line=self.channel.line)
             return
-        profile = DRAINING if self._is_ending else self._profile_of(hello)
+        is_over = self._is_ending or (hello.agent is None and self._said_bye)
+        profile = DRAINING if is_over else self._profile_of(hello)
         if isinstance(profile, Profile):
             machine = SessionMachine(self.channel.outgoing, agent=hello.agent)
             machine.greet(hello, line=self.channel.line)
@@ -237,9 +242,10 @@ class Answerer:
         if refusal.code is Code.NOT_AUTHENTICATED:
             self._failures += 1
             if self._failures >= MAX_FAILURES:
+                self._is_forced = True
                 self._drain()
         elif name is None and refusal.code is not Code.INVALID_REQUEST and not self._named:
-            self._is_ending = True
+            self._is_ending = self._is_forced = True
 
     def _fault(self, fault: Fault, agent: str | None = None) -> None:
         self.channel.outgoing.append(fault_line(fault, line=self.channel.line, agent=agent))

@@ -45,6 +45,15 @@ def size_of(raw: Raw | UnsetType) -> int:
     return 0 if isinstance(raw, UnsetType) else len(raw)
 
 
+def is_job_input(name: str, value: object) -> bool:
+    """Whether this is an input of one of the four tools of jobs."""
+    if not isinstance(value, dict):
+        return False
+    wanted = value.get("job", "" if name == "job_list" else None)
+    known = {"job_list": set(), "job_wait": {"job", "timeout_s"}}.get(name, {"job"})
+    return type(wanted) is str and value.keys() <= known and value.get("timeout_s", 1) > 0
+
+
 class Agent:
     """One session: what it may call, what it has called, what became of it."""
 
@@ -71,6 +80,8 @@ class Agent:
         body = body_of(request)
         if body.background and not self._profile.jobs:
             self.machine.reply_fault(request, Fault(Code.NOT_ALLOWED, "no jobs for this agent"))
+        elif self._profile.jobs and body.name in JOB_TOOLS and body.background:
+            self.machine.reply_fault(request, Fault(Code.INVALID_REQUEST, "never in the background"))
         elif self._profile.jobs and body.name in JOB_TOOLS:
             self._use_job(request)
         else:
@@ -134,12 +145,12 @@ class Agent:
     def _use_job(self, request: Request) -> None:
         body = body_of(request)
         wanted = {} if isinstance(body.input, UnsetType) else msgspec.json.decode(body.input)
-        if body.name == "job_list":
-            self._reply(request, encode({"jobs": self._jobs.list()}), "builtin", by="jobs")
-            return
-        if not isinstance(wanted, dict) or type(wanted.get("job")) is not str:
+        if not is_job_input(body.name, wanted):
             fault = Fault(Code.INVALID_INPUT, "a job is missing", {"violations": [{"path": "", "message": "wrong"}]})
             self._reply(request, fault.content(), "builtin", is_fault=True, by="jobs")
+            return
+        if body.name == "job_list":
+            self._reply(request, encode({"jobs": self._jobs.list()}), "builtin", by="jobs")
             return
         job = self._jobs.get(wanted["job"])
         if job is None:

@@ -113,6 +113,8 @@ def test_the_id_of_a_line_that_is_too_long_is_looked_for_in_its_head() -> None:
         '{"agent":"a","id":"' + "é" * 257 + '","name":"x"}',
         '{"__port":"tool_req","msg":{"agent":"a","id":"' + "é" * 257 + '","name":"x"}}',
         '{"agent":"a","id":"1","name":"x","input":nul}',
+        '{"__port":"hello","agent":"a","profile":',
+        '{"__port":"tool_req","msg":{"agent":"a","name":nul}}',
     ],
 )
 def test_a_refusal_says_which_agent_the_line_named(line: str) -> None:
@@ -121,7 +123,9 @@ def test_a_refusal_says_which_agent_the_line_named(line: str) -> None:
 
 @pytest.mark.parametrize("agent", ["", "x" * 513, "é" * 257])
 def test_what_can_be_no_name_is_not_said_back(agent: str) -> None:
-    assert refuse(msgspec.json.encode({"__port": "hello", "agent": agent, "profile": 7})).agent is None
+    line = msgspec.json.encode({"__port": "hello", "agent": agent, "profile": 7})
+    assert refuse(line).agent is None
+    assert refuse(line[:-1]).agent is None
 
 
 SECRET = "hunter2-hunter2"

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.wire.peek import Seen, peek_id
+from tooldispatchd.wire.peek import Seen, peek_agent, peek_id
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,25 @@ def test_the_id_is_found_where_it_may_stand_and_nowhere_else(head: bytes, seen: 
     assert peek_id(head) == seen
 
 
+@pytest.mark.parametrize(
+    ("head", "agent"),
+    [
+        (b'{"agent":"a","x', "a"),
+        (b'{"msg":{"agent":"a"},"x', "a"),
+        (b'{"msg":{"agent":"a"},"agent":"b","x', "b"),
+        (b'{"input":{"agent":"inner"},"x', None),
+        (b'{"agent":7,"x', None),
+        (b'{"agent":"unfinished', None),
+    ],
+)
+def test_the_agent_is_found_where_it_may_stand_and_nowhere_else(head: bytes, agent: str | None) -> None:
+    assert peek_agent(head) == agent
+
+
 @given(st.binary(max_size=4096))
 def test_any_bytes_give_an_id_or_none(head: bytes) -> None:
     peek_id(head)
+    peek_agent(head)
 
 
 @given(st.text(min_size=1), st.dictionaries(st.text(), st.text()), st.integers(1, 9))

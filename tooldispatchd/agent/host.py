@@ -343,7 +343,8 @@ class Host:
             else:
                 session.machine.greet(hello, line=self._machine.line)
             return
-        profile = DRAINING if self._is_ending else profile_of(hello, self._runtime, self._entrance, self._visitor)
+        is_over = self._is_ending or (hello.agent is None and self._said_bye)
+        profile = DRAINING if is_over else profile_of(hello, self._runtime, self._entrance, self._visitor)
         if isinstance(profile, Profile):
             self._open(profile, hello)
             return

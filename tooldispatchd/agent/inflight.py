@@ -22,7 +22,7 @@ from tooldispatchd.agent.toolset import HOLD, Toolset
 from tooldispatchd.calls.admission import Admission, Verdict
 from tooldispatchd.calls.jobs import Job, Jobs, utf8_size
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
-from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import Request, ToolUpdate
 from tooldispatchd.wire.session import SessionMachine, body_of
 
@@ -98,6 +98,10 @@ class InFlight:
                 self._machine.reply_fault(request, found)
                 return
             plan = None if found is HOLD else found
+        if body.background and plan is not None and not plan.takes_place:
+            # A job that waits for jobs could wait for itself.
+            self._machine.reply_fault(request, Fault(Code.INVALID_REQUEST, f"{body.name} never runs in the background"))
+            return
         refusal = self._refusal(call, plan)
         if refusal is not None:
             self._machine.reply_fault(request, refusal)

@@ -27,7 +27,7 @@ from tooldispatchd.wire.messages import (
     ToolReq,
     ToolsReq,
 )
-from tooldispatchd.wire.peek import peek_id
+from tooldispatchd.wire.peek import peek_agent, peek_id
 
 _PORTS: Final = "hello, tool_req, tool_cancel, tools, approve_resp, ask_resp, ping, pong, bye"
 
@@ -147,7 +147,11 @@ def _read_name(raw: Raw | UnsetType) -> str | None:
     if isinstance(raw, UnsetType):
         return None
     value = _decode_any(raw)
-    return value if isinstance(value, str) and value and len(value.encode()) <= MAX_ID_BYTES else None
+    return _fit(value) if isinstance(value, str) else None
+
+
+def _fit(name: str | None) -> str | None:
+    return name if name and len(name.encode()) <= MAX_ID_BYTES else None
 
 
 def _invalid_request(error: ValidationError) -> Fault:
@@ -173,12 +177,13 @@ def _refuse_malformed(line: bytes, error: Exception) -> Refused | None:
 
 
 def _refuse_unread(head: bytes, fault: Fault) -> Refused:
-    """A line that cannot be decoded: its id is looked for in its head."""
+    """A line that cannot be decoded: its id, and whose it is, are looked for in its head."""
     seen = peek_id(head)
     if seen is None or len(seen.id.encode()) > MAX_ID_BYTES:
-        return Refused(fault)
+        return Refused(fault, agent=_fit(peek_agent(head)))
+    agent = _fit(seen.agent)
     if seen.nested:
-        return Refused(fault, seen.id, Form.NESTED, seen.agent)
+        return Refused(fault, seen.id, Form.NESTED, agent)
     if seen.port is None:
-        return Refused(fault, seen.id, Form.SHORT, seen.agent)
-    return Refused(fault, seen.id if seen.port == "tool_req" else None, agent=seen.agent)
+        return Refused(fault, seen.id, Form.SHORT, agent)
+    return Refused(fault, seen.id if seen.port == "tool_req" else None, agent=agent)

@@ -43,6 +43,15 @@ def peek_id(head: bytes) -> Seen | None:
     return None
 
 
+def peek_agent(head: bytes) -> str | None:
+    """The agent that the object in `head` names at its top level, else in its top-level `msg`; None for none."""
+    agents: dict[bool, str] = {}
+    for in_msg, key, text in _string_fields(head):
+        if key == "agent":
+            agents.setdefault(in_msg, text)
+    return agents.get(False, agents.get(True))
+
+
 def _string_fields(head: bytes) -> list[tuple[bool, str, str]]:
     """`(in msg, key, value)` of each string field at the top level and in the object at the top-level key `msg`."""
     fields: list[tuple[bool, str, str]] = []

@@ -1,0 +1,102 @@
+"""Any conversation is held by the hosts exactly as by the reference model (`tests.wire.answerer`).
+
+Only with tools that answer at once: the order in which others end is the world's and no model's.
+"""
+
+from typing import Final
+
+import msgspec
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio.testing import MockClock
+
+from tests.agent.fakes import Agent, open_runtime
+from tests.wire.answerer import Answerer
+from tests.wire.conversations import TRANSCRIPTS
+from tooldispatchd.daemon.configuration import load_catalog
+
+# What is worded, shown or guessed as each likes.
+FREE: Final = frozenset(
+    {"detail", "violations", "description", "input_schema", "did_you_mean", "latency_ms", "queued_ms", "bytes_out"}
+)
+CONFIGS: Final = ("tooldispatchd", "tokens", "limits")
+
+agents = st.sampled_from([None, None, "a", "b"])
+profiles = st.sampled_from([None, "default", "small", "keyed", "nobody"])
+names = st.sampled_from(["echo", "same", "double", "hidden", "secret", "zzzz"])
+job_names = st.sampled_from(["job_list", "job_read", "job_stop", "job_wait"])
+inputs = st.sampled_from(["x", 5, {"text": "x"}, {"job": "job-1"}, {"job": "job-2"}, None, {}])
+specs = st.sampled_from([{"tools": ["echo"]}, {"tools": ["double"]}, {"jobs": False}, {"jobs": True}])
+
+
+def said(port: str, **fields: st.SearchStrategy[object]) -> st.SearchStrategy[dict[str, object]]:
+    """A line of that port with these fields, each of which may be left out or null."""
+    return st.fixed_dictionaries({"__port": st.just(port)}, optional={"agent": agents, **fields})
+
+
+ids = st.sampled_from(["1", "2", ""])
+requests = st.fixed_dictionaries(
+    {"id": ids, "name": names | job_names}, optional={"input": inputs, "agent": agents, "background": st.booleans()}
+)
+lines = (
+    said(
+        "hello",
+        profile=profiles,
+        token=st.sampled_from(["open sesame", "wrong", None]),
+        spec=specs,
+        meta=st.booleans(),
+        schemas=st.sampled_from(["plain", "openai", None]),
+        answers=st.just(["approve"]),
+    )
+    | requests
+    | requests.map(lambda request: {"__port": "tool_req", **request})
+    | requests.map(lambda request: {"__port": "tool_req", "msg": request})
+    | said("tools")
+    | said("bye")
+    | said("ping", t=inputs)
+    | said("tool_cancel", id=st.just("1"))
+    | said("approve_resp", id=st.just("q1"), allow=st.booleans())
+    | said("ask_resp", id=st.just("q1"), result=inputs)
+    | said("dance", id=st.just("1"))
+)
+
+
+def plain(line: object) -> object:
+    """A line without what is free in it; the JSON in `content` is looked into."""
+    if isinstance(line, list):
+        return [plain(item) for item in line]
+    if not isinstance(line, dict):
+        return line
+    known = {key: value for key, value in line.items() if key not in FREE}
+    content = known.get("content")
+    if isinstance(content, str) and content.startswith("{"):
+        known["content"] = msgspec.json.decode(content)
+    return {key: plain(value) for key, value in known.items()}
+
+
+def hold_with_model(chunk: bytes, config: str) -> list[object]:
+    model = Answerer(TRANSCRIPTS / f"{config}.toml")
+    model.receive(chunk)
+    if not model.is_closed:
+        model.end()
+    assert model.is_closed
+    return [msgspec.json.decode(line) for line in model.channel.take().splitlines()]
+
+
+async def hold_in_memory(chunk: bytes, config: str) -> list[object]:
+    async with open_runtime(load_catalog(TRANSCRIPTS / f"{config}.toml", {})) as runtime:
+        agent = Agent(runtime)
+        await agent.send(chunk)
+        await agent.end_input()
+        heard = await agent.hear_all()
+    assert agent.closings == 1
+    return heard
+
+
+@given(conversation=st.lists(lines, max_size=14), config=st.sampled_from(CONFIGS))
+@settings(max_examples=150, deadline=None)
+def test_any_conversation_is_held_as_the_model_holds_it(conversation: list[dict[str, object]], config: str) -> None:
+    chunk = msgspec.json.Encoder().encode_lines(conversation)
+    heard = trio.run(hold_in_memory, chunk, config, clock=MockClock(autojump_threshold=0))
+    assert plain(heard) == plain(hold_with_model(chunk, config))

@@ -75,6 +75,9 @@ PROVEN: Final[dict[str, tuple[str, ...]]] = {
     "M115": ("tests/cli/test_run.py::test_a_token_of_the_environment_does_not_reach_the_agent",),
     "M116": ("tests/cli/test_run.py::test_the_tools_stand_in_a_private_file",),
     "M117": ("tests/runner/test_shared.py::test_requests_go_to_the_daemon_and_everything_else_past_it",),
+    "M118": ("tests/agent/test_fair.py::test_a_flood_turns_down_what_asks_and_never_what_ends",),
+    "M119": ("tests/agent/test_fair.py::test_a_result_that_cannot_be_sent_is_not_read_by_that",),
+    "M120": ("tests/agent/test_fair.py::test_an_agent_beside_msg_is_whose_request_it_is",),
     "M111": ("tests/client/test_address.py::test_the_environment_says_where_the_socket_is",),
 }
 

@@ -1,4 +1,4 @@
-"""Places shared fairly between owners."""
+"""Places shared fairly between channels and their agents."""
 
 import pytest
 from hypothesis import settings
@@ -10,23 +10,32 @@ from tooldispatchd.calls.gate import Gate
 PLACES = 2
 
 
-def test_an_owner_with_many_items_delays_anothers_first_by_one_turn() -> None:
+def test_an_agent_with_many_items_delays_anothers_first_by_one_turn() -> None:
     gate: Gate[str] = Gate(1)
-    assert gate.enter("a", "a0")
+    assert gate.enter("x", "a", "a0")
     for item in ("a1", "a2", "a3"):
-        assert not gate.enter("a", item)
-    assert not gate.enter("b", "b1")
+        assert not gate.enter("x", "a", item)
+    assert not gate.enter("x", "b", "b1")
     assert [gate.leave() for _ in range(5)] == ["a1", "b1", "a2", "a3", None]
+
+
+def test_a_channel_with_many_agents_delays_anothers_first_by_one_turn() -> None:
+    gate: Gate[str] = Gate(1)
+    assert gate.enter("x", "a", "a0")
+    for agent in ("a", "b", "c"):
+        assert not gate.enter("x", agent, f"{agent}1")
+    assert not gate.enter("y", "d", "d1")
+    assert [gate.leave() for _ in range(5)] == ["a1", "d1", "b1", "c1", None]
 
 
 def test_an_item_that_waits_can_leave_and_one_that_does_not_cannot() -> None:
     gate: Gate[str] = Gate(1)
-    gate.enter("a", "inside")
-    gate.enter("b", "waiting")
-    gate.withdraw("b", "waiting")
+    gate.enter("x", "a", "inside")
+    gate.enter("x", "b", "waiting")
+    gate.withdraw("x", "b", "waiting")
     assert gate.leave() is None
     with pytest.raises(KeyError):
-        gate.withdraw("b", "waiting")
+        gate.withdraw("x", "b", "waiting")
 
 
 class Gates(RuleBasedStateMachine):
@@ -43,7 +52,7 @@ class Gates(RuleBasedStateMachine):
     def enter(self, owner: int) -> None:
         self.next += 1
         item = (owner, self.next)
-        if self.gate.enter(owner, item):
+        if self.gate.enter(owner % 2, owner, item):
             self.inside.add(item)
         else:
             self.waiting.append(item)
@@ -64,7 +73,7 @@ class Gates(RuleBasedStateMachine):
     def withdraw(self, data: st.DataObject) -> None:
         item = data.draw(st.sampled_from(self.waiting))
         self.waiting.remove(item)
-        self.gate.withdraw(item[0], item)
+        self.gate.withdraw(item[0] % 2, item[0], item)
 
     @invariant()
     def places_are_used(self) -> None:

@@ -26,6 +26,7 @@ from tooldispatchd.wire.messages import (
     NestedReq,
     Ping,
     Pong,
+    PongSaid,
     Ready,
     Request,
     ShortReq,
@@ -53,8 +54,9 @@ class Answerer:
         self._named: dict[str, Agent] = {}
         self._failures = 0
         self._is_ending = False
-        self._is_forced = False
         self._said_bye = False
+        # What the own session gets where it cannot be opened any more.
+        self._refusal: Fault | None = None
 
     # --- what comes ---
 
@@ -62,9 +64,8 @@ class Answerer:
         if self.is_closed:
             return
         for message in self.channel.receive(chunk):
-            # What lies behind a goodbye is still answered; what lies behind a refusal is not even looked at.
-            if not self._is_forced:
-                self._take(message)
+            # What lies behind a goodbye or a refusal is answered too.
+            self._take(message)
 
     def end(self) -> None:
         for message in self.channel.end():
@@ -100,38 +101,45 @@ class Answerer:
             if agent.is_done():
                 if agent.says_bye:
                     self.channel.outgoing.append(Bye(name))
-                if name is None:
-                    self._is_ending = self._is_ending or not self._named
-                else:
+                if name is not None:
                     del self._named[name]
+                is_over = self._refusal or (self._own is not None and self._own.machine.state is State.CLOSED)
+                self._is_ending = self._is_ending or bool(is_over and not self._named)
         if self._is_ending and not self._named and (self._own is None or self._own.machine.state is State.CLOSED):
             self.is_closed = True
 
     # --- lines ---
 
-    def _take(self, message: Message | Refused) -> None:
+    def _take(self, message: Message | Refused | None) -> None:
         is_flooding = self.channel.line > self._config.limit("lines_per_s")
         flooded = too_many("lines_per_s", self._config.limit("lines_per_s"))
         match message:
             case ShortReq() | NestedReq():
                 self._request(message, flooded if is_flooding else None)
+            case ToolCancel() | ApproveResp() | AskResp():
+                self._pass_on(message)
+            case ByeSaid():
+                self._bye(message)
+            case Refused() if is_flooding:
+                self._refuse(Refused(flooded, message.id, message.form, message.agent))
+            case None | PongSaid():
+                pass
             case _ if is_flooding:
-                self._fault(flooded)
+                self._fault(flooded, getattr(message, "agent", None))
             case Ping():
                 self.channel.outgoing.append(Pong(message.t))
             case Refused():
-                agent = self._agent(message.agent)
-                machine = SessionMachine(self.channel.outgoing) if agent is None else agent.machine
-                machine.refuse(message, line=self.channel.line)
+                self._refuse(message)
             case Hello():
                 self._greet(message)
             case ToolsReq():
                 self._list_tools(message)
-            case ByeSaid():
-                self._bye(message)
-            case ToolCancel() | ApproveResp() | AskResp():
-                self._pass_on(message)
         self._settle()
+
+    def _refuse(self, refused: Refused) -> None:
+        agent = self._agent(refused.agent)
+        machine = SessionMachine(self.channel.outgoing) if agent is None else agent.machine
+        machine.refuse(refused, line=self.channel.line)
 
     def _agent(self, name: str | None) -> Agent | None:
         return self._own if name is None else self._named.get(name)
@@ -153,8 +161,8 @@ class Answerer:
             return agent
         if name is not None:
             return UNKNOWN_AGENT
-        if self._said_bye or self._is_ending:
-            return DRAINING
+        if self._refusal is not None or self._is_ending:
+            return self._refusal or DRAINING
         profile = self._no_room() or self._config.admit(None, None)
         if isinstance(profile, Fault):
             return profile
@@ -193,6 +201,7 @@ class Answerer:
         else:
             self.channel.outgoing.append(Bye())
             self._said_bye = True
+            self._refusal = self._refusal or DRAINING
             self._is_ending = self._is_ending or not self._named
 
     # --- opening ---
@@ -205,8 +214,8 @@ class Answerer:
             else:
                 agent.machine.greet(hello, line=self.channel.line)
             return
-        is_over = self._is_ending or (hello.agent is None and self._said_bye)
-        profile = DRAINING if is_over else self._profile_of(hello)
+        is_over = self._is_ending or (hello.agent is None and self._refusal is not None)
+        profile = (self._refusal or DRAINING) if is_over else self._profile_of(hello)
         if isinstance(profile, Profile):
             machine = SessionMachine(self.channel.outgoing, agent=hello.agent)
             machine.greet(hello, line=self.channel.line)
@@ -241,11 +250,12 @@ class Answerer:
     def _mind_refusal(self, refusal: Fault, name: str | None) -> None:
         if refusal.code is Code.NOT_AUTHENTICATED:
             self._failures += 1
-            if self._failures >= MAX_FAILURES:
-                self._is_forced = True
+            if self._failures >= MAX_FAILURES and not self._is_ending:
+                self._refusal = DRAINING
                 self._drain()
         elif name is None and refusal.code is not Code.INVALID_REQUEST and not self._named:
-            self._is_ending = self._is_forced = True
+            self._refusal = self._refusal or refusal
+            self._is_ending = True
 
     def _fault(self, fault: Fault, agent: str | None = None) -> None:
         self.channel.outgoing.append(fault_line(fault, line=self.channel.line, agent=agent))

@@ -5,13 +5,15 @@ from msgspec import Raw
 
 from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.decode import Refused
-from tooldispatchd.wire.messages import Ping, Pong, ShortReq, ToolResp
+from tooldispatchd.wire.messages import Ping, Pong, PongSaid, ShortReq, ToolResp
 
 
 def test_lines_are_numbered_as_the_agent_counts_them() -> None:
     machine = ChannelMachine(1000)
-    numbers = [(machine.line, type(message)) for message in machine.receive(b'\n{"id":"1","name":"x"}\nnope\n')]
-    assert numbers == [(2, ShortReq), (3, Refused)]
+    said = [(machine.line, message) for message in machine.receive(b'\n{"id":"1","name":"x"}\n \t\r\nnope\n')]
+    assert [(line, type(message)) for line, message in said if message is not None] == [(2, ShortReq), (4, Refused)]
+    # Blank lines are counted and take their part of a turn.
+    assert [line for line, message in said if message is None] == [1, 3]
 
 
 def test_a_ping_is_yielded_with_its_t_as_it_came() -> None:
@@ -24,12 +26,9 @@ def test_a_ping_is_yielded_with_its_t_as_it_came() -> None:
     assert machine.take() == b""
 
 
-def test_a_pong_is_taken_counted_and_not_yielded() -> None:
+def test_a_pong_takes_its_part_of_a_turn_too() -> None:
     machine = ChannelMachine(1000)
-    assert [
-        (type(message), machine.line) for message in machine.receive(b'{"__port":"pong"}\n{"__port":"ping"}\n')
-    ] == [(Ping, 2)]
-    assert machine.take() == b""
+    assert [type(message) for message in machine.receive(b'{"__port":"pong"}\n{"__port":"ping"}\n')] == [PongSaid, Ping]
 
 
 def test_a_caller_may_stop_at_any_line_and_go_on_after_more_has_come() -> None:

@@ -81,6 +81,9 @@ class Owner(Protocol):
     def jobs(self) -> Jobs:
         """Those of this agent."""
 
+    def crowding(self) -> Fault | None:
+        """Why a large answer cannot be sent now: unread ones have reached their bound, and some are this agent's."""
+
     @property
     def wants_updates(self) -> bool:
         """Whether the agent asked to be told how far its calls are."""
@@ -139,7 +142,7 @@ class Call:
         self.owner = owner
         self.id = body.id
         # What its session knows it by: its id, or its job once that has been announced.
-        self.key: object = body.id
+        self.key: str | Job = body.id
         self.job: Job | None = None
         self.name = body.name
         self.input: Raw | UnsetType = body.input

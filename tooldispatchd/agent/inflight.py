@@ -57,7 +57,7 @@ class Life(Protocol):
 class InFlight:
     """See the module. It is the `agent.call.Owner` of its calls."""
 
-    __slots__ = ("_admission", "_bytes", "_calls", "_host", "_jobs", "_life", "_machine", "_runtime")
+    __slots__ = ("_admission", "_bytes", "_calls", "_held", "_host", "_jobs", "_life", "_machine", "_runtime")
 
     def __init__(self, life: Life, runtime: Runtime, host: Host) -> None:
         limits = runtime.limits
@@ -65,7 +65,10 @@ class InFlight:
         self._machine = life.machine
         self._runtime = runtime
         self._host = host
-        self._calls: dict[object, Call] = {}
+        # By id; a job's call by its job, since its id is free again.
+        self._calls: dict[str | Job, Call] = {}
+        # Those whose server is still starting, in the order they came.
+        self._held: dict[Call, None] = {}
         self._bytes = 0
         self._admission: Admission[Call] = Admission(limits.in_flight, limits.waiting)
         self._jobs: Jobs | None = None
@@ -80,6 +83,10 @@ class InFlight:
             limits = self._runtime.limits
             self._jobs = Jobs(max_jobs=limits.jobs, max_bytes=limits.job_bytes)
         return self._jobs
+
+    def crowding(self) -> Fault | None:
+        """Why a large answer cannot be sent now: unread ones have reached their bound, and some are this agent's."""
+        return too_many("buffered_bytes", self._runtime.limits.buffered_bytes) if self._host.is_crowded else None
 
     @property
     def wants_updates(self) -> bool:
@@ -113,38 +120,50 @@ class InFlight:
                 return
         self._machine.start(request)
         self._calls[call.key] = call
-        self._bytes += call.bytes_in
-        self._runtime.bytes_in_flight += call.bytes_in
+        self._count_bytes(call.bytes_in)
         if plan is None:
-            self._announce(call)
-            call.enter(Stage.OPENING, self._life.toolset.opening_limit_s)
+            self._hold(call)
         else:
             self._admit(call, plan)
 
+    def _hold(self, call: Call) -> None:
+        # A view would keep its whole line, of which the input may be a small part.
+        if isinstance(call.input, Raw):
+            call.input = call.input.copy()
+        self._held[call] = None
+        self._announce(call)
+        call.enter(Stage.OPENING, self._life.toolset.opening_limit_s)
+
+    def _count_bytes(self, size: int) -> None:
+        self._bytes += size
+        self._host.bytes_in_flight += size
+        self._runtime.bytes_in_flight += size
+
     def _refusal(self, call: Call, plan: Plan | None) -> Fault | None:
-        """Too many calls, or too much in them; who has none in flight may always have one."""
+        """Too many calls, or too much in them; an agent, and a channel, that has none in flight may always have one."""
         limits = self._runtime.limits
         # Those whose server is still starting, then those that take no place: all others are the admission's to count.
-        if plan is None and len(self._calls) >= limits.waiting:
+        if plan is None and len(self._held) >= limits.waiting:
             return queue_full("opening")
         if plan is not None and not plan.takes_place and len(self._calls) >= limits.in_flight + 2 * limits.waiting:
             return queue_full("agent")
         size = call.bytes_in
         if self._calls and self._bytes + size > limits.in_flight_bytes:
             return too_many("in_flight_bytes", limits.in_flight_bytes)
-        if self._bytes and self._runtime.bytes_in_flight + size > limits.buffered_bytes:
+        if self._host.bytes_in_flight and self._runtime.bytes_in_flight + size > limits.buffered_bytes:
             return too_many("buffered_bytes", limits.buffered_bytes)
         return None
 
     def reroute(self) -> None:
         """A server has answered or failed: what waited for it may go on."""
-        for call in [call for call in self._calls.values() if call.stage is Stage.OPENING]:
-            if call.stage is not Stage.OPENING:
+        for call in list(self._held):
+            if call not in self._held:
                 continue  # what came before it in this very loop has ended it
             found = self._life.toolset.find(call.name)
             if isinstance(found, Fault):
                 call.finish(found)
             elif found is not HOLD:
+                del self._held[call]
                 self._admit(call, found)
 
     def _admit(self, call: Call, plan: Plan) -> None:
@@ -188,8 +207,8 @@ class InFlight:
             return
         gate = call.plan.gate
         if gate is not None and not call.has_gate:
-            if not gate.enter(self, call):
-                call.leave_queue = partial(gate.withdraw, self, call)
+            if not gate.enter(self._host, self, call):
+                call.leave_queue = partial(gate.withdraw, self._host, self, call)
                 call.enter(Stage.QUEUE, call.plan.limit_s, since=call.queued_at)
                 return
             call.has_gate = True
@@ -198,13 +217,12 @@ class InFlight:
             call.plan.start(call)
 
     def update(self, call: Call, update: Update) -> None:
-        """Say how far the call is; to an agent that has not read its last answers, nothing."""
+        """Say how far the call is, with the next flush; to an agent that has not read its last answers, nothing."""
         if call.job is not None:
             call.job.update = update
         elif not self._host.is_behind:
             fields = (update.progress, update.total, update.message, update.content)
             self._machine.update(ToolUpdate(call.id, self._machine.agent, *fields))
-            self.flush()
 
     def cancel(self, call_id: str) -> None:
         """The agent wants the call no more; an unknown id is ignored."""
@@ -229,20 +247,26 @@ class InFlight:
     def ended(self, call: Call, outcome: Outcome) -> None:
         """Answer the call, or let its job be done, and give its places back; the session may have waited for it."""
         del self._calls[call.key]
-        self._bytes -= call.bytes_in
-        self._runtime.bytes_in_flight -= call.bytes_in
+        self._held.pop(call, None)
+        self._count_bytes(-call.bytes_in)
+        try:
+            self._tell(call, outcome)
+        finally:
+            # Whatever becomes of the answer, others wait for these places.
+            self._give_back(call)
+        self._life.settle()
+
+    def _tell(self, call: Call, outcome: Outcome) -> None:
+        self._life.count(outcome)
         if call.job is not None and call.key is call.job:
             self.jobs.finish(call.job, outcome)
         else:
             if call.job is not None:
                 self.jobs.forget(call.job)
-            if isinstance(outcome, Answer) and len(outcome.content) > NOTABLE_BYTES and self._host.is_crowded:
-                outcome = too_many("buffered_bytes", self._runtime.limits.buffered_bytes)
+            if isinstance(outcome, Answer) and len(outcome.content) > NOTABLE_BYTES:
+                outcome = self.crowding() or outcome
             self._answer(call, outcome)
-        self._life.count(outcome)
         self._life.is_told(call, outcome, trio.current_time() - call.started_at)
-        self._give_back(call)
-        self._life.settle()
 
     def _answer(self, call: Call, outcome: Outcome) -> None:
         is_fault = isinstance(outcome, Fault)
@@ -250,6 +274,8 @@ class InFlight:
         is_error = True if isinstance(outcome, Fault) else outcome.is_error
         meta = call.meta(utf8_size(content)) if self._machine.wants_meta else None
         self._machine.answer(call.id, content, is_error=is_error, fault=is_fault, meta=meta)
+        if len(content) > NOTABLE_BYTES:
+            self._host.has_answered(len(content))
 
     def _give_back(self, call: Call) -> None:
         starter = self._runtime.starter
@@ -270,7 +296,9 @@ class InFlight:
         try:
             yield
         except Exception as error:  # noqa: BLE001  # guard: as the one of calls that are answered at once
-            call.finish(self._life.incident(call.name, error))
+            fault = self._life.incident(call.name, error)
+            if call.stage is not Stage.ENDED:
+                call.finish(fault)
 
     def work(self, call: Call, task: Task) -> None:
         """Run a call's task, under the call's guard."""

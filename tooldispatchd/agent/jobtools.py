@@ -12,9 +12,9 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.call import Call, Plan, Reason
-from tooldispatchd.agent.faults import CANCELLED
+from tooldispatchd.agent.faults import CANCELLED, queue_full
 from tooldispatchd.agent.steps import compile_read
-from tooldispatchd.calls.jobs import Job, Jobs
+from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs
 from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.wire.faults import Code, Fault
@@ -94,6 +94,15 @@ def _answer(value: object) -> Answer:
 
 
 def _read(call: Call, jobs: Jobs, job: Job, _wanted: _Input) -> None:
+    _give(call, jobs, job)
+
+
+def _give(call: Call, jobs: Jobs, job: Job) -> None:
+    """Answer with the job as it is; a result that cannot be sent now is not read by that."""
+    crowding = None if job.outcome is None else call.owner.crowding()
+    if crowding is not None:
+        call.finish(crowding)
+        return
     call.finish(_answer(jobs.read(job)))
 
 
@@ -105,7 +114,9 @@ def _stop(call: Call, jobs: Jobs, job: Job, wanted: _Input) -> None:
 
 def _wait(call: Call, jobs: Jobs, job: Job, wanted: _Input) -> None:
     if job.outcome is not None:
-        _read(call, jobs, job, wanted)
+        _give(call, jobs, job)
+    elif len(job.waiters) >= MAX_WAITERS:
+        call.finish(queue_full("job"))
     else:
         _Wait(call, jobs, job, wanted.timeout_s)
 
@@ -131,18 +142,22 @@ class _Wait:
     def expire(self) -> None:
         """The agent wants to wait no longer: it is told how far the job is."""
         self._entry = None
-        self._job.waiters.remove(self.done)
+        self._leave()
         self._finish()
 
     def halt(self, _reason: Reason) -> None:
         """The wait is cancelled; the job goes on."""
         self._drop_entry()
-        self._job.waiters.remove(self.done)
+        self._leave()
         self._call.finish(CANCELLED)
 
     def _finish(self) -> None:
-        self._call.finish(_answer(self._jobs.read(self._job)))
+        _give(self._call, self._jobs, self._job)
         self._call.owner.flush()
+
+    def _leave(self) -> None:
+        if self.done in self._job.waiters:
+            self._job.waiters.remove(self.done)
 
     def _drop_entry(self) -> None:
         if self._entry is not None:

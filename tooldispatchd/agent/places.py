@@ -21,7 +21,7 @@ class Places:
     @asynccontextmanager
     async def _place(self, owner: Hashable) -> AsyncIterator[None]:
         let_in = trio.Event()
-        if not self._gate.enter(owner, let_in):
+        if not self._gate.enter(owner, None, let_in):
             await self._wait(owner, let_in)
         try:
             yield
@@ -36,7 +36,7 @@ class Places:
             if let_in.is_set():
                 self._leave()
             else:
-                self._gate.withdraw(owner, let_in)
+                self._gate.withdraw(owner, None, let_in)
             raise
 
     def _leave(self) -> None:

@@ -12,7 +12,7 @@ from tooldispatchd.wire.messages import Hello
 from tooldispatchd.wire.session import SessionMachine
 
 
-def profile_of(hello: Hello, runtime: Runtime, entrance: Entrance, visitor: Visitor) -> Profile | Fault:
+def admit(hello: Hello, runtime: Runtime, entrance: Entrance, visitor: Visitor) -> Profile | Fault:
     """What the session that `hello` asks for may call, or why there is none; authentication comes before all else."""
     profile = runtime.authenticator.admit(
         hello.profile, token=hello.token, said_hello=True, entrance=entrance, visitor=visitor
@@ -29,8 +29,8 @@ def profile_of(hello: Hello, runtime: Runtime, entrance: Entrance, visitor: Visi
     return narrow_profile(profile, hello.spec, runtime.catalog)
 
 
-def profile_without_hello(runtime: Runtime, entrance: Entrance, visitor: Visitor) -> Profile | Fault:
-    """As `profile_of`, for an agent whose first line is another one: its listener says which profile."""
+def admit_silent(runtime: Runtime, entrance: Entrance, visitor: Visitor) -> Profile | Fault:
+    """As `admit`, for an agent whose first line is another one: its listener says which profile."""
     profile = runtime.authenticator.admit(None, token=None, said_hello=False, entrance=entrance, visitor=visitor)
     return profile if isinstance(profile, Fault) else _no_room(runtime, visitor) or profile
 
@@ -49,8 +49,10 @@ def _no_room(runtime: Runtime, visitor: Visitor) -> Fault | None:
 def make_session(runtime: Runtime, host: Host, machine: SessionMachine, profile: Profile, visitor: Visitor) -> Session:
     """A session for who was let in; it counts until `leave`."""
     runtime.sessions += 1
+    session = Session(runtime, host, machine, profile=profile, number=runtime.sessions)
+    # Last: a session that could not be made would never leave.
     runtime.open_sessions.enter(visitor.uid)
-    return Session(runtime, host, machine, profile=profile, number=runtime.sessions)
+    return session
 
 
 def leave(runtime: Runtime, visitor: Visitor) -> None:

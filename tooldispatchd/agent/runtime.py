@@ -10,6 +10,7 @@ from tooldispatchd.agent.entrance import Authenticator
 from tooldispatchd.agent.places import Places
 from tooldispatchd.calls.census import Census
 from tooldispatchd.calls.gate import Gate
+from tooldispatchd.calls.hints import Hints
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.children.family import Family
 from tooldispatchd.front.timer import Timer
@@ -44,12 +45,21 @@ class Host(Protocol):
     def is_crowded(self) -> bool:
         """Whether unread answers of all channels have reached their bound, and some of them are this one's."""
 
+    bytes_in_flight: int
+    """In the inputs of the calls of all agents on this channel."""
+
+    def has_answered(self, size: int) -> None:
+        """An answer of `size` bytes lies among the outgoing lines."""
+
     @property
     def is_behind(self) -> bool:
         """Whether some of what was sent has not been taken yet."""
 
     def flush(self) -> None:
         """Send what lies in the machine's outgoing lines."""
+
+    def drain(self) -> None:
+        """Take no more requests; what runs is finished, and the channel closes."""
 
     def closed(self, agent: str | None) -> None:
         """Nothing of the session is left; `agent` is its name, None for the channel's own."""
@@ -98,6 +108,7 @@ class Runtime:
         # A user at home, or root, could stop the daemon anyway.
         self.open_sessions = Census({uid, 0})
         self.authenticator = Authenticator(catalog)
+        self.hints = Hints()
         self.bytes_in_flight = 0  # in the inputs of all agents' calls
         # Servers whose requests are queued: each is told in one write, at the end of the turn that queued them.
         self.owed: set[Owed] = set()

@@ -242,8 +242,10 @@ class Session:
         return self._tree
 
     def _tasks_ended(self) -> None:
-        self._stop_calls(CANCELLED)
-        self._close()
+        try:
+            self._stop_calls(CANCELLED)
+        finally:
+            self._close()
 
     # --- ends of the session ---
 

@@ -69,7 +69,10 @@ class TaskTree:
         finally:
             self._is_over = True
             self._nursery = None
-            self._ended()
+            try:
+                self._ended()
+            except Exception as error:  # noqa: BLE001  # the same guard, for what is told of the end
+                self._log.incident("session's end failed", error)
 
     async def _nurse(self) -> None:
         async with trio.open_nursery() as nursery:

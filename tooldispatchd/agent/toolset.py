@@ -16,7 +16,7 @@ from tooldispatchd.agent.jobtools import JOBS_KIND, job_plans
 from tooldispatchd.agent.runtime import Log, Owed, Runtime
 from tooldispatchd.agent.steps import compile_now, compile_read, shape
 from tooldispatchd.calls.connection import ConnectionState
-from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.catalog.names import nearest, prefixed, split_name
 from tooldispatchd.catalog.profiles import Profile, ServerUse
 from tooldispatchd.catalog.tools import DeclaredTool
@@ -31,10 +31,8 @@ from tooldispatchd.wire.messages import ToolView
 ENVELOPE_BYTES: Final = 1024 * 1024
 # Of a name that is not known only so much is said back.
 SHOWN_NAME: Final = 128
-
-# Looking for the name that was meant takes milliseconds where there are many tools, in which nobody else is served.
-HINTS_AT_ONCE: Final = 8.0
-HINTS_A_SECOND: Final = 20.0
+# No tool's is longer: a prefix has at most 32 characters, the name of a server's tool 128, a declared one 128.
+MAX_NAME: Final = 256
 
 # The variable in which a program finds the trace that its call is a part of (OpenTelemetry, "Environment Variables as
 # Context Propagation Carriers").
@@ -106,13 +104,18 @@ class ProcessPlan(Plan):
         outcome: Outcome = CANCELLED
         with scope:
             env = NO_ENV if call.traceparent is None else {TRACEPARENT: call.traceparent}
-            update = call.update if call.wants_updates else None
+            update = partial(self._tell, call) if call.wants_updates else None
             result = await run_command(self._runtime.family, self._command, call.line + b"\n", env=env, update=update)
             if isinstance(result, Value):
                 outcome = shape(result.value, self._output, self._command.max_output_bytes)
             else:
                 outcome = result
         call.finish(outcome)
+
+    @staticmethod
+    def _tell(call: Call, update: Update) -> None:
+        call.update(update)
+        call.owner.flush()
 
 
 class McpPlan(Plan):
@@ -204,8 +207,6 @@ class Toolset:
         self._channel = channel
         self._by_prefix: dict[str, list[Connection]] = {}
         self._unsettled: set[Connection] = set()
-        self._hints = HINTS_AT_ONCE
-        self._hinted_at = 0.0
 
     # --- opening and closing ---
 
@@ -303,6 +304,8 @@ class Toolset:
         plan = self.plans.get(name)
         if plan is not None:
             return plan
+        if len(name) > MAX_NAME:
+            return self._unknown(name)  # it would be kept for as long as a server starts
         if name in self._runtime.catalog.tools:
             return Fault(Code.NOT_ALLOWED, f"{name} is not among the tools of this agent", {"source": name})
         prefix, tool = split_name(name)
@@ -315,19 +318,12 @@ class Toolset:
                 return Fault(Code.NOT_ALLOWED, f"{name} is not among the tools of this agent", {"source": name})
         return self._unknown(name)
 
-    def _may_hint(self) -> bool:
-        now = trio.current_time()
-        self._hints = min(HINTS_AT_ONCE, self._hints + (now - self._hinted_at) * HINTS_A_SECOND)
-        self._hinted_at = now
-        if self._hints < 1:
-            return False
-        self._hints -= 1
-        return True
-
     def _unknown(self, name: str) -> Fault:
         shown = name[:SHOWN_NAME]
         extras: dict[str, object] = {"source": shown}
-        close = nearest(name, self.plans) if self._may_hint() else None
+        # What is that long is no slip of the hand, and comparing it would take its time.
+        may_hint = len(name) <= SHOWN_NAME and self._runtime.hints.take(len(self.plans), trio.current_time())
+        close = nearest(name, self.plans) if may_hint else None
         if close is not None:
             extras["did_you_mean"] = close
         return Fault(Code.UNKNOWN_TOOL, f"unknown tool: {shown} (not found in any MCP server)", extras)

@@ -1,49 +1,58 @@
-"""Share a number of places fairly between owners; pure bookkeeping, no clock and no tasks.
+"""Share a number of places fairly: between channels, and on each channel between its agents. Pure bookkeeping.
 
-Owners that wait are served in turn, each one's items in the order they came: an owner with a thousand items delays
-another's first by one turn.
+Channels that wait are served in turn, of each one its agents in turn, of each agent its items in the order they came:
+whoever has a thousand items, or a thousand agents, delays another channel's first by one turn.
 """
 
 from collections import deque
-from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 ItemT = TypeVar("ItemT")
 
 
 class Gate(Generic[ItemT]):
-    """At most `places` items are inside. What waits outside is bounded by its owners' own queues."""
+    """At most `places` items are inside. What waits outside is bounded by its owners' own queues.
 
-    __slots__ = ("_free", "_queues")
+    An item belongs to an `owner`, and that to a `channel`.
+    """
+
+    __slots__ = ("_channels", "_free")
 
     def __init__(self, places: int) -> None:
         self._free = places
-        # In the order of the next turn: the first owner is served and goes to the end.
-        self._queues: dict[Hashable, deque[ItemT]] = {}
+        # Both in the order of the next turn: the first is served and goes to the end.
+        self._channels: dict[object, dict[object, deque[ItemT]]] = {}
 
-    def enter(self, owner: Hashable, item: ItemT) -> bool:
+    def enter(self, channel: object, owner: object, item: ItemT) -> bool:
         """Whether `item` is inside now; else it waits for its turn."""
         if self._free > 0:
             self._free -= 1
             return True
-        self._queues.setdefault(owner, deque()).append(item)
+        self._channels.setdefault(channel, {}).setdefault(owner, deque()).append(item)
         return False
 
     def leave(self) -> ItemT | None:
         """One item has left; the item that is inside in its stead, which is to be started."""
-        if not self._queues:
+        if not self._channels:
             self._free += 1
             return None
-        owner = next(iter(self._queues))
-        queue = self._queues.pop(owner)
-        item = queue.popleft()
-        if queue:
-            self._queues[owner] = queue
+        channel = next(iter(self._channels))
+        owners = self._channels.pop(channel)
+        owner = next(iter(owners))
+        items = owners.pop(owner)
+        item = items.popleft()
+        if items:
+            owners[owner] = items
+        if owners:
+            self._channels[channel] = owners
         return item
 
-    def withdraw(self, owner: Hashable, item: ItemT) -> None:
+    def withdraw(self, channel: object, owner: object, item: ItemT) -> None:
         """A waiting item leaves the queue; raises `KeyError` or `ValueError` if it does not wait."""
-        queue = self._queues[owner]
-        queue.remove(item)
-        if not queue:
-            del self._queues[owner]
+        owners = self._channels[channel]
+        items = owners[owner]
+        items.remove(item)
+        if not items:
+            del owners[owner]
+        if not owners:
+            del self._channels[channel]

@@ -14,6 +14,8 @@ from tooldispatchd.wire.faults import Code, Fault
 
 Told = Callable[[], None]
 
+# Who waits for one job at once: each gets its result, which may be large.
+MAX_WAITERS: Final = 4
 # What a job takes beside its result; counted so that many empty ones are not free.
 JOB_COST_BYTES: Final = 256
 
@@ -63,7 +65,7 @@ class Jobs:
         return self._jobs.get(job_id)
 
     def finish(self, job: Job, outcome: Outcome) -> None:
-        """The job is done; who waits for it is told."""
+        """The job is done; who waits for it is told, and must not raise."""
         # A fault is small and bounded.
         size = 0 if isinstance(outcome, Fault) else utf8_size(outcome.content)
         if not self._make_room(0, size):

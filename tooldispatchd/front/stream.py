@@ -100,13 +100,17 @@ class StreamChannel:
             if not chunk:
                 break
             peer.received(bytes(chunk))
-            await self._has_room()
-            while self._has_more and not self._closing:
-                self._has_more = False
-                peer.resume()
-                await self._has_room()
+            await self._give_turns(peer)
         if not self._is_closed:
             peer.ended()
+            await self._give_turns(peer)
+
+    async def _give_turns(self, peer: Peer) -> None:
+        await self._has_room()
+        while self._has_more and not self._closing:
+            self._has_more = False
+            peer.resume()
+            await self._has_room()
 
     async def _has_room(self) -> None:
         await trio.lowlevel.checkpoint()

@@ -11,7 +11,7 @@ import msgspec
 
 from tooldispatchd.wire.decode import Refused, decode_line
 from tooldispatchd.wire.lines import LineCutter, LongLine
-from tooldispatchd.wire.messages import Message, Outgoing, PongSaid, ToolReq
+from tooldispatchd.wire.messages import Message, Outgoing
 
 _encoder: Final = msgspec.json.Encoder()
 
@@ -40,27 +40,24 @@ class ChannelMachine:
         lines.reverse()
         self._lines = lines + self._lines if self._lines else lines
 
-    def receive(self, chunk: bytes) -> Iterator[Message | Refused]:
+    def receive(self, chunk: bytes) -> Iterator[Message | Refused | None]:
         """`feed`, then all `messages`."""
         self.feed(chunk)
         return self.messages()
 
-    def messages(self) -> Iterator[Message | Refused]:
-        """The messages of the complete lines, in order; `line` is right while each is looked at.
+    def messages(self) -> Iterator[Message | Refused | None]:
+        """The messages of the complete lines, in order, None for a blank one; `line` is right while each is looked at.
 
-        A caller may stop at any message and go on later.
+        A caller may stop at any message and go on later: lines that mean nothing take their time too.
         """
         lines = self._lines
         while lines:
             line = lines.pop()
             self.line += 1
-            if not line:
-                continue
-            message = decode_line(line, self._max_line_bytes)
-            if type(message) is ToolReq or (message is not None and type(message) is not PongSaid):
-                yield message
+            is_blank = type(line) is bytes and (not line or line.isspace())
+            yield None if is_blank else decode_line(line, self._max_line_bytes)
 
-    def end(self) -> Iterator[Message | Refused]:
+    def end(self) -> Iterator[Message | Refused | None]:
         """What the end of input completes: a last line may lack its newline."""
         if self._cutter.has_partial:
             self.feed(b"\n")

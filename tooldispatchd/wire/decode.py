@@ -77,25 +77,41 @@ def decode_line(line: bytes | LongLine, max_line_bytes: int) -> Message | Refuse
         # Where the key does not stand in the line, escaped or not, it has no port; else it may be inside of the input.
         is_tagged = b'"__port"' in line or (not is_plain and b"\\u" in line)
         message: Message = _decode_tagged(line) if is_tagged else _decode_short(line)
-        # Skipped values are not checked for UTF-8 by the decoder, and the id's bound is in bytes.
-        if is_plain or (line.decode() and _id_fits(message)):
-            return message
-        return _refuse_long_id(message)
+        # Skipped values are not checked for UTF-8 by the decoder, and bounds on names are in bytes.
+        return message if is_plain or not line.decode() else _fitting(message)
     except ValidationError as error:
         return _decode_again(line, error)
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:
         return _refuse_malformed(line, error)
 
 
-def _id_fits(message: Message) -> bool:
+def _fitting(message: Message) -> Message | Refused:
+    """The message, unless its id or its agent's name is too long in UTF-8."""
     request = message.msg if isinstance(message, NestedReq) else message
-    return not isinstance(request, ShortReq) or len(request.id.encode()) <= MAX_ID_BYTES
+    agent = getattr(request, "agent", None)
+    if agent is not None and _fit(agent) is None:
+        fault = Fault(Code.INVALID_REQUEST, f"agent is longer than {MAX_ID_BYTES} bytes")
+        return Refused(fault, _fit(request.id), _form_of(message)) if isinstance(request, ShortReq) else Refused(fault)
+    if isinstance(request, ShortReq) and _fit(request.id) is None:
+        return Refused(Fault(Code.INVALID_REQUEST, f"id is longer than {MAX_ID_BYTES} bytes"), agent=agent)
+    return message
 
 
-def _refuse_long_id(message: Message) -> Refused:
-    request = message.msg if isinstance(message, NestedReq) else message
-    agent = request.agent if isinstance(request, ShortReq) else None
-    return Refused(Fault(Code.INVALID_REQUEST, f"id is longer than {MAX_ID_BYTES} bytes"), agent=agent)
+def _form_of(message: Message) -> Form:
+    if isinstance(message, NestedReq):
+        return Form.NESTED
+    return Form.PLAIN if isinstance(message, ToolReq) else Form.SHORT
+
+
+def _with_agent(message: Message) -> Message | Refused:
+    """A nested request may name its agent beside `msg`; where both are there they must be the same."""
+    if not isinstance(message, NestedReq) or message.agent is None:
+        return message
+    if message.msg.agent not in {None, message.agent}:
+        fault = Fault(Code.INVALID_REQUEST, "agent in msg is another one than beside it")
+        return Refused(fault, _fit(message.msg.id), Form.NESTED, _fit(message.agent))
+    message.msg.agent = message.agent
+    return message
 
 
 def _decode_again(line: bytes, error: ValidationError) -> Message | Refused | None:
@@ -127,8 +143,9 @@ def _decode_or_refuse(line: bytes, form: Form, loose: _Loose) -> Message | Refus
         message: Message = decode(line)
     except ValidationError as error:
         call_id, agent = _read_id_and_agent(loose.msg if form is Form.NESTED else line)
-        return Refused(_invalid_request(error), call_id, form, agent)
-    return message if _id_fits(message) else _refuse_long_id(message)
+        return Refused(_invalid_request(error), call_id, form, agent or _read_name(loose.agent))
+    routed = _with_agent(message)
+    return routed if isinstance(routed, Refused) else _fitting(routed)
 
 
 def _read_id_and_agent(line: bytes | Raw | UnsetType) -> tuple[str | None, str | None]:

@@ -38,9 +38,13 @@ class ToolReq(ShortReq, tag_field="__port", tag="tool_req"):
 
 
 class NestedReq(msgspec.Struct, tag_field="__port", tag="tool_req"):
-    """A `tool_req` whose fields stand in `msg`; its answer is nested likewise."""
+    """A `tool_req` whose fields stand in `msg`; its answer is nested likewise.
+
+    `agent` may stand in `msg` or beside it; `wire.decode` has put it into `msg`.
+    """
 
     msg: ShortReq
+    agent: AgentName | None = None
 
 
 class Hello(msgspec.Struct, tag_field="__port", tag="hello"):

@@ -122,7 +122,7 @@ class SessionMachine:
     def greet(self, hello: Hello, *, line: int) -> bool:
         """Whether `hello` opens this session; one that comes after other lines changes nothing and is told so."""
         if self._is_begun:
-            fault = Fault(Code.INVALID_REQUEST, "a session is opened once, by its first line; this hello changes nothing")
+            fault = Fault(Code.INVALID_REQUEST, "a session is opened by its first line; this hello changes nothing")
             self.outgoing.append(fault_line(fault, line=line, agent=self.agent))
             return False
         self._is_begun = self.is_greeted = True

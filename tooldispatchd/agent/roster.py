@@ -1,0 +1,151 @@
+"""The sessions of one channel: its own, which opens with its first line, and the named ones. Who may join, and who has.
+
+own    none ──first line──▶ open ──▶ closed          once; a refused `hello` leaves the channel without one
+named  none ──hello──▶ open ──bye──▶ none            as often as the agent likes
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from tooldispatchd.agent.entrance import Entrance, Visitor
+from tooldispatchd.agent.faults import DRAINING
+from tooldispatchd.agent.reception import admit, admit_silent, leave, make_session
+from tooldispatchd.agent.runtime import Host, Runtime
+from tooldispatchd.agent.session import Session
+from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import Hello, Outgoing
+from tooldispatchd.wire.session import SessionMachine, State, fault_line
+
+# A person who mistypes a token has tried again by then; a program that guesses has got nowhere.
+MAX_FAILURES: Final = 3
+
+UNKNOWN_AGENT: Final = Fault(Code.UNKNOWN_AGENT, "no session is open for this agent")
+
+
+class Roster:
+    """See the module. `outgoing` is the channel's list of lines to send.
+
+    `is_ended` is true once nobody can join any more and nobody is there: then the channel is over.
+    """
+
+    __slots__ = (
+        "_entrance",
+        "_failures",
+        "_host",
+        "_outgoing",
+        "_refusal",
+        "_runtime",
+        "_visitor",
+        "is_closing",
+        "named",
+        "own",
+    )
+
+    def __init__(
+        self, runtime: Runtime, host: Host, outgoing: list[Outgoing], entrance: Entrance, visitor: Visitor
+    ) -> None:
+        self.own: Session | None = None
+        self.named: dict[str, Session] = {}
+        # Nobody may join any more: the input has ended, the daemon drains, or the channel was refused.
+        self.is_closing = False
+        self._runtime = runtime
+        self._host = host
+        self._outgoing = outgoing
+        self._entrance = entrance
+        self._visitor = visitor
+        self._failures = 0
+        # What the channel's own session gets where it cannot be opened any more.
+        self._refusal: Fault | None = None
+
+    def __iter__(self) -> Iterator[Session]:
+        """Those that are there, which may leave meanwhile."""
+        return iter([*self.named.values()] if self.own is None else [self.own, *self.named.values()])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every session that was opened is closed."""
+        return not self.named and (self.own is None or self.own.machine.state is State.CLOSED)
+
+    def of(self, agent: str | None) -> Session | None:
+        """The session that lines with this `agent` belong to."""
+        return self.own if agent is None else self.named.get(agent)
+
+    def greet(self, hello: Hello, *, line: int) -> None:
+        """Open the session that `hello` asks for, or say why not."""
+        session = self.of(hello.agent)
+        if session is not None:
+            if hello.agent is not None and session.machine.state is State.DRAINING:
+                detail = "the agent's last session is being torn down"
+                self._say(Fault(Code.DRAINING, detail), hello.agent, line=line)
+            else:
+                session.machine.greet(hello, line=line)
+            return
+        profile = self._profile_of(hello)
+        if isinstance(profile, Fault):
+            self._say(profile, hello.agent, line=line)
+            self._mind_refusal(profile, hello.agent)
+        else:
+            self._open(profile, hello, line=line)
+
+    def open_silently(self, agent: str | None, *, line: int) -> Session | Fault:
+        """The channel's own session, for an agent whose first line is no `hello`; or why there is none."""
+        if agent is not None:
+            return UNKNOWN_AGENT
+        if self._refusal is not None or self.is_closing:
+            return self._refusal or DRAINING
+        profile = admit_silent(self._runtime, self._entrance, self._visitor)
+        return profile if isinstance(profile, Fault) else self._open(profile, None, line=line)
+
+    def shut_own(self) -> None:
+        """The channel's own session was never opened, and its agent has said that it never will be."""
+        self._refusal = self._refusal or DRAINING
+        self.is_closing = self.is_closing or not self.named
+
+    def closed(self, agent: str | None) -> Session:
+        """Nothing is left of that session."""
+        session = self.own if agent is None else self.named.pop(agent)
+        assert session is not None
+        leave(self._runtime, self._visitor)
+        is_own_over = self._refusal is not None or (self.own is not None and self.own.machine.state is State.CLOSED)
+        if is_own_over and not self.named:
+            # What the channel's own session owes has been said, and nobody else is there.
+            self.is_closing = True
+        return session
+
+    def _profile_of(self, hello: Hello) -> Profile | Fault:
+        if self.is_closing:
+            return self._refusal or DRAINING
+        if hello.agent is None and self._refusal is not None:
+            return self._refusal
+        return admit(hello, self._runtime, self._entrance, self._visitor)
+
+    def _mind_refusal(self, refusal: Fault, agent: str | None) -> None:
+        """A channel's own session that is refused ends its channel; for a wrong token it may try again."""
+        if refusal.code is Code.NOT_AUTHENTICATED:
+            self._failures += 1
+            if self._failures >= MAX_FAILURES and not self.is_closing:
+                self._refusal = DRAINING
+                self._host.drain()
+        elif agent is None and refusal.code is not Code.INVALID_REQUEST and not self.named:
+            # What was asked in the same breath gets the same answer.
+            self._refusal = self._refusal or refusal
+            self.is_closing = True
+
+    def _open(self, profile: Profile, hello: Hello | None, *, line: int) -> Session:
+        agent = None if hello is None else hello.agent
+        machine = SessionMachine(self._outgoing, agent=agent)
+        if hello is None:
+            machine.begin()
+        else:
+            machine.greet(hello, line=line)
+        session = make_session(self._runtime, self._host, machine, profile, self._visitor)
+        if agent is None:
+            self.own = session
+        else:
+            self.named[agent] = session
+        session.open()
+        return session
+
+    def _say(self, fault: Fault, agent: str | None, *, line: int) -> None:
+        self._outgoing.append(fault_line(fault, line=line, agent=agent))

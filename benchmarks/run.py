@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from benchmarks import front, mcp_stdio, memory, process, start
+from benchmarks import front, hostile, mcp_stdio, memory, process, soak, start
 from benchmarks.harness import Bar, BenchmarkError, Table, as_text, verdict
 
 RESULTS: Final = Path(__file__).with_name("RESULTS.md")
@@ -20,6 +20,8 @@ BENCHMARKS: Final[dict[str, Callable[[bool], Table]]] = {
     "process": process.measure,
     "memory": memory.measure,
     "start": start.measure,
+    "hostile": hostile.measure,
+    "soak": soak.measure,
 }
 LIBRARIES: Final = ("trio", "msgspec", "jsonschema-rs", "cel-expr-python", "structlog", "mcp")
 INTRODUCTION: Final = """# What the daemon costs

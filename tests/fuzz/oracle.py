@@ -105,7 +105,10 @@ def read_line(line: bytes) -> Said:
     nested = fields["msg"]
     if "id" in fields:
         return _as_decoded(line)  # a request in either form; what is not of its form is unknown there
-    return _request(nested, Form.NESTED) if isinstance(nested, dict) else Said(Kind.WRONG)
+    if not isinstance(nested, dict):
+        return Said(Kind.WRONG)
+    beside = _name(fields.get("agent"))
+    return _request(nested if beside is None else nested | {"agent": beside}, Form.NESTED)
 
 
 def _read_object(line: bytes) -> dict[str, object] | None:

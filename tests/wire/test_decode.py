@@ -177,3 +177,24 @@ def test_any_object_with_the_protocols_keys_gives_a_message_or_a_refusal(line: d
 def test_a_damaged_line_gives_a_message_or_a_refusal(line: dict[str, object], at: int, damage: bytes) -> None:
     text = msgspec.json.encode(line)
     decode_line(text[:at] + damage + text[at + len(damage) :], MAX)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "call_id"),
+    [
+        (b"1e999", Code.MALFORMED_LINE, None),
+        (b"1" * 5000, Code.MALFORMED_LINE, None),
+        (b'{"__port":1e999}', Code.INVALID_REQUEST, None),
+        (b'{"id":1e999,"name":"x"}', Code.INVALID_REQUEST, None),
+        (b'{"id":"1","name":"x","agent":1e999}', Code.INVALID_REQUEST, "1"),
+        (b'{"__port":"hello","agent":1e999}', Code.INVALID_REQUEST, None),
+        (b'{"__port":"tool_req","msg":{"id":1e999}}', Code.INVALID_REQUEST, None),
+        (b'{"__port":"tool_req","msg":1e999}', Code.INVALID_REQUEST, None),
+    ],
+)
+def test_a_number_that_nothing_can_hold_is_a_refusal_wherever_it_stands(
+    line: bytes, code: Code, call_id: str | None
+) -> None:
+    refused = decode_line(line, 10_000)
+    assert isinstance(refused, Refused)
+    assert (refused.fault.code, refused.id) == (code, call_id)

@@ -23,7 +23,7 @@ from tooldispatchd.wire.peek import Seen, peek_agent, peek_id
         (b'{"id":"1","input":{"agent":"inner"},"x', Seen("1", nested=False, port=None)),
         (
             b'{"__port":"tool_req","msg":{"id":"1","agent":"a"},"agent":"b",',
-            Seen("1", nested=True, port="tool_req", agent="a"),
+            Seen("1", nested=True, port="tool_req", agent="b"),
         ),
         (b'{"agent":"a","x', None),
         (b'{"msg":{"id":"1"}', None),

@@ -11,6 +11,7 @@ bytes ─▶ ChannelMachine ─▶ Host ─▶ Roster ─▶ sessions
 
 from collections.abc import Callable
 from enum import Enum
+from time import perf_counter
 from typing import Final
 
 import trio
@@ -42,9 +43,12 @@ from tooldispatchd.wire.messages import (
 )
 from tooldispatchd.wire.session import SessionMachine, State, body_of, fault_line
 
-# What one turn serves: as many requests as take half a millisecond, a refusal counting for several. The answers of a
+# What one turn serves: at most so many requests, a refusal counting for several. The answers of a
 # turn are sent before the next; large ones end it, so that no more than one turn's pile up over the channel's cap.
 TURN: Final = 256
+# And for no longer than this, whatever the requests take; looked at from time to time. One request may take longer.
+TURN_S: Final = 0.000_25
+LOOKS: Final = 15  # one request in sixteen looks at the clock
 DEAR: Final = 8
 # Of a list of tools so many are written in the time of one request.
 TOOLS_A_REQUEST: Final = 4
@@ -126,35 +130,38 @@ class Host:
         machine, roster = self._machine, self._roster
         named = roster.named
         before = machine.line
-        left = self._open_turn()
+        left = TURN if self._allowance >= TURN else self._refill()
+        until = 0.0  # a short turn needs no clock
         is_slow = self._is_flooding or self._outlet.is_crowded
         self._is_reading = True
         try:
             for message in machine.messages():
+                session = None
                 if type(message) is ToolReq and not is_slow:
                     session = roster.own if message.agent is None else named.get(message.agent)
-                    if session is not None:
-                        session.request(message, line=machine.line)
-                        left -= 1
-                        if left <= 0 or self._is_turn_over:
-                            break
+                if session is not None:
+                    session.request(message, line=machine.line)  # type: ignore[arg-type]  # as was just looked at
+                    left -= 1
+                    if left & LOOKS and not self._is_turn_over:
                         continue
-                left -= self._take(message)
-                if left <= 0 or self._is_turn_over:
+                else:
+                    left -= self._take(message)
+                now = perf_counter()
+                until = until or now + TURN_S
+                if left <= 0 or self._is_turn_over or now > until:
                     break
         finally:
-            self._is_reading = False
+            self._is_reading = self._is_turn_over = False
             self._allowance -= machine.line - before
         self._go_on()
 
-    def _open_turn(self) -> int:
+    def _refill(self) -> int:
         """Give the channel its lines of the time that has passed; how many of them this turn may serve."""
         limit = self._runtime.limits.lines_per_s
         now = trio.current_time()
         # Whatever was sent, a second later there is room again.
         self._allowance = min(limit, max(-limit, self._allowance) + (now - self._counted_at) * limit)
         self._counted_at = now
-        self._is_turn_over = False
         self._is_flooding = self._allowance < 1
         return TURN if self._is_flooding else min(TURN, int(self._allowance))
 
@@ -165,7 +172,7 @@ class Host:
             self._outlet.again()
         elif self._hearing is Hearing.ENDED:
             self.drain()
-        else:
+        elif self._roster.is_closing:
             self._close_if_empty()
 
     @property
@@ -201,7 +208,8 @@ class Host:
         self._is_turn_over = self._unsent >= self._runtime.limits.out_buffer_bytes
 
     def _send(self) -> None:
-        self._runtime.flush()
+        if self._runtime.owed:
+            self._runtime.flush()
         lines = self._machine.take()
         self._unsent = 0
         if lines:

@@ -7,6 +7,7 @@ At the first SIGTERM or SIGINT the doors close and new requests get `draining`; 
 left is ended, torn down within `TEARDOWN_S`, and the exit code is 0. A second signal kills every child and exits 1.
 """
 
+import gc
 import os
 import resource
 import signal
@@ -264,6 +265,9 @@ async def serve(  # what the command found out, put together in one place
                 daemon = Daemon(runtime, front, log, notifier)
                 services.start_soon(daemon.heed_signals, signals, family.kill_all)
                 daemon.serve(doors)
+                # What is there now stays: the collector need not look at it again and again while everybody waits.
+                gc.collect()
+                gc.freeze()
                 with open_pulse(front, notifier, watchdog_s=watchdog_s, status=lambda: daemon.status):
                     log.info("daemon ready", listening=[place.text for place in places], pid=os.getpid())
                     notifier.ready(daemon.status)

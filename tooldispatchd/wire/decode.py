@@ -30,6 +30,7 @@ from tooldispatchd.wire.messages import (
 from tooldispatchd.wire.peek import peek_agent, peek_id
 
 _PORTS: Final = "hello, tool_req, tool_cancel, tools, approve_resp, ask_resp, ping, pong, bye"
+UNKNOWN_PORT: Final = f"unknown port; known are {_PORTS}"
 
 _decode_tagged: Final = msgspec.json.Decoder(
     Hello | ToolReq | ToolsReq | ToolCancel | ApproveResp | AskResp | Ping | PongSaid | ByeSaid
@@ -65,7 +66,7 @@ class _Loose(msgspec.Struct):
 
 
 _decode_loose: Final = msgspec.json.Decoder(_Loose).decode
-_decode_any: Final = msgspec.json.Decoder().decode
+_decode_text: Final = msgspec.json.Decoder(str).decode
 
 
 def decode_line(line: bytes | LongLine, max_line_bytes: int) -> Message | Refused | None:
@@ -121,7 +122,9 @@ def _decode_again(line: bytes, error: ValidationError) -> Message | Refused | No
         loose = _decode_loose(line)
         if loose.port is UNSET:
             return _decode_or_refuse(line, Form.SHORT, loose)
-        port = _decode_any(loose.port)
+        port = _read_name(loose.port)
+        if port is None:
+            return Refused(Fault(Code.INVALID_REQUEST, UNKNOWN_PORT), agent=_read_name(loose.agent))
         if port == "tool_req" and loose.msg is not UNSET:
             return _decode_or_refuse(line, Form.NESTED, loose)
         if port == "tool_req":
@@ -143,7 +146,7 @@ def _decode_or_refuse(line: bytes, form: Form, loose: _Loose) -> Message | Refus
         message: Message = decode(line)
     except ValidationError as error:
         call_id, agent = _read_id_and_agent(loose.msg if form is Form.NESTED else line)
-        return Refused(_invalid_request(error), call_id, form, agent or _read_name(loose.agent))
+        return Refused(_invalid_request(error), call_id, form, _read_name(loose.agent) or agent)
     routed = _with_agent(message)
     return routed if isinstance(routed, Refused) else _fitting(routed)
 
@@ -163,8 +166,10 @@ def _read_name(raw: Raw | UnsetType) -> str | None:
     """An id or an agent's name; None for what can be neither, and is not said back."""
     if isinstance(raw, UnsetType):
         return None
-    value = _decode_any(raw)
-    return _fit(value) if isinstance(value, str) else None
+    try:
+        return _fit(_decode_text(raw))
+    except (DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _fit(name: str | None) -> str | None:
@@ -175,8 +180,9 @@ def _invalid_request(error: ValidationError) -> Fault:
     # The decoder's text names types and paths; only for a tag does it quote the value, which may hold anything.
     text = str(error)
     if "Invalid value" in text or "required field `__port`" in text:
-        return Fault(Code.INVALID_REQUEST, f"unknown port; known are {_PORTS}")
-    if text.startswith("Expected `object`") and " - at " not in text:
+        return Fault(Code.INVALID_REQUEST, UNKNOWN_PORT)
+    # A bare number may be one that nothing can hold; it is no object either.
+    if text.startswith(("Expected `object`", "Number out of range")) and " - at " not in text:
         return Fault(Code.MALFORMED_LINE, "a line must be a JSON object")
     return Fault(Code.INVALID_REQUEST, text)
 

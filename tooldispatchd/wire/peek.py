@@ -39,7 +39,7 @@ def peek_id(head: bytes) -> Seen | None:
     if False in ids:
         return Seen(ids[False], nested=False, port=port, agent=agents.get(False))
     if True in ids and port == "tool_req":
-        return Seen(ids[True], nested=True, port=port, agent=agents.get(True, agents.get(False)))
+        return Seen(ids[True], nested=True, port=port, agent=agents.get(False, agents.get(True)))
     return None
 
 

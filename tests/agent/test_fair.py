@@ -181,9 +181,8 @@ async def test_a_defect_at_the_end_of_a_session_is_that_session_s_alone() -> Non
     def fail() -> None:
         raise LookupError("a defect")
 
-    with trio.fail_after(5):
-        async with trio.open_nursery() as home:
-            TaskTree(home, log, closing=lambda: None, ended=fail).end()
+    async with trio.open_nursery() as home:
+        TaskTree(home, log, closing=lambda: None, ended=fail).end()
     assert [str(error) for error in log.incidents] == ["a defect"]
 
 

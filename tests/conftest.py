@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,3 +44,21 @@ def nothing_left() -> Iterator[None]:
     yield
     after = open_descriptors(), children()
     assert after == before
+
+
+# Far over the slowest test on a busy machine: one that hangs must fail, and not hold up all that follow.
+HANGS_AFTER_S = 240
+
+
+@pytest.fixture(autouse=True)
+def no_hang() -> Iterator[None]:
+    """Fail a test that hangs, wherever it does."""
+
+    def fail(_signum: int, _frame: object) -> None:
+        raise TimeoutError(f"this test has hung for {HANGS_AFTER_S} s")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(HANGS_AFTER_S)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)

@@ -13,11 +13,12 @@ import pytest
 
 from tests.test_documents import Expect, Send, Step, play, serving
 from tooldispatchd.__main__ import COMMANDS
+from tooldispatchd.agent.toolset import TRACEPARENT
 from tooldispatchd.catalog.expressions import compile_expression
 from tooldispatchd.catalog.meanings import check_names
 from tooldispatchd.catalog.specs import DaemonSpec, LimitsSpec, McpSpec, ProfileSpec, Spec, ToolSpec
 from tooldispatchd.catalog.types import parse_arrow, parse_type
-from tooldispatchd.children.inheritance import PASSED_ON, RUN_ID
+from tooldispatchd.children.inheritance import PASSED_ON, RUN_ID, UPDATES_FD
 from tooldispatchd.daemon.configuration import load_catalog
 from tooldispatchd.daemon.planned_keys import PLANNED
 
@@ -146,7 +147,7 @@ def test_what_is_not_in_this_version_is_listed_whole() -> None:
 
 
 def test_every_variable_that_a_child_gets_is_named() -> None:
-    assert {*PASSED_ON, RUN_ID} == set(re.findall(r"`([A-Z_]+)`", section("Security")))
+    assert {*PASSED_ON, RUN_ID, UPDATES_FD, TRACEPARENT} == set(re.findall(r"`([A-Z_]+)`", section("Security")))
 
 
 def test_the_glossary_has_every_word_of_the_house() -> None:

@@ -103,7 +103,9 @@ async def test_only_so_many_wait_for_one_job(autojump_clock: MockClock) -> None:
         assert await agent.hear() == "the end"
 
 
-async def test_three_wrong_tokens_end_the_channel_and_nobody_s_answer_is_lost(autojump_clock: MockClock) -> None:
+async def test_three_wrong_tokens_close_the_channel_to_newcomers_alone(
+    autojump_clock: MockClock,
+) -> None:
     plan = HeldPlan()
     async with open_runtime(small_catalog(), plan) as runtime:
         agent = Agent(runtime, entrance=msgspec.structs.replace(ANYONE, profiles=frozenset({"default"})))
@@ -112,11 +114,23 @@ async def test_three_wrong_tokens_end_the_channel_and_nobody_s_answer_is_lost(au
         await agent.call("1", "held", agent="good")
         wrong = {"__port": "hello", "agent": "bad", "profile": "secret", "token": "guess"}
         await agent.say(wrong, wrong, wrong, wrong, {"id": "2", "name": "echo", "input": 1, "agent": "good"})
-        heard = [await agent.hear() for _ in range(5)]
-        assert [code_of(line) for line in heard] == ["not_authenticated"] * 3 + ["draining"] * 2
+        assert [code_of(await agent.hear()) for _ in range(4)] == ["not_authenticated"] * 4
+        assert await agent.hear() == answer("2", "1") | {"agent": "good"}
+        await agent.say({"__port": "hello", "agent": "late"})
+        assert code_of(await agent.hear()) == "not_authenticated"
         plan.finish("1")
         assert await agent.hear() == answer("1") | {"agent": "good"}
+        await agent.say({"__port": "bye", "agent": "good"})
+        assert await agent.hear() == {"__port": "bye", "agent": "good"}
         assert await agent.hear() == "the end"
+
+
+async def test_three_wrong_tokens_on_an_empty_channel_close_it(autojump_clock: MockClock) -> None:
+    async with open_runtime(small_catalog()) as runtime:
+        agent = Agent(runtime, entrance=msgspec.structs.replace(ANYONE, profiles=frozenset({"default"})))
+        wrong = {"__port": "hello", "profile": "secret", "token": "guess"}
+        await agent.say(wrong, wrong, wrong, {"id": "1", "name": "echo", "input": 1})
+        assert [code_of(line) for line in await agent.hear_all()] == ["not_authenticated"] * 4
 
 
 async def test_what_follows_a_refused_hello_gets_the_same_fault(autojump_clock: MockClock) -> None:

@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -64,11 +65,23 @@ def guardians_of(pid: int) -> list[int]:
     return [child for child in children if b"sweep.py" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
+@contextmanager
+def running(
+    program: str, *, stdin: int | None = None, start_new_session: bool = False
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A daemon that runs `program`, killed at the end: also where the test fails, which would else wait for it."""
+    words = [sys.executable, "-c", program]
+    with subprocess.Popen(words, stdin=stdin, stdout=subprocess.PIPE, start_new_session=start_new_session) as daemon:
+        try:
+            yield daemon
+        finally:
+            daemon.kill()
+
+
 @pytest.fixture
 def daemon(nothing_left: None) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([sys.executable, "-c", DAEMON], stdout=subprocess.PIPE) as daemon:
+    with running(DAEMON) as daemon:
         yield daemon
-        daemon.kill()
 
 
 def family_of(daemon: subprocess.Popen[bytes]) -> list[int]:
@@ -95,8 +108,7 @@ async def test_a_guardian_that_was_told_to_end_still_does_its_work(daemon: subpr
 
 
 async def test_a_daemon_killed_with_its_own_group_leaves_nothing(nothing_left: None) -> None:
-    started = subprocess.Popen([sys.executable, "-c", DAEMON], stdout=subprocess.PIPE, start_new_session=True)
-    with started as daemon:
+    with running(DAEMON, start_new_session=True) as daemon:
         family = family_of(daemon)
         os.killpg(daemon.pid, signal.SIGKILL)
     await until_gone(*family)
@@ -104,7 +116,7 @@ async def test_a_daemon_killed_with_its_own_group_leaves_nothing(nothing_left: N
 
 async def test_a_daemon_killed_while_it_starts_children_leaves_nothing(nothing_left: None) -> None:
     program = DAEMON.replace("await trio.sleep_forever()", "while True: family.spawn(['sleep', '1000'])")
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as daemon:
+    with running(program) as daemon:
         family_of(daemon)
         (guardian,) = guardians_of(daemon.pid)
         run_id = Path(f"/proc/{guardian}/cmdline").read_bytes().split(b"\0")[-2]
@@ -148,7 +160,7 @@ ONE_MORE: Final = """
 
 async def test_a_guardian_that_died_is_replaced_and_knows_the_older_children(nothing_left: None) -> None:
     program = DAEMON.replace("        await trio.sleep_forever()", ONE_MORE)
-    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as daemon:
+    with running(program, stdin=subprocess.PIPE) as daemon:
         family = family_of(daemon)
         (first,) = guardians_of(daemon.pid)
         os.kill(first, signal.SIGKILL)

@@ -138,11 +138,30 @@ def test_a_sticky_directory_that_anyone_may_write_is_taken(tmp_path: Path) -> No
     assert entries(place) == []
 
 
-def test_a_missing_directory_is_made_for_its_owner_alone(tmp_path: Path) -> None:
-    listener = listen_unix(tmp_path / "new" / "s")
-    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+@pytest.mark.parametrize(("mode", "directory"), [(0o600, 0o700), (0o660, 0o710), (0o666, 0o711)])
+def test_a_missing_directory_is_made_for_whom_the_socket_is(tmp_path: Path, mode: int, directory: int) -> None:
+    listener = listen_unix(tmp_path / "new" / "s", mode=mode)
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == directory
+    assert stat.S_IMODE((tmp_path / "new" / "s").stat().st_mode) == mode
     listener.socket.close()
     listener.release()
+
+
+@pytest.mark.parametrize("kind", [socket.SOCK_SEQPACKET, socket.SOCK_DGRAM])
+def test_a_live_socket_of_another_type_is_not_replaced(tmp_path: Path, kind: socket.SocketKind) -> None:
+    with socket.socket(socket.AF_UNIX, kind) as other:
+        other.bind(str(tmp_path / "s"))
+        if kind is socket.SOCK_SEQPACKET:
+            other.listen()
+        with pytest.raises(ListenError, match="another program is listening there"):
+            listen_unix(tmp_path / "s")
+
+
+def test_what_is_no_socket_is_not_removed_for_the_name_that_is_bound_first(tmp_path: Path) -> None:
+    (tmp_path / "s.new").write_text("somebody's")
+    with pytest.raises(ListenError, match="something that is no socket stands at"):
+        listen_unix(tmp_path / "s")
+    assert (tmp_path / "s.new").read_text() == "somebody's"
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:

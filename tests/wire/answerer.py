@@ -216,6 +216,8 @@ class Answerer:
             return
         is_over = self._is_ending or (hello.agent is None and self._refusal is not None)
         profile = (self._refusal or DRAINING) if is_over else self._profile_of(hello)
+        if self._failures >= MAX_FAILURES and not self._is_ending:
+            profile = Fault(Code.NOT_AUTHENTICATED, "no session is opened: not authenticated")
         if isinstance(profile, Profile):
             machine = SessionMachine(self.channel.outgoing, agent=hello.agent)
             machine.greet(hello, line=self.channel.line)
@@ -250,9 +252,10 @@ class Answerer:
     def _mind_refusal(self, refusal: Fault, name: str | None) -> None:
         if refusal.code is Code.NOT_AUTHENTICATED:
             self._failures += 1
-            if self._failures >= MAX_FAILURES and not self._is_ending:
-                self._refusal = DRAINING
-                self._drain()
+            if self._failures == MAX_FAILURES:
+                self._refusal = self._refusal or refusal
+                is_open = self._own is not None and self._own.machine.state is not State.CLOSED
+                self._is_ending = self._is_ending or not (is_open or self._named)
         elif name is None and refusal.code is not Code.INVALID_REQUEST and not self._named:
             self._refusal = self._refusal or refusal
             self._is_ending = True

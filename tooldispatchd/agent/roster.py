@@ -7,7 +7,7 @@ named  none ──hello──▶ open ──bye──▶ none            as ofte
 from collections.abc import Iterator
 from typing import Final
 
-from tooldispatchd.agent.entrance import Entrance, Visitor
+from tooldispatchd.agent.entrance import NOT_AUTHENTICATED, Entrance, Visitor
 from tooldispatchd.agent.faults import DRAINING
 from tooldispatchd.agent.reception import admit, admit_silent, leave, make_session
 from tooldispatchd.agent.runtime import Host, Runtime
@@ -116,6 +116,8 @@ class Roster:
     def _profile_of(self, hello: Hello) -> Profile | Fault:
         if self.is_closing:
             return self._refusal or DRAINING
+        if self._failures >= MAX_FAILURES:
+            return NOT_AUTHENTICATED
         if hello.agent is None and self._refusal is not None:
             return self._refusal
         return admit(hello, self._runtime, self._entrance, self._visitor)
@@ -124,9 +126,11 @@ class Roster:
         """A channel's own session that is refused ends its channel; for a wrong token it may try again."""
         if refusal.code is Code.NOT_AUTHENTICATED:
             self._failures += 1
-            if self._failures >= MAX_FAILURES and not self.is_closing:
-                self._refusal = DRAINING
-                self._host.drain()
+            if self._failures == MAX_FAILURES:
+                self._runtime.log.warning("hello refused", uid=self._visitor.uid, pid=self._visitor.pid)
+                # Sessions that are open go on: they have shown who they are. Nobody else comes in here.
+                self._refusal = self._refusal or refusal
+                self.is_closing = self.is_closing or self.is_empty
         elif agent is None and refusal.code is not Code.INVALID_REQUEST and not self.named:
             # What was asked in the same breath gets the same answer.
             self._refusal = self._refusal or refusal

@@ -58,9 +58,6 @@ class Host(Protocol):
     def flush(self) -> None:
         """Send what lies in the machine's outgoing lines."""
 
-    def drain(self) -> None:
-        """Take no more requests; what runs is finished, and the channel closes."""
-
     def closed(self, agent: str | None) -> None:
         """Nothing of the session is left; `agent` is its name, None for the channel's own."""
 

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
 
     def call(client: Client) -> int:
-        for warning in client.hello(arguments.profile).warnings:
+        for warning in client.hello(arguments.profile, token=arguments.token).warnings:
             print(f"tooldispatchd: warning: {warning}", file=sys.stderr)
         try:
             answer = client.call(arguments.name, value)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from tooldispatchd.cli.shown_token import read_token
 from tooldispatchd.client.address import find_socket
 from tooldispatchd.client.blocking import Client, connect, inherit
 from tooldispatchd.client.errors import ClientError, FaultError
@@ -27,10 +28,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--socket", metavar="PATH", help="the socket of a running daemon")
     where.add_argument("--config", type=Path, metavar="FILE", help="start a private daemon with this configuration")
     parser.add_argument("--profile", metavar="NAME", help="the profile to open the session under (default)")
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="its token (else $TOOLDISPATCHD_TOKEN)")
 
 
 def talk(arguments: argparse.Namespace, dialogue: Callable[[Client], int]) -> int:
     """Run `dialogue` on a channel; its exit code, or the one that fits what went wrong, told on stderr."""
+    try:
+        arguments.token = read_token(arguments.token_file)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        print(f"tooldispatchd: cannot read the token from {arguments.token_file}: {why}", file=sys.stderr)
+        return 2
     try:
         with _channel(arguments) as client:
             return dialogue(client)

@@ -39,8 +39,6 @@ examples:
 exit codes: 0 and any other: the agent's; 128 + n: signal n ended it; 127 no such program, 126 it cannot be executed;
 before the agent starts: 1 refused, 2 usage or configuration, 3 the daemon cannot be reached or does not admit us
 """
-# No token is longer; it must fit into a socket's buffer.
-MAX_TOKEN_BYTES: Final = 65_536
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the agent; its exit code, or ours where it did not start."""
     import msgspec
 
+    from tooldispatchd.cli.shown_token import read_token
     from tooldispatchd.runner.run import Order, tell
     from tooldispatchd.runner.run import run as run_agent
     from tooldispatchd.wire.messages import Hello
@@ -82,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         tell("no agent to run: tooldispatchd run [options] -- COMMAND ...")
         return 2
     try:
-        token = _token(arguments.token_file)
+        token = read_token(arguments.token_file)
     except (OSError, ValueError) as error:
         tell(f"cannot read the token from {arguments.token_file}: {getattr(error, 'strerror', None) or error}")
         return 2
@@ -102,14 +101,3 @@ def run(arguments: argparse.Namespace) -> int:
         is_verbose=arguments.verbose,
     )
     return run_agent(order, os.environ)
-
-
-def _token(path: Path | None) -> str | None:
-    """The token of a file, without the newline at its end, or of the environment."""
-    if path is None:
-        return os.environ.get("TOOLDISPATCHD_TOKEN") or None
-    with path.open("rb") as file:
-        said = file.read(MAX_TOKEN_BYTES + 1)
-    if len(said) > MAX_TOKEN_BYTES:
-        raise ValueError(f"it is longer than {MAX_TOKEN_BYTES} bytes")
-    return said.decode().rstrip("\r\n")

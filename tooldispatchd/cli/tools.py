@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tooldispatchd.client.blocking import Client
 
     def show(client: Client) -> int:
-        ready = client.hello(arguments.profile)
+        ready = client.hello(arguments.profile, token=arguments.token)
         for warning in ready.warnings:
             print(f"tooldispatchd: warning: {warning}", file=sys.stderr)
         if arguments.json:

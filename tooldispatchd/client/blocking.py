@@ -9,17 +9,17 @@ whatever else comes, and asks the callbacks that `hello` was given; these may th
 """
 
 import os
-import socket
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import UNSET
 
-from tooldispatchd.client.address import find_socket, socket_name
+from tooldispatchd.client.address import find_socket
 from tooldispatchd.client.conversation import Call, Conversation, Ticket
 from tooldispatchd.client.duplex import Duplex
 from tooldispatchd.client.errors import ClientError, FaultError
 from tooldispatchd.client.questions import answers
+from tooldispatchd.client.reach import CONNECT_S, reach
 from tooldispatchd.client.waiting import Callbacks, OnApprove, OnAsk, OnToolsChanged, OnUpdate, Waiting
 from tooldispatchd.wire.messages import Bye, Pong, Ready, ToolResp, Tools, ToolView
 
@@ -169,16 +169,10 @@ def connect(address: str | None = None, *, timeout_s: float = TIMEOUT_S) -> Clie
     `timeout_s` is the longest that any one answer is waited for. Raises `ClientError` where nobody answers there.
     """
     address = find_socket(os.environ) if address is None else address
-    channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # A daemon whose backlog is full takes a while, and a stopped one for ever.
-        channel.settimeout(timeout_s)
-        channel.connect(socket_name(address))
-        channel.settimeout(None)
+        fd = reach(address, within_s=min(timeout_s, CONNECT_S)).detach()
     except OSError as error:
-        channel.close()
         raise ClientError(f"cannot reach the daemon at {address}: {error.strerror or error}") from error
-    fd = channel.detach()
     return Client(fd, fd, timeout_s=timeout_s)
 
 
@@ -188,6 +182,9 @@ def inherit(read_fd: int = ANSWERS_FD, write_fd: int = REQUESTS_FD, *, timeout_s
     `run` has said `hello` on it: the session is open, and another one is refused.
     """
     try:
+        # What this process starts has no business on its channel.
+        os.set_inheritable(read_fd, False)  # noqa: FBT003  # the standard library's own signature
+        os.set_inheritable(write_fd, False)  # noqa: FBT003  # as above
         return Client(read_fd, write_fd, is_shared=True, timeout_s=timeout_s)
     except OSError as error:
         raise ClientError(f"no channel on descriptors {write_fd} and {read_fd}: {error.strerror}") from error

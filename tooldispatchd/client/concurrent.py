@@ -11,6 +11,7 @@ Cancelling the task that awaits a call cancels the call. How long an answer may 
 """
 
 import os
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -23,11 +24,14 @@ from tooldispatchd.client.conversation import Call, Conversation
 from tooldispatchd.client.errors import ClientError
 from tooldispatchd.client.exchange import Callbacks, Exchange, OnApprove, OnAsk, OnToolsChanged, OnUpdate, stream_on
 from tooldispatchd.client.questions import answers
+from tooldispatchd.client.reach import CONNECT_S
 from tooldispatchd.wire.messages import Bye, Pong, Ready, ToolResp, Tools, ToolView
 
 # Where `tooldispatchd run` puts an agent's tool channel.
 REQUESTS_FD: Final = 4
 ANSWERS_FD: Final = 5
+# Between two looks whether there is room in the backlog.
+AGAIN_S: Final = 0.02
 
 
 class Agent:
@@ -115,7 +119,7 @@ async def connect(address: str | None = None) -> AsyncIterator[Client]:
     """
     address = find_socket(os.environ) if address is None else address
     try:
-        stream = await trio.open_unix_socket(socket_name(address))
+        stream = await _reach(address)
     except OSError as error:
         raise ClientError(f"cannot reach the daemon at {address}: {error.strerror or error}") from error
     async with converse(stream) as client:
@@ -129,6 +133,9 @@ async def inherit(read_fd: int = ANSWERS_FD, write_fd: int = REQUESTS_FD) -> Asy
     `run` has said `hello` on it: the session is open, and another one is refused.
     """
     try:
+        # What this process starts has no business on its channel.
+        os.set_inheritable(read_fd, False)  # noqa: FBT003  # the standard library's own signature
+        os.set_inheritable(write_fd, False)  # noqa: FBT003  # as above
         stream = stream_on(read_fd, write_fd)
     except OSError as error:
         raise ClientError(f"no channel on descriptors {write_fd} and {read_fd}: {error.strerror}") from error
@@ -154,3 +161,24 @@ async def converse(stream: trio.abc.Stream, *, is_shared: bool = False) -> Async
         if len(group.exceptions) != 1:
             raise
         raise group.exceptions[0] from group.exceptions[0].__cause__  # noqa: ASYNC123  # its cause stays as it was
+
+
+async def _reach(address: str) -> trio.SocketStream:
+    """A connected socket; tries again while the daemon's backlog is full, where a connect that does not block fails."""
+    give_up_at = trio.current_time() + CONNECT_S
+    while True:
+        channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            channel.setblocking(False)  # noqa: FBT003  # the standard library's own signature
+            channel.connect(socket_name(address))
+        except BlockingIOError:
+            channel.close()
+            if trio.current_time() > give_up_at:
+                raise
+            await trio.sleep(AGAIN_S)
+        except BaseException:
+            channel.close()
+            raise
+        else:
+            await trio.lowlevel.checkpoint()
+            return trio.SocketStream(trio.socket.from_stdlib_socket(channel))

@@ -13,6 +13,7 @@ import fcntl
 import os
 import socket
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -61,7 +62,7 @@ def listen_unix(path: Path, *, mode: int = MODE, owner: tuple[int, int] | None =
     if len(os.fsencode(path)) > MAX_PATH_BYTES - len(".new"):
         raise ListenError(where, f"the path is longer than {MAX_PATH_BYTES - len('.new')} bytes")
     try:
-        _prepare_directory(path.parent, where)
+        _prepare_directory(path.parent, where, mode, owner)
         lock_fd = _lock(path, where)
         try:
             _clear(path, where, os.geteuid() if owner is None else owner[0])
@@ -116,11 +117,15 @@ def has_no_path(listening: socket.socket) -> bool:
     return isinstance(listening.getsockname(), bytes)
 
 
-def _prepare_directory(directory: Path, where: str) -> None:
+def _prepare_directory(directory: Path, where: str, mode: int, owner: tuple[int, int] | None) -> None:
     if not directory.exists():
-        directory.mkdir(mode=0o700)
-    mode = directory.stat().st_mode
-    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        # Whom the socket's mode lets in must be able to get to it.
+        directory.mkdir()
+        directory.chmod(0o700 | (0o010 if mode & 0o060 else 0) | (0o001 if mode & 0o006 else 0))
+        if owner is not None and owner[1] >= 0:
+            os.chown(directory, -1, owner[1])
+    writers = directory.stat().st_mode
+    if writers & stat.S_IWOTH and not writers & stat.S_ISVTX:
         raise ListenError(where, f"{directory} may be written by anyone: another user could put a socket in its place")
 
 
@@ -133,6 +138,9 @@ def _lock(path: Path, where: str) -> int:
     lock = _lock_path(path)
     while True:
         fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        if os.fstat(fd).st_uid != os.geteuid():
+            os.close(fd)
+            raise ListenError(where, f"{lock} is another user's")
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -157,24 +165,24 @@ def _clear(path: Path, where: str, owner: int) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)  # noqa: FBT003  # the standard library's own signature
         refused = probe.connect_ex(os.fspath(path))
-    # EAGAIN is a live one whose backlog is full.
-    if refused in {0, errno.EAGAIN, errno.EINPROGRESS}:
+    # Only a socket that nobody holds refuses. EAGAIN is a full backlog, EPROTOTYPE a socket of another type.
+    if refused != errno.ECONNREFUSED:
         raise ListenError(where, "another program is listening there")
 
 
 def _bind(path: Path, mode: int, owner: tuple[int, int] | None) -> socket.socket:
     new = path.with_name(path.name + ".new")
-    new.unlink(missing_ok=True)
+    _remove_half_made(new, path)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
-        before = os.umask(0o177)
+        # The mode comes with the name: to change it later would follow a link that somebody put in its place.
+        before = os.umask(0o777 & ~mode)
         try:
             listening.bind(os.fspath(new))
         finally:
             os.umask(before)
         if owner is not None:
             _give(new, path, owner)
-        new.chmod(mode)
         listening.listen(BACKLOG)
         new.rename(path)
     except BaseException:
@@ -184,9 +192,17 @@ def _bind(path: Path, mode: int, owner: tuple[int, int] | None) -> socket.socket
     return listening
 
 
+def _remove_half_made(new: Path, path: Path) -> None:
+    """A daemon that died before its socket was complete has left it; anything else is somebody's."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(new.lstat().st_mode):
+            raise ListenError(f"unix:{path}", f"something that is no socket stands at {new}")
+        new.unlink()
+
+
 def _give(new: Path, path: Path, owner: tuple[int, int]) -> None:
     try:
-        os.chown(new, *owner)
+        os.chown(new, *owner, follow_symlinks=False)
     except OSError as error:
         names = ":".join(str(number) for number in owner if number >= 0)
         raise ListenError(f"unix:{path}", f"cannot give it to {names}: {error.strerror}") from error

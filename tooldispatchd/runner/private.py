@@ -16,7 +16,7 @@ from tooldispatchd.runner.signals import Signals
 # A daemon whose channel has gone cancels its calls and stops its servers, each of which has a ladder of 4 s.
 STOP_S: Final = 20.0
 # What a service manager tells the process that it started, which is us: a daemon below would speak in our name.
-NOT_PASSED_ON: Final = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"})
+NOT_PASSED_ON: Final = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "TOOLDISPATCHD_TOKEN"})
 
 
 class PrivateDaemon:

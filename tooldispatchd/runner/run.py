@@ -17,7 +17,8 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.client.address import find_socket, socket_name
+from tooldispatchd.client.address import find_socket
+from tooldispatchd.client.reach import CONNECT_S, reach
 from tooldispatchd.runner.ends import lift
 from tooldispatchd.runner.opening import OpeningError, RefusedError, StoppedError, open_session
 from tooldispatchd.runner.private import PrivateDaemon, start_private
@@ -34,8 +35,6 @@ FAILED: Final = 1
 USAGE: Final = 2
 UNREACHABLE: Final = 3
 REFUSED: Final = {"not_authenticated": UNREACHABLE, "unknown_profile": USAGE}
-# Nothing listens there: then nobody runs a daemon. Any other reason is one to tell.
-CONNECT_S: Final = 10.0
 NOBODY: Final = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR})
 
 
@@ -123,12 +122,8 @@ def _reach(order: Order, environ: Mapping[str, str]) -> tuple[socket.socket, Pri
 
 
 def _connect(address: str) -> socket.socket:
-    channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    with channel:
-        # Only a daemon that does not accept keeps a caller waiting.
-        channel.settimeout(CONNECT_S)
-        channel.connect(socket_name(address))
-        return socket.socket(fileno=lift(channel.detach()))
+    # Only a daemon that does not accept keeps a caller waiting.
+    return socket.socket(fileno=lift(reach(address, within_s=CONNECT_S).detach()))
 
 
 def _run_on(channel: socket.socket, order: Order, environ: Mapping[str, str], signals: Signals) -> int:

@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 import trio
+import trio.testing
 
 from tooldispatchd.children import guardian as guardian_module
 from tooldispatchd.children.family import Family, open_family
@@ -62,7 +63,15 @@ def guardians_of(pid: int) -> list[int]:
     children = [
         int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
     ]
-    return [child for child in children if b"sweep.py" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return [child for child in children if b"sweep.py" in words_of(child)]
+
+
+def words_of(pid: int) -> bytes:
+    """The command line; a process has none in the moment of its exec, which its parent does not wait for to the end."""
+    while True:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if words or not is_running(pid):
+            return words
 
 
 @contextmanager
@@ -172,6 +181,36 @@ async def test_a_guardian_that_died_is_replaced_and_knows_the_older_children(not
         (second,) = guardians_of(daemon.pid)
         daemon.kill()
     await until_gone(*family, second)
+
+
+async def test_a_guardian_that_dies_is_replaced_at_once(family: Family) -> None:
+    await family.spawn(["true"]).kill()
+    (first,) = guardians_of(os.getpid())
+    replaced = trio.Event()
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(family.keep_guarded, replaced.set)
+            await trio.testing.wait_all_tasks_blocked()
+            os.kill(first, signal.SIGKILL)
+            await replaced.wait()
+            nursery.cancel_scope.cancel()
+    assert len(guardians_of(os.getpid())) == 1
+    assert guardians_of(os.getpid()) != [first]
+
+
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGSTOP])
+async def test_the_end_of_a_family_sweeps_whatever_became_of_its_guardian(nothing_left: None, signum: int) -> None:
+    async with open_family() as family:
+        child = family.spawn(["sh", "-c", "(setsid sh -c 'echo $$; exec sleep 1000' &)"])
+        with trio.fail_after(10):
+            await trio.lowlevel.wait_readable(child.stdout)
+        left = int(os.read(child.stdout, 100))
+        await child.kill()
+        (guardian,) = guardians_of(os.getpid())
+        os.kill(guardian, signum)
+        if signum == signal.SIGKILL:
+            await until_gone(guardian)
+    await until_gone(left)
 
 
 async def test_a_full_table_refuses_and_a_freed_place_is_used_again(nothing_left: None) -> None:

@@ -6,14 +6,18 @@ open_family ── spawn ──▶ Child … ── reap ──▶ gone
 
 import secrets
 import signal
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Final
 
 import trio
 
 from tooldispatchd.children.guardian import Guardian
 from tooldispatchd.children.inheritance import RUN_ID, UPDATES_FD, environment, seal
 from tooldispatchd.children.spawn import KILL_S, Child, SpawnError, spawn
+
+# Between two tries to start a guardian where the kernel had no room for it.
+RETRY_S: Final = 1.0
 
 
 class Family:
@@ -73,6 +77,18 @@ class Family:
     def take_over(self, child: Child) -> None:
         """`spawn.Owner`: reap the child when it has ended."""
         self._lingering.add(child)
+
+    async def keep_guarded(self, replaced: Callable[[], object]) -> None:
+        """Replace a guardian that died, as soon as it has, and call `replaced`; runs until cancelled."""
+        while True:
+            await self._guardian.died()
+            try:
+                self._guardian.ensure()
+            except OSError:
+                # No room for a process now; the next child asks again.
+                await trio.sleep(RETRY_S)
+            else:
+                replaced()
 
     async def close(self) -> None:
         """KILL and reap every child, then end the guardian; bounded, cannot be cancelled."""

@@ -9,6 +9,7 @@ import errno
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -40,6 +41,18 @@ class Guardian:
         self._pid = -1
         self._pidfd = -1
         self._pipe = -1
+        self._started = trio.Event()
+
+    async def died(self) -> None:
+        """Wait until there has been a process and it has died. For one task, which must have ended before `end`."""
+        while not (self._pid >= 0 and has_exited(self._pidfd)):
+            if self._pid < 0:
+                self._started = trio.Event()
+                await self._started.wait()
+            else:
+                # Whoever starts a child may find the death first, and reap.
+                with suppress(trio.ClosedResourceError):
+                    await trio.lowlevel.wait_readable(self._pidfd)
 
     def ensure(self) -> None:
         """Start the process if there is none, or if it has died; raises OSError."""
@@ -70,6 +83,11 @@ class Guardian:
     async def end(self) -> None:
         """Let it sweep, wait for it and reap it; cannot be cancelled, takes END_S at most. Idempotent."""
         if self._pid >= 0:
+            with suppress(OSError):
+                # One that died would sweep nothing, and one that was stopped would not in time.
+                self.ensure()
+                os.kill(self._pid, signal.SIGCONT)
+        if self._pid >= 0:
             os.close(self._pipe)
             self._pipe = -1
             with trio.move_on_after(END_S, shield=True):
@@ -93,6 +111,7 @@ class Guardian:
             raise
         reading, self._pipe = ends
         os.close(reading)
+        self._started.set()
 
     def _spawn(self, reading: int) -> int:
         # An empty environment: it must not carry the run id that it looks for.
@@ -111,6 +130,7 @@ class Guardian:
 
     def _reap(self) -> None:
         os.waitpid(self._pid, 0)
+        trio.lowlevel.notify_closing(self._pidfd)
         os.close(self._pidfd)
         if self._pipe >= 0:
             os.close(self._pipe)

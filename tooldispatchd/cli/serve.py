@@ -26,7 +26,7 @@ Without --config: ./tooldispatchd.toml, $XDG_CONFIG_HOME/tooldispatchd/config.to
 Without --listen and daemon.listen: $TOOLDISPATCHD_SOCKET, $RUNTIME_DIRECTORY/dispatch.sock,
 $XDG_RUNTIME_DIR/tooldispatchd/dispatch.sock, /run/tooldispatchd/dispatch.sock.
 
-SIGTERM or SIGINT: running calls have daemon.grace_s, then exit 0. A second signal ends at once, exit 1.
+SIGTERM, SIGINT or SIGHUP: running calls have daemon.grace_s, then exit 0. A second signal ends at once, exit 1.
 exit codes: 0 drained; 1 forced; 2 usage or configuration; 3 a place cannot be listened on
 """
 

@@ -3,8 +3,9 @@
     services ── timer, front, signals
     home ────── sessions (each with its own nursery), channels on streams
 
-At the first SIGTERM or SIGINT the doors close and new requests get `draining`; what runs has `grace_s`, then what is
-left is ended, torn down within `TEARDOWN_S`, and the exit code is 0. A second signal kills every child and exits 1.
+At the first SIGTERM, SIGINT or SIGHUP the doors close and new requests get `draining`; what runs has `grace_s`, then
+what is left is ended, torn down within `TEARDOWN_S`, and the exit code is 0. A second signal kills every child and
+exits 1.
 """
 
 import gc
@@ -180,6 +181,9 @@ class Daemon:
                 self._log.warning("daemon forced to end", signal=signal.Signals(number).name)
                 self.is_forced = True
                 kill_children()
+                # Calls that wait end first: a place that a killed child gives back must start none of them.
+                for host in list(self._hosts):
+                    host.abandon()
                 self._runtime.home.cancel_scope.cancel()
                 return
             self._log.info("signal received", signal=signal.Signals(number).name)
@@ -208,6 +212,12 @@ class Daemon:
             channel.give_up()
         with trio.move_on_after(TEARDOWN_S):
             await self._emptied.wait()
+
+
+def ending_signals() -> list[signal.Signals]:
+    """Those that end the daemon; a terminal that is closed does so too, unless somebody (nohup) wants otherwise."""
+    hung_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    return [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hung_up else [])]
 
 
 def raise_descriptor_limit() -> None:
@@ -246,10 +256,11 @@ async def serve(  # what the command found out, put together in one place
     on.
     """
     raise_descriptor_limit()
-    with ExitStack() as bound, trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with ExitStack() as bound, trio.open_signal_receiver(*ending_signals()) as signals:
         # From here on a signal drains: who hears that the daemon is ready may stop it in the same breath.
         doors = open_doors(places, handed, catalog.profiles, bound=bound)
         async with open_family() as family, trio.open_nursery() as services:
+            services.start_soon(family.keep_guarded, partial(log.warning, "guardian replaced"))
             front = _start_front(services, catalog.config.limits, log)
             async with trio.open_nursery() as home:
                 runtime = Runtime(

@@ -42,12 +42,17 @@ class UnixSocket:
         self._identity = _identity(path)
 
     def release(self) -> None:
-        """Unlink the path if it is still ours, and give the lock back. The socket itself is its holder's to close."""
+        """Unlink the path if it is still ours, and give the lock back. The socket itself is its holder's to close.
+
+        What cannot be unlinked any more stays: the directory may be gone, or not ours to write any longer.
+        """
         if self._lock_fd < 0:
             return
-        if _identity(self.path) == self._identity:
-            self.path.unlink(missing_ok=True)
-        _lock_path(self.path).unlink(missing_ok=True)
+        with suppress(OSError):
+            if _identity(self.path) == self._identity:
+                self.path.unlink(missing_ok=True)
+        with suppress(OSError):
+            _lock_path(self.path).unlink(missing_ok=True)
         os.close(self._lock_fd)
         self._lock_fd = -1
 

@@ -250,16 +250,18 @@ class Connection:
         """Stop the server with all that it started, and reap it; `Child.stop` cannot be cut short and is bounded."""
         child, pipes = self._child, self._pipes
         exit_: Exit | None = None
-        if child is not None:
-            async with trio.open_nursery() as nursery:
-                if pipes is not None:
-                    nursery.start_soon(pipes.discard)
-                exit_ = await child.stop(polite_s=self.server.polite_s, term_s=self.server.term_s)
-                nursery.cancel_scope.cancel()
+        try:
+            if child is not None:
+                async with trio.open_nursery() as nursery:
+                    if pipes is not None:
+                        nursery.start_soon(pipes.discard)
+                    exit_ = await child.stop(polite_s=self.server.polite_s, term_s=self.server.term_s)
+                    nursery.cancel_scope.cancel()
+        finally:
             if pipes is not None:
                 pipes.close()
-        self._machine.apply(ConnectionEvent.GONE)
-        self._log_end(exit_)
+            self._machine.apply(ConnectionEvent.GONE)
+            self._log_end(exit_)
 
     # --- calls -------------------------------------------------------------------------------------------------------
 

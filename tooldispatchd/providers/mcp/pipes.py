@@ -110,6 +110,10 @@ class Pipes:
         """Read and forget what the server writes, until cancelled: one that waits for room could not end politely."""
         while True:
             for fd, _ in await self.wait():
+                if self._child.pidfd < 0:
+                    # Reaped in this very turn. A process between its start and its exec may hold copies of the pipes,
+                    # so that the set tells of descriptors that are closed here.
+                    return
                 if fd == self._child.stderr:
                     self.read_errors()
                 elif fd != self._child.stdout or not self.read_output():

@@ -77,7 +77,8 @@ def activated(
 @contextmanager
 def agent_on(path: Path) -> Iterator[Agent]:
     with socket.socket(socket.AF_UNIX) as channel:
-        channel.connect(str(path))
+        # The name is there a moment before anybody listens.
+        until(lambda: channel.connect_ex(str(path)) == 0)
         agent = Agent(channel)
         try:
             yield agent

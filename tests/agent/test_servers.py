@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.daemon.spawned import Agent, Daemon, Message, daemon_on, is_running, server, until
+from tests.daemon.spawned import Agent, Daemon, Message, daemon_on, server, until
+from tests.processes import is_running
 
 CONFIG = "\n".join(
     [

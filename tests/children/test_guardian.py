@@ -11,6 +11,7 @@ import pytest
 import trio
 import trio.testing
 
+from tests.processes import is_running, until_gone
 from tooldispatchd.children import guardian as guardian_module
 from tooldispatchd.children.family import Family, open_family
 from tooldispatchd.children.guardian import Guardian
@@ -41,21 +42,6 @@ async def main():
 
 trio.run(main)
 """
-
-
-def is_running(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
-    # A zombie waits for its parent, which is the machine's first process and not our business.
-    return stat.rpartition(")")[2].split()[0] not in "ZX"
-
-
-async def until_gone(*pids: int) -> None:
-    with trio.fail_after(20):
-        while any(is_running(pid) for pid in pids):
-            await trio.sleep(0.005)
 
 
 def guardians_of(pid: int) -> list[int]:

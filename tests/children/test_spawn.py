@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from tests.processes import until_gone
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import Child, Exit, SpawnError
 
@@ -28,21 +29,6 @@ async def read_all(child: Child) -> bytes:
     while chunk := await read(child):
         whole += chunk
     return whole
-
-
-def is_running(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
-    # A zombie waits for its parent, which is the machine's first process and not our business.
-    return stat.rpartition(")")[2].split()[0] not in "ZX"
-
-
-async def until_gone(pid: int) -> None:
-    with trio.fail_after(10):
-        while is_running(pid):
-            await trio.sleep(0.005)
 
 
 async def test_a_child_reads_writes_and_ends(family: Family) -> None:

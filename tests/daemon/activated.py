@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.daemon.spawned import PATIENCE_S, SERVE, Agent, Daemon, until
+from tests.daemon.spawned import PATIENCE_S, SERVE, Agent, Daemon, ready
 
 CONFIG: Final = """
 [tools.echo]
@@ -100,18 +100,9 @@ def served(directory: Path, handed: list[socket.socket], assignments: dict[str, 
     with (
         log.open("ab") as stderr,
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=stderr, pass_fds=fds) as process,
+        ready(Daemon(process, directory / "s", log)) as daemon,
     ):
-        daemon = Daemon(process, directory / "s", log)
-        try:
-            until(lambda: process.poll() is not None or daemon.logged("daemon ready") > 0)
-            assert process.poll() is None, log.read_text()
-            yield daemon
-        finally:
-            process.terminate()
-            try:
-                process.wait(PATIENCE_S)
-            finally:
-                process.kill()
+        yield daemon
 
 
 def refusal(directory: Path, handed: list[socket.socket], assignments: dict[str, str], *words: str) -> tuple[int, str]:

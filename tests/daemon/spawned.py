@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -129,11 +128,6 @@ def carriers(run_id: bytes) -> set[int]:
     return {pid for pid in pids if run_id in environment_of(pid)}
 
 
-def is_running(pid: int) -> bool:
-    """Whether the process lives; a zombie does not."""
-    return re.search(rb"\) [^ZX]", _read(Path(f"/proc/{pid}/stat"))) is not None
-
-
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
@@ -147,18 +141,28 @@ def daemon_on(directory: Path, config: str, *words: str) -> Iterator[Daemon]:
     file, path, log = directory / "config.toml", directory / "dispatch.sock", directory / "log"
     file.write_text(config)
     serve = [*SERVE, "--config", str(file), "--listen", f"unix:{path}", *words]
-    with log.open("ab") as stderr, subprocess.Popen(serve, stdin=subprocess.DEVNULL, stderr=stderr) as process:
-        daemon = Daemon(process, path, log)
+    with (
+        log.open("ab") as stderr,
+        subprocess.Popen(serve, stdin=subprocess.DEVNULL, stderr=stderr) as process,
+        ready(Daemon(process, path, log)) as daemon,
+    ):
+        yield daemon
+
+
+@contextmanager
+def ready(daemon: Daemon) -> Iterator[Daemon]:
+    """A daemon that was just started, when it is ready; killed at the end where it still runs."""
+    process = daemon.process
+    try:
+        until(lambda: process.poll() is not None or daemon.logged("daemon ready") > 0)
+        assert process.poll() is None, daemon.log.read_text()
+        yield daemon
+    finally:
+        process.terminate()
         try:
-            until(lambda: process.poll() is not None or daemon.logged("daemon ready") > 0)
-            assert process.poll() is None, log.read_text()
-            yield daemon
+            process.wait(PATIENCE_S)
         finally:
-            process.terminate()
-            try:
-                process.wait(PATIENCE_S)
-            finally:
-                process.kill()
+            process.kill()
 
 
 def without_places() -> dict[str, str]:

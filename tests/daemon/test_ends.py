@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.spawned import Agent, Daemon, carriers, daemon_on, is_running, server, until
+from tests.daemon.spawned import Agent, Daemon, carriers, daemon_on, server, until
+from tests.processes import is_running
 
 # What a daemon may take beyond its grace until it has exited.
 TEARDOWN_S = 6.0

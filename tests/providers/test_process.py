@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 import trio
 
+from tests.processes import until_gone
 from tooldispatchd.children.family import Family, open_family
 from tooldispatchd.providers.process import Command, Value, run_command
 from tooldispatchd.wire.faults import Code, Fault
@@ -54,21 +55,6 @@ async def run(family: Family, command: Command, line: bytes = LINE) -> Value | F
     """One call, bounded, after which nothing of it is left."""
     with nothing_held(family), trio.fail_after(20):
         return await run_command(family, command, line)
-
-
-async def until_gone(pid: int) -> None:
-    with trio.fail_after(10):
-        while is_running(pid):
-            await trio.sleep(0.005)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
-    # A zombie waits for its parent, which is the machine's first process and not our business.
-    return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
 async def until_written(path: Path) -> None:

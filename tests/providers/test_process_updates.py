@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from tests.conftest import children, open_descriptors
-from tests.providers.test_process import until_gone
+from tests.processes import until_gone
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.family import Family, open_family
 from tooldispatchd.providers.process import Command, Value, run_command

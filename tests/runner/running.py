@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.daemon.spawned import PATIENCE_S, children_of, is_running, until, without_places, words_of
+from tests.daemon.spawned import PATIENCE_S, children_of, until, without_places, words_of
+from tests.processes import is_running
 
 RUN: Final = [sys.executable, "-m", "tooldispatchd", "run"]
 PYTHON: Final = [sys.executable, "-I", "-S", "-c"]

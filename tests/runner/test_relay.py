@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.spawned import PATIENCE_S, Daemon, children_of, daemon_on, is_running, until, words_of
+from tests.daemon.spawned import PATIENCE_S, Daemon, children_of, daemon_on, until, words_of
+from tests.processes import is_running
 from tests.runner.running import (
     CONFIG,
     PYTHON,

@@ -91,8 +91,8 @@ class Owner(Protocol):
     def update(self, call: "Call", update: Update) -> None:
         """Tell the agent how far the call is."""
 
-    def stop_job(self, job: Job) -> None:
-        """End a job early; one that is done stays as it is."""
+    def cancel(self, key: str | Job) -> None:
+        """End a call early, by its id or as the job that it is; one that is unknown, or done, is ignored."""
 
     def ended(self, call: "Call", outcome: Outcome) -> None:
         """Answer the call and give its places back."""

@@ -224,9 +224,9 @@ class InFlight:
             fields = (update.progress, update.total, update.message, update.content)
             self._machine.update(ToolUpdate(call.id, self._machine.agent, *fields))
 
-    def cancel(self, call_id: str) -> None:
-        """The agent wants the call no more; an unknown id is ignored."""
-        call = self._calls.get(call_id)
+    def cancel(self, key: str | Job) -> None:
+        """The agent wants the call of that id, or that job, no more; one that is unknown, or done, is ignored."""
+        call = self._calls.get(key)
         if call is not None:
             call.stop(CANCELLED, Reason.CANCELLED)
 
@@ -235,12 +235,6 @@ class InFlight:
         for call in sorted(self._calls.values(), key=lambda call: call.stage is Stage.RUN):
             if call.job is not None or not only_jobs:
                 call.stop(fault, Reason.CANCELLED)
-
-    def stop_job(self, job: Job) -> None:
-        """End a job early; one that is done stays as it is."""
-        call = self._calls.get(job)
-        if call is not None:
-            call.stop(CANCELLED, Reason.CANCELLED)
 
     # --- ends of calls ---
 

@@ -107,7 +107,7 @@ def _give(call: Call, jobs: Jobs, job: Job) -> None:
 
 
 def _stop(call: Call, jobs: Jobs, job: Job, wanted: _Input) -> None:
-    call.owner.stop_job(job)
+    call.owner.cancel(job)
     # What runs ends when nothing of it is left, which is what the agent wants to know.
     _wait(call, jobs, job, wanted)
 

@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 
+from tests.processes import is_running
 from tests.providers.mcp.connecting import (
     DEFAULT,
     MIB,
@@ -15,7 +16,6 @@ from tests.providers.mcp.connecting import (
     Waiting,
     connecting,
     gone,
-    is_running,
     misbehaving,
     settled,
 )

@@ -59,6 +59,12 @@ class ExpressionError(ValueError):
         self.column = column
 
 
+def position_in(source: str, offset: int) -> tuple[int, int]:
+    """Line and column, from 1, of an offset in characters."""
+    before = source[:offset]
+    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+
 def undeclared_in(message: str) -> list[str]:
     """The parts of the first undeclared path in a compile error; none where there is no such path."""
     match = _UNDECLARED.search(message)
@@ -99,6 +105,13 @@ def _reword(why: str, hint: str) -> str:
 _STATUS: Final = re.compile(r"^[A-Z_]+: ")
 _NO_VALUE: Final = re.compile(r'No value with name "(.*)" found in Activation')
 _NO_KEY: Final = re.compile(r"Key not found in map : (.*)")
+_NO_ITEM: Final = re.compile(r"Index error: index=(-?\d+) size=(\d+)")
+_NO_OVERLOAD: Final = re.compile(r"No matching overloads found : ([^(]*)\((.*)\)")
+_RUN_NAMES: Final = {"int64": "int", "uint64": "uint", "double": "number", "null_type": "unit"}
+_RUN_WORDS: Final = {
+    "Applying SELECT to non-message type": "a field was asked of a value that is no record",
+    "No matching overloads found : <jump_condition>": "a condition made no bool",
+}
 
 
 def explain_run(message: str) -> str:
@@ -110,7 +123,14 @@ def explain_run(message: str) -> str:
     key = _NO_KEY.match(why)
     if key:
         return f"there is no field {key.group(1)}"[:200]
-    return why[:200]
+    item = _NO_ITEM.match(why)
+    if item:
+        return f"there is no item {item.group(1)}: the list has {item.group(2)}"
+    overload = _NO_OVERLOAD.match(why)
+    if overload:
+        shown = re.sub(r"\w+", lambda word: _RUN_NAMES.get(word.group(), word.group()), overload.group(2))
+        return f"{overload.group(1).strip('_').replace('_', ' ')} does not take ({shown})"[:200]
+    return _RUN_WORDS.get(why, why)[:200]
 
 
 def _without_status(message: str) -> str:

@@ -26,6 +26,10 @@ _FITTING: Final = {
 }
 
 
+class OpenRecord(Record, frozen=True):
+    """A record that may have further fields, of which nothing is known: that of a JSON Schema which allows them."""
+
+
 class Made(msgspec.Struct, frozen=True):
     """What an expression makes, by CEL's own name (`INT`, `LIST`, `DYN`, …) and the types within."""
 
@@ -48,7 +52,8 @@ class Made(msgspec.Struct, frozen=True):
             return False  # Its keys are to be put in order.
         if self.name == "LIST":
             return self.inner[0].is_safe
-        return self.name in _SHOWN and self.name != "DOUBLE"
+        # A double may be no number at all, a uint wider than an int.
+        return self.name in _SHOWN and self.name not in {"DOUBLE", "UINT"}
 
 
 def signature(type_: Type, declared: Declared, lists: int = 0) -> str:
@@ -145,12 +150,11 @@ def _record_of_schema(schema: dict[str, object], depth: int) -> Type:
     if not isinstance(properties, dict) or not properties:
         return JSON
     needed = required if isinstance(required, list) else []
-    return Record(
-        tuple(
-            Field(name, type_of_schema(part, depth + 1), optional=name not in needed)
-            for name, part in properties.items()
-        )
+    fields = tuple(
+        Field(name, type_of_schema(part, depth + 1), optional=name not in needed) for name, part in properties.items()
     )
+    is_closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
+    return Record(fields) if is_closed else OpenRecord(fields)
 
 
 _OF_SCHEMA: Final[dict[str, Type]] = {

@@ -1,47 +1,26 @@
 """Values on their way into CEL and out of it: exact numbers in, plain JSON out.
 
 JSON has one kind of number, CEL has two that do not mix. Where CEL knows a variable's type it converts by itself;
-inside records, whose values are dynamic there, `to_exact` does it by the declared type.
+inside records, whose values are dynamic there, `exactly` does it by the declared type.
 """
 
 import math
+from collections.abc import Callable
+from operator import is_not
 from typing import Final, TypeVar
 
+from tooldispatchd.catalog.celsizes import bytes_of
 from tooldispatchd.catalog.celtypes import MAX_LISTS
 from tooldispatchd.catalog.meanings import Declared, reachable, resolve
-from tooldispatchd.catalog.types import ListOf, Primitive, Product, Record, Type, Union
+from tooldispatchd.catalog.types import ListOf, Named, Primitive, Product, Record, Type, Union
 
+Convert = Callable[[object], object]
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
 
 
 class WideIntegerError(ValueError):
     """An integer of the input that the engine cannot hold."""
-
-
-def holds_text(type_: Type, declared: Declared) -> bool:
-    """Whether a value of a type may have a string in it."""
-    return any(isinstance(node, Primitive) and node.word in {"string", "json"} for node in reachable(type_, declared))
-
-
-def has_null_character(value: object) -> bool:
-    """Whether a string with a null character is in a value: the engine would silently end it there."""
-    if isinstance(value, str):
-        return "\0" in value
-    if not isinstance(value, dict | list):
-        return False
-    waiting: list[object] = [value]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, str):
-            if "\0" in node:
-                return True
-        elif isinstance(node, list):
-            waiting.extend(node)
-        elif isinstance(node, dict):
-            waiting.extend(node)
-            waiting.extend(node.values())
-    return False
 
 
 class NotJsonError(ValueError):
@@ -59,53 +38,110 @@ def needs_exact(type_: Type, declared: Declared, *, typed: bool) -> bool:
     return any(isinstance(node, Primitive) and node.word in {"int", "number"} for node in reachable(meaning, declared))
 
 
-def to_exact(value: object, type_: Type, declared: Declared) -> object:
-    """The value with every `number` a float and every `int` an int. Raises `WideIntegerError`."""
-    meaning = resolve(type_, declared)
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, int | float):
-        return _number(value, meaning, declared)
-    if isinstance(value, dict):
-        record = _only(Record, meaning, declared)
-        if record is None:
+def exactly(type_: Type, declared: Declared) -> Convert:
+    """A function that makes every `number` of a value a float and every `int` an int.
+
+    It gives the value itself where all are, and raises `WideIntegerError`.
+    """
+    return _Exact(declared).of(type_) or _as_it_is
+
+
+def _as_it_is(value: object) -> object:
+    return value
+
+
+class _Exact:
+    """Builds one function for each type, once: the types of a tool never change, and its calls are many."""
+
+    def __init__(self, declared: Declared) -> None:
+        self._declared = declared
+        self._named: dict[Named, Convert] = {}
+
+    def of(self, type_: Type) -> Convert | None:
+        """None where no value of the type holds a number."""
+        nodes = reachable(type_, self._declared)
+        if not any(isinstance(node, Primitive) and node.word in {"int", "number"} for node in nodes):
+            return None
+        if not isinstance(type_, Named):
+            return self._build(type_)
+        named, name = self._named, type_
+        # Types are recursive through names alone: what stands for a name is looked up when it runs.
+        if name not in named:
+            named[name] = _as_it_is
+            named[name] = self._build(name)
+
+        def convert_named(value: object) -> object:
+            return named[name](value)
+
+        return convert_named
+
+    def _build(self, type_: Type) -> Convert:
+        meaning, declared = resolve(type_, self._declared), self._declared
+        alternatives = meaning.options if isinstance(meaning, Union) else (meaning,)
+        options = [resolve(option, declared) for option in alternatives]
+        words = {option.word for option in options if isinstance(option, Primitive)}
+        to_float, to_int = "number" in words and "int" not in words, "int" in words and "number" not in words
+        in_record, in_list = self._build_record(_only(Record, options)), self._build_list(options)
+
+        def convert(value: object) -> object:
+            kind = value.__class__
+            if kind is dict:
+                return in_record(value)  # type: ignore[arg-type]  # its class is dict
+            if kind is list:
+                return in_list(value)  # type: ignore[arg-type]  # its class is list
+            if to_float and kind is int:
+                return _to_float(value)  # type: ignore[arg-type]  # its class is int
+            if to_int and kind is float and value.is_integer():  # type: ignore[attr-defined]  # its class is float
+                return int(value)  # type: ignore[call-overload]  # as above
             return value
-        fields = {field.name: field.type for field in record.fields}
-        return {key: to_exact(part, fields[key], declared) if key in fields else part for key, part in value.items()}
-    if isinstance(value, list):
-        return _list(value, meaning, declared)
-    return value
+
+        return convert
+
+    def _build_record(self, record: Record | None) -> Callable[[dict[str, object]], object]:
+        built = [] if record is None else [(field.name, self.of(field.type)) for field in record.fields]
+        fields = [(name, convert) for name, convert in built if convert is not None]
+
+        def convert_fields(value: dict[str, object]) -> object:
+            changed: dict[str, object] | None = None
+            for name, convert in fields:
+                if name in value:
+                    exact = convert(value[name])
+                    if exact is not value[name]:
+                        changed = changed or dict(value)
+                        changed[name] = exact
+            return changed or value
+
+        return convert_fields
+
+    def _build_list(self, options: list[Type]) -> Callable[[list[object]], object]:
+        many, product = _only(ListOf, options), _only(Product, options)
+        each = None if many is None else self.of(many.item)
+        items = [] if product is None or many is not None else [self.of(item) or _as_it_is for item in product.items]
+
+        def convert_items(value: list[object]) -> object:
+            if each is not None:
+                exact = list(map(each, value))
+            elif len(items) == len(value):
+                exact = [convert(part) for convert, part in zip(items, value, strict=True)]
+            else:
+                return value
+            return exact if any(map(is_not, exact, value)) else value
+
+        return convert_items
 
 
-def _list(value: list[object], meaning: Type, declared: Declared) -> list[object]:
-    many = _only(ListOf, meaning, declared)
-    if many is not None:
-        return [to_exact(part, many.item, declared) for part in value]
-    product = _only(Product, meaning, declared)
-    if product is not None and len(product.items) == len(value):
-        return [to_exact(part, item, declared) for part, item in zip(value, product.items, strict=True)]
-    return value
-
-
-def _number(value: float, meaning: Type, declared: Declared) -> float:
-    options = [resolve(option, declared) for option in meaning.options] if isinstance(meaning, Union) else [meaning]
-    words = {option.word for option in options if isinstance(option, Primitive)}
-    if "number" in words and "int" not in words:
-        try:
-            return float(value)
-        except OverflowError:
-            raise WideIntegerError("an integer of the input is too large for a number") from None
-    if "int" in words and "number" not in words and isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value
+def _to_float(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise WideIntegerError("an integer of the input is too large for a number") from None
 
 
 _Kind = TypeVar("_Kind", Record, ListOf, Product)
 
 
-def _only(kind: type[_Kind], meaning: Type, declared: Declared) -> _Kind | None:
-    """The type itself where it is of a kind, or the only option of a union that is."""
-    options = [resolve(option, declared) for option in meaning.options] if isinstance(meaning, Union) else [meaning]
+def _only(kind: type[_Kind], options: list[Type]) -> _Kind | None:
+    """The only one of the options that is of a kind."""
     found = [option for option in options if isinstance(option, kind)]
     return found[0] if len(found) == 1 else None
 
@@ -125,12 +161,29 @@ def refuse_wide(value: object) -> None:
             )
 
 
+def refuse_surrogates(value: object) -> None:
+    """Raise `UnfitTextError` where a value holds a text with half a surrogate pair."""
+    waiting: list[object] = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, str):
+            bytes_of(node)
+        elif isinstance(node, list):
+            waiting.extend(node)
+        elif isinstance(node, dict):
+            waiting.extend((*node, *node.values()))
+
+
 def tidy(value: object, type_: Type | None, declared: Declared) -> object:
     """A result as JSON values: finite numbers, string keys in the order of the output's fields, else sorted.
 
     The engine gives the keys of a map in no order of ours. Raises `NotJsonError`.
     """
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        if value > INT64_MAX:
+            raise NotJsonError("the result holds an integer outside 64 bits")
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -147,9 +200,17 @@ def tidy(value: object, type_: Type | None, declared: Declared) -> object:
 
 
 def _tidy_record(value: dict[object, object], meaning: Type | None, declared: Declared) -> dict[str, object]:
-    if not all(isinstance(key, str) for key in value):
+    if not set(map(type, value)) <= {str}:
         raise NotJsonError("the result holds a map whose keys are no strings")
     fields = {field.name: field.type for field in meaning.fields} if isinstance(meaning, Record) else {}
     ordered = [key for key in fields if key in value]
-    ordered += sorted(str(key) for key in value if key not in fields)
-    return {key: tidy(value[key], fields.get(key), declared) for key in ordered}
+    if len(ordered) < len(value):
+        ordered += sorted(map(str, value.keys() - fields.keys()))
+    # Most parts are what they are; a call for each would be dear.
+    return {
+        key: part if (part := value[key]).__class__ in _AS_IS else tidy(part, fields.get(key), declared)
+        for key in ordered
+    }
+
+
+_AS_IS: Final = frozenset({str, bool, type(None)})

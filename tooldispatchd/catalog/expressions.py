@@ -1,100 +1,73 @@
 """Expressions of `map` tools: CEL, compiled and type-checked once, evaluated often.
 
 The fields of a record are variables, `input` is the whole. Where the input is no record, one free name stands for it.
-An expression is compiled twice. For its types, fields within fields are declared by their whole path, so that a wrong
-name or a wrong type is told when it is loaded. To run, it sees the values as they are: one variable for each field.
-
 The engine gives run-time errors as values whose plain value is their text: a result that is a string is never taken
 without a look at its type. It ends an input's texts at a null character without a word, so such an input is refused.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
-import msgspec
-
-from tooldispatchd.catalog.celsource import (
-    ExpressionError,
-    explain,
-    explain_run,
-    free_names_in,
-    paths_in,
-    undeclared_in,
-    without_has,
+from tooldispatchd.catalog.celcost import (
+    BUDGET_NS,
+    EXACT_NS,
+    TIDY_NS,
+    VALUE_OUT_NS,
+    Prices,
+    UnknownCostError,
+    patterns_in,
 )
-from tooldispatchd.catalog.celtypes import Made, fits, parse_made, show_made, signature
+from tooldispatchd.catalog.celguard import Failed, Look
+from tooldispatchd.catalog.celresults import doubled_key, result_of
+from tooldispatchd.catalog.celscope import INPUT, TYPE_NAMES, Scope
+from tooldispatchd.catalog.celsizes import UnfitTextError
+from tooldispatchd.catalog.celsource import ExpressionError, explain_run, position_in
+from tooldispatchd.catalog.celtree import Tree, read_tree
+from tooldispatchd.catalog.celtypes import Made, fits, show_made
 from tooldispatchd.catalog.celvalues import (
     NotJsonError,
     WideIntegerError,
-    has_null_character,
-    holds_text,
-    needs_exact,
+    exactly,
+    refuse_surrogates,
     refuse_wide,
     tidy,
-    to_exact,
 )
-from tooldispatchd.catalog.meanings import Declared, resolve
-from tooldispatchd.catalog.names import nearest
-from tooldispatchd.catalog.types import Field, Record, Type, show
+from tooldispatchd.catalog.meanings import Declared
+from tooldispatchd.catalog.types import Primitive, Type, show
+
+__all__ = ["INPUT", "TYPE_NAMES", "Expression", "ExpressionError", "Failed", "compile_expression", "compile_predicate"]
 
 # An expression is a line or a few; what is longer is a program, and belongs into one.
 MAX_SOURCE: Final = 8 * 1024
-INPUT: Final = "input"
-# Names that CEL keeps for its types; a field of such a name is reached as `input.int` only.
-TYPE_NAMES: Final = frozenset(
-    {"bool", "bytes", "double", "dyn", "int", "list", "map", "null_type", "string", "type", "uint"}
-)
 _PLAIN: Final[dict[str, type]] = {
     "INT": int, "UINT": int, "DOUBLE": float, "BOOL": bool, "NULL": type(None), "LIST": list, "STRING": str
 }  # fmt: skip
-
-
 # What the engine raises beside its error values: a spent budget, text that is no UTF-8, a number out of range.
 ENGINE_ERRORS: Final = (RuntimeError, ValueError, OverflowError)
 
 Evaluate = Callable[[object], object]
 
 
-class Failed(msgspec.Struct, frozen=True):
-    """An evaluation that gave no value; `invalid_input` where the input is to blame (an integer outside 64 bits, a null
-    character in a text: what the engine cannot hold)."""
-
-    why: str
-    invalid_input: bool = False
-
-
-NULL_CHARACTER: Final = Failed("the input holds a text with a null character", invalid_input=True)
-
-
-class _Named(Protocol):
-    def name(self) -> str: ...
-
-
-class _Value(Protocol):
-    def plain_value(self) -> object: ...
-    def type(self) -> object: ...
-
-
-class _Compiled(Protocol):
-    def eval(self, *, data: Mapping[str, object]) -> _Value: ...
-    def return_type(self) -> _Named: ...
-
-
 class Expression:
-    """A compiled expression. `evaluate(value)` takes a checked input and gives plain JSON values, or `Failed`."""
+    """A compiled expression. `evaluate(value)` takes a checked input and gives plain JSON values, or `Failed`.
 
-    __slots__ = ("_bind", "_declared", "_error", "_input", "_output", "_run", "evaluate", "source")
+    `output` is the type of its results: the one it was compiled for, else what the expression says itself.
+    """
 
-    def __init__(self, source: str, scope: "_Scope", made: Made, output: Type) -> None:
+    __slots__ = ("_bind", "_declared", "_error", "_exact", "_run", "evaluate", "output", "source")
+
+    def __init__(self, source: str, scope: Scope, made: Made, output: Type) -> None:
         self.source = source
-        self._run = scope.compile_to_run(source).eval
+        self.output = output
+        compiled = scope.compile_to_run(source)
+        look = _look_of(source, compiled.serialize(), scope, Prices() if made.is_safe else _TIDIED)
+        self._run = compiled.eval
         self._bind = scope.binder()
         self._error: object = scope.error_type
         self._declared = scope.declared
-        self._input = scope.input
-        self._output = output
+        self._exact = exactly(scope.input, scope.declared)
         evaluate: Evaluate = self._evaluate_exactly if scope.needs_exact else self._fast_path(made)
-        self.evaluate = _guarded(evaluate, scope)
+        self.evaluate: Evaluate = evaluate if look is None else _guarded(evaluate, look)
 
     def _fast_path(self, made: Made) -> "Evaluate":
         """The function for inputs that the engine takes as they are; what it cannot serve goes the exact way."""
@@ -118,20 +91,34 @@ class Expression:
 
     def _evaluate_directly(self, value: object) -> object:
         outcome = self._attempt(value)
-        return self._evaluate_exactly(value) if isinstance(outcome, Failed) else outcome
+        return self._explain(value, outcome) if outcome.__class__ is Failed else outcome
 
     def _evaluate_exactly(self, value: object) -> object:
         """Numbers are made what the declared type says first, and a failure is looked into."""
         try:
-            exact = to_exact(value, self._input, self._declared)
-            outcome = self._attempt(exact)
-            if isinstance(outcome, Failed):
-                refuse_wide(exact)
+            exact = self._exact(value)
         except RecursionError:
-            return Failed("the input is nested too deep")
+            return _DEEP_INPUT
         except WideIntegerError as error:
             return Failed(str(error), invalid_input=True)
-        return outcome
+        return self._explain(exact, self._attempt(exact))
+
+    def _explain(self, value: object, outcome: object) -> object:
+        """An outcome again; a failure with the input's own fault, or mended by other numbers, where that was all."""
+        if outcome.__class__ is not Failed:
+            return outcome
+        try:
+            exact = self._exact(value)
+            refuse_wide(exact)
+            refuse_surrogates(exact)
+        except RecursionError:
+            return _DEEP_INPUT
+        except WideIntegerError as error:
+            return Failed(str(error), invalid_input=True)
+        except UnfitTextError as error:
+            return Failed(str(error), invalid_input=True)
+        # An evaluation is run again only where it is another: what it may cost is bounded.
+        return outcome if exact is value else self._attempt(exact)
 
     def _attempt(self, value: object) -> object:
         try:
@@ -139,7 +126,7 @@ class Expression:
             plain = result.plain_value()
             if isinstance(plain, str) and result.type() == self._error:
                 return Failed(explain_run(plain))
-            return tidy(plain, self._output, self._declared)
+            return tidy(plain, self.output, self._declared)
         except RecursionError:
             return Failed("the result is nested too deep")
         except NotJsonError as error:
@@ -148,199 +135,93 @@ class Expression:
             return Failed(explain_run(str(error)))
 
 
-def _guarded(evaluate: Evaluate, scope: "_Scope") -> Evaluate:
-    """The same where no text is read; else with a look for null characters first."""
-    if not scope.is_record:
-        if not holds_text(scope.input, scope.declared):
-            return evaluate
-        return lambda value: NULL_CHARACTER if has_null_character(value) else evaluate(value)
-    texts = scope.text_fields()
-    if not texts:
-        return evaluate
+_DEEP_INPUT: Final = Failed("the input is nested too deep")
+# `tidy` looks at each value of a result once more.
+_TIDIED: Final = Prices(value_out=VALUE_OUT_NS + TIDY_NS)
+
+
+def _guarded(evaluate: Evaluate, look: Look) -> Evaluate:
+    """The same with a look at the input first."""
 
     def guarded(value: object) -> object:
-        fields = _fields_alone(value)
-        for name in texts:
-            if name in fields and has_null_character(fields[name]):
-                return NULL_CHARACTER
-        return evaluate(value)
+        refused = look(value)
+        return evaluate(value) if refused is None else refused
 
     return guarded
 
 
-def compile_expression(source: str, *, input_type: Type, output_type: Type, declared: Declared) -> Expression:
-    """The expression for one tool. Raises `ExpressionError`; the types' names must have been checked."""
+def compile_expression(
+    source: str, *, input_type: Type, output_type: Type | None = None, declared: Declared
+) -> Expression:
+    """The expression for one tool; without `output_type` its own type is the output.
+
+    Raises `ExpressionError`, with the place in the source; the types' names must have been checked.
+    """
+    scope, made, tree = _check(source, input_type, declared)
+    output = result_of(tree) if output_type is None else output_type
+    if not fits(made, output, declared):
+        hint = ""
+        if made.name == "DOUBLE" and fits(Made("INT"), output, declared):
+            hint = "; int(x) makes an int of it"
+        why = f"the expression makes {show_made(made)}, but the tool's output is {show(output)}{hint}"
+        raise ExpressionError(why, *position_in(source, tree.begin_of(tree.root)))
+    return Expression(source, scope, made, output)
+
+
+def compile_predicate(source: str, *, input_type: Type, declared: Declared) -> Expression:
+    """The expression of a `filter`: it makes a bool, or `Failed`. Raises `ExpressionError`."""
+    scope, made, tree = _check(source, input_type, declared)
+    if made.name not in {"BOOL", "DYN"}:
+        why = f"the expression makes {show_made(made)}, but a filter asks for a bool"
+        raise ExpressionError(why, *position_in(source, tree.begin_of(tree.root)))
+    expression = Expression(source, scope, made, Primitive("bool"))
+    if made.name == "DYN":
+        expression.evaluate = _bools_alone(expression.evaluate)
+    return expression
+
+
+def _bools_alone(evaluate: Evaluate) -> Evaluate:
+    def evaluate_bool(value: object) -> object:
+        result = evaluate(value)
+        return result if isinstance(result, bool | Failed) else Failed("the expression made no bool of this input")
+
+    return evaluate_bool
+
+
+def _check(source: str, input_type: Type, declared: Declared) -> tuple[Scope, Made, Tree]:
+    """What a source makes of its input. Raises `ExpressionError`."""
     if len(source) > MAX_SOURCE:
         raise ExpressionError(f"an expression has at most {MAX_SOURCE} characters")
     if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in source):
         raise ExpressionError("an expression is text without null characters and lone surrogates")
     if not source.strip():
         raise ExpressionError("an expression is expected")
-    scope = _Scope(source, input_type, declared)
-    made = scope.check_types(source)
+    scope = Scope(source, input_type, declared)
+    made, tree = scope.check_types(source)
     if not made.is_json:
-        raise ExpressionError(f"the expression makes {show_made(made)}, which JSON cannot say")
-    if not fits(made, output_type, declared):
-        hint = ""
-        if made.name == "DOUBLE" and fits(Made("INT"), output_type, declared):
-            hint = "; int(x) makes an int of it"
-        raise ExpressionError(
-            f"the expression makes {show_made(made)}, but the tool's output is {show(output_type)}{hint}"
-        )
-    return Expression(source, scope, made, output_type)
+        why = f"the expression makes {show_made(made)}, which JSON cannot say"
+        raise ExpressionError(why, *position_in(source, tree.begin_of(tree.root)))
+    twice = doubled_key(tree.root)
+    if twice:
+        node, name = twice
+        raise ExpressionError(f'a record has "{name[:80]}" twice', *position_in(source, tree.begin_of(node)))
+    return scope, made, tree
 
 
-class _Scope:
-    """Which variables an expression has, for its types and for its runs."""
-
-    def __init__(self, source: str, input_type: Type, declared: Declared) -> None:
-        # The engine is large, and most daemons declare no `map`.
-        from cel_expr_python import cel  # noqa: PLC0415
-
-        self._cel = cel
-        self.error_type: object = cel.Type.ERROR
-        self.declared = declared
-        self.input = input_type
-        meaning = resolve(input_type, declared)
-        self.is_record = isinstance(meaning, Record)
-        self._fields: dict[str, Field] = (
-            {field.name: field for field in meaning.fields} if isinstance(meaning, Record) else {}
-        )
-        self.paths = list(paths_in(source))
-        self.roots = {path[0] for path in self.paths}
-        self.free_name = INPUT
-        if not self.is_record:
-            self.free_name = self._find_free_name(source)
-
-    @property
-    def needs_exact(self) -> bool:
-        """Whether numbers must be made int or double by hand: those that CEL sees as dynamic values."""
-        if not self.is_record:
-            return needs_exact(self.input, self.declared, typed=True)
-        if INPUT in self.roots:
-            return needs_exact(self.input, self.declared, typed=False)
-        used = [field.type for name, field in self._fields.items() if name in self.roots]
-        return any(needs_exact(type_, self.declared, typed=True) for type_ in used)
-
-    def text_fields(self) -> tuple[str, ...]:
-        """The fields that the expression may read and that may have strings in them."""
-        whole = INPUT in self.roots
-        return tuple(
-            name
-            for name, field in self._fields.items()
-            if (whole or name in self.roots) and holds_text(field.type, self.declared)
-        )
-
-    def check_types(self, source: str) -> Made:
-        """What the expression makes. Raises `ExpressionError` where its names or types are wrong."""
-        variables: dict[str, str] = {}
-        for path in self.paths:
-            variables.update(self._declare(path))
-        compiled = self._compile(without_has(source), variables)
-        return parse_made(compiled.return_type().name())
-
-    def compile_to_run(self, source: str) -> _Compiled:
-        """The expression as it runs: a variable for the whole and for each field that is mentioned."""
-        variables = {
-            name: signature(field.type, self.declared)
-            for name, field in self._fields.items()
-            if name in self.roots and name != INPUT and name not in TYPE_NAMES
-        }
-        variables |= {INPUT: signature(self.input, self.declared), self.free_name: signature(self.input, self.declared)}
-        return self._compile(source, variables)
-
-    def binder(self) -> Callable[[object], Mapping[str, object]]:
-        """A function from an input to the variables of a run; names that are not declared are ignored there."""
-        name = self.free_name
-        if self.is_record and INPUT not in self.roots:
-            return _fields_alone
-        if self.is_record:
-            return _fields_and_whole
-        return lambda value: {name: value, INPUT: value}
-
-    def _declare(self, path: tuple[str, ...]) -> dict[str, str]:
-        """The variable that a path begins with: as many of its parts as are fields of records."""
-        type_, known = self.input, 1
-        if path[0] in {INPUT, self.free_name}:
-            pass
-        elif path[0] in self._fields and path[0] not in TYPE_NAMES:
-            type_ = self._fields[path[0]].type
-        else:
-            return {}
-        meaning = resolve(type_, self.declared)
-        for part in path[1:]:
-            if not isinstance(meaning, Record):
-                break
-            inner = {field.name: field.type for field in meaning.fields}
-            if part not in inner:
-                # Left to the engine: it is a wrong name, or a variable of a macro, or a method.
-                return {} if part not in _METHODS else {".".join(path[:known]): "map<string, dyn>"}
-            type_, known = inner[part], known + 1
-            meaning = resolve(type_, self.declared)
-        return {".".join(path[:known]): signature(type_, self.declared)}
-
-    def _find_free_name(self, source: str) -> str:
-        """The one name in the expression that is nothing else; `input` where there is none."""
-        whole = signature(self.input, self.declared)
-        try:
-            self._environment({INPUT: whole}).compile(source)
-        except RuntimeError as error:
-            free = free_names_in(str(error))
-            if len(free) > 1:
-                why = (
-                    f"the input is {show(self.input)}, so one free name stands for it: there are {', '.join(free[:5])}"
-                )
-                raise ExpressionError(why, *_position(error)) from error
-            return free[0] if free else INPUT
-        return INPUT
-
-    def _environment(self, variables: Mapping[str, str]) -> "_Environment":
-        types = {name: self._cel.Type(text) for name, text in variables.items()}
-        environment: _Environment = self._cel.NewEnv(variables=types)
-        return environment
-
-    def _compile(self, source: str, variables: Mapping[str, str]) -> _Compiled:
-        try:
-            return self._environment(variables).compile(source)
-        except RuntimeError as error:
-            raise explain(str(error), self._hint(str(error))) from error
-
-    def _hint(self, message: str) -> str:
-        """What was probably meant by the first undeclared name: a field of the record in which it was looked for."""
-        path = undeclared_in(message)
-        if not path or not self.is_record:
-            return ""
-        known, begun = self._fields, []
-        if path[0] == INPUT:
-            begun.append(path.pop(0))
-        for part in path[:-1]:
-            meaning = resolve(known[part].type, self.declared) if part in known else self.input
-            if not isinstance(meaning, Record):
-                return ""
-            known = {field.name: field for field in meaning.fields}
-            begun.append(part)
-        close = nearest(path[-1], known) if path else None
-        if close:
-            return f'; did you mean "{".".join([*begun, close])}"?'
-        return f"; there are {', '.join(list(known)[:10])}" if known else ""
-
-
-def _fields_alone(value: object) -> Mapping[str, object]:
-    return value  # type: ignore[return-value]  # checked before: the input is a record
-
-
-def _fields_and_whole(value: object) -> Mapping[str, object]:
-    return {**_fields_alone(value), INPUT: value}
-
-
-# What a map has as methods; a field that bears such a name is a field.
-_METHODS: Final = frozenset({"size", "all", "exists", "exists_one", "map", "filter"})
-
-
-class _Environment(Protocol):
-    def compile(self, expression: str) -> _Compiled: ...
-
-
-def _position(error: RuntimeError) -> tuple[int, int]:
-    first = explain(str(error))
-    return first.line, first.column
+def _look_of(source: str, serialized: bytes, scope: Scope, prices: Prices) -> Look | None:
+    """What bounds the expression's evaluations. Raises `ExpressionError` where nothing does."""
+    tree = read_tree(serialized)
+    if scope.needs_exact:
+        prices = Prices(prices.value_in + EXACT_NS, prices.value_out)
+    try:
+        for node, pattern in patterns_in(tree.root):
+            if (why := scope.refuse_pattern(pattern)) is not None:
+                raise ExpressionError(f"{why}", *position_in(source, tree.begin_of(node.parts[-1])))
+        guard = scope.guard(tree.root, prices)
+        least = guard.least_ns()
+    except UnknownCostError as error:
+        raise ExpressionError(str(error), *position_in(source, tree.begin_of(error.node))) from None
+    if least > BUDGET_NS:
+        why = "the expression would do too much work, whatever the input"
+        raise ExpressionError(why, *position_in(source, tree.begin_of(tree.root)))
+    return scope.look(guard)

@@ -1,0 +1,121 @@
+"""Time the dearest evaluations that the bound on expressions accepts: python -m benchmarks.expressions.
+
+For each expression the largest input that is accepted is searched, and evaluated often; the least time is printed, with
+what the bound counted as allowed. The worst should stand near the bound of half a millisecond, on a machine that is
+not much slower than the one in RESULTS.md. Numbers are microseconds.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from tooldispatchd.catalog.celcost import BUDGET_NS
+from tooldispatchd.catalog.expressions import Expression, Failed, compile_expression
+from tooldispatchd.catalog.types import parse_arrow
+
+RUNS: Final = 200
+MOST: Final = 1 << 19
+Build = Callable[[int], object]
+
+
+def numbers(size: int) -> object:
+    return list(range(size))
+
+
+def texts(size: int) -> object:
+    return ["abcdefgh"] * size
+
+
+def records(size: int) -> object:
+    return [{"id": number, "title": "a title", "score": number / 2} for number in range(size)]
+
+
+def entries(size: int) -> object:
+    return {f"key{number}": number for number in range(size)}
+
+
+def rows(size: int) -> object:
+    return [list(range(size))] * size
+
+
+def text(size: int) -> object:
+    return "x" * size
+
+
+def accents(size: int) -> object:
+    return "é" * size
+
+
+CASES: Final[tuple[tuple[str, str, Build], ...]] = (
+    ("xs", "[int] -> [int]", numbers),
+    ("xs.map(x, x * 2)", "[int] -> [int]", numbers),
+    ("xs.map(x, [x, x, x])", "[int] -> [[int]]", numbers),
+    ("xs.filter(x, x > 1)", "[int] -> [int]", numbers),
+    ("xs.filter(x, x.score > 1.0).map(x, x.title)", "[{id: int, title: string, score: number}] -> [string]", records),
+    ("xs.map(x, {'a': x.id, 'b': x.title})", "[{id: int, title: string, score: number}] -> json", records),
+    ("xs.filter(x, x.score > 1.0)", "[{id: int, title: string, score: number}] -> json", records),
+    ("xs.all(x, x >= 0)", "[int] -> bool", numbers),
+    ("xs.exists_one(x, x == 1)", "[int] -> bool", numbers),
+    ("xs.all(x, xs.exists(y, y == x))", "[int] -> bool", numbers),
+    ("xs.all(x, x in xs)", "[int] -> bool", numbers),
+    ("xs.map(x, xs.map(y, x * y))", "[int] -> [[int]]", numbers),
+    ("xs.map(x, xs.filter(y, y > x).size())", "[int] -> [int]", numbers),
+    ("v.map(r, r.map(x, x))", "json -> json", rows),
+    ("v == v", "json -> bool", entries),
+    ("v.all(k, v[k] >= 0)", "json -> bool", entries),
+    ("v", "json -> json", entries),
+    ("v", "json -> json", records),
+    ("xs.map(x, x + x + x)", "[string] -> [string]", texts),
+    ("xs.all(x, x.matches('[a-z]+'))", "[string] -> bool", texts),
+    ("xs.all(x, x.startsWith('a'))", "[string] -> bool", texts),
+    ("s", "string -> string", text),
+    ("s", "string -> string", accents),
+    ("s + s + s + s", "string -> string", accents),
+    ("size(s)", "string -> int", accents),
+    ("string(bytes(s))", "string -> string", accents),
+    ("s.matches('^[a-z]+$')", "string -> bool", text),
+    ("s.matches('(x|y)*x(x|y){12}z')", "string -> bool", text),
+    ("s.contains(s + 'y')", "string -> bool", text),
+    ("[s].map(a, a + a).map(b, b + b).map(c, c + c)", "string -> [string]", text),
+    ("int(s)", "string -> int", text),
+)
+
+
+def largest(expression: Expression, build: Build) -> int:
+    """The largest accepted size, found by halving; what is accepted once is accepted below."""
+    low, high = 0, 1
+    while high < MOST and is_accepted(expression, build(high)):
+        low, high = high, high * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_accepted(expression, build(middle)) else (low, middle)
+    return low
+
+
+def is_accepted(expression: Expression, value: object) -> bool:
+    result = expression.evaluate(value)
+    return not (isinstance(result, Failed) and result.limit is not None)
+
+
+def least_us(expression: Expression, value: object) -> float:
+    least = float("inf")
+    for _ in range(RUNS):
+        begun = time.perf_counter()
+        expression.evaluate(value)
+        least = min(least, time.perf_counter() - begun)
+    return least * 1e6
+
+
+def main() -> None:
+    print(f"| expression | type | largest | µs of {BUDGET_NS / 1000:.0f} | refused in µs |\n|---|---|---:|---:|---:|")
+    for source, arrow, build in CASES:
+        input_type, output_type = parse_arrow(arrow)
+        expression = compile_expression(source, input_type=input_type, output_type=output_type, declared={})
+        size = largest(expression, build)
+        accepted = least_us(expression, build(size))
+        refused = least_us(expression, build(size * 2))
+        print(f"| `{source}` | `{arrow}` | {size} | {accepted:.0f} | {refused:.0f} |".replace("(x|y)", "(x\\|y)"))
+
+
+if __name__ == "__main__":
+    main()

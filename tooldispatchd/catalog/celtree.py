@@ -1,0 +1,200 @@
+"""The checked tree of a CEL expression, read from the engine's own serialisation.
+
+The engine tells its tree as protobuf bytes alone (`cel.expr.CheckedExpr`, in an `Any`), and no protobuf library is a
+dependency of ours: of the wire format only what these few messages use is read. A tree is bounded by its source, which
+is bounded; the depth is bounded here once more, since reading it is recursive.
+"""
+
+from typing import Final, Literal
+
+import msgspec
+
+from tooldispatchd.catalog.celtypes import Made
+
+# The engine refuses sources nested deeper than 32; a macro puts at most four nodes in the place of one.
+MAX_DEPTH: Final = 256
+
+Kind = Literal["constant", "name", "select", "call", "list", "map", "loop"]
+Message = dict[int, list[int | bytes]]
+
+
+class Node(msgspec.Struct, frozen=True):
+    """One node. `text` is a name, a field, a function's name or a text constant; `parts` are what it works on.
+
+    A call on something has that first among its parts. A map has key, value, key, value; with a `text` it is a message
+    of that name. A loop has the range, the first value, the condition, the step and the result, and `names` of its
+    element and of what it gathers.
+    """
+
+    kind: Kind
+    id: int
+    text: str | None = None
+    parts: tuple["Node", ...] = ()
+    names: tuple[str, str] = ("", "")
+
+
+class Tree(msgspec.Struct, frozen=True):
+    """A tree with the types and the places (offsets in characters of the source) of its nodes, by their ids."""
+
+    root: Node
+    types: dict[int, Made]
+    places: dict[int, int]
+
+    def type_of(self, node: Node) -> Made:
+        """What a node makes."""
+        return self.types.get(node.id, Made("DYN"))
+
+    def begin_of(self, node: Node) -> int:
+        """Where the text of a node begins, as an offset: the first of all places within it."""
+        begin = self._begin_alone(node)
+        waiting = list(node.parts)
+        while waiting:
+            inner = waiting.pop()
+            begin = min(begin, self._begin_alone(inner) if inner.id in self.places else begin)
+            waiting.extend(inner.parts)
+        return begin
+
+    def _begin_alone(self, node: Node) -> int:
+        place = self.places.get(node.id, 0)
+        name = node.text or ""
+        if node.kind != "call" or not name.isidentifier():
+            return place
+        # The place of a call is its parenthesis; where nothing stands before it, the function's name does.
+        first = min((self.places.get(part.id, place) for part in node.parts), default=place)
+        return place if first < place else max(place - len(name), 0)
+
+
+class TreeError(ValueError):
+    """Bytes that are no tree as this module knows them."""
+
+
+def read_tree(serialized: bytes) -> Tree:
+    """The tree that the engine serialised. Raises `TreeError`."""
+    try:
+        checked = _read(_bytes(_read(serialized), 2))
+        source = _read(_bytes(checked, 5))
+        types = [_read(entry) for entry in _all(checked, 3)]
+        places = [_read(entry) for entry in _all(source, 4)]
+        return Tree(
+            _node(_bytes(checked, 4), 0),
+            {_int(entry, 1): _made(_bytes(entry, 2), 0) for entry in types},
+            {_int(entry, 1): _int(entry, 2) for entry in places},
+        )
+    except (IndexError, UnicodeDecodeError) as error:
+        raise TreeError("the engine's tree ends early") from error
+
+
+def _node(message: bytes, depth: int) -> Node:
+    if depth > MAX_DEPTH:
+        raise TreeError(f"the expression is nested deeper than {MAX_DEPTH}")
+    fields = _read(message)
+    number = _int(fields, 2)
+    kind = next((kind for kind in _KINDS if kind in fields), 0)
+    body = _read(_bytes(fields, kind))
+    match kind:
+        case 3:
+            return Node("constant", number, _constant(body))
+        case 4:
+            return Node("name", number, _text(body, 1))
+        case 5:
+            return Node("select", number, _text(body, 2), _nodes(body, (1,), depth))
+        case 6:
+            return Node("call", number, _text(body, 2), _nodes(body, (1, 3), depth))
+        case 7:
+            return Node("list", number, None, _nodes(body, (1,), depth))
+        case 8:
+            entries = [_read(entry) for entry in _all(body, 2)]
+            return Node(
+                "map", number, _text(body, 1) or None, tuple(part for e in entries for part in _nodes(e, (3, 4), depth))
+            )
+        case 9:
+            parts = _nodes(body, (2, 4, 5, 6, 7), depth)
+            return Node("loop", number, None, parts, (_text(body, 1), _text(body, 3)))
+        case _:
+            raise TreeError("the engine's tree has a node of an unknown kind")
+
+
+def _constant(body: Message) -> str | None:
+    # Bytes have only a length here, which one character a byte keeps.
+    return _text(body, 6) if 6 in body else _bytes(body, 7).decode("latin-1") if 7 in body else None
+
+
+_KINDS: Final = (3, 4, 5, 6, 7, 8, 9)
+
+
+def _nodes(fields: Message, numbers: tuple[int, ...], depth: int) -> tuple[Node, ...]:
+    return tuple(_node(message, depth + 1) for number in numbers for message in _all(fields, number))
+
+
+_PRIMITIVES: Final = {1: "BOOL", 2: "INT", 3: "UINT", 4: "DOUBLE", 5: "STRING", 6: "BYTES"}
+
+
+def _made(message: bytes, depth: int) -> Made:
+    fields = _read(message)
+    if depth > MAX_DEPTH:
+        return Made("DYN")
+    if 2 in fields:
+        return Made("NULL")
+    if 3 in fields:
+        return Made(_PRIMITIVES.get(_int(fields, 3), "DYN"))
+    if 6 in fields:
+        return Made("LIST", (_inner(_read(_bytes(fields, 6)), 1, depth),))
+    if 7 in fields:
+        body = _read(_bytes(fields, 7))
+        return Made("MAP", (_inner(body, 1, depth), _inner(body, 2, depth)))
+    return Made("DYN")
+
+
+def _inner(body: Message, number: int, depth: int) -> Made:
+    return _made(_bytes(body, number), depth + 1) if number in body else Made("DYN")
+
+
+def _read(message: bytes) -> Message:
+    """The fields of one message by number: varints as int, all else as bytes."""
+    fields: Message = {}
+    place = 0
+    while place < len(message):
+        key, place = _varint(message, place)
+        value: int | bytes
+        if key & 7 == 0:
+            value, place = _varint(message, place)
+        else:
+            size, place = _varint(message, place) if key & 7 == 2 else (_FIXED.get(key & 7, 0), place)
+            if not size <= len(message) - place or key & 7 not in {1, 2, 5}:
+                raise TreeError("the engine's tree is no protobuf message")
+            value, place = message[place : place + size], place + size
+        fields.setdefault(key >> 3, []).append(value)
+    return fields
+
+
+_FIXED: Final = {1: 8, 5: 4}
+
+
+def _varint(message: bytes, place: int) -> tuple[int, int]:
+    number = shift = 0
+    # A varint has ten bytes at most.
+    for shift in range(0, 70, 7):
+        byte = message[place]
+        place += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number, place
+    raise TreeError("the engine's tree has a number that does not end")
+
+
+def _all(fields: Message, number: int) -> list[bytes]:
+    return [value for value in fields.get(number, ()) if isinstance(value, bytes)]
+
+
+def _bytes(fields: Message, number: int) -> bytes:
+    found = _all(fields, number)
+    return found[-1] if found else b""
+
+
+def _int(fields: Message, number: int) -> int:
+    found = [value for value in fields.get(number, ()) if isinstance(value, int)]
+    return found[-1] if found else 0
+
+
+def _text(fields: Message, number: int) -> str:
+    return _bytes(fields, number).decode()

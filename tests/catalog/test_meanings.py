@@ -1,7 +1,18 @@
 import pytest
 
-from tooldispatchd.catalog.meanings import Declared, check_names, has_stream, leads_to_itself, resolve, same, to_schema
-from tooldispatchd.catalog.types import Named, Primitive, TypeNameError, parse_type
+from tooldispatchd.catalog.meanings import (
+    MAX_STREAMS,
+    Declared,
+    check_names,
+    has_stream,
+    is_stream,
+    leads_to_itself,
+    resolve,
+    same,
+    strip_stream,
+    to_schema,
+)
+from tooldispatchd.catalog.types import Named, Primitive, Product, Stream, TypeNameError, parse_type
 
 TREE = {"Tree": parse_type("{value: int, children: [Tree]}")}
 
@@ -86,6 +97,7 @@ def test_a_stream_has_no_schema() -> None:
         ({"A": "A"}, "a type declared as itself: A"),
         ({"A": "B", "B": "A"}, "a type declared as itself: A"),
         ({"A": "int | B", "B": "string | A"}, "a type declared as itself: A"),
+        ({"A": "[B] | C", "B": "int", "C": "D | unit", "D": "C"}, "a type declared as itself: C"),
         ({"A": "[B]"}, "no such type: B"),
         ({}, "no such type: A"),
     ],
@@ -118,6 +130,62 @@ def test_streams_are_found_behind_names() -> None:
     declared = declare(A="[B]", B="!int")
     assert has_stream(Named("A"), declared)
     assert not has_stream(Named("Tree"), TREE)
+
+
+STREAMS = declare(
+    Ints="!int",
+    Pair="(Ints, !string)",
+    Nothing="unit",
+    Endless="(!int, Endless)",
+    Item="int",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "stripped"),
+    [
+        ("!int", "int"),
+        ("!!int", "!int"),
+        ("![!int]", "[!int]"),
+        ("(!int, !string)", "(int, string)"),
+        ("((!int, !string), !bool)", "((int, string), bool)"),
+        ("!(int, string)", "(int, string)"),
+        ("(!int, unit)", "(int, unit)"),
+        ("unit", "unit"),
+        ("Ints", "int"),
+        ("Pair", "(int, string)"),
+        ("(Pair, Nothing)", "((int, string), Nothing)"),
+        ("!Item", "Item"),
+    ],
+)
+def test_a_stream_is_stripped_part_by_part(text: str, stripped: str) -> None:
+    assert is_stream(parse_type(text), STREAMS)
+    assert strip_stream(parse_type(text), STREAMS) == parse_type(stripped)
+
+
+@pytest.mark.parametrize(
+    "text", ["int", "Item", "(!int, string)", "(unit, int)", "[!int]", "{a: !int}", "!int | !string", "json", "Endless"]
+)
+def test_another_type_is_no_stream_and_stays_as_it_is(text: str) -> None:
+    assert not is_stream(parse_type(text), STREAMS)
+    assert strip_stream(parse_type(text), STREAMS) == parse_type(text)
+
+
+def test_a_product_of_too_many_streams_is_none() -> None:
+    streams = (Stream(Primitive("int")),) * (MAX_STREAMS - 1)
+    assert is_stream(Product(streams), {})
+    assert not is_stream(Product((*streams, *streams)), {})
+
+
+def test_products_that_double_at_each_name_are_no_streams_and_take_no_time() -> None:
+    declared = {f"T{place}": parse_type(f"(T{place + 1}, T{place + 1})") for place in range(60)}
+    declared["T60"] = parse_type("!int")
+    assert not is_stream(Named("T0"), declared)
+
+
+def test_an_unknown_name_is_refused_where_a_stream_is_looked_for() -> None:
+    with pytest.raises(TypeNameError):
+        is_stream(parse_type("(!int, Missing)"), {})
 
 
 @pytest.mark.parametrize(

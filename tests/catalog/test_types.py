@@ -16,7 +16,6 @@ from tooldispatchd.catalog.types import (
     parse_type,
     show,
     show_arrow,
-    strip_stream,
 )
 
 INT = Primitive("int")
@@ -135,11 +134,6 @@ def test_a_long_text_is_refused_before_it_is_read() -> None:
 def test_a_type_is_shown_as_its_text(type_: Union | Stream | Record | Product, text: str) -> None:
     assert show(type_) == text
     assert show_arrow(INT, type_) == f"int -> {text}"
-
-
-def test_only_the_outer_stream_is_stripped() -> None:
-    assert strip_stream(Stream(ListOf(Stream(INT)))) == ListOf(Stream(INT))
-    assert strip_stream(INT) == INT
 
 
 def test_a_name_is_found_where_it_is_a_type_not_where_it_is_a_field() -> None:

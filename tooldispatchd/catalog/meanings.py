@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tooldispatchd.catalog.types import (
+    UNIT,
     ListOf,
     Named,
     Primitive,
@@ -30,6 +31,9 @@ _PRIMITIVES: Final[dict[str, dict[str, object]]] = {
 }
 
 Declared = Mapping[str, Type]
+
+# A product of streams with more parts than this is none: names in it may double it at each step, or never end it.
+MAX_STREAMS: Final = 256
 
 
 def resolve(type_: Type, declared: Declared) -> Type:
@@ -67,29 +71,95 @@ def has_stream(type_: Type, declared: Declared) -> bool:
     return any(isinstance(node, Stream) for node in reachable(type_, declared))
 
 
+def is_stream(type_: Type, declared: Declared) -> bool:
+    """Whether a type is `!T`, `unit`, or a product of such types, names looked up. Raises `TypeNameError`."""
+    waiting = [type_]
+    for _ in range(MAX_STREAMS):
+        if not waiting:
+            return True
+        node = resolve(waiting.pop(), declared)
+        if isinstance(node, Product) and len(waiting) + len(node.items) <= MAX_STREAMS:
+            waiting.extend(node.items)
+        elif not isinstance(node, Stream) and node != UNIT:
+            return False
+    return not waiting
+
+
+def strip_stream(type_: Type, declared: Declared) -> Type:
+    """`!T` as `T`, in a product of streams each of them; a type that is no stream as it is. Raises `TypeNameError`."""
+    return _stripped(type_, declared) if is_stream(type_, declared) else type_
+
+
+def _stripped(type_: Type, declared: Declared) -> Type:
+    # `is_stream` has bounded the parts, and so this recursion.
+    match resolve(type_, declared):
+        case Stream(item):
+            return item
+        case Product(items):
+            return Product(tuple(_stripped(item, declared) for item in items))
+        case _:
+            return type_
+
+
 def check_names(type_: Type, declared: Declared) -> None:
-    """Raise `TypeNameError` where a name in a type or behind it is unknown, or declared as itself without a guard."""
+    """Raise `TypeNameError` where a name in a type or behind it is unknown, or declared as itself without a guard.
+
+    Linear in what is reached: a schema from outside, read as a type, may have thousands of names.
+    """
     # All of them first: what leads nowhere is told as unknown.
-    for node in list(reachable(type_, declared)):
-        if isinstance(node, Named) and leads_to_itself(node.name, declared):
-            raise TypeNameError(node.name, "a type declared as itself")
+    names = dict.fromkeys(node.name for node in reachable(type_, declared) if isinstance(node, Named))
+    direct = {name: _unguarded(declared[name]) for name in names}
+    users: dict[str, list[str]] = {name: [] for name in names}
+    for name, used in direct.items():
+        for other in used:
+            users[other].append(name)
+    # A name is grounded once all that stand in it without a guard are; what never is leads to itself or to such a one.
+    missing = {name: len(used) for name, used in direct.items()}
+    grounded = [name for name in names if not missing[name]]
+    for name in grounded:
+        for user in users[name]:
+            missing[user] -= 1
+            if not missing[user]:
+                grounded.append(user)
+    lost = next((name for name in names if missing[name]), None)
+    if lost is not None:
+        raise TypeNameError(_on_cycle(lost, direct, missing), "a type declared as itself")
+
+
+def _on_cycle(name: str, direct: Mapping[str, set[str]], missing: Mapping[str, int]) -> str:
+    """A name that leads to itself, found from one that is not grounded: something in each of those is not either."""
+    seen: set[str] = set()
+    while name not in seen:
+        seen.add(name)
+        name = min(other for other in direct[name] if missing[other])
+    return name
 
 
 def leads_to_itself(name: str, declared: Declared) -> bool:
     """Whether a declared name is reached from itself through names and unions alone, and so has no meaning."""
-    waiting = [declared[name]]
+    waiting = [name]
     seen: set[str] = set()
+    while waiting:
+        for used in _unguarded(declared[waiting.pop()]):
+            if used == name:
+                return True
+            if used not in seen and used in declared:
+                seen.add(used)
+                waiting.append(used)
+    return False
+
+
+def _unguarded(type_: Type) -> set[str]:
+    """The names in a type with nothing but unions around them."""
+    names = set()
+    waiting = [type_]
     while waiting:
         node = waiting.pop()
         if isinstance(node, Union):
             waiting.extend(node.options)
-        elif isinstance(node, Named) and node.name not in seen:
-            if node.name == name:
-                return True
-            seen.add(node.name)
-            if node.name in declared:
-                waiting.append(declared[node.name])
-    return False
+        elif isinstance(node, Named):
+            names.add(node.name)
+    return names
 
 
 def to_schema(type_: Type, declared: Declared) -> dict[str, object]:
@@ -141,7 +211,7 @@ def same(left: Type, right: Type, declared: Declared) -> bool:
     """
     check_names(left, declared)
     check_names(right, declared)
-    nodes = _graph(left, right, declared)
+    _, nodes = graph(left, right, declared)
     classes = [0] * len(nodes)
     count = 1
     while True:
@@ -156,19 +226,21 @@ def same(left: Type, right: Type, declared: Declared) -> bool:
         count = len(signs)
 
 
-# A type as its options; each is what kind it is, field names included, and its parts as indices of other nodes.
-_Node = list[tuple[object, tuple[int, ...]]]
+# What kind of type it is, field names included, and its parts as indices of other nodes.
+Option = tuple[object, tuple[int, ...]]
+# A type as its options, in the order of `options_of`.
+Node = list[Option]
 
 
-def _graph(left: Type, right: Type, declared: Declared) -> list[_Node]:
-    """Every type in and behind two types, whose own nodes are the first two."""
+def graph(left: Type, right: Type, declared: Declared) -> tuple[list[Type], list[Node]]:
+    """Every type in and behind two types whose names are checked, each with its node; theirs are the first two."""
     order: list[Type] = [left, right]
     places: dict[Type, int] = {right: 1, left: 0}
-    nodes: list[_Node] = []
+    nodes: list[Node] = []
     # `order` grows while it is walked, and ends: there are finitely many types in a text.
     for type_ in order:
-        node: _Node = []
-        for option in _options(type_, declared):
+        node: Node = []
+        for option in options_of(type_, declared):
             label, inner = _shape(option)
             for part in inner:
                 if part not in places:
@@ -176,10 +248,10 @@ def _graph(left: Type, right: Type, declared: Declared) -> list[_Node]:
                     order.append(part)
             node.append((label, tuple(places[part] for part in inner)))
         nodes.append(node)
-    return nodes
+    return order, nodes
 
 
-def _options(type_: Type, declared: Declared) -> list[Type]:
+def options_of(type_: Type, declared: Declared) -> list[Type]:
     """The alternatives of a type whose names are checked: names and unions opened, any other type alone."""
     options: list[Type] = []
     waiting = [type_]

@@ -107,7 +107,9 @@ _Token = tuple[str, str, int]
 _NAME: Final = r"[A-Za-z_](?:[A-Za-z0-9_]|-(?!>))*(?:\.[A-Za-z](?:[A-Za-z0-9_]|-(?!>))*)*"
 _TOKEN: Final = re.compile(rf"[ \t\r\n]*(?:(?P<name>{_NAME})|(?P<sign>->|[!\[\]{{}}(),|:?])|(?P<end>\Z)|(?P<other>.))")
 _START: Final = "a type"
-_FIELD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+"""What a record's field may be called in a type's text."""
 
 
 def parse_type(text: str) -> Type:
@@ -225,7 +227,7 @@ class _Parser:
 
     def _field(self, known: Mapping[str, Field]) -> Field:
         name = self._text
-        if self._kind != "name" or not _FIELD.fullmatch(name):
+        if self._kind != "name" or not FIELD_NAME.fullmatch(name):
             raise self._error("a field's name" if known else 'a field\'s name or "}"')
         if name in known:
             raise self._error("a field that is not there yet")
@@ -272,11 +274,6 @@ def show(type_: Type) -> str:
 def show_arrow(source: Type, target: Type) -> str:
     """`A -> B` as text."""
     return f"{show(source)} -> {show(target)}"
-
-
-def strip_stream(type_: Type) -> Type:
-    """`!T` as `T`; another type as it is."""
-    return type_.item if isinstance(type_, Stream) else type_
 
 
 def parts(type_: Type) -> tuple[Type, ...]:

@@ -1,0 +1,154 @@
+"""Tools' names as model providers take them: reversible, and never one spelling for two names.
+
+A colon is spelt `__`. Any other character that the provider rejects is `__-` and the bytes of its UTF-8 in hexadecimal,
+and so is what would be read as part of an escape: an underscore beside another or before an escape, a `_` or `-` after
+a colon. A name that is too long then is cut and ends in `__-h` and a hash: such a spelling is read by the session's
+table only, as is the empty name's.
+"""
+
+import base64
+import hashlib
+import re
+from typing import Final, Literal, get_args
+
+import msgspec
+
+Provider = Literal["plain", "anthropic", "openai", "openai_responses", "google", "mcp"]
+
+# 50 bits: among 10,000 long names of a session two agree once in 20 million sessions; the table parts them then.
+HASH_LENGTH: Final = 10
+_FULL_HASH: Final = 52
+_COLON: Final = "__"
+_HEX: Final = "__-"
+_HASHED: Final = "__-h"
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """Which names a provider takes: character classes of the first character and of all, and the most characters."""
+
+    first: str
+    allowed: str
+    max_length: int
+
+    def admits(self, name: str) -> bool:
+        """Whether the provider takes `name`."""
+        return re.fullmatch(f"[{self.first}][{self.allowed}]{{0,{self.max_length - 1}}}", name) is not None
+
+
+_WORD: Final = Rule("A-Za-z0-9_-", "A-Za-z0-9_-", 64)
+
+# As each provider's reference of its API has it. Google's differ from one another: what all of them take stands here.
+PROVIDER_RULES: Final[dict[Provider, Rule]] = {
+    "anthropic": _WORD,
+    "openai": _WORD,
+    "openai_responses": _WORD,
+    "google": Rule("A-Za-z_", "A-Za-z0-9_-", 63),
+    "mcp": Rule("A-Za-z0-9_.-", "A-Za-z0-9_.-", 128),
+}
+"""The rules of all providers but `plain`, which takes every name as it is."""
+
+PROVIDERS: Final[frozenset[Provider]] = frozenset(get_args(Provider))
+
+
+def _to_escape(rule: Rule) -> re.Pattern[str]:
+    """What cannot stand as it is: see the module's text."""
+    rejected = f"[^{rule.allowed}]"
+    return re.compile(rf"(?<=:)[_-]|_(?=_|{rejected})|{rejected}|\A[^{rule.first}]", re.DOTALL)
+
+
+_TO_ESCAPE: Final = {provider: _to_escape(rule) for provider, rule in PROVIDER_RULES.items()}
+# What a spelling is made of: an escaped character (its first byte tells how many it has), a colon, any other one.
+_PIECE: Final = re.compile(
+    r"__-(?:[0-7][0-9a-f]|[cd][0-9a-f]{3}|e[0-9a-f]{5}|f[0-9a-f]{7})|__(?!-)|[^_]|_(?!_)", re.DOTALL
+)
+
+
+def spell(name: str, provider: Provider, hash_length: int = HASH_LENGTH) -> str:
+    """The name as a provider takes it; it does not change where the provider takes it and it has no `__`.
+
+    `hash_length` is for a table that has seen two long names of one hash.
+    """
+    if provider == "plain":
+        return name
+    limit = PROVIDER_RULES[provider].max_length
+    # Each character makes one at least: what is cut off here would not find a place.
+    spelt = _TO_ESCAPE[provider].sub(_escape, name[: limit + 1])
+    if spelt and len(spelt) <= limit:
+        return spelt
+    suffix = _HASHED + _hash(name)[:hash_length]
+    return _stem(spelt, limit - len(suffix)) + suffix
+
+
+def unspell(text: str, provider: Provider) -> str | None:
+    """The name of which `text` is the provider's spelling, or None: it is none, or has a hash in it."""
+    if provider == "plain":
+        return text
+    if len(text) > PROVIDER_RULES[provider].max_length:
+        return None
+    pieces = _PIECE.findall(text)
+    try:
+        name = "".join(map(_unescape, pieces))
+    except UnicodeDecodeError:
+        return None
+    # One spelling for a name: what reads as a name and is not its spelling is none.
+    return name if spell(name, provider) == text else None
+
+
+class Spelling:
+    """One session's table of spellings, for one provider; it keeps every name that it was given."""
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider: Final = provider
+        self._shown: dict[str, str] = {}
+        self._canonical: dict[str, str] = {}
+
+    def add(self, name: str) -> str:
+        """The spelling of a name, the same whenever it is asked for, and of no other name of this table."""
+        shown = self._shown.get(name)
+        if shown is None:
+            shown = self._free(name)
+            self._shown[name] = shown
+            self._canonical[shown] = name
+        return shown
+
+    def canonical(self, shown: str) -> str | None:
+        """The name that was added and is spelt so, or None."""
+        return self._canonical.get(shown)
+
+    def _free(self, name: str) -> str:
+        for hash_length in range(HASH_LENGTH, _FULL_HASH + 1):
+            shown = spell(name, self.provider, hash_length)
+            if shown not in self._canonical:
+                return shown
+        raise AssertionError("two names have one SHA-256")
+
+
+def _escape(match: re.Match[str]) -> str:
+    char = match.group()
+    return _COLON if char == ":" else _HEX + char.encode("utf-8", "surrogatepass").hex()
+
+
+def _unescape(piece: str) -> str:
+    if piece == _COLON:
+        return ":"
+    if piece.startswith(_HEX):
+        return bytes.fromhex(piece[len(_HEX) :]).decode("utf-8", "surrogatepass")
+    return piece
+
+
+def _hash(name: str) -> str:
+    """All 52 characters of a name's hash, a to z and 2 to 7."""
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    return base64.b32encode(digest).decode().rstrip("=").lower()
+
+
+def _stem(spelt: str, room: int) -> str:
+    """As much of a spelling as there is room for, cut between its pieces."""
+    end = 0
+    for piece in _PIECE.finditer(spelt):
+        if piece.end() > room:
+            break
+        end = piece.end()
+    stem = spelt[:end]
+    # An underscore before the hash would be read as part of its escape.
+    return stem[:-1] if stem.endswith("_") and not stem.endswith("__") else stem

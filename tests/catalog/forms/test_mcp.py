@@ -1,0 +1,34 @@
+import pytest
+from msgspec import Raw
+
+from tooldispatchd.catalog.forms.mcp import render_mcp
+from tooldispatchd.catalog.offered import Offered
+
+
+def test_schemas_are_shown_as_they_are() -> None:
+    schema: dict[str, object] = {"$ref": "#/$defs/A", "type": "object", "$defs": {"A": {"required": ["a"]}}}
+    tool = Offered(name="t", title="T", description="Does it.", input_schema=schema, output_schema=schema)
+    assert render_mcp(tool, "t").entry == {
+        "name": "t",
+        "title": "T",
+        "description": "Does it.",
+        "inputSchema": schema,
+        "outputSchema": schema,
+    }
+
+
+def test_a_root_without_a_type_gets_one_and_an_output_that_is_no_object_is_left_out() -> None:
+    tool = Offered(name="t", input_schema={}, output_schema={"type": "string"})
+    assert render_mcp(tool, "t").entry == {"name": "t", "description": "", "inputSchema": {"type": "object"}}
+
+
+def test_of_what_a_server_says_the_known_hints_are_passed_on() -> None:
+    said = Raw(b'{"readOnlyHint": true, "destructiveHint": "no", "title": "A tool", "x": [1]}')
+    tool = Offered(name="t", input_schema={"type": "object"}, annotations=said)
+    assert render_mcp(tool, "t").entry["annotations"] == {"title": "A tool", "readOnlyHint": True}
+
+
+@pytest.mark.parametrize("said", [b"null", b"[]", b"{}", b'{"title": 1}', b'{"title": "\xff"}', b"[" * 9_000])
+def test_what_a_server_says_otherwise_is_left_out(said: bytes) -> None:
+    tool = Offered(name="t", input_schema={"type": "object"}, annotations=Raw(said))
+    assert "annotations" not in render_mcp(tool, "t").entry

@@ -1,0 +1,13 @@
+from tooldispatchd.catalog.forms.plain import render_plain
+from tooldispatchd.catalog.forms.rendered import Rendered
+from tooldispatchd.catalog.offered import Offered
+
+
+def test_the_schema_is_shown_as_it_is_and_a_title_where_there_is_one() -> None:
+    schema: dict[str, object] = {"oneOf": [{"$ref": "#"}]}
+    assert render_plain(Offered(name="a", input_schema=schema), "a") == Rendered(
+        {"name": "a", "description": "", "input_schema": schema}
+    )
+    assert render_plain(Offered(name="a", title="A", input_schema=schema), "a") == Rendered(
+        {"name": "a", "title": "A", "description": "", "input_schema": schema}
+    )

@@ -1,0 +1,45 @@
+"""The form of Anthropic's Messages API.
+
+Its schemas are JSON Schema 2020-12 (platform.claude.com, "Define tools"), where the root is an object without `oneOf`,
+`allOf` and `anyOf`, and a property's name matches `[a-zA-Z0-9_.-]{1,64}` (the API's own errors; only the root's names
+are looked at). Some of its products refuse references, so there are none. No length of a description is published.
+"""
+
+import re
+from typing import Final
+
+from tooldispatchd.catalog.forms.drafts import REFERENCES, reads_alike, subschemas
+from tooldispatchd.catalog.forms.rendered import Notes, Rendered, Schema
+from tooldispatchd.catalog.forms.rewriting import rewrite
+from tooldispatchd.catalog.forms.roots import as_object, keep_names
+from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.shown import is_object
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_REFUSED: Final = frozenset({"anyOf", "oneOf", "allOf"})
+
+
+def render_anthropic(tool: Offered, name: str) -> Rendered:
+    """`{name, description, input_schema}`."""
+    notes = Notes()
+    schema = _schema(tool.input_schema, notes)
+    entry: dict[str, object] = {"name": name, "description": tool.description, "input_schema": schema}
+    return Rendered(entry, notes.phrases())
+
+
+def _schema(schema: Schema, notes: Notes) -> Schema:
+    if _fits(schema):
+        return {key: value for key, value in schema.items() if key != "$schema"}
+    return keep_names(as_object(rewrite(schema, notes), notes), _NAME, notes)
+
+
+def _fits(schema: Schema) -> bool:
+    named = schema.get("properties", {})
+    return (
+        is_object(schema)
+        and _REFUSED.isdisjoint(schema)
+        and isinstance(named, dict)
+        and all(_NAME.fullmatch(name) for name in named)
+        and reads_alike(schema)
+        and all(REFERENCES.isdisjoint(node) for node in subschemas(schema))
+    )

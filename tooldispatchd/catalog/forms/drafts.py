@@ -1,0 +1,116 @@
+"""How a schema is read: by which draft, where its parts stand, and what its references mean.
+
+Everything here walks with a list of its own, for schemas come from servers; they are bounded by `compile_check`.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from tooldispatchd.catalog.forms.rendered import Schema
+
+_MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
+_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
+_SINGLES: Final = (
+    "items",
+    "additionalProperties",
+    "additionalItems",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "propertyNames",
+    "contains",
+    "contentSchema",
+    "not",
+    "if",
+    "then",
+    "else",
+)
+_NAMED: Final = re.compile(r"draft-0([4-7])/")
+_ENCODED: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,5}")
+# Words that mean something in 2020-12 and nothing, or something else, in draft 7.
+_NEWER: Final = frozenset(
+    {
+        "prefixItems",
+        "dependentRequired",
+        "dependentSchemas",
+        "unevaluatedProperties",
+        "unevaluatedItems",
+        "minContains",
+        "maxContains",
+    }
+)
+
+REFERENCES: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+"""Keywords that stand for another schema."""
+
+
+def draft_of(schema: Schema) -> int:
+    """The draft that a schema names: 4, 6, 7, 2019 or 2020, the default."""
+    named = schema.get("$schema")
+    if not isinstance(named, str):
+        return 2020
+    old = _NAMED.search(named)
+    if old is not None:
+        return int(old[1])
+    return 2019 if "2019-09" in named else 2020
+
+
+def subschemas(schema: Schema) -> Iterator[Schema]:
+    """A schema and every schema object in it, definitions included, whatever their order."""
+    waiting: list[object] = [schema]
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, dict):
+            continue
+        yield node
+        for key in _SINGLES:
+            inner = node.get(key)
+            waiting.extend(inner if isinstance(inner, list) else [inner])
+        for key in _LISTS:
+            inner = node.get(key)
+            waiting.extend(inner if isinstance(inner, list) else ())
+        for key in _MAPS:
+            inner = node.get(key)
+            waiting.extend(inner.values() if isinstance(inner, dict) else ())
+
+
+def reads_alike(schema: Schema) -> bool:
+    """Whether a schema means the same in 2020-12 as in its own draft, and has no resource of its own within."""
+    draft = draft_of(schema)
+    if draft == 2020:
+        return not any("$id" in node for node in subschemas(schema) if node is not schema)
+    if draft < 7:
+        return False
+    for node in subschemas(schema):
+        if not _NEWER.isdisjoint(node) or isinstance(node.get("items"), list):
+            return False
+        if "$id" in node and node is not schema:
+            return False
+    return True
+
+
+def find(reference: str, base: Schema) -> object:
+    """What a reference within a resource (`#`, `#/…`) means; None where it cannot be told."""
+    if reference == "#":
+        return base
+    if not reference.startswith("#/"):
+        return None
+    node: object = base
+    for step in _decoded(reference[2:]).split("/"):
+        # A resource within this one reads the references in it against itself; that is not followed.
+        if node is not base and isinstance(node, dict) and "$id" in node:
+            return None
+        key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(node, dict) and key in node:
+            node = node[key]
+        elif isinstance(node, list) and _INDEX.fullmatch(key) and int(key) < len(node):
+            node = node[int(key)]
+        else:
+            return None
+    return node
+
+
+def _decoded(fragment: str) -> str:
+    """A fragment without its %-escapes."""
+    return _ENCODED.sub(lambda match: bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "replace"), fragment)

@@ -1,0 +1,311 @@
+"""A schema in few keywords and without references, admitting whatever it admitted: the forms of providers start here.
+
+References are written out where they stand; `oneOf` becomes `anyOf`, `allOf` is merged, `const` is an `enum` of one, a
+tuple's items may stand in any order; what has no such place (`not`, `if`, `patternProperties`, …) is dropped, and
+noted. What is left: title, description, default; type, enum, anyOf; properties, required, additionalProperties,
+minProperties, maxProperties; items, minItems, maxItems, uniqueItems; the keywords of numbers and strings.
+
+References make a small schema mean a large one, or an endless one. So the whole has an allowance, of which a part gets
+a fair share; what is over it, or too deep, is left open: `{}`.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from tooldispatchd.catalog.forms.drafts import draft_of, find
+from tooldispatchd.catalog.forms.merging import alternatives, lost, merge, spelled
+from tooldispatchd.catalog.forms.rendered import Notes, Path, Schema
+
+# A model reads all of it before every turn: 2,000 parts are some 20,000 tokens. Rewriting that takes about 20 ms.
+MAX_PARTS: Final = 2_000
+MAX_CHARS: Final = 128 * 1024
+# Half of the depth that a schema may have (`MAX_SCHEMA_DEPTH`): each level of a schema is two of its JSON.
+MAX_DEPTH: Final = 32
+MAX_TURNS: Final = 3
+
+_TYPES: Final = ("object", "array", "string", "number", "integer", "boolean", "null")
+_COUNTS: Final = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+_NUMBERS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_TEXTS: Final = ("pattern", "format")
+_LISTS: Final = ("properties", "required", "anyOf", "oneOf", "allOf", "prefixItems", "items")
+_ELSEWHERE: Final[Schema] = {}
+_LARGEST: Final = sys.float_info.max
+_DROPPED: Final = (
+    "not",
+    "if",
+    "patternProperties",
+    "propertyNames",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "contains",
+    "$dynamicRef",
+    "$recursiveRef",
+)
+
+
+def rewrite(schema: Schema, notes: Notes) -> Schema:
+    """The schema in the keywords above, every value that it admits still admitted."""
+    return _Rewriting(notes).rewrite(schema)
+
+
+class _Place(NamedTuple):
+    """Where a part stands: the resource that its references are read against, and the way to it as it is shown."""
+
+    base: Schema
+    path: Path
+    depth: int
+
+    def at(self, *steps: str) -> "_Place":
+        return _Place(self.base, self.path + steps, self.depth + 1)
+
+
+class _Rewriting:
+    """One schema's way; every method that gives a `Schema | None` gives None for what admits nothing."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+        self._parts = MAX_PARTS
+        self._chars = MAX_CHARS
+        self._is_over = False
+        # What the parts that come after the present one are to have.
+        self._reserved = 0
+        self._following: dict[tuple[int, str], list[Path]] = {}
+
+    def rewrite(self, schema: Schema) -> Schema:
+        rewritten = self._schema(schema, _Place(schema, (), 0))
+        return {} if rewritten is None else rewritten
+
+    def _schema(self, node: object, place: _Place) -> Schema | None:
+        if node is False:
+            return None
+        if not isinstance(node, dict):
+            return {}
+        if place.depth >= MAX_DEPTH:
+            self._notes.add("what is nested in", place.path, f"is left open: it is deeper than {MAX_DEPTH} levels")
+            return {}
+        if not self._pay(_size(node)):
+            if not self._is_over:
+                self._notes.add("what is in", place.path, f"and more is left open: all is over {MAX_PARTS} parts")
+            self._is_over = True
+            return {}
+        if "$id" in node:
+            place = place._replace(base=node)
+        elif isinstance(node.get("id"), str) and place.depth:
+            # To draft 4 a resource of its own; where it is none, its references are merely left open.
+            place = place._replace(base=_ELSEWHERE)
+        return self._keywords(node, place)
+
+    def _keywords(self, node: Schema, place: _Place) -> Schema | None:
+        rewritten = self._words(node, place)
+        members: list[Schema | None] = []
+        reference = node.get("$ref")
+        if isinstance(reference, str):
+            target = self._follow(reference, place)
+            # Up to draft 7 a reference's neighbours mean nothing.
+            if target is None or draft_of(place.base) < 2019:
+                return target if target is None else target | rewritten
+            members.append(target)
+        for keyword in _DROPPED:
+            if keyword in node:
+                self._notes.add(f"{keyword} at", place.path, "is dropped")
+        rewritten |= self._values(node, place)
+        rewritten |= self._object(node, place)
+        rewritten |= self._array(node, place)
+        members += self._members(node, place)
+        for keyword in ("anyOf", "oneOf"):
+            members += self._options(keyword, node, place)
+        for member in members:
+            if member is None:
+                return None
+            for keyword in lost(rewritten, member):
+                self._notes.add(f"one {keyword} of several at", place.path, "is dropped")
+            rewritten = merge(rewritten, member)
+        return rewritten
+
+    def _words(self, node: Schema, place: _Place) -> Schema:
+        """What is said to the reader of a schema, as long as there is room for it."""
+        kept: Schema = {}
+        for keyword in ("title", "description"):
+            text = node.get(keyword)
+            if isinstance(text, str):
+                if self._say(len(text)):
+                    kept[keyword] = text
+                else:
+                    self._notes.add(f"the {keyword} at", place.path, "is dropped: the texts are too long")
+        if "default" in node and self._say(_weight(node["default"])):
+            kept["default"] = node["default"]
+        return kept
+
+    def _values(self, node: Schema, place: _Place) -> Schema:
+        kept: Schema = {}
+        said = node.get("type")
+        said = said if isinstance(said, list) else [said]
+        types = [kind for kind in _TYPES if kind in said]
+        if types:
+            kept["type"] = spelled(types)
+        values = node.get("enum")
+        if "const" in node and draft_of(place.base) > 4:
+            values = [node["const"]]
+        if isinstance(values, list) and values:
+            if self._say(_weight(values)) and self._pay(len(values)):
+                kept["enum"] = values
+            else:
+                self._notes.add("the enum at", place.path, "is dropped: it is too long")
+        kept |= {key: count for key in _COUNTS if (count := _count(node.get(key))) is not None}
+        kept |= {key: number for key in _NUMBERS if (number := _number(node.get(key))) is not None}
+        for key in _TEXTS:
+            text = node.get(key)
+            if isinstance(text, str) and self._say(len(text)):
+                kept[key] = text
+        return kept
+
+    def _object(self, node: Schema, place: _Place) -> Schema:
+        kept: Schema = {}
+        named = node.get("properties")
+        required = node.get("required")
+        wanted = (
+            list(dict.fromkeys(name for name in required if isinstance(name, str)))
+            if isinstance(required, list)
+            else []
+        )
+        if not self._say(sum(map(len, [*(named if isinstance(named, dict) else ()), *wanted]))):
+            self._notes.add("the properties at", place.path, "are left out: the texts are too long")
+            return kept
+        if isinstance(named, dict):
+            inner = self._each(list(named.values()), [place.at("properties", name) for name in named])
+            # What may not stand at all need not be listed: a closed object admits it no more, an open one any value.
+            kept["properties"] = {name: one for name, one in zip(named, inner, strict=True) if one is not None}
+        if wanted:
+            kept["required"] = list(dict.fromkeys(wanted))
+        # The rest of an object is what no pattern names either, so that with patterns nothing is said of it.
+        if "additionalProperties" in node and not node.get("patternProperties"):
+            rest = self._schema(node["additionalProperties"], place.at("additionalProperties"))
+            if rest != {}:
+                kept["additionalProperties"] = False if rest is None else rest
+        return kept
+
+    def _array(self, node: Schema, place: _Place) -> Schema:
+        kept: Schema = {"uniqueItems": True} if node.get("uniqueItems") is True else {}
+        first, rest = _items(node, draft_of(place.base))
+        if first is None:
+            if rest is None:
+                return kept
+            items = self._schema(rest, place.at("items"))
+            return kept | ({"maxItems": 0} if items is None else {"items": items})
+        if not self._pay(len(first)):
+            return kept
+        parts = [*first, *([] if rest is False else [True if rest is None else rest])]
+        inner = self._each(parts, [place.at("prefixItems", str(index)) for index in range(len(parts))])
+        self._notes.add("the order of the items at", place.path, "is not kept: each may be any of them")
+        options = [one for one in inner if one is not None]
+        kept["items"] = {} if {} in options or not options else alternatives(options)
+        if rest is False:
+            return merge(kept, {"maxItems": len(first)})
+        return kept
+
+    def _members(self, node: Schema, place: _Place) -> list[Schema | None]:
+        members = node.get("allOf")
+        if not isinstance(members, list):
+            return []
+        # Merged members have no place of their own any more.
+        return self._each(members, [place._replace(depth=place.depth + 1)] * len(members))
+
+    def _options(self, keyword: str, node: Schema, place: _Place) -> list[Schema]:
+        """`anyOf` or `oneOf` as a schema to be merged; none where any value is an option."""
+        options = node.get(keyword)
+        if not isinstance(options, list) or not options:
+            return []
+        if keyword == "oneOf":
+            self._notes.add("oneOf at", place.path, "is said as anyOf")
+        inner = self._each(options, [place.at(keyword, str(index)) for index in range(len(options))])
+        admitted = [one for one in inner if one is not None]
+        return [alternatives(admitted)] if any(admitted) else []
+
+    def _each(self, nodes: Sequence[object], places: Sequence[_Place]) -> list[Schema | None]:
+        """Parts that stand side by side: each gets its share of the allowance, and what the earlier ones left."""
+        reserved = self._reserved
+        inner = []
+        for index, (node, place) in enumerate(zip(nodes, places, strict=True)):
+            share = (self._parts - reserved) // (len(nodes) - index)
+            self._reserved = self._parts - share
+            inner.append(self._schema(node, place))
+        self._reserved = reserved
+        return inner
+
+    def _follow(self, reference: str, place: _Place) -> Schema | None:
+        key = (id(place.base), reference)
+        turns = self._following.setdefault(key, [])
+        if len(turns) >= MAX_TURNS:
+            self._notes.add("recursion in", turns[0], f"is cut after {MAX_TURNS} levels")
+            return {}
+        target = find(reference, place.base)
+        if target is None:
+            self._notes.add("the reference at", place.path, "is left open: it leads elsewhere")
+            return {}
+        turns.append(place.path)
+        rewritten = self._schema(target, place._replace(depth=place.depth + 1))
+        turns.pop()
+        return rewritten
+
+    def _pay(self, parts: int) -> bool:
+        if self._parts - parts < self._reserved:
+            return False
+        self._parts -= parts
+        return True
+
+    def _say(self, chars: int) -> bool:
+        if chars > self._chars:
+            return False
+        self._chars -= chars
+        return True
+
+
+def _items(node: Schema, draft: int) -> tuple[list[object] | None, object]:
+    """The schemas of an array's first items, or None, and that of the others, or None: by its draft's keywords."""
+    items = node.get("items")
+    if isinstance(items, list):
+        return items, node.get("additionalItems")
+    first = node.get("prefixItems")
+    return (first if draft >= 2020 and isinstance(first, list) else None), items
+
+
+def _size(node: Schema) -> int:
+    """How many parts a schema has itself: what it lists is paid with it, so that lists of what is left open are too."""
+    size = 1
+    for key in _LISTS:
+        value = node.get(key)
+        if isinstance(value, list) or (isinstance(value, dict) and key == "properties"):
+            size += len(value)
+    return size
+
+
+def _weight(value: object) -> int:
+    """How much text a value is, roughly."""
+    weight = 0
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        weight += len(node) + 2 if isinstance(node, str) else 8
+        if isinstance(node, dict):
+            waiting.extend(node)
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
+    return weight
+
+
+def _count(value: object) -> int | None:
+    """A count as the keywords of lengths have it (2.0 is 2), or None."""
+    number = _number(value)
+    return int(number) if number is not None and number >= 0 and number == int(number) else None
+
+
+def _number(value: object) -> float | None:
+    """A number that JSON can say, or None; what is larger than a float is no limit that anyone meets."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if -_LARGEST <= value <= _LARGEST else None

@@ -1,0 +1,30 @@
+"""What the tests of the notation share: one text read, and what is wrong with one."""
+
+from tooldispatchd.catalog.notation.places import NotationError
+from tooldispatchd.catalog.notation.reader import Notation, read_notation
+
+
+def read(text: str) -> Notation:
+    """The text as the only file."""
+    return read_notation([("f.plumb", text)])
+
+
+def table(text: str, *keys: str) -> object:
+    """What stands at these keys."""
+    found: object = read(text).table
+    for key in keys:
+        assert isinstance(found, dict)
+        found = found[key]
+    return found
+
+
+def wrong(*texts: str) -> list[str]:
+    """Every problem as `LINE:COLUMN: why [nearest]`."""
+    try:
+        read_notation([(f"f{number or ''}.plumb", text) for number, text in enumerate(texts)])
+    except NotationError as error:
+        return [
+            f"{each.line}:{each.column}: {each.why}" + (f" [{each.nearest}]" if each.nearest else "")
+            for each in error.problems
+        ]
+    return []

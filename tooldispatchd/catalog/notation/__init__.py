@@ -1,0 +1,1 @@
+"""The plumb notation: the same tables as TOML, written as typed declarations."""

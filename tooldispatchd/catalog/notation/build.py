@@ -1,0 +1,230 @@
+"""What the parser builds of each rule: the method that bears the rule's name makes its value of those of its parts.
+
+Bottom-up and never by recursion, so that no text exhausts the stack. What the grammar cannot say is refused here: a
+field or a key that stands there twice, a type nested too deep to be read again from the table.
+"""
+
+from typing import Final
+
+from tooldispatchd.catalog.notation.places import Place, refusal
+from tooldispatchd.catalog.notation.syntax import (
+    Annotation,
+    Block,
+    Channel,
+    Declaration,
+    Element,
+    Formula,
+    Implementation,
+    Items,
+    LetDeclaration,
+    Lift,
+    Module,
+    Pair,
+    Pairs,
+    Piece,
+    Plain,
+    Plumb,
+    Projection,
+    Reference,
+    Scalar,
+    Selection,
+    Spawn,
+    Statement,
+    Token,
+    TypeDeclaration,
+    TypeText,
+    Value,
+    ValueDeclaration,
+    Wire,
+)
+from tooldispatchd.catalog.types import (
+    MAX_DEPTH,
+    WORDS,
+    Field,
+    ListOf,
+    Named,
+    Primitive,
+    Product,
+    Record,
+    Stream,
+    Type,
+    Union,
+)
+
+MAX_PROJECTED: Final = 63
+_Annotations = tuple[Annotation, ...]
+
+
+class _Field(Field, frozen=True):
+    """A field as it is read, with how deep its type is nested and where it stands."""
+
+    depth: int = 0
+    place: Place = Place("", 0, 0)
+
+
+class _Builder:
+    """Stateless: one serves every text. Methods raise `NotationError`."""
+
+    def file(self, *declarations: Declaration) -> tuple[Declaration, ...]:
+        return declarations
+
+    def module(self, _word: Token, name: Token) -> Module:
+        return Module(name.text, name.place)
+
+    def type_declaration(
+        self, annotations: _Annotations, _word: Token, name: Token, type_: TypeText
+    ) -> TypeDeclaration:
+        return TypeDeclaration(annotations, name.text, type_, name.place)
+
+    def let_declaration(
+        self,
+        annotations: _Annotations,
+        _word: Token,
+        name: Token,
+        source: TypeText,
+        target: TypeText,
+        implementation: Implementation,
+    ) -> LetDeclaration:
+        return LetDeclaration(annotations, name.text, source, target, implementation, name.place)
+
+    def inferred_declaration(
+        self, annotations: _Annotations, _word: Token, name: Token, implementation: Implementation
+    ) -> LetDeclaration:
+        return LetDeclaration(annotations, name.text, None, None, implementation, name.place)
+
+    def value_declaration(self, annotations: _Annotations, _word: Token, name: Token, value: Value) -> ValueDeclaration:
+        return ValueDeclaration(annotations, name.text, value, name.place)
+
+    def annotations(self, *annotations: Annotation) -> _Annotations:
+        return annotations
+
+    def annotation(self, name: Token, value: Value) -> Annotation:
+        return Annotation(name.text.removeprefix("@"), value, name.place)
+
+    def named(self, name: Token) -> TypeText:
+        if name.text.startswith("_"):
+            raise refusal(name.place, f'expected a type, found "{name.text[:40]}"')
+        if name.text in WORDS:
+            return TypeText(Primitive(name.text), 1, name.place)  # type: ignore[arg-type]  # WORDS are the literals
+        return TypeText(Named(name.text), 1, name.place)
+
+    def stream(self, sign: Token, item: TypeText) -> TypeText:
+        # A union is written in parentheses there.
+        depth = item.depth + 1 + isinstance(item.type, Union)
+        return _type(Stream(item.type), depth, sign.place)
+
+    def union(self, *options: TypeText) -> TypeText:
+        flat: list[Type] = []
+        for option in options:
+            flat.extend(option.type.options if isinstance(option.type, Union) else (option.type,))
+        return _type(Union(tuple(flat)), max(option.depth for option in options), options[0].place)
+
+    def list_of(self, sign: Token, item: TypeText) -> TypeText:
+        return _type(ListOf(item.type), item.depth + 1, sign.place)
+
+    def product(self, sign: Token, *items: TypeText) -> TypeText:
+        if len(items) == 1:
+            return TypeText(items[0].type, items[0].depth, sign.place)
+        return _type(Product(tuple(item.type for item in items)), 1 + max(item.depth for item in items), sign.place)
+
+    def record(self, sign: Token, *fields: _Field) -> TypeText:
+        known: dict[str, Field] = {}
+        for field in fields:
+            if field.name in known:
+                raise refusal(field.place, f'a record has each field once, and "{field.name}" stands here again')
+            known[field.name] = Field(field.name, field.type, field.optional)
+        return _type(Record(tuple(known.values())), 1 + max((field.depth for field in fields), default=0), sign.place)
+
+    def field(self, name: Token, type_: TypeText) -> _Field:
+        return _Field(_plain(name), type_.type, optional=False, depth=type_.depth, place=name.place)
+
+    def optional_field(self, name: Token, type_: TypeText) -> _Field:
+        return _Field(_plain(name), type_.type, optional=True, depth=type_.depth, place=name.place)
+
+    def key(self, word: Token) -> Token:
+        return word
+
+    def scalar(self, token: Token) -> Scalar:
+        assert isinstance(token.value, str | int | float), "every literal has its value"
+        return Scalar(token.value, token.place)
+
+    def reference(self, name: Token) -> Reference:
+        return Reference(name.text, name.place)
+
+    def items(self, sign: Token, *items: Value) -> Items:
+        return Items(items, sign.place)
+
+    def pairs(self, sign: Token, *pairs: Pair) -> Pairs:
+        known: set[str] = set()
+        for pair in pairs:
+            if pair.key in known:
+                raise refusal(pair.place, f'"{pair.key}" stands here again')
+            known.add(pair.key)
+        return Pairs(pairs, sign.place)
+
+    def pair(self, key: Token, value: Value) -> Pair:
+        return Pair(_plain(key), value, key.place)
+
+    def quoted_pair(self, key: Token, value: Value) -> Pair:
+        return Pair(str(key.value), value, key.place)
+
+    def plain(self, word: Token) -> Plain:
+        return Plain(word.text, word.place)
+
+    def formula(self, word: Token, expression: Token) -> Formula:
+        assert isinstance(expression.value, tuple), "an expression's value is its pieces"
+        pieces: tuple[Piece, ...] = expression.value
+        meant = [piece for piece in pieces if piece.kind != "space"]
+        if not meant:
+            raise refusal(expression.place, f"an expression is expected in {word.text}(…)")
+        return Formula(word.text, pieces, meant[0].place)
+
+    def projection(self, word: Token, _sign: Token, index: Token) -> Projection:
+        if not isinstance(index.value, int) or not 0 <= index.value <= MAX_PROJECTED:
+            raise refusal(index.place, f"project takes a whole number from 0 to {MAX_PROJECTED}")
+        return Projection(index.value, word.place)
+
+    def block(self, word: Token, entries: Pairs) -> Block:
+        return Block(word.text, entries, word.place)
+
+    def ports(self, *ports: Reference) -> tuple[Reference, ...]:
+        return ports
+
+    def plumb(
+        self, word: Token, _open: Token, ports: tuple[Reference, ...], _brace: Token, *statements: Statement
+    ) -> Plumb:
+        return Plumb(ports, statements, word.place)
+
+    def short_plumb(self, word: Token, _sign: Token, wire: Wire) -> Plumb:
+        return Plumb(None, (wire,), word.place)
+
+    def wire(self, *elements: Element) -> Wire:
+        return Wire(elements)
+
+    def spawn(self, word: Token, process: Reference, _sign: Token, *ends: Reference) -> Spawn:
+        return Spawn(process, ends, word.place)
+
+    def channel(self, _word: Token, name: Token, type_: TypeText, _channel: Token) -> Channel:
+        return Channel(name.text, type_, name.place)
+
+    def lift(self, word: Token, _sign: Token, name: Token) -> Lift:
+        return Lift(name.text, word.place)
+
+    def selection(self, formula: Formula, field: Token) -> Selection:
+        return Selection(formula, field.text, field.place)
+
+
+def _type(type_: Type, depth: int, place: Place) -> TypeText:
+    if depth > MAX_DEPTH:
+        raise refusal(place, f"a type is nested at most {MAX_DEPTH} deep")
+    return TypeText(type_, depth, place)
+
+
+def _plain(key: Token) -> str:
+    """The key's text. Raises `NotationError` for one with a dot in it, which only names have."""
+    if "." in key.text:
+        raise refusal(key.place, f'a key has no dots: "{key.text[:40]}"')
+    return key.text
+
+
+BUILDER: Final = _Builder()

@@ -1,0 +1,174 @@
+"""Expressions of `map(…)` and `filter(…)` to CEL, piece by piece; what is not of this notation is left to CEL.
+
+`=` is `==`, `not x` is `!x`, a dot that follows nothing is the whole input, a record's keys are quoted where they are
+names, a name alone in a record takes the field of that name, and the commas of a record may be left out.
+"""
+
+import re
+from bisect import bisect_right
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.catalog.celscope import INPUT, TYPE_NAMES
+from tooldispatchd.catalog.notation.places import Place
+from tooldispatchd.catalog.notation.syntax import Piece
+
+_BLANKS: Final = " \t\r"
+_OPENING: Final = frozenset({"(", "[", "{"})
+# Names that are no operands, and what CEL calls them.
+_OPERATORS: Final = {"not": "!", "in": "in"}
+_CLOSING: Final = frozenset({")", "]", "}"})
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """From where the parts of a CEL text came: its lines and columns (1-based), ascending, and the file's places."""
+
+    marks: tuple[tuple[int, int], ...]
+    places: tuple[Place, ...]
+
+    def place_of(self, line: int, column: int) -> Place:
+        """Where in the file the character at `line` and `column` of the CEL text comes from."""
+        index = max(bisect_right(self.marks, (line, column)) - 1, 0)
+        place, (mark_line, mark_column) = self.places[index], self.marks[index]
+        # Within a piece characters stand one after the other; past it the column means nothing to the file.
+        inside = column - mark_column if line == mark_line else 0
+        return Place(place.file, place.line, place.column + max(inside, 0))
+
+
+class Translated(msgspec.Struct, frozen=True):
+    """An expression in CEL, and where its parts came from."""
+
+    cel: str
+    origin: Origin
+
+
+def translate(pieces: tuple[Piece, ...]) -> Translated:
+    """The CEL text of an expression, line for line; at least one of the pieces is not blank."""
+    return _Translation(pieces).run()
+
+
+def field_of_input(path: str) -> str:
+    """The CEL text that takes a field of the input, whatever the input is."""
+    return f"{INPUT}.{path}"
+
+
+class _Frame(msgspec.Struct):
+    """An open bracket: whether it is a record's, and whether an entry of it begins here."""
+
+    is_record: bool = False
+    begins: bool = False
+
+
+class _Translation:
+    """Goes over the pieces once, with one that is not blank looked at ahead."""
+
+    def __init__(self, pieces: tuple[Piece, ...]) -> None:
+        meant = [index for index, piece in enumerate(pieces) if piece.kind != "space"]
+        self._pieces = pieces[meant[0] : meant[-1] + 1]
+        self._frames = [_Frame()]
+        # What a dot or a name means depends on whether an operand ends before it.
+        self._after_operand = False
+        self._after_dot = False
+        self._parts: list[str] = []
+        self._marks: list[tuple[int, int]] = []
+        self._places: list[Place] = []
+        self._line, self._column = 1, 1
+
+    def run(self) -> Translated:
+        for index, piece in enumerate(self._pieces):
+            if piece.kind == "space":
+                # `not x` is `!x`.
+                if self._parts[-1] != "!" or piece.text.strip(" "):
+                    self._blank(piece.text)
+                continue
+            if self._lacks_comma(piece):
+                self._insert_comma()
+            self._marks.append((self._line, self._column))
+            self._places.append(piece.place)
+            if piece.kind == "sign":
+                self._sign(piece, self._pieces[index + 1 : index + 2])
+            else:
+                self._word(piece, self._next_meant(index))
+        return Translated("".join(self._parts), Origin(tuple(self._marks), tuple(self._places)))
+
+    def _next_meant(self, index: int) -> Piece | None:
+        while (index := index + 1) < len(self._pieces):
+            if self._pieces[index].kind != "space":
+                return self._pieces[index]
+        return None
+
+    def _append(self, text: str) -> None:
+        self._parts.append(text)
+        breaks = text.count("\n")
+        self._line += breaks
+        self._column = len(text) - text.rfind("\n") if breaks else self._column + len(text)
+
+    def _blank(self, text: str) -> None:
+        """Blanks as they are, but none at the end of a line, where comments leave them."""
+        if "\n" in text:
+            while not self._parts[-1].strip(_BLANKS):
+                self._parts.pop()
+            if self._parts[-1].isspace():
+                self._parts[-1] = self._parts[-1].rstrip(_BLANKS)
+            text = re.sub(f"[{_BLANKS}]+\n", "\n", text)
+        self._append(text)
+
+    def _sign(self, piece: Piece, following: tuple[Piece, ...]) -> None:
+        sign = piece.text
+        if sign == "." and not self._after_operand:
+            # `.verdict` is a field of the whole input, and `.` alone is all of it.
+            is_field = bool(following) and following[0].kind == "name"
+            self._append(f"{INPUT}." if is_field else INPUT)
+            self._after_operand, self._after_dot = not is_field, is_field
+            return
+        if sign in _OPENING:
+            # CEL's `Name{…}` makes a message: its keys are no texts.
+            is_record = sign == "{" and not self._after_operand
+            self._frames[-1].begins = False
+            self._frames.append(_Frame(is_record=is_record, begins=is_record))
+        elif sign in _CLOSING:
+            self._frames.pop()
+        elif sign == ",":
+            self._frames[-1].begins = self._frames[-1].is_record
+        self._append("==" if sign == "=" else sign)
+        self._after_operand = sign in _CLOSING
+        self._after_dot = sign == "."
+
+    def _word(self, piece: Piece, following: Piece | None) -> None:
+        """A name, a number or a text."""
+        frame, text = self._frames[-1], piece.text
+        begins, frame.begins = frame.begins, False
+        is_free = piece.kind == "name" and not self._after_dot
+        if is_free and begins:
+            text = self._entry(text, following)
+        self._after_operand = not (is_free and text in _OPERATORS)
+        self._append(_OPERATORS.get(text, text) if is_free else text)
+        self._after_dot = False
+
+    def _entry(self, name: str, following: Piece | None) -> str:
+        """A name where an entry of a record begins: its key, or the field of that name with it."""
+        assert following is not None, "the record's end, if nothing else, comes after it"
+        if following.text == ":":
+            return f'"{name}"'
+        is_alone = following.text in {",", "}"} or (following.kind != "sign" and following.text not in _OPERATORS)
+        if not is_alone or name in _OPERATORS:
+            return name
+        # A name of CEL's own types is a field only where it is asked of the input.
+        return f'"{name}": {field_of_input(name) if name in TYPE_NAMES else name}'
+
+    def _lacks_comma(self, piece: Piece) -> bool:
+        """Whether an entry of a record begins without a comma: no two operands stand side by side in CEL."""
+        if not (self._frames[-1].is_record and self._after_operand and piece.kind in {"name", "text", "number"}):
+            return False
+        return piece.kind != "name" or piece.text != "in"
+
+    def _insert_comma(self) -> None:
+        """Before the blanks, where a person would write it."""
+        blanks: list[str] = []
+        while self._parts[-1].isspace():
+            blanks.append(self._parts.pop())
+        self._parts += [",", *reversed(blanks)]
+        if not any("\n" in blank for blank in blanks):
+            self._column += 1
+        self._frames[-1].begins = True

@@ -1,0 +1,163 @@
+"""Files in the plumb notation to the tables of a configuration, with the place of everything in them.
+
+    texts ── parse ──▶ declarations ── names of all files ──▶ [types] [mcp] [processes] [tools], and places
+
+All files share one namespace. What a table may hold is the catalog's to judge, which knows the other tables too; here
+stands only what the notation itself says.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.catalog.names import declared_name_problem
+from tooldispatchd.catalog.notation.expressions import Origin
+from tooldispatchd.catalog.notation.parse import parse
+from tooldispatchd.catalog.notation.places import NotationError, NotationProblem, Place
+from tooldispatchd.catalog.notation.syntax import (
+    Declaration,
+    LetDeclaration,
+    Module,
+    TypeDeclaration,
+    TypeText,
+    Value,
+    ValueDeclaration,
+)
+from tooldispatchd.catalog.notation.tables import Tables
+from tooldispatchd.catalog.notation.typetexts import TypeTexts
+from tooldispatchd.catalog.notation.values import Names, Values
+from tooldispatchd.catalog.notation.written import Written
+from tooldispatchd.catalog.problems import Path
+from tooldispatchd.catalog.types import WORDS
+
+# Of a name that is refused; it may be as long as the file.
+MAX_SHOWN: Final = 80
+
+
+class Notation(msgspec.Struct, frozen=True):
+    """What the files mean.
+
+    `table` has `types`, `mcp`, `processes` and `tools`, each as the table of that name in TOML would be. `places` says
+    where each declaration, key and item stands; `origins` where the parts of each expression came from.
+    """
+
+    table: dict[str, object]
+    places: dict[Path, Place]
+    origins: dict[Path, Origin] = {}
+
+    def place_of(self, path: Path) -> Place | None:
+        """The place of what stands at `path`, or of the nearest around it; None where there is neither."""
+        for length in range(len(path), 0, -1):
+            place = self.places.get(path[:length])
+            if place is not None:
+                return place
+        return None
+
+    def place_in(self, path: Path, line: int, column: int) -> Place | None:
+        """The place of a character (1-based) of the CEL expression at `path`; of the path where it is none."""
+        origin = self.origins.get(path)
+        return self.place_of(path) if origin is None else origin.place_of(line, column)
+
+
+def read_notation(sources: Sequence[tuple[str, str]]) -> Notation:
+    """What the files, each a name and its text, mean together. Raises `NotationError`.
+
+    A file that cannot be parsed tells its first error; only where all can be, what they declare is looked at.
+    """
+    problems: list[NotationProblem] = []
+    parsed: dict[str, tuple[Declaration, ...]] = {}
+    for file, text in sources:
+        if file in parsed:
+            problems.append(NotationProblem(file, 1, 1, "this file is named twice"))
+            continue
+        try:
+            parsed[file] = parse(file, text)
+        except NotationError as error:
+            parsed[file] = ()
+            problems.extend(error.problems)
+    if problems:
+        raise NotationError(problems)
+    return _Reader(parsed).read()
+
+
+class _Reader:
+    """Gathers what all files declare, and has the tables made of it."""
+
+    def __init__(self, parsed: dict[str, tuple[Declaration, ...]]) -> None:
+        self._written = Written()
+        self._order = {file: index for index, file in enumerate(parsed)}
+        self._modules = {
+            file: declarations[0].name
+            for file, declarations in parsed.items()
+            if declarations and isinstance(declarations[0], Module)
+        }
+        self._types: dict[str, tuple[Place, TypeText]] = {}
+        self._values: dict[str, Value] = {}
+        self._lets: dict[str, LetDeclaration] = {}
+        # Of processes, tools and values, which share one namespace.
+        self._declared: dict[str, Place] = {}
+        for declarations in parsed.values():
+            for index, declaration in enumerate(declarations):
+                self._declare(declaration, is_first=index == 0)
+
+    def read(self) -> Notation:
+        """The tables. Raises `NotationError` with every problem, in the order of files and lines."""
+        written = self._written
+        names = Names(self._declared, self._modules)
+        types = TypeTexts(self._types, Names(self._types, self._modules), written)
+        types.write()
+        values = Values(self._values, names, written)
+        tables = Tables(values, names, types, written)
+        for name, declaration in self._lets.items():
+            tables.declare(name, declaration)
+        values.refuse_unknown()
+        if written.problems:
+            ordered = sorted(written.problems, key=lambda each: (self._order[each.file], each.line, each.column))
+            raise NotationError(ordered)
+        table: dict[str, object] = {
+            "types": written.types,
+            "mcp": written.mcp,
+            "tools": written.tools,
+            "processes": written.processes,
+        }
+        return Notation(table, written.places, written.origins)
+
+    def _declare(self, declaration: Declaration, *, is_first: bool) -> None:
+        if isinstance(declaration, Module):
+            refused = declared_name_problem(declaration.name)
+            if not is_first:
+                refused = "a module is named once, before everything else in its file"
+            if refused:
+                self._written.refuse(declaration.place, refused)
+            return
+        if not isinstance(declaration, LetDeclaration):
+            for annotation in declaration.annotations:
+                self._written.refuse(annotation.place, f"@{annotation.name} stands before processes and tools only")
+        module = self._modules.get(declaration.place.file, "")
+        name = f"{module}.{declaration.name}" if module else declaration.name
+        refused = declared_name_problem(name)
+        if refused:
+            self._written.refuse(declaration.place, f"{refused}: {name[:MAX_SHOWN]}")
+        if isinstance(declaration, TypeDeclaration):
+            self._declare_type(name, declaration)
+        elif self._is_new(name, declaration.place, self._declared.get(name)):
+            self._declared[name] = declaration.place
+            if isinstance(declaration, ValueDeclaration):
+                self._values[name] = declaration.value
+            else:
+                self._lets[name] = declaration
+
+    def _declare_type(self, name: str, declaration: TypeDeclaration) -> None:
+        if name in WORDS:
+            self._written.refuse(declaration.place, f"a built-in type has this name: {name}")
+        earlier = self._types.get(name)
+        if self._is_new(name, declaration.place, earlier[0] if earlier else None):
+            self._types[name] = (declaration.place, declaration.type)
+
+    def _is_new(self, name: str, place: Place, earlier: Place | None) -> bool:
+        if earlier is None:
+            return True
+        where = f"line {earlier.line}" if earlier.file == place.file else f"{earlier.file}, line {earlier.line}"
+        self._written.refuse(place, f'"{name}" is declared already, in {where}')
+        return False

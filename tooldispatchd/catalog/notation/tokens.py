@@ -1,0 +1,233 @@
+"""A text of the notation as tokens; linear in the text, and nothing nests deeper than 64 brackets.
+
+What stands in the parentheses of `map(…)` and `filter(…)` is one token, whose pieces `expressions` translates: there a
+hyphen is a minus, and signs mean what they mean in CEL.
+"""
+
+import json
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final
+
+from tooldispatchd.catalog.notation.grammar import END, KEYWORDS, SIGNS, STRANGE
+from tooldispatchd.catalog.notation.places import Place, refusal
+from tooldispatchd.catalog.notation.syntax import Piece, Token
+from tooldispatchd.catalog.specs import MIB
+
+# A file that a person writes has a few kilobytes.
+MAX_TEXT: Final = MIB
+MAX_DEPTH: Final = 64
+# A number in a configuration is a 64-bit integer or a double; the longest way to write one that makes sense.
+MAX_DIGITS: Final = 40
+
+_CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
+_SPACE: Final = r"(?P<space>[ \t\r\n]+|\#[^\n]*|//[^\n]*)|(?P<comment>\(\*)"
+_PART: Final = r"(?:[A-Za-z0-9_]|-(?!>))*"
+_TOKEN: Final = re.compile(
+    _SPACE + r'|(?P<long>""")|(?P<quote>")'
+    r"|(?P<number>-?(?:\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?![A-Za-z0-9_]))"
+    rf"|(?P<name>[A-Za-z_]{_PART}(?:\.[A-Za-z_]{_PART})*)"
+    rf"|(?P<annotation>@[A-Za-z_]{_PART})"
+    r"|(?P<sign>->|[!\[\]{}(),|:?=;.])"
+    r"|(?P<other>[\s\S])",
+    re.ASCII,
+)
+_QUOTED: Final = re.compile(r'(?:[^"\\]|\\[\s\S])*"')
+_LONG: Final = re.compile(r'(?:[^"\\]|\\[\s\S]|"(?!""))*"""')
+_ESCAPE: Final = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|[\s\S])")
+_HALVES: Final = re.compile(r"[\ud800-\udfff]")
+_ESCAPES: Final = frozenset('"\\/bfnrt')
+_AROUND_COMMENT: Final = re.compile(r"\(\*|\*\)")
+# CEL's own tokens, as far as their borders matter here.
+_IN_EXPRESSION: Final = re.compile(
+    _SPACE + r'|(?P<text>[rR][bB]?"""[\s\S]*?"""|[bB][rR]"""[\s\S]*?"""'
+    r"|(?:[rR][bB]?|[bB][rR])'''[\s\S]*?'''"
+    r'|(?:[rR][bB]?|[bB][rR])"[^"\n]*"|' + r"(?:[rR][bB]?|[bB][rR])'[^'\n]*'"
+    r'|[bB]?"""(?:\\[\s\S]|[^\\])*?"""|' + r"[bB]?'''(?:\\[\s\S]|[^\\])*?'''"
+    r'|[bB]?"(?:\\.|[^"\\\n])*"|' + r"[bB]?'(?:\\.|[^'\\\n])*')"
+    r"|(?P<open>[\"'])"
+    r"|(?P<number>0[xX][0-9A-Fa-f]+[uU]?|(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?[uU]?)"
+    r"|(?P<name>[A-Za-z_]\w*)"
+    r"|(?P<sign>==|!=|<=|>=|&&|\|\||[\s\S])",
+    re.ASCII,
+)
+
+
+def tokens_of(file: str, text: str) -> Iterator[Token]:
+    """Every token, and the end. Raises `NotationError` with one problem where a text has none."""
+    return _Tokens(file, text).all()
+
+
+class _Tokens:
+    """Reads one text from its start to its end."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self._file = file
+        self._text = text
+        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
+        # A mark that some editors put before the first character.
+        self._at = 1 if text.startswith("\ufeff") else 0
+        self._end = self._at
+        self._open: list[str] = []
+        if len(text) > MAX_TEXT:
+            raise refusal(self._place(0), f"a file has at most {MAX_TEXT} characters, and this one has {len(text)}")
+
+    def all(self) -> Iterator[Token]:
+        while self._at < len(self._text):
+            match = self._match(_TOKEN)
+            if match is None:
+                continue
+            token = self._token(match)
+            self._end = self._at
+            yield token
+            if token.type in {"MAP", "FILTER"} and self._comes_a_parenthesis():
+                yield self._expression()
+                self._end = self._at
+        # Where the last word ends, and not after the blank lines beneath it.
+        yield Token(END, "", self._place(self._end))
+
+    def _match(self, tokens: re.Pattern[str]) -> re.Match[str] | None:
+        """The next match, gone past; None where it was blank or a comment."""
+        match = tokens.match(self._text, self._at)
+        assert match is not None, "the last alternative takes any character"
+        self._at = match.end()
+        if match.lastgroup == "comment":
+            self._pass_comment(match.start())
+        return None if match.lastgroup in {"space", "comment"} else match
+
+    def _token(self, match: re.Match[str]) -> Token:
+        kind, text, place = match.lastgroup, match.group(), self._place(match.start())
+        if kind == "name":
+            return Token(KEYWORDS.get(text, "NAME"), text, place, {"true": True, "false": False}.get(text))
+        if kind == "sign":
+            self._count(text, place)
+            return Token(SIGNS[text], text, place)
+        if kind == "number":
+            return Token("NUMBER", text, place, _number(text, place))
+        if kind == "annotation":
+            return Token("ANNOTATION", text, place)
+        if kind in {"quote", "long"}:
+            return self._quoted(match, place)
+        return Token(STRANGE, text, place)
+
+    def _count(self, sign: str, place: Place) -> None:
+        """Keep what is open. Which one a bracket closes is the parser's matter; that it is not too deep is not."""
+        if sign in _CLOSING:
+            if len(self._open) == MAX_DEPTH:
+                raise refusal(place, f"nested more than {MAX_DEPTH} deep")
+            self._open.append(sign)
+        elif sign in _CLOSING.values() and self._open:
+            self._open.pop()
+
+    def _quoted(self, opening: re.Match[str], place: Place) -> Token:
+        quote = opening.group()
+        match = (_QUOTED if quote == '"' else _LONG).match(self._text, self._at)
+        if match is None:
+            raise refusal(place, f"a text begins here, and no {quote} ends it")
+        inner = match.group().removesuffix(quote)
+        if quote != '"':
+            # The line break after the opening quotes is layout.
+            inner = inner.removeprefix("\r").removeprefix("\n")
+        value = _ESCAPE.sub(lambda escape: self._unescape(escape, match.end() - len(quote) - len(inner)), inner)
+        self._at = match.end()
+        return Token("STRING", quote + match.group(), place, _joined(value, place))
+
+    def _unescape(self, escape: re.Match[str], start: int) -> str:
+        text = escape.group()
+        if len(text) == 6:
+            return chr(int(text[2:], 16))
+        if text[1] not in _ESCAPES:
+            known = '\\", \\\\, \\/, \\b, \\f, \\n, \\r, \\t and \\uXXXX'
+            why = f"there is no such escape: {_shown(text)}; there are {known}"
+            raise refusal(self._place(start + escape.start()), why)
+        value: str = json.loads(f'"{text}"')
+        return value
+
+    def _pass_comment(self, start: int) -> None:
+        depth = 1
+        while depth:
+            match = _AROUND_COMMENT.search(self._text, self._at)
+            if match is None:
+                raise refusal(self._place(start), "a comment begins here, and no *) ends it")
+            depth += 1 if match.group() == "(*" else -1
+            self._at = match.end()
+
+    def _comes_a_parenthesis(self) -> bool:
+        """Whether a `(` comes next; blanks and comments before it are passed."""
+        while self._at < len(self._text):
+            match = _TOKEN.match(self._text, self._at)
+            if match is None or match.lastgroup not in {"space", "comment"}:
+                return match is not None and match.group() == "("
+            self._match(_TOKEN)
+        return False
+
+    def _expression(self) -> Token:
+        """What stands between the parentheses, as pieces."""
+        start = self._at
+        self._at += 1
+        pieces: list[Piece] = []
+        stack = ["("]
+        while stack:
+            if self._at >= len(self._text):
+                raise refusal(self._place(start), 'an expression begins here, and no ")" ends it')
+            begin = self._at
+            match = self._match(_IN_EXPRESSION)
+            place = self._place(begin)
+            if match is None:
+                pieces.append(Piece("space", _blank(self._text[begin : self._at]), place))
+                continue
+            self._nest(stack, match, place)
+            pieces.append(Piece(match.lastgroup or "", match.group(), place))
+        return Token("EXPRESSION", "(", self._place(start), tuple(pieces[:-1]))
+
+    def _nest(self, stack: list[str], match: re.Match[str], place: Place) -> None:
+        sign = match.group()
+        if match.lastgroup == "open":
+            raise refusal(place, f"a text begins here, and no {sign} ends it on its line")
+        if match.lastgroup != "sign":
+            return
+        if sign in _CLOSING:
+            if len(stack) == MAX_DEPTH:
+                raise refusal(place, f"nested more than {MAX_DEPTH} deep")
+            stack.append(sign)
+        elif sign in _CLOSING.values():
+            right = _CLOSING[stack.pop()]
+            if sign != right:
+                raise refusal(place, f'expected "{right}", found "{sign}"')
+
+    def _place(self, offset: int) -> Place:
+        line = bisect_right(self._starts, offset)
+        return Place(self._file, line, offset - self._starts[line - 1] + 1)
+
+
+def _blank(text: str) -> str:
+    """What is left of blanks and comments: lines stay where they are."""
+    return text if text.isspace() else "\n" * text.count("\n") or " "
+
+
+def _joined(value: str, place: Place) -> str:
+    """The text with each pair of escapes that are the halves of one character made that character."""
+    if not _HALVES.search(value):
+        return value
+    try:
+        return value.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise refusal(place, "half of a pair of \\u escapes stands alone in this text") from None
+
+
+def _shown(text: str) -> str:
+    return text if text.isprintable() else ascii(text)[1:-1]
+
+
+def _number(text: str, place: Place) -> int | float:
+    """The number. Raises `NotationError` where neither 64 bits nor a double hold it."""
+    if len(text) <= MAX_DIGITS:
+        if not re.search("[.eE]", text):
+            whole = int(text)
+            if -(2**63) <= whole < 2**63:
+                return whole
+        elif math.isfinite(value := float(text)):
+            return value
+    raise refusal(place, "a number that neither a 64-bit integer nor a double holds")

@@ -1,0 +1,197 @@
+"""The body of `plumb(input, output) {…}` to a chain: its statements must form one path from the first port to the
+second.
+
+A name stands for one thing in the whole body, wherever it is written, so that `input ; a` and `a ; output` meet in `a`;
+an anonymous element and each `spawn` is a thing of its own. Ports and channels join what they stand between and are
+left out of the chain.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.catalog.names import nearest
+from tooldispatchd.catalog.notation.places import NotationError, NotationProblem, Place, problem_at
+from tooldispatchd.catalog.notation.syntax import (
+    Channel,
+    Element,
+    Formula,
+    Lift,
+    Plain,
+    Plumb,
+    Projection,
+    Reference,
+    Selection,
+    Spawn,
+    Wire,
+)
+
+_LINEAR: Final = "a chain is linear"
+
+
+class _Node(msgspec.Struct, eq=False):
+    """A port, a channel or a process of the body, and what it is joined with."""
+
+    name: str
+    place: Place
+    element: Element | None
+    after: "list[_Node]" = []
+    before: "list[_Node]" = []
+
+
+def chain_of(plumb: Plumb) -> tuple[Element, ...]:
+    """The processes in order. Raises `NotationError` where the statements are no path, which says why."""
+    if plumb.ports is None:
+        return tuple(element for wire in plumb.statements if isinstance(wire, Wire) for element in wire.elements)
+    return _Body(plumb, plumb.ports).chain()
+
+
+class _Body:
+    def __init__(self, plumb: Plumb, ports: tuple[Reference, ...]) -> None:
+        self._plumb = plumb
+        self._problems: list[NotationProblem] = []
+        self._named: dict[str, _Node] = {}
+        self._all: list[_Node] = []
+        # Names of ports and channels, in order.
+        self._ends: dict[str, str] = {}
+        if len(ports) != 2:
+            self._refuse(plumb.place, f"a plumb has two ports, an input and an output; here are {len(ports)}")
+            raise NotationError(self._problems)
+        for port in ports:
+            self._declare(port.name, port.place, "port")
+        self._first, self._last = ports
+
+    def chain(self) -> tuple[Element, ...]:
+        for statement in self._plumb.statements:
+            if isinstance(statement, Channel):
+                self._declare(statement.name, statement.place, "channel")
+        for statement in self._plumb.statements:
+            if isinstance(statement, Wire):
+                self._join(self._node(element) for element in statement.elements)
+            elif isinstance(statement, Spawn):
+                self._spawn(statement)
+        self._raise_if_any()
+        path = self._walk()
+        self._refuse_what_is_off(path)
+        self._raise_if_any()
+        chain = tuple(node.element for node in path if node.element is not None)
+        if not chain:
+            self._refuse(self._plumb.place, "there is no process between the ports")
+        self._raise_if_any()
+        return chain
+
+    def _raise_if_any(self) -> None:
+        if self._problems:
+            raise NotationError(self._problems)
+
+    def _refuse(self, place: Place, why: str, near: str | None = None) -> None:
+        self._problems.append(problem_at(place, why, near))
+
+    def _declare(self, name: str, place: Place, what: str) -> None:
+        if name in self._ends:
+            self._refuse(place, f'"{name}" is a {self._ends[name]} of this plumb already')
+            return
+        self._ends[name] = what
+        self._named[name] = node = _Node(name, place, None, [], [])
+        self._all.append(node)
+
+    def _node(self, element: Element) -> _Node:
+        """The thing that an element stands for: a named one is the same everywhere."""
+        name = _shown(element)
+        if isinstance(element, Reference | Lift) and name in self._named:
+            return self._named[name]
+        node = _Node(name, element.place, element, [], [])
+        self._all.append(node)
+        if isinstance(element, Reference | Lift):
+            self._named[name] = node
+        return node
+
+    def _spawn(self, spawn: Spawn) -> None:
+        if len(spawn.ends) != 2:
+            self._refuse(spawn.place, f"spawn {spawn.process.name}(…) takes what it reads and what it writes")
+            return
+        for end in spawn.ends:
+            if end.name not in self._ends:
+                why = f'no port or channel of this plumb is named "{end.name}"'
+                self._refuse(end.place, why, nearest(end.name, self._ends))
+                return
+        process = _Node(spawn.process.name, spawn.process.place, spawn.process, [], [])
+        self._all.append(process)
+        reads, writes = (self._named[end.name] for end in spawn.ends)
+        self._join([reads, process, writes])
+
+    def _join(self, nodes: Iterable[_Node]) -> None:
+        earlier: _Node | None = None
+        for node in nodes:
+            if earlier is not None:
+                earlier.after.append(node)
+                node.before.append(earlier)
+            earlier = node
+
+    def _walk(self) -> list[_Node]:
+        """From the first port along what follows, as far as it is one path."""
+        node, path = self._named[self._first.name], list[_Node]()
+        seen: set[int] = set()
+        while True:
+            path.append(node)
+            seen.add(id(node))
+            back = next((after for after in node.after if id(after) in seen), None)
+            if back is not None:
+                why = f'a loop: "{node.name}" leads back to "{back.name}", and {_LINEAR}'
+            elif len(node.after) > 1:
+                shown = " and ".join(f'"{after.name}"' for after in node.after[:3])
+                why = f'a fork: "{node.name}" leads to {shown}, and {_LINEAR}'
+            elif node.name == self._last.name and node.element is None:
+                if not node.after:
+                    return path
+                why = f'"{node.name}" is where the path ends, and "{node.after[0].name}" reads it'
+            elif not node.after:
+                why = self._why_it_ends(node)
+            else:
+                node = node.after[0]
+                continue
+            self._refuse(node.place, why)
+            return path
+
+    def _why_it_ends(self, node: _Node) -> str:
+        kind = self._ends.get(node.name) if node.element is None else None
+        if kind:
+            return f'the {kind} "{node.name}" is never read'
+        return f'nothing reads what "{node.name}" gives: the path ends before "{self._last.name}"'
+
+    def _refuse_what_is_off(self, path: list[_Node]) -> None:
+        """Tell of each thing that the path does not pass, unless the path's own end says enough."""
+        on_path = {id(node) for node in path}
+        for node in self._all:
+            if id(node) in on_path:
+                joined = next((before for before in node.before if id(before) not in on_path), None)
+                if joined is not None and not self._problems:
+                    self._refuse(node.place, f'"{node.name}" is fed by "{joined.name}" too, and {_LINEAR}')
+                continue
+            if self._problems:
+                continue
+            kind = self._ends.get(node.name) if node.element is None else None
+            if kind and not node.after and not node.before:
+                why = f'the {kind} "{node.name}" is never used'
+            elif kind is None:
+                why = f'"{node.name}" is not on the path from "{self._first.name}" to "{self._last.name}"'
+            elif node.after:
+                why = f'the {kind} "{node.name}" is never written'
+            else:
+                why = f'the {kind} "{node.name}" is never read'
+            self._refuse(node.place, why)
+
+
+def _shown(element: Element) -> str:
+    match element:
+        case Reference(name):
+            return name
+        case Lift(name):
+            return f"lift({name})"
+        case Plain(kind) | Formula(kind):
+            return kind
+        case Projection(index):
+            return f"project({index})"
+        case Selection(_, field):
+            return f"filter(…).{field}"

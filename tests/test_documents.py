@@ -30,6 +30,7 @@ from tests.wire.conversations import (
     read_transcript,
     transcripts,
 )
+from tests.wire.toolbox import FORMS, spell
 from tooldispatchd.wire.decode import Refused, decode_line
 from tooldispatchd.wire.faults import CATEGORY, Code
 
@@ -226,6 +227,19 @@ def test_every_fault_in_the_protocol_has_the_fields_that_a_fault_has() -> None:
     faults = [json.loads(example) for example in examples]
     assert {fault["error"] for fault in faults} == set(Code)
     assert all(fault["category"] == CATEGORY[fault["error"]] and fault["detail"] for fault in faults)
+
+
+def test_every_spelling_in_the_protocol_is_the_one_that_is_shown() -> None:
+    """[M129]."""
+    text = PROTOCOL.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([^`]+)` \| `(\w+)` \| `([^`]+)` \|$", text, re.MULTILINE)
+    assert len(rows) > 5
+    assert [(name, form, spell(name, form)) for name, form, _ in rows] == rows
+
+
+def test_the_protocol_has_a_row_for_every_form() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| (?=.*`name`)", PROTOCOL.read_text(encoding="utf-8"), re.MULTILINE)
+    assert tuple(rows) == FORMS
 
 
 def test_the_schema_of_an_agents_lines_takes_what_the_daemon_takes() -> None:

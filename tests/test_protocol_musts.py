@@ -78,6 +78,19 @@ PROVEN: Final[dict[str, tuple[str, ...]]] = {
     "M118": ("tests/agent/test_fair.py::test_a_flood_turns_down_what_asks_and_never_what_ends",),
     "M119": ("tests/agent/test_fair.py::test_a_result_that_cannot_be_sent_is_not_read_by_that",),
     "M120": ("tests/agent/test_fair.py::test_an_agent_beside_msg_is_whose_request_it_is",),
+    "M125": (
+        "tests/catalog/forms/test_form.py::test_every_object_that_a_schema_admits_is_admitted_as_it_is_shown",
+        "tests/catalog/forms/test_form.py::test_every_value_of_a_type_is_admitted_as_it_is_shown",
+    ),
+    "M128": (
+        "tests/catalog/test_spelling.py::test_every_spelling_is_one_that_the_provider_takes",
+        "tests/catalog/test_spelling.py::test_no_two_names_of_a_session_have_one_spelling",
+    ),
+    "M142": ("tests/runner/test_tools_file.py::test_the_file_has_the_tools_in_the_form_that_run_was_asked_for",),
+    "M143": (
+        "tests/providers/mcp/test_content.py::test_a_declared_type_takes_structured_content_and_else_a_text_that_is_json",
+        "tests/providers/mcp/test_content.py::test_for_the_type_string_a_text_is_the_value_unless_it_is_a_string_in_json",
+    ),
     "M111": ("tests/client/test_address.py::test_the_environment_says_where_the_socket_is",),
 }
 

@@ -13,10 +13,10 @@ import pytest
 
 from tests.test_documents import Expect, Send, Step, play, serving
 from tooldispatchd.__main__ import COMMANDS
-from tooldispatchd.agent.toolset import TRACEPARENT
+from tooldispatchd.agent.plans import TRACEPARENT
 from tooldispatchd.catalog.expressions import compile_expression
 from tooldispatchd.catalog.meanings import check_names
-from tooldispatchd.catalog.specs import DaemonSpec, LimitsSpec, McpSpec, ProfileSpec, Spec, ToolSpec
+from tooldispatchd.catalog.specs import DaemonSpec, LimitsSpec, McpSpec, ProcessSpec, ProfileSpec, Spec, ToolSpec
 from tooldispatchd.catalog.types import parse_arrow, parse_type
 from tooldispatchd.children.inheritance import PASSED_ON, RUN_ID, UPDATES_FD
 from tooldispatchd.daemon.configuration import load_catalog
@@ -102,7 +102,10 @@ def test_the_configuration_in_the_readme_can_be_used(tmp_path: Path) -> None:
     file = tmp_path / "tooldispatchd.toml"
     file.write_text("\n".join(blocks("toml")), encoding="utf-8")
     catalog = load_catalog(file, {"GITHUB_TOKEN": "a token"})
-    assert (list(catalog.tools), list(catalog.profiles)) == (["search", "fahrenheit"], ["default", "developer"])
+    assert (list(catalog.tools), list(catalog.profiles)) == (
+        ["search", "fahrenheit", "first", "answer"],
+        ["default", "developer"],
+    )
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -111,6 +114,12 @@ def test_every_key_has_its_row(table: str) -> None:
     keys = [field.encode_name for field in msgspec.structs.fields(TABLES[table])]
     # The table of expressions, below that of tools, has types in its first cells.
     assert {key for key in first if key.isidentifier()} == set(keys)
+
+
+def test_every_key_of_a_process_is_explained() -> None:
+    text = re.sub(r"^```toml\n.*?^```$", "", section("`[processes.NAME]`"), flags=re.MULTILINE | re.DOTALL)
+    keys = {field.encode_name for field in msgspec.structs.fields(ProcessSpec)}
+    assert keys - set(ticked(text)) == set()
 
 
 def test_every_limit_has_its_default_and_a_reason() -> None:

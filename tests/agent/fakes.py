@@ -18,12 +18,12 @@ from tooldispatchd.agent.toolset import compile_plans
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
+from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.specs import Config, LimitsSpec, ProfileSpec, ToolSpec
 from tooldispatchd.children.family import open_family
 from tooldispatchd.front.stream import StreamChannel
 from tooldispatchd.front.timer import Timer
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import ToolView
 
 # No test in memory takes a second; one that hangs must say so and not the whole run.
 PATIENCE_S: Final = 20.0
@@ -155,7 +155,7 @@ class HeldPlan(Plan):
     def __init__(
         self, name: str = "held", *, limit_s: float = 60.0, gate: Gate[Call] | None = None, lingers: bool = False
     ) -> None:
-        super().__init__(ToolView(name, "", Raw(b"{}")), kind="fake", limit_s=limit_s, read=_take_anything)
+        super().__init__(Offered(name=name, input_schema={}), kind="fake", limit_s=limit_s, read=_take_anything)
         self.gate = gate
         self.lingers = lingers
         self.started: list[str] = []
@@ -186,7 +186,7 @@ class BrokenPlan(Plan):
     __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__(ToolView("broken", "", Raw(b"{}")), kind="fake", limit_s=60.0, read=_take_anything)
+        super().__init__(Offered(name="broken", input_schema={}), kind="fake", limit_s=60.0, read=_take_anything)
 
     def start(self, call: Call) -> None:
         raise LookupError("a defect")

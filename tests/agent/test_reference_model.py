@@ -3,6 +3,7 @@
 Only with tools that answer at once: the order in which others end is the world's and no model's.
 """
 
+import re
 from typing import Final
 
 import msgspec
@@ -14,18 +15,24 @@ from trio.testing import MockClock
 from tests.agent.fakes import Agent, open_runtime
 from tests.wire.answerer import Answerer
 from tests.wire.conversations import TRANSCRIPTS
+from tests.wire.toolbox import FORMS, spell
+from tooldispatchd.catalog.spelling import Provider
+from tooldispatchd.catalog.spelling import spell as spell_as_the_daemon
 from tooldispatchd.daemon.configuration import load_catalog
 
 # What is worded, shown or guessed as each likes.
 FREE: Final = frozenset(
-    {"detail", "violations", "description", "input_schema", "did_you_mean", "latency_ms", "queued_ms", "bytes_out"}
+    {"detail", "violations", "description", "did_you_mean", "latency_ms", "queued_ms", "bytes_out", "warnings"}
+    | {"input_schema", "parameters", "strict", "inputSchema", "outputSchema"}
 )
 CONFIGS: Final = ("tooldispatchd", "tokens", "limits")
+LONG: Final = "a-name-that-says-all-there-is-to-say-of-what-this-tool-does-with-its-input"
 
 agents = st.sampled_from([None, None, "a", "b"])
 profiles = st.sampled_from([None, "default", "small", "keyed", "nobody"])
 names = st.sampled_from(["echo", "same", "double", "hidden", "secret", "zzzz"])
 job_names = st.sampled_from(["job_list", "job_read", "job_stop", "job_wait"])
+forms = st.sampled_from([*FORMS, "cobol", None])
 inputs = st.sampled_from(["x", 5, {"text": "x"}, {"job": "job-1"}, {"job": "job-2"}, None, {}])
 specs = st.sampled_from([{"tools": ["echo"]}, {"tools": ["double"]}, {"jobs": False}, {"jobs": True}])
 
@@ -46,19 +53,34 @@ lines = (
         token=st.sampled_from(["open sesame", "wrong", None]),
         spec=specs,
         meta=st.booleans(),
-        schemas=st.sampled_from(["plain", "openai", None]),
+        schemas=forms,
         answers=st.just(["approve"]),
     )
     | requests
     | requests.map(lambda request: {"__port": "tool_req", **request})
     | requests.map(lambda request: {"__port": "tool_req", "msg": request})
-    | said("tools")
+    | said("tools", schemas=forms)
     | said("bye")
     | said("ping", t=inputs)
     | said("tool_cancel", id=st.just("1"))
     | said("approve_resp", id=st.just("q1"), allow=st.booleans())
     | said("ask_resp", id=st.just("q1"), result=inputs)
     | said("dance", id=st.just("1"))
+)
+
+
+# Of tools with names that forms spell in their own way, each by all its spellings.
+spelt_names = st.sampled_from(
+    ["echo", "kept", "zzzz", "info", *(spell(n, f) for n in ("text.twice", LONG) for f in FORMS)]
+)
+spelt_lines = (
+    said("hello", profile=st.sampled_from([None, "default"]), meta=st.booleans(), schemas=forms)
+    | st.fixed_dictionaries(
+        {"id": ids, "name": spelt_names},
+        optional={"input": st.sampled_from(["x", {"name": "text.twice"}, {"name": "text__-2etwice"}]), "agent": agents},
+    )
+    | said("tools", schemas=forms)
+    | said("bye")
 )
 
 
@@ -100,3 +122,37 @@ def test_any_conversation_is_held_as_the_model_holds_it(conversation: list[dict[
     chunk = msgspec.json.Encoder().encode_lines(conversation)
     heard = trio.run(hold_in_memory, chunk, config, clock=MockClock(autojump_threshold=0))
     assert plain(heard) == plain(hold_with_model(chunk, config))
+
+
+@given(conversation=st.lists(spelt_lines, max_size=14))
+@settings(max_examples=150, deadline=None)
+def test_any_conversation_in_any_form_is_held_as_the_model_holds_it(conversation: list[dict[str, object]]) -> None:
+    chunk = msgspec.json.Encoder().encode_lines(conversation)
+    heard = trio.run(hold_in_memory, chunk, "forms", clock=MockClock(autojump_threshold=0))
+    assert plain(heard) == plain(hold_with_model(chunk, "forms"))
+
+
+@given(
+    name=st.text("ab_-.:/9é😀", max_size=12) | st.text("ab_-.:", min_size=55, max_size=140), form=st.sampled_from(FORMS)
+)
+@settings(max_examples=500)
+def test_names_are_spelled_by_the_rule_that_the_protocol_states(name: str, form: Provider) -> None:
+    """[M129]: the model has the rule from the document, the daemon from its own code."""
+    assert spell(name, form) == spell_as_the_daemon(name, form)
+
+
+@given(name=st.text("ab_-.:/9é", min_size=1, max_size=10), form=st.sampled_from(FORMS))
+@settings(max_examples=500)
+def test_a_spelling_that_is_no_hash_is_read_back_by_the_rule_that_the_protocol_states(name: str, form: str) -> None:
+    """[M129]: what an agent in any language would do."""
+    shown = spell(name, form)
+    assert form == "plain" or "__-h" in shown or read_back(shown) == name
+
+
+def read_back(shown: str) -> str:
+    """The name, piece by piece: an escape, of which the first digit tells the length, a colon, or what it is."""
+    pieces = re.findall(r"__-[0-7].|__-[cd].{3}|__-e.{5}|__-f.{7}|__|.", shown)
+    return "".join(
+        bytes.fromhex(piece[3:]).decode() if piece.startswith("__-") else ":" if piece == "__" else piece
+        for piece in pieces
+    )

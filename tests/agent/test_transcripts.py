@@ -26,9 +26,12 @@ from tooldispatchd.daemon.configuration import load_catalog
 
 @cache
 def children_of(config: Path) -> tuple[bytes, ...]:
-    """The names of the tools that are real children, with which time must be real too, as they stand in a line."""
+    """The names of the tools that are real children, with which time must be real too, as they stand in a line.
+
+    What is made of processes may be.
+    """
     table = tomllib.loads(config.read_text(encoding="utf-8"))
-    commands = [name for name, tool in table["tools"].items() if "command" in tool]
+    commands = [name for name, tool in table["tools"].items() if "command" in tool or "process" in tool]
     return tuple(f'"{name}"'.encode() for name in commands)
 
 

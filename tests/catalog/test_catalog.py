@@ -16,7 +16,7 @@ def test_a_configuration_gives_its_tools_profiles_and_prefixes() -> None:
     assert catalog.config is config
     assert list(catalog.tools) == ["echo"]
     assert list(catalog.profiles) == ["default"]
-    assert catalog.prefixes == {"time": "time"}
+    assert {name: binding.prefix for name, binding in catalog.servers.items()} == {"time": "time"}
     assert catalog.warnings == ()
 
 

@@ -10,74 +10,81 @@ from tooldispatchd.catalog.profiles import (
     NotOffered,
     Profile,
     ServerUse,
-    assign_prefixes,
     build_profiles,
     digest_of,
     disabled_uses,
     narrow,
 )
-from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, ToolSpec
+from tooldispatchd.catalog.servers import build_servers
+from tooldispatchd.catalog.specs import Config, McpSpec, ProcessSpec, ProfileSpec, ToolSpec
 
 ECHO = ToolSpec(inline="id", type="string -> string")
 SERVER = McpSpec(command="server")
 OFF = McpSpec(command="server", enabled=False)
 
 
+def built(config: Config) -> tuple[dict[str, Profile], list[Problem]]:
+    """The profiles, and what is wrong with their servers and tools."""
+    servers, _, problems = build_servers(config)
+    profiles, wrong = build_profiles(config, servers)
+    return profiles, [*problems, *wrong]
+
+
 def test_without_profiles_a_default_one_offers_every_tool_and_every_server() -> None:
     config = Config(tools={"b": ECHO, "a": ECHO}, mcp={"github": SERVER})
-    assert build_profiles(config) == (
+    assert built(config) == (
         {"default": Profile("default", ("b", "a"), (ServerUse("github"),))},
         [],
     )
 
 
 def test_where_profiles_exist_there_is_no_default_unless_it_is_written() -> None:
-    profiles, problems = build_profiles(Config(tools={"a": ECHO}, agents={"coder": ProfileSpec(tools=("a",))}))
+    profiles, problems = built(Config(tools={"a": ECHO}, agents={"coder": ProfileSpec(tools=("a",))}))
     assert list(profiles) == ["coder"]
     assert not problems
 
 
 def test_an_empty_profile_offers_nothing() -> None:
-    profiles, _ = build_profiles(Config(tools={"a": ECHO}, mcp={"s": SERVER}, agents={"quiet": ProfileSpec()}))
+    profiles, _ = built(Config(tools={"a": ECHO}, mcp={"s": SERVER}, agents={"quiet": ProfileSpec()}))
     assert profiles["quiet"] == Profile("quiet", (), ())
 
 
 def test_a_tool_of_a_server_opens_that_server_with_only_this_tool() -> None:
     spec = ProfileSpec(tools=("a", "github:search", "github:read"))
-    profiles, problems = build_profiles(Config(tools={"a": ECHO}, mcp={"github": SERVER}, agents={"default": spec}))
+    profiles, problems = built(Config(tools={"a": ECHO}, mcp={"github": SERVER}, agents={"default": spec}))
     assert not problems
     assert profiles["default"] == Profile("default", ("a",), (ServerUse("github", ("search", "read")),))
 
 
 def test_a_server_that_is_offered_whole_stays_whole() -> None:
     spec = ProfileSpec(tools=("github:search",), mcp=("github",))
-    profiles, _ = build_profiles(Config(mcp={"github": SERVER}, agents={"default": spec}))
+    profiles, _ = built(Config(mcp={"github": SERVER}, agents={"default": spec}))
     assert profiles["default"].servers == (ServerUse("github", None),)
 
 
 def test_what_is_listed_twice_is_offered_once() -> None:
     spec = ProfileSpec(tools=("a", "a", "s:t", "s:t"), mcp=())
-    profiles, _ = build_profiles(Config(tools={"a": ECHO}, mcp={"s": SERVER}, agents={"default": spec}))
+    profiles, _ = built(Config(tools={"a": ECHO}, mcp={"s": SERVER}, agents={"default": spec}))
     assert profiles["default"] == Profile("default", ("a",), (ServerUse("s", ("t",)),))
 
 
 def test_before_the_colon_stands_the_prefix_and_a_prefix_wins_over_a_binding() -> None:
     servers = {"one": McpSpec(command="x", prefix="two"), "two": McpSpec(command="y", prefix="three")}
     spec = ProfileSpec(tools=("two:a", "three:b", "one:c"))
-    profiles, problems = build_profiles(Config(mcp=servers, agents={"default": spec}))
+    profiles, problems = built(Config(mcp=servers, agents={"default": spec}))
     assert not problems
     assert profiles["default"].servers == (ServerUse("one", ("a", "c")), ServerUse("two", ("b",)))
 
 
 def test_a_tool_name_is_split_at_the_first_colon_only() -> None:
     spec = ProfileSpec(tools=("s:a:b",))
-    profiles, _ = build_profiles(Config(mcp={"s": SERVER}, agents={"default": spec}))
+    profiles, _ = built(Config(mcp={"s": SERVER}, agents={"default": spec}))
     assert profiles["default"].servers == (ServerUse("s", ("a:b",)),)
 
 
 def test_a_server_with_raw_names_is_named_by_its_binding() -> None:
     spec = ProfileSpec(tools=("raw:search",))
-    profiles, problems = build_profiles(Config(mcp={"raw": McpSpec(command="x", prefix="")}, agents={"default": spec}))
+    profiles, problems = built(Config(mcp={"raw": McpSpec(command="x", prefix="")}, agents={"default": spec}))
     assert not problems
     assert profiles["default"].servers == (ServerUse("raw", ("search",)),)
 
@@ -85,7 +92,7 @@ def test_a_server_with_raw_names_is_named_by_its_binding() -> None:
 def test_names_that_do_not_exist_are_problems_with_the_nearest_ones() -> None:
     spec = ProfileSpec(tools=("ecko", "githab:search"), mcp=("gihtub",))
     config = Config(tools={"echo": ECHO}, mcp={"github": SERVER}, agents={"default": spec})
-    _, problems = build_profiles(config)
+    _, problems = built(config)
     assert problems == [
         Problem(("agents", "default", "mcp", 0), "no such server in [mcp]", value="gihtub", nearest="github"),
         Problem(("agents", "default", "tools", 0), "no such tool in [tools]", value="ecko", nearest="echo"),
@@ -100,13 +107,13 @@ def test_names_that_do_not_exist_are_problems_with_the_nearest_ones() -> None:
 
 def test_a_tool_that_its_server_denies_is_a_problem() -> None:
     server = McpSpec(command="x", deny=("delete",))
-    _, problems = build_profiles(Config(mcp={"s": server}, agents={"default": ProfileSpec(tools=("s:delete",))}))
+    _, problems = built(Config(mcp={"s": server}, agents={"default": ProfileSpec(tools=("s:delete",))}))
     assert problems == [Problem(("agents", "default", "tools", 0), "mcp.s.deny takes this tool away", value="s:delete")]
 
 
 def test_a_tool_that_its_servers_whitelist_lacks_is_a_problem() -> None:
     server = McpSpec(command="x", tools=("search", "read"))
-    _, problems = build_profiles(Config(mcp={"s": server}, agents={"default": ProfileSpec(tools=("s:serch",))}))
+    _, problems = built(Config(mcp={"s": server}, agents={"default": ProfileSpec(tools=("s:serch",))}))
     assert problems == [
         Problem(
             ("agents", "default", "tools", 0),
@@ -120,55 +127,29 @@ def test_a_tool_that_its_servers_whitelist_lacks_is_a_problem() -> None:
 def test_a_server_that_is_not_enabled_is_left_out_with_a_warning() -> None:
     spec = ProfileSpec(tools=("off:search",), mcp=("off", "on"))
     config = Config(mcp={"off": OFF, "on": SERVER}, agents={"default": spec})
-    profiles, problems = build_profiles(config)
+    profiles, problems = built(config)
     assert not problems
     assert profiles["default"].servers == (ServerUse("on"),)
-    assert disabled_uses(config) == [
+    assert disabled_uses(config, build_servers(config)[0]) == [
         "agents.default: off is not offered: server off is not enabled",
         "agents.default: off:search is not offered: server off is not enabled",
     ]
 
 
 def test_the_profile_that_offers_everything_leaves_out_servers_that_are_not_enabled() -> None:
-    profiles, _ = build_profiles(Config(mcp={"off": OFF, "on": SERVER}))
+    profiles, _ = built(Config(mcp={"off": OFF, "on": SERVER}))
     assert profiles["default"].servers == (ServerUse("on"),)
 
 
-def test_a_prefix_is_the_one_stated_or_the_name_of_the_binding() -> None:
-    assert assign_prefixes({"a": SERVER, "b": McpSpec(command="x", prefix="git")}) == ({"a": "a", "b": "git"}, [])
-
-
-def test_a_taken_prefix_gets_the_next_number_and_a_warning() -> None:
-    servers = {
-        "a": McpSpec(command="x", prefix="git"),
-        "git-2": SERVER,
-        "git": SERVER,
-    }
-    prefixes, warnings = assign_prefixes(servers)
-    assert prefixes == {"a": "git", "git-2": "git-2", "git": "git-3"}
-    assert warnings == ['mcp.git: prefix "git" is taken, its tools are offered as "git-3:…"']
-
-
-def test_a_long_prefix_is_cut_to_make_room_for_its_number() -> None:
-    servers = {"a": McpSpec(command="x", prefix="p" * 32), "b": McpSpec(command="x", prefix="p" * 32)}
-    prefixes, _ = assign_prefixes(servers)
-    assert prefixes["b"] == "p" * 30 + "-2"
-
-
-def test_any_number_of_servers_may_offer_raw_names() -> None:
-    raw = McpSpec(command="x", prefix="")
-    assert assign_prefixes({"a": raw, "b": raw}) == ({"a": "", "b": ""}, [])
-
-
 def test_users_groups_and_jobs_stand_in_the_profile() -> None:
-    profiles, problems = build_profiles(Config(agents={"a": ProfileSpec(uid=(0, 5), gid=7, jobs=False)}))
+    profiles, problems = built(Config(agents={"a": ProfileSpec(uid=(0, 5), gid=7, jobs=False)}))
     assert not problems
     assert profiles["a"] == Profile("a", (), (), jobs=False, uids=frozenset({0, 5}), gids=frozenset({7}))
     assert profiles["a"].is_bound
 
 
 def test_a_user_whose_name_was_not_looked_up_is_a_problem() -> None:
-    _, problems = build_profiles(Config(agents={"a": ProfileSpec(uid=("ann", 5))}))
+    _, problems = built(Config(agents={"a": ProfileSpec(uid=("ann", 5))}))
     assert problems == [Problem(("agents", "a", "uid"), "this name has not been looked up", value="ann")]
 
 
@@ -178,6 +159,97 @@ def test_a_digest_is_the_sha256_of_the_text() -> None:
 
 def test_of_a_long_token_no_more_is_digested_than_tells_it_from_every_right_one() -> None:
     assert digest_of("x" * 10_000_000) == digest_of("x" * 4097) != digest_of("x" * 4096)
+
+
+# --- tools that are not offered, servers of tools ---
+
+HIDDEN = ToolSpec(inline="id", type="string -> string", expose=False)
+SEARCH = ToolSpec(mcp="docs")
+
+
+def test_the_profile_that_offers_everything_leaves_out_what_is_not_exposed() -> None:
+    profiles, _ = built(Config(tools={"a": ECHO, "inner": HIDDEN}))
+    assert profiles["default"].tools == ("a",)
+
+
+def test_a_profile_cannot_list_a_tool_that_is_not_exposed() -> None:
+    _, problems = built(Config(tools={"inner": HIDDEN}, agents={"default": ProfileSpec(tools=("inner",))}))
+    why = "tools.inner has expose = false: it is there for chains only"
+    assert problems == [Problem(("agents", "default", "tools", 0), why, value="inner")]
+
+
+def test_a_server_that_only_a_declared_tool_uses_is_not_offered() -> None:
+    config = Config(mcp={"docs": SERVER}, tools={"search": SEARCH}, agents={"default": ProfileSpec(tools=("search",))})
+    profiles, problems = built(config)
+    assert not problems
+    assert profiles["default"] == Profile("default", ("search",), ())
+
+
+def test_anonymous_servers_of_tools_are_not_among_all_servers() -> None:
+    profiles, _ = built(Config(mcp={"docs": SERVER}, tools={"search": ToolSpec(mcp=McpSpec(command="npx"))}))
+    assert profiles["default"].servers == (ServerUse("docs"),)
+
+
+def test_a_declared_tool_of_a_server_that_is_not_enabled_is_a_warning() -> None:
+    config = Config(mcp={"docs": OFF}, tools={"search": SEARCH})
+    assert disabled_uses(config, build_servers(config)[0]) == [
+        "tools.search: server docs is not enabled; it answers server_unavailable"
+    ]
+
+
+# --- agent processes ---
+
+
+def agent(tools: tuple[str, ...] | None = None, mcp: tuple[str | McpSpec, ...] | None = None) -> ProcessSpec:
+    return ProcessSpec(kind="agent", type="!string -> !string", command=("agent",), tools=tools, mcp=mcp)
+
+
+def test_an_agent_process_that_names_tools_or_servers_is_a_profile_of_its_name() -> None:
+    config = Config(
+        tools={"a": ECHO, "b": ECHO},
+        mcp={"docs": SERVER, "github": SERVER},
+        processes={"writer": agent(("a", "github:search")), "reader": agent(mcp=("docs",)), "plain": agent()},
+        agents={"default": ProfileSpec(tools=("b",))},
+    )
+    profiles, problems = built(config)
+    assert not problems
+    assert profiles == {
+        "writer": Profile("writer", ("a",), (ServerUse("github", ("search",)),)),
+        "reader": Profile("reader", (), (ServerUse("docs"),)),
+        "default": Profile("default", ("b",), ()),
+    }
+
+
+def test_an_agent_process_is_offered_the_servers_that_have_no_name() -> None:
+    servers = ("https://docs.example/mcp", McpSpec(command="npx", args=("-y", "x"), tools=("a",)))
+    profiles, problems = built(Config(processes={"writer": agent(mcp=servers)}))
+    assert not problems
+    assert profiles["writer"].servers == (ServerUse("docs-example"), ServerUse("npx"))
+
+
+def test_agent_processes_leave_the_profile_that_offers_everything_where_it_is() -> None:
+    profiles, _ = built(Config(tools={"a": ECHO}, processes={"writer": agent(())}))
+    assert profiles == {"default": Profile("default", ("a",), ()), "writer": Profile("writer", (), ())}
+
+
+def test_an_agent_process_may_itself_be_the_default_profile() -> None:
+    profiles, problems = built(Config(tools={"a": ECHO, "b": ECHO}, processes={"default": agent(("a",))}))
+    assert not problems
+    assert profiles == {"default": Profile("default", ("a",), ())}
+
+
+def test_a_profile_has_one_table() -> None:
+    _, problems = built(Config(processes={"writer": agent(())}, agents={"writer": ProfileSpec()}))
+    why = "the agent process of this name is a profile of this name already"
+    assert problems == [Problem(("agents", "writer"), why)]
+
+
+def test_what_an_agent_process_names_must_exist() -> None:
+    _, problems = built(Config(tools={"echo": ECHO}, processes={"writer": agent(("ecko",), ("nobody",))}))
+    assert problems == [
+        Problem(("processes", "writer", "mcp", 0), "no such server in [mcp]", value="nobody"),
+        Problem(("processes", "writer", "tools", 0), "no such tool in [tools]", value="ecko", nearest="echo"),
+    ]
 
 
 # --- narrowing ---
@@ -196,12 +268,12 @@ NARROWED = Config(
         "jobless": ProfileSpec(jobs=False),
     },
 )
-PREFIXES, _ = assign_prefixes(NARROWED.mcp)
-WHOLE = build_profiles(NARROWED)[0]["default"]
+SERVERS = build_servers(NARROWED)[0]
+WHOLE = built(NARROWED)[0]["default"]
 
 
 def narrowed(wish: Narrowing) -> Profile | NotOffered:
-    return narrow(WHOLE, wish, config=NARROWED, prefixes=PREFIXES)
+    return narrow(WHOLE, wish, SERVERS)
 
 
 @pytest.mark.parametrize(
@@ -222,6 +294,14 @@ def test_a_profile_is_narrowed_to_what_is_named(
     wish: Narrowing, tools: tuple[str, ...], servers: tuple[ServerUse, ...]
 ) -> None:
     assert narrowed(wish) == Profile("default", tools, servers, uids=frozenset({5}))
+
+
+def test_a_server_without_a_name_is_narrowed_to_by_what_it_is_called_in_faults() -> None:
+    config = Config(processes={"writer": agent(mcp=(McpSpec(command="npx"), McpSpec(command="uvx")))})
+    servers, _, _ = build_servers(config)
+    whole = build_profiles(config, servers)[0]["writer"]
+    part = narrow(whole, Narrowing(mcp=("npx",), tools=("uvx:add",)), servers)
+    assert part == Profile("writer", (), (ServerUse("npx"), ServerUse("uvx", ("add",))))
 
 
 @pytest.mark.parametrize(
@@ -250,13 +330,13 @@ def test_what_the_profile_does_not_offer_is_refused_by_its_name(wish: Narrowing)
 
 
 def test_jobs_can_be_given_up_and_not_be_gained() -> None:
-    jobless = build_profiles(NARROWED)[0]["jobless"]
+    jobless = built(NARROWED)[0]["jobless"]
     given_up = narrowed(Narrowing(jobs=False))
     assert isinstance(given_up, Profile)
     assert not given_up.jobs
-    gained = narrow(jobless, Narrowing(jobs=True), config=NARROWED, prefixes=PREFIXES)
+    gained = narrow(jobless, Narrowing(jobs=True), SERVERS)
     assert gained == NotOffered("jobs")
-    assert narrow(jobless, Narrowing(), config=NARROWED, prefixes=PREFIXES) == jobless
+    assert narrow(jobless, Narrowing(), SERVERS) == jobless
 
 
 NAMES = st.sampled_from(["a", "b", "c", "docs", "listed", "part", "p", "other", "off", "jobs", "search", "drop", ""])
@@ -281,7 +361,7 @@ def test_narrowing_never_offers_more_than_there_was(first: Narrowing, second: Na
     """The profile is itself a narrowed one, so that every kind of profile comes up."""
     whole = narrowed(first)
     for start in (WHOLE, whole):
-        part = narrow(start, second, config=NARROWED, prefixes=PREFIXES) if isinstance(start, Profile) else None
+        part = narrow(start, second, SERVERS) if isinstance(start, Profile) else None
         if isinstance(part, Profile) and isinstance(start, Profile):
             offered = {use.server: use for use in start.servers}
             assert set(part.tools) <= set(start.tools)
@@ -294,4 +374,4 @@ def test_narrowing_never_offers_more_than_there_was(first: Narrowing, second: Na
 def test_narrowing_twice_by_the_same_is_narrowing_once(wish: Narrowing) -> None:
     once = narrowed(wish)
     if isinstance(once, Profile):
-        assert narrow(once, wish, config=NARROWED, prefixes=PREFIXES) == once
+        assert narrow(once, wish, SERVERS) == once

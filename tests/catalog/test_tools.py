@@ -4,19 +4,22 @@ from msgspec import UNSET, UnsetType
 from tooldispatchd.catalog.expressions import Failed
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import Config, ToolSpec
-from tooldispatchd.catalog.tools import DeclaredTool, build_tools
+from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.catalog.tooltable import build_tools
 
 TYPES = {"Query": "{text: string, limit?: int}", "Results": "[{title: string}]", "Queries": "!Query"}
 
 
 def build(**tool: object) -> DeclaredTool:
-    tools, problems = build_tools(Config(types=TYPES, tools={"t": ToolSpec(**tool)}))  # type: ignore[arg-type]
+    config = Config(types=TYPES, tools={"t": ToolSpec(**tool)})  # type: ignore[arg-type]
+    tools, _processes, problems = build_tools(config, {})
     assert problems == []
     return tools["t"]
 
 
 def problems_of(**tool: object) -> list[Problem]:
-    tools, problems = build_tools(Config(types=TYPES, tools={"t": ToolSpec(**tool)}))  # type: ignore[arg-type]
+    config = Config(types=TYPES, tools={"t": ToolSpec(**tool)})  # type: ignore[arg-type]
+    tools, _processes, problems = build_tools(config, {})
     assert tools == {}
     return problems
 
@@ -128,7 +131,7 @@ TYPE = ("tools", "t", "type")
                 Problem(
                     ("tools", "t"),
                     "a tool has exactly one way to run, this one has none",
-                    allowed="inline, map, command",
+                    allowed="process, mcp, inline, map, command",
                 )
             ],
         ),
@@ -138,7 +141,7 @@ TYPE = ("tools", "t", "type")
                 Problem(
                     ("tools", "t"),
                     "a tool has exactly one way to run, this one has inline and map",
-                    allowed="inline, map, command",
+                    allowed="process, mcp, inline, map, command",
                 )
             ],
         ),
@@ -265,7 +268,7 @@ def test_all_problems_are_told_at_once_and_right_tools_are_built() -> None:
             "named": ToolSpec(type="B -> B", inline="id"),
         },
     )
-    tools, problems = build_tools(config)
+    tools, _processes, problems = build_tools(config, {})
     assert list(tools) == ["good", "named"]
     assert [problem.path for problem in problems] == [
         ("types", "A"),

@@ -106,3 +106,68 @@ def test_declaring_its_arguments_imports_nothing_heavy() -> None:
         "raise SystemExit(sorted({'trio', 'msgspec', 'jsonschema_rs', 'tomllib'} & set(sys.modules)) or 0)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+EXPLAINED = """\
+[types]
+Query = "{text: string}"
+[mcp.docs]
+command = "/no/such/program"
+args = ["--key", "hunter2"]
+[processes.searcher]
+kind = "agent"
+type = "!Query -> !string"
+command = ["search-agent", "--key=hunter2"]
+[tools.search]
+type = "Query -> string"
+process = "searcher"
+title = "Search"
+[tools.find]
+mcp = "docs"
+name = "search"
+expose = false
+[agents.clerk]
+token = "hunter2"
+tools = ["search"]
+mcp = ["docs"]
+"""
+
+
+def test_an_explanation_says_what_was_understood_and_no_secret(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text(EXPLAINED)
+    assert run_check("--config", str(file), "--explain") == 0
+    assert capsys.readouterr().out == (
+        f"""\
+{file}: fine: 2 tools, 1 server, 1 profile
+    profile clerk: needs a token
+    type Query = {{text: string}}
+    tool search : Query -> string
+        runs: process searcher (agent: search-agent)
+        limit: 60 s
+        offered to: clerk
+        has: title
+    tool find : as its server says
+        runs: tool search of server docs
+        limit: 60 s
+        not offered: it is there for chains only
+    process searcher : !Query -> !string
+        runs: agent: search-agent
+        used by: tool search
+    server docs
+        prefix: "docs"
+        runs: program program
+        used by: tool find, profile clerk
+"""
+    )
+
+
+def test_an_explanation_names_the_profile_that_stands_in_for_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text("")
+    assert run_check("--config", str(file), "--explain") == 0
+    assert "    profile default: open to everyone who may connect\n" in capsys.readouterr().out

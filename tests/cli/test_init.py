@@ -17,6 +17,7 @@ SECTIONS = {
     "mcp": specs.McpSpec,
     "tools": specs.ToolSpec,
     "agents": specs.ProfileSpec,
+    "processes": specs.ProcessSpec,
 }
 
 
@@ -74,7 +75,7 @@ def test_the_example_is_a_right_configuration_in_any_environment(tmp_path: Path)
     file = tmp_path / "t.toml"
     file.write_text(EXAMPLE)
     catalog = load_catalog(file, {})
-    assert list(catalog.tools) == ["echo", "greet", "sort", "reverse"]
+    assert list(catalog.tools) == ["echo", "greet", "sort", "reverse", "address", "now"]
     assert list(catalog.profiles) == ["default", "clock"]
     assert catalog.config.mcp["time"].command == "mcp-server-time"
     assert catalog.warnings == ()
@@ -89,7 +90,8 @@ def test_the_example_shows_every_key_in_its_section(name: str, key: str) -> None
 
 @pytest.mark.parametrize("key", specs.Config.__struct_fields__)
 def test_the_example_has_every_section(key: str) -> None:
-    assert section(key)
+    # What is no table stands at the top.
+    assert section(key) or re.match(rf"(?:#.*\n|\n)*# {key} = ", EXAMPLE)
 
 
 @pytest.mark.parametrize("key", sorted(set(specs.LimitsSpec.__struct_fields__) - {"processes"}))
@@ -101,9 +103,12 @@ def test_the_example_states_the_default_of_every_limit(key: str) -> None:
 @pytest.mark.parametrize("source", ["token", "token_env", "token_file"])
 def test_the_example_with_every_key_in_force_is_right_too(tmp_path: Path, source: str) -> None:
     file = tmp_path / "t.toml"
-    # A profile has one token, from one place.
-    file.write_text(re.sub(rf"(?m)^(?!{source} )token\w* = .*\n", "", uncommented(EXAMPLE)))
+    # A profile has one token, from one place, and a server is a program or at a URL.
+    text = re.sub(r'(?m)^(url|token_env = "TIME).*\n', "", uncommented(EXAMPLE))
+    file.write_text(re.sub(rf"(?m)^(?!{source} )token\w* = .*\n", "", text))
+    (tmp_path / "tools.plumb").write_text("type Other = Person")
     (tmp_path / "clock.token").write_text("x")
     catalog = load_catalog(file, {"CLOCK_TOKEN": "x"})
     assert catalog.config.mcp["time"].deny == ("convert_time",)
+    assert list(catalog.profiles) == ["writer", "default", "clock"]
     assert list(catalog.tokens) == ["clock"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.spawned import Daemon, daemon_on, server, without_places
+from tooldispatchd.cli.tools import FORMS
 
 CONFIG = f"""
 [tools.echo]
@@ -57,6 +58,24 @@ def test_json_has_the_schemas(daemon: Daemon) -> None:
     listed = json.loads(tools("--json", "--profile", "served", "--socket", str(daemon.path)).stdout)
     assert [tool["name"] for tool in listed] == ["echo", "steady:echo"]
     assert all(tool["input_schema"]["type"] == "object" for tool in listed)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_schemas_is_printed_as_json(daemon: Daemon, form: str) -> None:
+    ended = tools("--schemas", form, "--socket", str(daemon.path))
+    assert ended.returncode == 0
+    assert ['"echo"' in json.dumps(tool) for tool in json.loads(ended.stdout)] == [True, False]
+
+
+def test_a_form_shows_the_name_as_that_provider_takes_it(daemon: Daemon) -> None:
+    ended = tools("--schemas", "anthropic", "--profile", "served", "--socket", str(daemon.path))
+    assert [tool["name"] for tool in json.loads(ended.stdout)] == ["echo", "steady__echo"]
+
+
+def test_a_form_that_there_is_not_is_a_mistake_of_usage(daemon: Daemon) -> None:
+    ended = tools("--schemas", "opneai", "--socket", str(daemon.path))
+    assert ended.returncode == 2
+    assert "openai_responses" in ended.stderr
 
 
 def test_a_profile_without_tools_is_an_empty_table(daemon: Daemon) -> None:

@@ -14,6 +14,7 @@ from msgspec import UNSET
 from tests.daemon.spawned import until
 from tooldispatchd.client import blocking, concurrent
 from tooldispatchd.client.conversation import Verdict
+from tooldispatchd.client.shown import Entry, Form, ShownReady
 from tooldispatchd.wire.messages import ApproveReq, Ask, Ready, ToolResp, ToolUpdate, ToolView
 
 PATIENCE_S: Final = 20.0
@@ -35,7 +36,15 @@ class EitherAgent(Protocol):
         on_ask: Callable[[Ask], object] | None = None,
         on_tools_changed: Callable[[list[ToolView]], object] | None = None,
     ) -> Ready: ...
+    async def hello_in(
+        self,
+        form: Form,
+        *,
+        updates: bool = False,
+        on_tools_changed: Callable[[list[Entry]], object] | None = None,
+    ) -> ShownReady: ...
     async def tools(self) -> list[ToolView]: ...
+    async def tools_in(self, form: Form) -> list[Entry]: ...
     async def call(
         self,
         name: str,
@@ -62,10 +71,17 @@ class BlockingAgent:
         self._agent = agent
 
     async def hello(self, profile: str | None = None, **fields: Any) -> Ready:
-        return self._agent.hello(profile, **fields)
+        ready: Ready = self._agent.hello(profile, **fields)
+        return ready
+
+    async def hello_in(self, form: Form, **fields: Any) -> ShownReady:
+        return self._agent.hello(schemas=form, **fields)
 
     async def tools(self) -> list[ToolView]:
         return self._agent.tools()
+
+    async def tools_in(self, form: Form) -> list[Entry]:
+        return self._agent.tools(form)
 
     async def call(self, name: str, value: object = UNSET, **fields: Any) -> ToolResp:
         return self._agent.call(name, value, **fields)
@@ -108,12 +124,19 @@ class TrioAgent:
             assert on_ask is not None
             return on_ask(asked)
 
-        return await self._agent.hello(
+        ready: Ready = await self._agent.hello(
             profile, on_approve=approve if on_approve else None, on_ask=ask if on_ask else None, **fields
         )
+        return ready
+
+    async def hello_in(self, form: Form, **fields: Any) -> ShownReady:
+        return await self._agent.hello(schemas=form, **fields)
 
     async def tools(self) -> list[ToolView]:
         return await self._agent.tools()
+
+    async def tools_in(self, form: Form) -> list[Entry]:
+        return await self._agent.tools(form)
 
     async def call(self, name: str, value: object = UNSET, **fields: Any) -> ToolResp:
         return await self._agent.call(name, value, **fields)

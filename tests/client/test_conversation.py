@@ -233,8 +233,8 @@ def test_nothing_is_held_for_what_has_been_answered() -> None:
         fields = {"agent": agent}
         events = hear(conversation, READY | fields, resp(call), {"__port": "bye"} | fields)
         assert [each.ticket for each in events if isinstance(each, Answered)] == [ticket, call, call + 1]
-    held = [conversation._waiting, conversation._calls, conversation._questions]
-    assert held == [{}, {}, {}]
+    held = [conversation._waiting, conversation._calls, conversation._questions, conversation._shown]
+    assert held == [{}, {}, {}, {}]
 
 
 # --- cut anywhere ---

@@ -1,17 +1,19 @@
 """Loading a configuration: exact reports, no secrets in them, and nothing but ConfigError for any input."""
 
 import contextlib
-import json
 import os
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from tests.daemon.wrong_chains import CHAINS
 from tests.daemon.wrong_configurations import CORPUS
-from tooldispatchd.catalog import specs
+from tests.daemon.wrong_expressions import EXPRESSIONS
+from tests.daemon.wrong_processes import PROCESSES
+from tests.daemon.wrong_servers import SERVERS
+from tests.daemon.wrong_tools import TOOLS
+from tests.daemon.wrong_types import TYPES
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.daemon.config_report import MAX_SHOWN
 from tooldispatchd.daemon.configuration import MAX_FILE_BYTES, ConfigError, find_configuration, load_catalog
@@ -32,9 +34,12 @@ def report_of(directory: Path, text: str, environ: dict[str, str] = NO_ENVIRONME
     return str(caught.value).replace(f"{directory}/", "")
 
 
-@pytest.mark.parametrize("case", CORPUS)
+ALL: dict[str, tuple[str, str]] = CORPUS | TYPES | EXPRESSIONS | PROCESSES | CHAINS | TOOLS | SERVERS
+
+
+@pytest.mark.parametrize("case", ALL)
 def test_a_wrong_configuration_gets_its_exact_report(tmp_path: Path, case: str) -> None:
-    text, report = CORPUS[case]
+    text, report = ALL[case]
     assert report_of(tmp_path, text, {"EMPTY": ""}) == report
 
 
@@ -78,6 +83,16 @@ OTHER = { nested = "hunter2" }
 NUMBER = 4242
 [mcp]
 b = "npx --key hunter2"
+[tools.s]
+mcp = { url = "https://x:hunter2@host", args = ["hunter2"], token = "hunter2", headers = { A = "hunter2" } }
+[tools.u]
+mcp = "https://x:hunter2@host"
+[processes.p]
+kind = "agent"
+command = ["x", "hunter2", 3]
+prompt = ["hunter2"]
+options = "hunter2"
+mcp = ["https://host/?key=hunter2 ", { env = { A = ["hunter2"] } }]
 [tools.t]
 command = ["x", "hunter2", { a = "hunter2" }]
 env = "hunter2"
@@ -167,7 +182,10 @@ shared = false
 [tools.t]
 command = ["x"]
 input_mode = "json"
-expose = true
+[processes.p]
+kind = "agent"
+command = ["x"]
+output_mode = "json"
 """,
     )
     assert catalog.config.mcp["a"].command == "x"
@@ -317,59 +335,3 @@ def test_who_has_no_home_has_no_file_there(tmp_path: Path) -> None:
     with contextlib.chdir(tmp_path), pytest.raises(ConfigError) as caught:
         find_configuration({})
     assert ".config" not in str(caught.value)
-
-
-def toml(value: object) -> str:
-    """A value as TOML writes it."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{toml(str(key))} = {toml(inner)}" for key, inner in value.items()) + "}"
-    if isinstance(value, list):
-        return "[\n" + ",\n".join(map(toml, value)) + "]"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return json.dumps(value) if isinstance(value, (bool, int)) else str(value)
-
-
-SCALARS = st.one_of(
-    st.text(max_size=8),
-    st.sampled_from(["id", "a:b", "int -> int", "${X}", "unix:x", "1 + 1", "json", "${A:-${B}}", "2020-01-01"]),
-    st.integers(-(2**70), 2**70),
-    st.floats(),
-    st.booleans(),
-    st.dates(),
-    st.datetimes(),
-)
-SPECS = (specs.Config, specs.DaemonSpec, specs.LimitsSpec, specs.McpSpec, specs.ToolSpec, specs.ProfileSpec)
-KNOWN = sorted({key for spec in SPECS for key in spec.__struct_fields__})
-WORDS = st.sampled_from([*KNOWN, "a", "b", "default", "url", "python", "shared", "a__b", "a b", "é", "", "\n"])
-VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4), max_leaves=8
-)
-SECTIONS = st.sampled_from(["daemon", "limits", "types", "mcp", "tools", "agents"])
-TABLES = st.dictionaries(SECTIONS, st.dictionaries(WORDS, st.dictionaries(WORDS, VALUES, max_size=4) | VALUES) | VALUES)
-
-
-def outcome_of(file: Path) -> Catalog | ConfigError:
-    try:
-        return load_catalog(file, {})
-    except ConfigError as error:
-        return error
-
-
-@settings(deadline=None, max_examples=100)
-@given(TABLES)
-def test_any_table_gives_a_catalog_or_a_report_with_lines(
-    tmp_path_factory: pytest.TempPathFactory, table: dict[str, object]
-) -> None:
-    file = tmp_path_factory.getbasetemp() / "any.toml"
-    file.write_text("".join(f"{key} = {toml(value)}\n" for key, value in table.items()))
-    outcome = outcome_of(file)
-    assert isinstance(outcome, Catalog) or [finding.line for finding in outcome.findings if finding.line]
-
-
-@settings(deadline=None, max_examples=100)
-@given(st.binary(max_size=60) | st.text("[]{}\"'#=.\n\\ ab1", max_size=40).map(str.encode))
-def test_any_bytes_give_a_catalog_or_a_report(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
-    file = tmp_path_factory.getbasetemp() / "any.toml"
-    file.write_bytes(content)
-    assert str(outcome_of(file))

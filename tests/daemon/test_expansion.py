@@ -1,9 +1,10 @@
+import copy
 from pathlib import Path
 
 import pytest
 
 from tooldispatchd.catalog.problems import Problem
-from tooldispatchd.daemon.expansion import expand
+from tooldispatchd.daemon.expansion import expand, expand_file
 from tooldispatchd.daemon.key_patterns import Table
 
 HERE = Path("/etc/x")
@@ -87,3 +88,72 @@ def test_a_guess_at_a_place_to_listen_shows_nothing_of_the_environment() -> None
     table: Table = {"daemon": {"listen": ["${A}", "/run/x"]}}
     problems = expand(table, {"A": "/hunter2"}, HERE)
     assert [(problem.value, problem.nearest) for problem in problems] == [("${A}", None), ("/run/x", "unix:/run/x")]
+
+
+SERVER = {"command": "${A}", "url": "https://${A}", "args": ["${A}"], "env": {"X": "${A}"}, "token_env": "${A}"}
+EXPANDED_SERVER = {"command": "1", "url": "https://1", "args": ["1"], "env": {"X": "1"}, "token_env": "${A}"}
+
+
+def test_servers_processes_and_the_command_of_all_agents_are_expanded() -> None:
+    table: Table = {
+        "agent_command": ["${A}", "./${A}"],
+        "mcp": {"m": copy.deepcopy(SERVER)},
+        "tools": {"t": {"mcp": copy.deepcopy(SERVER)}, "u": {"mcp": "https://${A}"}},
+        "processes": {
+            "p": {
+                "command": ["./${A}", "./x"],
+                "args": ["${A}"],
+                "env": {"X": "${A}"},
+                "cwd": "work",
+                "prompt": "${A}",
+                "mcp": [copy.deepcopy(SERVER), "http://${A}"],
+            }
+        },
+    }
+    assert expand(table, {"A": "1"}, HERE) == []
+    assert table == {
+        "agent_command": ["1", "./1"],
+        "mcp": {"m": EXPANDED_SERVER},
+        "tools": {"t": {"mcp": EXPANDED_SERVER}, "u": {"mcp": "https://1"}},
+        "processes": {
+            "p": {
+                "command": ["/etc/x/1", "./x"],
+                "args": ["1"],
+                "env": {"X": "1"},
+                "cwd": "/etc/x/work",
+                "prompt": "${A}",
+                "mcp": [EXPANDED_SERVER, "http://1"],
+            }
+        },
+    }
+
+
+def test_the_name_of_a_server_is_left_as_it_is_written() -> None:
+    table: Table = {"tools": {"t": {"mcp": "${A}"}}, "processes": {"p": {"mcp": ["${A}"]}}}
+    before = repr(table)
+    assert expand(table, {"A": "hunter2"}, HERE) == []
+    assert repr(table) == before
+
+
+def test_variables_of_a_child_may_have_the_names_of_keys() -> None:
+    table: Table = {"mcp": {"a": {"env": {"cwd": "work", "command": "${A:-}"}}}}
+    assert expand(table, {}, HERE) == []
+    assert table == {"mcp": {"a": {"env": {"cwd": "work", "command": ""}}}}
+
+
+def test_a_url_may_not_become_empty() -> None:
+    assert expand({"mcp": {"a": {"url": "${A:-}"}}}, {}, HERE) == [
+        Problem(("mcp", "a", "url"), "is empty once its variables are in place", value="${A:-}")
+    ]
+
+
+def test_a_plumb_file_starts_at_the_directory_of_the_configuration() -> None:
+    table: Table = {"plumb": ["a.plumb", "${A}/b.plumb"]}
+    assert expand(table, {"A": "/srv"}, HERE) == []
+    assert table == {"plumb": ["/etc/x/a.plumb", "/srv/b.plumb"]}
+    assert expand_file("${A}/b.plumb", {"A": "sub"}, HERE) == HERE / "sub/b.plumb"
+
+
+@pytest.mark.parametrize("text", ["${MISSING}", "${", "${MISSING:-}"])
+def test_a_file_that_cannot_be_named_is_none(text: str) -> None:
+    assert expand_file(text, {}, HERE) is None

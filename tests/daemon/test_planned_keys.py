@@ -10,8 +10,18 @@ SPECS = {
     ("limits",): specs.LimitsSpec,
     ("mcp", "*"): specs.McpSpec,
     ("tools", "*"): specs.ToolSpec,
+    ("tools", "*", "mcp"): specs.McpSpec,
+    ("processes", "*"): specs.ProcessSpec,
+    ("processes", "*", "mcp", "#"): specs.McpSpec,
     ("agents", "*"): specs.ProfileSpec,
 }
+
+
+def table_with(pattern: Pattern, value: object) -> Table:
+    for key in reversed(pattern):
+        value = [value] if key == "#" else {"name" if key == "*" else key: value}
+    assert isinstance(value, dict)
+    return value
 
 
 @pytest.mark.parametrize("pattern", PLANNED)
@@ -21,16 +31,21 @@ def test_no_planned_key_is_one_that_works_already(pattern: Pattern) -> None:
 
 @pytest.mark.parametrize("pattern", PLANNED)
 def test_every_planned_key_is_refused_and_taken_out(pattern: Pattern) -> None:
-    value: object = "x"
-    for key in reversed(pattern):
-        value = {"name" if key == "*" else key: value}
-    assert isinstance(value, dict)
-    problems = take_planned(value)
+    table = table_with(pattern, "x")
+    problems = take_planned(table)
     assert [is_of(problem.path, pattern) for problem in problems] == [True]
-    assert "x" not in repr(value)
+    assert "x" not in repr(table)
+
+
+@pytest.mark.parametrize("place", [("mcp", "*"), ("tools", "*", "mcp"), ("processes", "*", "mcp", "#")])
+def test_what_a_server_does_anyway_may_be_said_wherever_its_table_stands(place: Pattern) -> None:
+    table = table_with((*place, "on_timeout"), "dead")
+    assert take_planned(table) == []
+    assert table == table_with(place, {})
 
 
 def test_a_table_of_another_shape_is_left_alone() -> None:
-    table: Table = {"mcp": [{"url": 1}], "tools": "python", "agents": {"a": ["roots"]}}
+    table: Table = {"mcp": [{"auth": 1}], "tools": "python", "agents": {"a": ["roots"]}, "processes": {"p": {"mcp": 1}}}
+    before = repr(table)
     assert take_planned(table) == []
-    assert table == {"mcp": [{"url": 1}], "tools": "python", "agents": {"a": ["roots"]}}
+    assert repr(table) == before

@@ -20,7 +20,7 @@ t.toml:3: mcp.github.prefx: unknown key
         """\
 cannot use t.toml: 1 problem
 t.toml:2: zebra: unknown key
-    allowed: one of agents, daemon, limits, mcp, tools, types""",
+    allowed: one of agent_command, agents, daemon, limits, mcp, plumb, processes, tools, types""",
     ),
     "a dotted key and an inline table": (
         """\
@@ -86,13 +86,6 @@ t.toml:3: tools: wrong kind of value
 cannot use t.toml: 1 problem
 t.toml:2: tools.a.inline: no such choice
     seen "copi"; allowed: "copy", "discard", "id"; did you mean "copy"?""",
-    ),
-    "a missing key": (
-        "[mcp.a]\nargs = []\n",
-        """\
-cannot use t.toml: 1 problem
-t.toml:1: mcp.a: the key "command" is missing
-    allowed: a string that is not empty, without NUL""",
     ),
     "a name with two underscores": (
         '[tools.a__b]\ninline = "id"\ntype = "int -> int"\n',
@@ -174,11 +167,9 @@ cmd = "mcp-server-time"
 tools = ["echo", "time:now"]
 """,
         """\
-cannot use t.toml: 3 problems
+cannot use t.toml: 2 problems
 t.toml:2: tools.echo.inline: no such choice
     seen "idd"; allowed: "copy", "discard", "id"; did you mean "id"?
-t.toml:3: mcp.time: the key "command" is missing
-    allowed: a string that is not empty, without NUL
 t.toml:4: mcp.time.cmd: unknown key
     did you mean "cwd"?""",
     ),
@@ -194,9 +185,10 @@ t.toml:1: tool: unknown key
 mcp_json = [".mcp.json"]
 [processes.p]
 kind = "agent"
+nice = 5
 [mcp.docs]
-url = "https://user:word@host/mcp"
-token_env = "TOKEN"
+token = "TOKEN"
+headers = {}
 on_timeout = "cancel"
 [tools.thumb]
 python = "a.b:c"
@@ -209,19 +201,19 @@ roots = ["/srv"]
 cannot use t.toml: 8 problems
 t.toml:1: mcp_json: not yet available
     seen an array
-t.toml:2: processes: not yet available
+t.toml:4: processes.p.nice: not yet available
+    seen a whole number
+t.toml:6: mcp.docs.token: not yet available
+    seen a string
+t.toml:7: mcp.docs.headers: not yet available
     seen a table
-t.toml:5: mcp.docs.url: not yet available
-    seen a string
-t.toml:6: mcp.docs.token_env: not yet available
-    seen a string
-t.toml:7: mcp.docs.on_timeout: not yet available
+t.toml:8: mcp.docs.on_timeout: not yet available
     seen "cancel"; allowed: "dead"
-t.toml:9: tools.thumb.python: not yet available
+t.toml:10: tools.thumb.python: not yet available
     seen a string
-t.toml:10: tools.thumb.memory: not yet available
+t.toml:11: tools.thumb.memory: not yet available
     seen a string
-t.toml:13: agents.default.roots: not yet available
+t.toml:14: agents.default.roots: not yet available
     seen an array""",
     ),
     "places to listen": (

@@ -22,12 +22,12 @@ from tooldispatchd.wire.messages import (
     NestedReq,
     NestedResp,
     Pong,
-    Ready,
+    ReadyLine,
     ShortReq,
     ShortResp,
     ToolReq,
     ToolResp,
-    Tools,
+    ToolsLine,
     ToolUpdate,
 )
 
@@ -181,9 +181,11 @@ def split(data: bytes) -> list[bytes]:
 
 # --- what is heard -------------------------------------------------------------------------------------------------
 
-Heard = ToolResp | NestedResp | ShortResp | Ready | Tools | Pong | Bye | ToolUpdate | FaultLine
+Heard = ToolResp | NestedResp | ShortResp | ReadyLine | ToolsLine | Pong | Bye | ToolUpdate | FaultLine
 
-_decode_heard: Final = msgspec.json.Decoder(ToolResp | Ready | Tools | Pong | Bye | ToolUpdate | FaultLine).decode
+_decode_heard: Final = msgspec.json.Decoder(
+    ToolResp | ReadyLine | ToolsLine | Pong | Bye | ToolUpdate | FaultLine
+).decode
 _decode_nested: Final = msgspec.json.Decoder(NestedResp).decode
 _decode_short: Final = msgspec.json.Decoder(ShortResp).decode
 
@@ -289,7 +291,7 @@ def _check_ports(record: Record, heard: list[Heard], said: list[Said], faults: d
             asked[line.kind].append(line)
     pongs = [_value(line.t) for line in heard if isinstance(line, Pong)]
     assert pongs == [line.t for line in asked[Kind.PING]], "a pong is not its ping"
-    for kind, port in ((Kind.HELLO, Ready), (Kind.TOOLS, Tools)):
+    for kind, port in ((Kind.HELLO, ReadyLine), (Kind.TOOLS, ToolsLine)):
         told = Counter(line.agent for line in heard if isinstance(line, port))
         wanted = Counter(line.agent for line in asked[kind])
         assert told == wanted, f"{kind}: asked {wanted}, told {told}"

@@ -10,8 +10,8 @@ from tooldispatchd.agent.call import Call, Plan, Reason, Stage
 from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import ToolView
 
 DEAD = Fault(Code.CONNECTION_DEAD, "the connection is dead", {"server": "fake", "reason": "it was killed"})
 
@@ -36,7 +36,7 @@ class WaitingPlan(Plan):
     __slots__ = ("lingers", "owners", "running", "started")
 
     def __init__(self, name: str, *, limit_s: float = 60.0, gate: Gate[Call] | None = None, lingers: bool = False):
-        super().__init__(ToolView(name, "", Raw(b"{}")), kind="fake", limit_s=limit_s, read=read_anything)
+        super().__init__(Offered(name=name, input_schema={}), kind="fake", limit_s=limit_s, read=read_anything)
         self.gate = gate
         self.lingers = lingers
         self.running: list[Call] = []

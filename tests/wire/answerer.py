@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UnsetType
 
 from tests.wire.calls import Agent, too_many
-from tests.wire.toolbox import Configuration, Profile, narrow
+from tests.wire.toolbox import FORMS, Configuration, Profile, narrow
 from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.decode import Refused
 from tooldispatchd.wire.faults import Code, Fault
@@ -27,13 +27,12 @@ from tooldispatchd.wire.messages import (
     Ping,
     Pong,
     PongSaid,
-    Ready,
+    ReadyLine,
     Request,
     ShortReq,
     ToolCancel,
-    Tools,
+    ToolsLine,
     ToolsReq,
-    ToolView,
 )
 from tooldispatchd.wire.session import SessionMachine, State, body_of, fault_line
 
@@ -171,14 +170,15 @@ class Answerer:
         return self._own
 
     def _list_tools(self, message: ToolsReq) -> None:
-        if message.schemas not in {None, "plain"}:
-            self._fault(Fault(Code.INVALID_REQUEST, "not yet available"), message.agent)
+        if message.schemas not in {None, *FORMS}:
+            self._fault(Fault(Code.INVALID_REQUEST, "no such form"), message.agent)
             return
         agent = self._agent_or_own(message.agent)
         if isinstance(agent, Fault):
             self._fault(agent, message.agent)
         else:
-            self.channel.outgoing.append(Tools(agent.views(), message.agent))
+            form = message.schemas or agent.machine.schemas or "plain"
+            self.channel.outgoing.append(ToolsLine(agent.tools(form), message.agent))
 
     def _pass_on(self, message: ToolCancel | ApproveResp | AskResp) -> None:
         agent = self._agent(message.agent)
@@ -230,8 +230,8 @@ class Answerer:
         profile = self._config.admit(hello.profile, hello.token)
         if isinstance(profile, Fault):
             return profile
-        if hello.schemas not in {None, "plain"}:
-            return Fault(Code.INVALID_REQUEST, "not yet available")
+        if hello.schemas not in {None, *FORMS}:
+            return Fault(Code.INVALID_REQUEST, "no such form")
         refusal = self._no_room()
         if refusal is not None:
             return refusal
@@ -247,7 +247,8 @@ class Answerer:
             self._own = agent
         else:
             self._named[name] = agent
-        self.channel.outgoing.append(Ready(profile.name, PROTOCOL, agent.views(), [], name))
+        tools = agent.tools(agent.machine.schemas or "plain")
+        self.channel.outgoing.append(ReadyLine(profile.name, PROTOCOL, tools, [], name, agent.instructions))
 
     def _mind_refusal(self, refusal: Fault, name: str | None) -> None:
         if refusal.code is Code.NOT_AUTHENTICATED:
@@ -273,7 +274,7 @@ class Answerer:
         if verb == "daemon_withdraws":
             agent.questions.withdraw(fields["id"])
         elif verb == "daemon_changes_tools":
-            agent.machine.tools_changed(msgspec.json.decode(msgspec.json.encode(fields["tools"]), type=list[ToolView]))
+            agent.machine.tools_changed([msgspec.Raw(msgspec.json.encode(tool)) for tool in fields["tools"]])
         elif "kind" in fields:
             params = msgspec.Raw(msgspec.json.encode(fields["params"]))
             self._note(agent.questions.ask(fields["kind"], fields["server"], params, self.told.append))

@@ -6,17 +6,16 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from tests.wire.toolbox import Configuration, Profile, Tool, encode, read_input, run
+from tests.wire.toolbox import INFO, TOOLS, Configuration, Profile, Tool, encode, entry, read_input, run, spell
 from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import CallMeta, Request, ShortReq, ToolUpdate, ToolView
+from tooldispatchd.wire.messages import CallMeta, Request, ShortReq, ToolUpdate
 from tooldispatchd.wire.questions import Questions
 from tooldispatchd.wire.session import Event, SessionMachine, State, body_of
 
 CANCELLED: Final = Fault(Code.CANCELLED, "the call was cancelled")
 JOB_TOOLS: Final = ("job_wait", "job_read", "job_list", "job_stop")
-NO_SCHEMA: Final = Raw(b"{}")
 
 
 def too_many(what: str, limit: int) -> Fault:
@@ -63,14 +62,35 @@ class Agent:
         self.says_bye = False
         self._config = config
         self._profile = profile
+        # By names that it was shown, the tools' own.
+        self._shown: dict[str, str] = {}
         # In the order they came: so many of the first run, the others wait.
         self._calls: list[Call] = []
         self._jobs = Jobs(max_jobs=config.limit("jobs"), max_bytes=config.limit("job_bytes"))
         machine.apply(Event.OPENED)
 
-    def views(self) -> list[ToolView]:
+    def tools(self, form: str) -> list[Raw]:
+        """The tools in a form; their names as it spells them are taken from here on."""
+        config = self._config
         names = [*self._profile.tools, *(JOB_TOOLS if self._profile.jobs else ())]
-        return [ToolView(name, self._config.descriptions.get(name, ""), NO_SCHEMA) for name in names]
+        names += [INFO] if config.docs(self._profile) else []
+        self._shown |= {spell(name, form): name for name in names}
+        entries = [
+            entry(
+                form,
+                spell(name, form),
+                title=config.title(name),
+                description=config.descriptions.get(name, ""),
+                gives_record=name in TOOLS and TOOLS[name].gives_record,
+            )
+            for name in names
+        ]
+        return [Raw(msgspec.json.encode(each)) for each in entries]
+
+    @property
+    def instructions(self) -> str | None:
+        """What `ready` says of the tools as a whole."""
+        return self._config.instructions(self._profile)
 
     # --- requests ---
 
@@ -89,25 +109,30 @@ class Agent:
 
     def _use_tool(self, request: Request) -> None:
         body = body_of(request)
-        tool = self._config.find(body.name, self._profile)
+        name = self._shown.get(body.name, body.name)
+        tool = self._config.find(name, self._profile)
         if isinstance(tool, Fault):
-            self.machine.reply_fault(request, tool)
+            close = tool.extras.get("did_you_mean")
+            extras = {"did_you_mean": spell(str(close), self.machine.schemas or "plain")} if close else {}
+            self.machine.reply_fault(request, Fault(tool.code, tool.detail, {**tool.extras, **extras}))
             return
         refusal = self._refusal(body) if tool.waits else None
         value = read_input(tool, body.input)
+        if not isinstance(value, Fault) and not tool.waits:
+            value = run(tool, value, None)
         job = self._jobs.open(body.name) if body.background and not isinstance(value, Fault) else None
         if refusal is not None:
             self.machine.reply_fault(request, refusal)
         elif isinstance(value, Fault):
-            self._reply(request, value.content(), tool.kind, is_fault=True)
+            self._reply(request, value.content(), tool.kind, is_fault=True, by=tool.provider or "")
         elif body.background and job is None:
             self.machine.reply_fault(request, queue_full("jobs"))
         elif not tool.waits:
-            content = encode(run(tool, value, None))
+            content = encode(value)
             if job is not None:
                 self._jobs.finish(job, Answer(content))
                 content = encode({"job": job.id})
-            self._reply(request, content, tool.kind)
+            self._reply(request, content, tool.kind, by=tool.provider or "")
         else:
             self._start(request, tool, value, job)
 

@@ -4,7 +4,10 @@ Only behaviour is written here; which tool a profile has, and how long it may ta
 daemon reads.
 """
 
+import base64
 import difflib
+import hashlib
+import string
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +26,7 @@ FAR: Final = 1_000_000
 class Tool(msgspec.Struct, frozen=True):
     """`wrong` says where an input breaks the tool's type; a tool without `run` never ends, one that `waits` later.
 
-    `updates` is what it says before it ends, as the fields of a `tool_update`.
+    `updates` is what it says before it ends, as the fields of a `tool_update`. `kind` and `provider` stand in `meta`.
     """
 
     wrong: Callable[[object], list[str]]
@@ -33,10 +36,18 @@ class Tool(msgspec.Struct, frozen=True):
     is_wrapped: bool = True
     updates: tuple[dict[str, object], ...] = ()
     wants_trace: bool = False
+    is_chain: bool = False
+    provider: str | None = None
+    # Whether MCP is told what it gives: only records can be.
+    gives_record: bool = False
 
     @property
     def kind(self) -> str:
-        return "process" if self.waits else "inline"
+        if self.provider is not None:
+            return "builtin"
+        if not self.waits:
+            return "inline"
+        return "chain" if self.is_chain else "process"
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -46,12 +57,77 @@ class Profile(msgspec.Struct, frozen=True):
     token: str | None = None
 
 
+# --- names and forms ---
+
+INFO: Final = "info"
+FORMS: Final = ("plain", "anthropic", "openai", "openai_responses", "google", "mcp")
+HASH_CHARS: Final = 10
+_WORD: Final = string.ascii_letters + string.digits + "_-"
+# The characters that a name may begin with, those that it may have, and how many.
+_RULES: Final = {
+    "anthropic": (_WORD, _WORD, 64),
+    "openai": (_WORD, _WORD, 64),
+    "openai_responses": (_WORD, _WORD, 64),
+    "google": (string.ascii_letters + "_", _WORD, 63),
+    "mcp": (f"{_WORD}.", f"{_WORD}.", 128),
+}
+
+
+def spell(name: str, form: str) -> str:
+    """A tool's name as a form shows it: by the rule of PROTOCOL.md, and independent of the daemon's own code."""
+    if form == "plain":
+        return name
+    first, allowed, most = _RULES[form]
+    pieces = [_spell_at(name, at, allowed if at else first, allowed) for at in range(len(name))]
+    if 0 < len("".join(pieces)) <= most:
+        return "".join(pieces)
+    digest = base64.b32encode(hashlib.sha256(name.encode()).digest()).decode().lower()
+    ending = "__-h" + digest[:HASH_CHARS]
+    while len("".join(pieces)) > most - len(ending):
+        pieces.pop()
+    if pieces and pieces[-1] == "_":
+        pieces.pop()
+    return "".join(pieces) + ending
+
+
+def _spell_at(name: str, at: int, here: str, allowed: str) -> str:
+    char, before, after = name[at], name[:at][-1:], name[at + 1 : at + 2]
+    if char == ":":
+        return "__"
+    is_escape = char == "_" and after != "" and (after == "_" or after not in allowed)
+    if char not in here or is_escape or (before == ":" and char in "_-"):
+        return "__-" + char.encode().hex()
+    return char
+
+
+def entry(form: str, name: str, *, title: str | None, description: str, gives_record: bool) -> dict[str, object]:
+    """A tool in a list; of its schemas nothing is said."""
+    known: dict[str, object] = {"name": name, "description": description}
+    titled = {"title": title} if title is not None else {}
+    function = {**known, "parameters": {}, "strict": False}
+    match form:
+        case "plain":
+            return {**known, **titled, "input_schema": {}}
+        case "anthropic":
+            return {**known, "input_schema": {}}
+        case "openai":
+            return {"type": "function", "function": function}
+        case "openai_responses":
+            return {"type": "function", **function}
+        case "google":
+            return {**known, "parameters": {}}
+    return {**known, **titled, "inputSchema": {}, **({"outputSchema": {}} if gives_record else {})}
+
+
+# --- the tools ---
+
+
 def of_type(*types: type) -> Callable[[object], list[str]]:
     return lambda value: [] if type(value) in types else [""]
 
 
 def query(value: object) -> list[str]:
-    if not isinstance(value, dict) or type(value.get("text")) is not str:
+    if not isinstance(value, dict) or type(value.get("text")) is not str or not value.keys() <= {"text", "limit"}:
         return [""]
     return [] if type(value.get("limit", 0)) is int else ["/limit"]
 
@@ -82,13 +158,41 @@ def anything(value: object) -> list[str]:
     return []
 
 
+def numbers(value: object) -> list[str]:
+    if not isinstance(value, list):
+        return [""]
+    return [f"/{place}" for place, one in enumerate(value) if type(one) is not int]
+
+
+def in_stage(code: Code, process: str, position: int, **extras: object) -> Fault:
+    """What is told of a stage of a chain that failed."""
+    return Fault(code, "it failed", {**extras, "process": process, "position": position})
+
+
+def divide(value: object) -> object:
+    assert isinstance(value, int)
+    for position in (1, 2):
+        if value == 0:
+            return in_stage(Code.TOOL_FAILED, "twelfth", position)
+        value = int(12 / value)
+    return value
+
+
+def grind(value: object) -> object:
+    assert isinstance(value, list)
+    # How much is too much is the engine's to say: a few are not, and a hundred are.
+    return 0 if len(value) < 10 else Fault(Code.TOOL_FAILED, "too much", {"limit": "expression"})
+
+
+WRONG: Final = [{"path": "", "message": "wrong"}]
+
 TOOLS: Final[dict[str, Tool]] = {
     "echo": Tool(of_type(str), same),
-    "same": Tool(query, same, missing={}, is_wrapped=False),
+    "same": Tool(query, same, missing={}, is_wrapped=False, gives_record=True),
     "twice": Tool(of_type(int), lambda value: [value, value]),
     "forget": Tool(anything, lambda value: None),
     "nothing": Tool(of_type(type(None)), same, missing=None),
-    "maybe": Tool(of_type(dict), same, missing={}, is_wrapped=False),
+    "maybe": Tool(of_type(dict), same, missing={}, is_wrapped=False, gives_record=True),
     "double": Tool(of_type(int), double),
     "liar": Tool(anything, broken_promise, waits=True),
     "fails": Tool(anything, fail, waits=True),
@@ -100,7 +204,53 @@ TOOLS: Final[dict[str, Tool]] = {
     "trace": Tool(anything, same, waits=True, wants_trace=True),
     "hidden": Tool(of_type(str), same),
     "secret": Tool(of_type(str), same),
+    "text.twice": Tool(of_type(str), lambda value: [value, value]),
+    "a-name-that-says-all-there-is-to-say-of-what-this-tool-does-with-its-input": Tool(anything, lambda value: None),
+    "loud": Tool(of_type(str), lambda value: f"{upper(value)}!", waits=True, is_chain=True),
+    "marked": Tool(of_type(str), lambda value: f"{value}!"),
+    "failing": Tool(
+        of_type(str),
+        lambda _: in_stage(Code.TOOL_FAILED, "fails", 2, exit_code=3, stderr_tail="broken\n"),
+        waits=True,
+        is_chain=True,
+    ),
+    "lying": Tool(
+        of_type(str),
+        lambda _: in_stage(Code.INVALID_OUTPUT, "liar", 2, violations=WRONG),
+        waits=True,
+        is_chain=True,
+    ),
+    "nested": Tool(
+        of_type(str),
+        lambda _: in_stage(Code.TOOL_FAILED, "fails", 3, exit_code=3, stderr_tail="broken\n"),
+        waits=True,
+        is_chain=True,
+    ),
+    "late": Tool(
+        of_type(str),
+        lambda _: in_stage(Code.TIMEOUT, "brief", 2, limit_ms=200, stage="run"),
+        waits=True,
+        is_chain=True,
+    ),
+    "refusing": Tool(of_type(str), lambda _: in_stage(Code.INVALID_OUTPUT, "short", 2, violations=WRONG)),
+    "dividing": Tool(of_type(int), divide),
+    "silent": Tool(of_type(str), lambda _: in_stage(Code.TOOL_FAILED, "nothing", 2)),
+    "grind": Tool(numbers, grind),
 }
+
+
+def info(docs: dict[str, str]) -> Tool:
+    """The built-in tool that gives texts by canonical names, and by those that a form shows."""
+    texts = {spell(name, form): doc for form in FORMS for name, doc in docs.items()}
+
+    def is_name(value: object) -> list[str]:
+        return [] if isinstance(value, dict) and list(value) == ["name"] and type(value["name"]) is str else [""]
+
+    def give(value: object) -> object:
+        assert isinstance(value, dict)
+        return texts.get(value["name"], Fault(Code.INVALID_INPUT, "no text", {"source": value["name"]}))
+
+    return Tool(is_name, give, missing={}, is_wrapped=False, provider=INFO)
 
 
 class Configuration:
@@ -110,6 +260,7 @@ class Configuration:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         self.limits: dict[str, int] = table.get("limits", {})
         self.descriptions = {name: tool.get("description", "") for name, tool in table["tools"].items()}
+        self._said = table["tools"]
         self.profiles = {
             name: Profile(name, tuple(spec["tools"]), spec.get("jobs", True), spec.get("token"))
             for name, spec in table["agents"].items()
@@ -126,10 +277,27 @@ class Configuration:
         limits = [value for value in (deadline_ms, self._call_s.get(tool, FAR) * 1000) if value is not None]
         return min(limits)
 
+    def title(self, name: str) -> str | None:
+        """A tool's title, where it has one."""
+        title: str | None = self._said.get(name, {}).get("title")
+        return title
+
+    def instructions(self, profile: Profile) -> str | None:
+        """The hints of a profile's tools."""
+        hints = [self._said[name]["hint"] for name in profile.tools if "hint" in self._said[name]]
+        return "\n".join(f"- {hint}" for hint in hints) or None
+
+    def docs(self, profile: Profile) -> dict[str, str]:
+        """The texts that `info` gives of a profile's tools."""
+        return {name: self._said[name]["doc"] for name in profile.tools if "doc" in self._said[name]}
+
     def find(self, name: str, profile: Profile) -> Tool | Fault:
         """The tool of this profile, or why there is none."""
         if name in profile.tools:
             return TOOLS[name]
+        docs = self.docs(profile)
+        if name == INFO and docs:
+            return info(docs)
         if name in self.descriptions:
             return Fault(Code.NOT_ALLOWED, "not for this agent", {"source": name})
         extras: dict[str, object] = {"source": name}
@@ -165,6 +333,8 @@ def read_input(tool: Tool, raw: Raw | UnsetType) -> object:
     value = tool.missing if isinstance(raw, UnsetType) else msgspec.json.decode(raw)
     if tool.is_wrapped and isinstance(value, dict) and list(value) == ["input"]:
         value = value["input"]
+    if isinstance(value, UnsetType):
+        return Fault(Code.INVALID_INPUT, "the input is missing", {"violations": []})
     wrong = [{"path": path, "message": "wrong"} for path in tool.wrong(value)]
     return Fault(Code.INVALID_INPUT, "the input is wrong", {"violations": wrong}) if wrong else value
 

@@ -22,9 +22,10 @@ from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.calls.trace import is_traceparent
+from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.front.timer import Expiring, Timer
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import CallMeta, ShortReq, ToolView
+from tooldispatchd.wire.messages import CallMeta, ShortReq
 
 
 class Stage(StrEnum):
@@ -44,18 +45,22 @@ class Reason(Enum):
 
 
 class Plan:
-    """What is the same for all tools: how they are shown, and how long a call may take.
+    """What is the same for all tools: what is said of them, and how long a call may take.
 
     `kind` is how the tool runs and `provider` what runs it, for `meta`. `now(raw)` answers at once with the content or
     a fault; it is None for a tool that must wait. `gate` shares the places for what a tool needs in the whole daemon;
     None where there is nothing to share. A tool that only looks at the session's own calls `takes_place` of none.
     """
 
-    __slots__ = ("gate", "kind", "limit_s", "name", "now", "provider", "read", "takes_place", "view")
+    __slots__ = ("gate", "kind", "limit_s", "name", "now", "offered", "provider", "read", "rendered", "takes_place")
 
-    def __init__(self, view: ToolView, *, kind: str, limit_s: float, read: Reader, provider: str | None = None) -> None:
-        self.name = view.name
-        self.view = view
+    def __init__(
+        self, offered: Offered, *, kind: str, limit_s: float, read: Reader, provider: str | None = None
+    ) -> None:
+        self.name = offered.name
+        self.offered = offered
+        # Its entries in lists of tools and what they could not say, by form and name.
+        self.rendered: dict[tuple[str, str], tuple[Raw, tuple[str, ...]]] = {}
         self.kind = kind
         self.provider = provider or kind
         self.takes_place = True
@@ -90,6 +95,9 @@ class Owner(Protocol):
 
     def update(self, call: "Call", update: Update) -> None:
         """Tell the agent how far the call is."""
+
+    def inner(self, name: str) -> Plan | Fault:
+        """The plan of a tool that a chain lifts, whether it is offered or not; or why there is none."""
 
     def cancel(self, key: str | Job) -> None:
         """End a call early, by its id or as the job that it is; one that is unknown, or done, is ignored."""

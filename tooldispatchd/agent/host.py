@@ -20,10 +20,11 @@ from tooldispatchd.agent.entrance import Entrance, Visitor
 from tooldispatchd.agent.faults import too_many
 from tooldispatchd.agent.roster import UNKNOWN_AGENT, Roster
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.showing import refuse_form
 from tooldispatchd.front.channel import Outlet
 from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.decode import Refused
-from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import (
     ApproveResp,
     AskResp,
@@ -320,16 +321,16 @@ class Host:
             session.take_reply(message)
 
     def _list_tools(self, message: ToolsReq) -> None:
-        if message.schemas not in {None, "plain"}:
-            fault = Fault(Code.INVALID_REQUEST, "schemas other than plain are not yet available")
-            self._fault(fault, agent=message.agent)
+        refusal = refuse_form(message.schemas)
+        if refusal is not None:
+            self._fault(refusal, agent=message.agent)
             return
         line = self._machine.line
         session = self._roster.of(message.agent) or self._roster.open_silently(message.agent, line=line)
         if isinstance(session, Fault):
             self._fault(session, agent=message.agent)
         else:
-            session.list_tools()
+            session.list_tools(message.schemas)
 
     def _bye(self, message: ByeSaid) -> None:
         session = self._roster.of(message.agent)

@@ -8,7 +8,7 @@ A session has this from its first such call on; one that only calls inline tools
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
 import trio
@@ -18,7 +18,7 @@ from tooldispatchd.agent.call import Call, Plan, Reason, Stage
 from tooldispatchd.agent.faults import CANCELLED, queue_full, too_many
 from tooldispatchd.agent.runtime import Host, Runtime
 from tooldispatchd.agent.steps import encode_line
-from tooldispatchd.agent.toolset import HOLD, Toolset
+from tooldispatchd.agent.toolset import HOLD, Found, Toolset
 from tooldispatchd.calls.admission import Admission, Verdict
 from tooldispatchd.calls.jobs import Job, Jobs, utf8_size
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
@@ -37,6 +37,9 @@ class Life(Protocol):
 
     machine: SessionMachine
     toolset: Toolset
+
+    def find(self, name: str) -> Plan | Fault | Literal[Found.HOLD]:
+        """The plan of the tool of that name, why there is none, or that it is too early to say."""
 
     def count(self, outcome: Outcome) -> None:
         """One more call has ended."""
@@ -100,7 +103,7 @@ class InFlight:
         body = body_of(request)
         call = Call(self, self._runtime.timer, body)
         if plan is None:
-            found = self._life.toolset.find(body.name)
+            found = self._life.find(body.name)
             if isinstance(found, Fault):
                 self._machine.reply_fault(request, found)
                 return
@@ -159,7 +162,7 @@ class InFlight:
         for call in list(self._held):
             if call not in self._held:
                 continue  # what came before it in this very loop has ended it
-            found = self._life.toolset.find(call.name)
+            found = self._life.find(call.name)
             if isinstance(found, Fault):
                 call.finish(found)
             elif found is not HOLD:
@@ -223,6 +226,10 @@ class InFlight:
         elif not self._host.is_behind:
             fields = (update.progress, update.total, update.message, update.content)
             self._machine.update(ToolUpdate(call.id, self._machine.agent, *fields))
+
+    def inner(self, name: str) -> Plan | Fault:
+        """The plan of a tool that a chain of this session lifts, or why there is none."""
+        return self._life.toolset.inner(name)
 
     def cancel(self, key: str | Job) -> None:
         """The agent wants the call of that id, or that job, no more; one that is unknown, or done, is ignored."""

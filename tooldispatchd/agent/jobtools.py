@@ -9,16 +9,15 @@ from typing import Final
 
 import msgspec
 import trio
-from msgspec import Raw
 
 from tooldispatchd.agent.call import Call, Plan, Reason
 from tooldispatchd.agent.faults import CANCELLED, queue_full
 from tooldispatchd.agent.steps import compile_read
 from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs
 from tooldispatchd.calls.outcome import Answer
+from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import ToolView
 
 JOBS_KIND: Final = "builtin"
 # A job ends by the limits of its own tool; this only bounds the wait for it.
@@ -62,8 +61,8 @@ class JobPlan(Plan):
             "additionalProperties": False,
         }
         read = compile_read(compile_check(schema), missing={}, wrapped=False)
-        view = ToolView(name, description, Raw(_encode(schema)))
-        super().__init__(view, kind=JOBS_KIND, limit_s=WAIT_LIMIT_S, read=read, provider="jobs")
+        offered = Offered(name=name, description=description, input_schema=schema)
+        super().__init__(offered, kind=JOBS_KIND, limit_s=WAIT_LIMIT_S, read=read, provider="jobs")
         self.takes_place = False
         self._run = run
 

@@ -6,8 +6,9 @@ from tooldispatchd.agent.entrance import Entrance, Visitor, narrow_profile
 from tooldispatchd.agent.faults import DRAINING, too_many
 from tooldispatchd.agent.runtime import Host, Runtime
 from tooldispatchd.agent.session import Session
+from tooldispatchd.agent.showing import refuse_form
 from tooldispatchd.catalog.profiles import Profile
-from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import Hello
 from tooldispatchd.wire.session import SessionMachine
 
@@ -19,9 +20,7 @@ def admit(hello: Hello, runtime: Runtime, entrance: Entrance, visitor: Visitor) 
     )
     if isinstance(profile, Fault):
         return profile
-    if hello.schemas not in {None, "plain"}:
-        return Fault(Code.INVALID_REQUEST, "schemas other than plain are not yet available")
-    refusal = _no_room(runtime, visitor)
+    refusal = refuse_form(hello.schemas) or _no_room(runtime, visitor)
     if refusal is not None:
         return refusal
     if isinstance(hello.spec, UnsetType):

@@ -1,6 +1,6 @@
 """What all sessions of the daemon share: the catalog, the timer, the children, the bounds, and the log."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 import trio
@@ -74,7 +74,8 @@ class Runtime:
 
     `home` is the nursery that sessions' tasks live in; `processes` shares the places for children between agents, and
     `opening` those for MCP servers that start; `uid` is the daemon's own user. `logs_calls` is false where the log
-    drops what is said of a call.
+    drops what is said of a call. `agent_specs` are the paths of the files that tell an agent process without a command
+    of its own what it is, by its name.
     """
 
     def __init__(  # the daemon's parts, put together in one place
@@ -88,6 +89,7 @@ class Runtime:
         logs_calls: bool,
         cores: int,
         uid: int,
+        agent_specs: Mapping[str, str] = {},
     ) -> None:
         limits = catalog.config.limits
         self.catalog = catalog
@@ -97,6 +99,7 @@ class Runtime:
         self.home = home
         self.log = log
         self.logs_calls = logs_calls
+        self.agent_specs = agent_specs
         self.starter = Starter()
         self.processes: Gate[Call] = Gate(limits.processes or PROCESSES_A_CORE * cores)
         self.opening = Places(limits.mcp_opening)

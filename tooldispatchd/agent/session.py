@@ -7,21 +7,23 @@ brings a `TaskTree`.
 
 from collections.abc import Awaitable, Callable
 from time import perf_counter
-from typing import Final
+from typing import Final, Literal
 
-from msgspec import UnsetType
+from msgspec import Raw, UnsetType
 
 from tooldispatchd.agent.call import Call, Plan
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, queue_full
 from tooldispatchd.agent.inflight import InFlight, job_content
+from tooldispatchd.agent.infotool import instructions_of
 from tooldispatchd.agent.runtime import Host, Runtime
+from tooldispatchd.agent.showing import PLAIN, Showing, plain_entries
 from tooldispatchd.agent.tasktree import TaskTree
-from tooldispatchd.agent.toolset import Toolset
+from tooldispatchd.agent.toolset import Found, Toolset
 from tooldispatchd.calls.jobs import utf8_size
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import PROTOCOL, CallMeta, NestedReq, Ready, Reply, Request, Tools
+from tooldispatchd.wire.messages import PROTOCOL, CallMeta, NestedReq, ReadyLine, Reply, Request, ToolsLine
 from tooldispatchd.wire.questions import Questions
 from tooldispatchd.wire.session import Event, SessionMachine, State, body_of, fault_line
 
@@ -41,6 +43,7 @@ class Session:
         "_log",
         "_questions",
         "_runtime",
+        "_showing",
         "_tree",
         "answered",
         "faults",
@@ -66,6 +69,8 @@ class Session:
         self._questions: Questions | None = None
         self._tree: TaskTree | None = None
         self._is_forced = False
+        # None for an agent that was shown the plain form alone.
+        self._showing: Showing | None = None
         self.toolset = Toolset(self, runtime, profile, self._log, channel=host)
         self.plans = self.toolset.plans
         self._has_jobs = profile.jobs
@@ -98,9 +103,30 @@ class Session:
         """Whether how the opening ends is of no interest any more."""
         return self.machine.is_gone or self._is_forced or self.machine.refusal is not None
 
-    def _ready(self) -> Ready:
-        toolset = self.toolset
-        return Ready(self.profile, PROTOCOL, toolset.views(), toolset.warnings, self.machine.agent)
+    def _ready(self) -> ReadyLine:
+        toolset, agent = self.toolset, self.machine.agent
+        tools, notes = self._shown(None)
+        instructions = instructions_of(toolset.plans.values())
+        return ReadyLine(self.profile, PROTOCOL, tools, [*toolset.warnings, *notes], agent, instructions)
+
+    def _shown(self, form: str | None) -> tuple[list[Raw], list[str]]:
+        """The tools in a form, and what it could not say; their names as it spells them are known from here on."""
+        plans = self.toolset.plans
+        form = form or self.machine.schemas or PLAIN
+        if form == PLAIN:
+            return plain_entries(plans.values()), []
+        self._showing = self._showing or Showing()
+        entries = self._showing.entries(form, plans)
+        self.plans = self._showing.table(plans)
+        return entries
+
+    def find(self, name: str) -> Plan | Fault | Literal[Found.HOLD]:
+        """The plan of a tool by its own name or by one that is shown, why there is none, or that it is too early."""
+        form = self.machine.schemas
+        if form is None or form == PLAIN:
+            return self.toolset.find(name)
+        self._showing = self._showing or Showing()
+        return self._showing.find(name, form, self.toolset.find)
 
     def _refuse(self, refusal: Fault) -> None:
         """`hello` and every waiting request get the same fault, and the session ends."""
@@ -138,7 +164,12 @@ class Session:
             return
         if not self._has_jobs and body_of(request).background:
             self.machine.reply_fault(request, NO_JOBS)
-        elif plan is not None and plan.now is not None:
+            return
+        if plan is None and self.machine.schemas is not None:
+            # By a name that it will be shown, before it has been.
+            found = self.find(body_of(request).name)
+            plan = found if isinstance(found, Plan) else None
+        if plan is not None and plan.now is not None:
             self._answer_now(request, plan)
         else:
             self._calls().take(request, plan)
@@ -155,7 +186,7 @@ class Session:
         outcome = Answer(content) if isinstance(content, str) else content
         self.count(outcome)
         if body.background and isinstance(outcome, Answer):
-            outcome = self._keep(plan, outcome)
+            outcome = self._keep(body.name, outcome)
         content = outcome.content if isinstance(outcome, Answer) else outcome.content()
         is_fault = isinstance(outcome, Fault)
         meta: CallMeta | None = None
@@ -167,10 +198,10 @@ class Session:
         if self._runtime.logs_calls:
             self._log.debug("call answered", id=body.id, tool=body.name, is_error=is_fault)
 
-    def _keep(self, plan: Plan, outcome: Answer) -> Outcome:
+    def _keep(self, name: str, outcome: Answer) -> Outcome:
         """The result of a job that was done in the moment it came."""
         jobs = self._calls().jobs
-        job = jobs.open(plan.name)
+        job = jobs.open(name)
         if job is None:
             return queue_full("jobs")
         jobs.finish(job, outcome)
@@ -186,9 +217,10 @@ class Session:
         if self._in_flight is not None:
             self._in_flight.cancel(call_id)
 
-    def list_tools(self) -> None:
-        """Answer `tools`."""
-        self.machine.outgoing.append(Tools(self.toolset.views(), self.machine.agent))
+    def list_tools(self, form: str | None) -> None:
+        """Answer `tools`, in the form asked for, else in that of `hello`."""
+        tools, _ = self._shown(form)
+        self.machine.outgoing.append(ToolsLine(tools, self.machine.agent))
 
     def take_reply(self, reply: Reply) -> None:
         """The agent's answer to a question; one to none is ignored."""

@@ -9,17 +9,21 @@ from typing import Final
 
 import msgspec
 
+from tooldispatchd.catalog.agentspec import agent_spec
 from tooldispatchd.catalog.problems import Problem
+from tooldispatchd.catalog.processes import Process
 from tooldispatchd.catalog.profiles import (
     Profile,
-    assign_prefixes,
     build_profiles,
     digest_of,
     disabled_uses,
     token_problem,
 )
+from tooldispatchd.catalog.servers import Binding, build_servers
 from tooldispatchd.catalog.specs import Config
-from tooldispatchd.catalog.tools import DeclaredTool, build_tools
+from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.catalog.tooltable import build_tools
+from tooldispatchd.catalog.typetable import build_types
 
 _NO_TOKENS: Final[Mapping[str, bytes]] = MappingProxyType({})
 
@@ -27,17 +31,19 @@ _NO_TOKENS: Final[Mapping[str, bytes]] = MappingProxyType({})
 class Catalog(msgspec.Struct, frozen=True):
     """What sessions share: they read it and never change it.
 
-    `tools` by declared name, `profiles` by name, `prefixes` by binding (each unique, or empty where the server offers
-    raw names); `warnings` are whole sentences for the log. `tokens` holds the SHA-256 of each profile's token, where it
-    has one; `config` holds none.
+    `tools` and `processes` by declared name, `profiles` by name, `servers` by binding, those that have no table of
+    their own too; `warnings` are whole sentences for the log. `tokens` holds the SHA-256 of each profile's token,
+    where it has one; `config` holds none. `agent_specs` are what agents that `agent_command` runs are told, by process.
     """
 
     config: Config
     tools: dict[str, DeclaredTool]
     profiles: dict[str, Profile]
-    prefixes: dict[str, str]
+    processes: dict[str, Process]
+    servers: dict[str, Binding]
     warnings: tuple[str, ...]
     tokens: dict[str, bytes] = {}
+    agent_specs: dict[str, bytes] = {}
 
     @property
     def is_protected(self) -> bool:
@@ -46,21 +52,31 @@ class Catalog(msgspec.Struct, frozen=True):
 
 
 def build_catalog(config: Config, tokens: Mapping[str, bytes] = _NO_TOKENS) -> Catalog | list[Problem]:
-    """The catalog, or every problem of its tools and profiles, in the order tools, profiles, tokens.
+    """The catalog, or every problem of its tools and profiles, in the order servers, tools, profiles, tokens.
 
     `tokens` are the digests of those that stand outside of `config`, by profile.
     """
     wrong = _wrong_tokens(config, tokens)
     own = {name: digest_of(spec.token) for name, spec in config.agents.items() if spec.token is not None}
     config = _without_tokens(config) if own else config
-    tools, problems = build_tools(config)
-    profiles, unknown = build_profiles(config)
-    problems = [*problems, *unknown, *wrong]
+    servers, warnings, problems = build_servers(config)
+    tools, processes, wrong_tools = build_tools(config, servers)
+    profiles, unknown = build_profiles(config, servers)
+    problems = [*problems, *wrong_tools, *unknown, *wrong]
     if problems:
         return problems
-    prefixes, warnings = assign_prefixes(config.mcp)
-    warnings = [*warnings, *disabled_uses(config)]
-    return Catalog(config, tools, profiles, prefixes, tuple(warnings), {**tokens, **own})
+    warnings = [*warnings, *disabled_uses(config, servers)]
+    specs = _agent_specs(config, processes, servers)
+    return Catalog(config, tools, profiles, processes, servers, tuple(warnings), {**tokens, **own}, specs)
+
+
+def _agent_specs(config: Config, processes: Mapping[str, Process], servers: Mapping[str, Binding]) -> dict[str, bytes]:
+    """What each agent is told that has no command of its own, where there is one that runs it."""
+    if config.agent_command is None:
+        return {}
+    declared, _ = build_types(config.types)
+    agents = (process for process in processes.values() if process.kind == "agent" and process.spec.command is None)
+    return {agent.name: agent_spec(agent, declared, servers) for agent in agents}
 
 
 def _without_tokens(config: Config) -> Config:

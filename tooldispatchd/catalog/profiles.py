@@ -1,4 +1,4 @@
-"""What each kind of agent may call: profiles, and the prefixes under which servers offer their tools. Pure.
+"""What each kind of agent may call: profiles, of tables of their own and of agent processes. Pure.
 
 A profile names what exists, or it is a `Problem`; what it leaves out is not offered. A server that is not enabled
 exists, so that switching it off needs no other edit: it is left out of every profile, and `disabled_uses` says so.
@@ -11,9 +11,10 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.catalog.names import nearest, split_name, unique_prefixes
+from tooldispatchd.catalog.names import nearest, split_name
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.specs import Config, McpSpec, Owners, ProfileSpec
+from tooldispatchd.catalog.servers import Binding, binding_of, server_tool
+from tooldispatchd.catalog.specs import Config, McpSpec, Owners, ProfileSpec, Server
 
 DEFAULT_PROFILE: Final = "default"
 # Far over any key that is in use. A bound, since a digest is made of whatever an agent sends.
@@ -30,8 +31,8 @@ class ServerUse(msgspec.Struct, frozen=True):
 class Profile(msgspec.Struct, frozen=True):
     """What an agent under this profile may call: declared tools and servers, each once, as the file orders them.
 
-    `jobs` says whether the tools for background jobs are offered. `uids` and `gids` are who may open it, by number;
-    where both are None, that is everyone.
+    Servers that only its declared tools use are not among them. `jobs` says whether the tools for background jobs are
+    offered. `uids` and `gids` are who may open it, by number; where both are None, that is everyone.
     """
 
     name: str
@@ -82,49 +83,64 @@ def digest_of(token: str) -> bytes:
     return hashlib.sha256(token[: MAX_TOKEN_BYTES + 1].encode("utf-8", "surrogatepass")).digest()
 
 
-def assign_prefixes(servers: Mapping[str, McpSpec]) -> tuple[dict[str, str], list[str]]:
-    """The prefix of each binding, and a warning for each that is not the one asked for.
+class _Wanted(msgspec.Struct, frozen=True):
+    """What makes a profile, wherever it is written: `path` leads to its table."""
 
-    A taken one gets `-2`, or the next free number. Any number of servers may have none (`""`).
+    path: Path
+    tools: tuple[str, ...]
+    mcp: tuple[Server, ...]
+    spec: ProfileSpec = ProfileSpec()
+
+
+def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict[str, Profile], list[Problem]]:
+    """Every profile, and a problem for each name in one that does not exist; `build_servers` tells of those in `mcp`.
+
+    An agent process that names `tools` or `mcp` is a profile of its name, as a table in `[agents]` with these would be.
     """
-    wanted = {binding: binding if spec.prefix is None else spec.prefix for binding, spec in servers.items()}
-    prefixes = dict(zip(wanted, unique_prefixes(wanted.values()), strict=True))
-    warnings = [
-        f'mcp.{binding}: prefix "{wanted[binding]}" is taken, its tools are offered as "{prefix}:…"'
-        for binding, prefix in prefixes.items()
-        if prefix != wanted[binding]
+    problems = [
+        Problem(("agents", name), "the agent process of this name is a profile of this name already")
+        for name in config.agents
+        if name in _agent_processes(config)
     ]
-    return prefixes, warnings
-
-
-def build_profiles(config: Config) -> tuple[dict[str, Profile], list[Problem]]:
-    """Every profile, and a problem for each name in one that does not exist."""
+    profiles: dict[str, Profile] = {}
     if not config.agents:
-        servers = tuple(ServerUse(binding) for binding, spec in config.mcp.items() if spec.enabled)
-        return {DEFAULT_PROFILE: Profile(DEFAULT_PROFILE, tuple(config.tools), servers)}, []
-    problems: list[Problem] = []
-    prefixes, _ = assign_prefixes(config.mcp)
-    profiles = {
-        name: _ProfileBuilder(config, prefixes, problems).build(name, spec) for name, spec in config.agents.items()
-    }
+        whole = tuple(ServerUse(name) for name in config.mcp if servers[name].spec.enabled)
+        exposed = tuple(name for name, spec in config.tools.items() if spec.expose)
+        profiles[DEFAULT_PROFILE] = Profile(DEFAULT_PROFILE, exposed, whole)
+    for name, wanted in _all_wanted(config).items():
+        profiles[name] = _ProfileBuilder(config, servers, problems).build(name, wanted)
     return profiles, problems
 
 
-def narrow(profile: Profile, wish: Narrowing, *, config: Config, prefixes: Mapping[str, str]) -> Profile | NotOffered:
+def _agent_processes(config: Config) -> dict[str, _Wanted]:
+    """The agent processes that are profiles."""
+    return {
+        name: _Wanted(("processes", name), spec.tools or (), spec.mcp or ())
+        for name, spec in config.processes.items()
+        if spec.kind == "agent" and (spec.tools is not None or spec.mcp is not None)
+    }
+
+
+def _all_wanted(config: Config) -> dict[str, _Wanted]:
+    tables = {name: _Wanted(("agents", name), spec.tools, spec.mcp, spec) for name, spec in config.agents.items()}
+    return _agent_processes(config) | tables
+
+
+def narrow(profile: Profile, wish: Narrowing, servers: Mapping[str, Binding]) -> Profile | NotOffered:
     """The part of `profile` that `wish` names, or the first name that is not a part of it.
 
     A tool of a server that is offered whole may be named though nobody knows yet whether the server has it: it becomes
     a whitelist, and a server without it refuses the session.
     """
     offered = {use.server: use for use in profile.servers}
-    by_prefix = _by_prefix(config, prefixes)
+    by_prefix = _by_prefix(servers)
     if wish.jobs and not profile.jobs:
         return NotOffered("jobs")
-    servers: dict[str, dict[str, None] | None] = {}
+    used: dict[str, dict[str, None] | None] = {}
     for server in wish.mcp:
         if server not in offered or offered[server].only is not None:
             return NotOffered(server)
-        servers[server] = None
+        used[server] = None
     tools: dict[str, None] = {}
     own = set(profile.tools)
     for entry in wish.tools:
@@ -132,30 +148,39 @@ def narrow(profile: Profile, wish: Narrowing, *, config: Config, prefixes: Mappi
         server = by_prefix.get(prefix, "") if ":" in entry else ""
         if entry in own:
             tools[entry] = None
-        elif server in offered and _has_tool(config.mcp[server], offered[server], tool):
-            only = servers.setdefault(server, {})
+        elif server in offered and _has_tool(servers[server].spec, offered[server], tool):
+            only = used.setdefault(server, {})
             if only is not None:
                 only[tool] = None
         else:
             return NotOffered(entry)
-    uses = _uses(servers)
+    uses = _uses(used)
     # An agent that wants a whole server gets it as the profile has it.
     jobs = profile.jobs if wish.jobs is None else wish.jobs
     return msgspec.structs.replace(profile, tools=tuple(tools), servers=uses, jobs=jobs)
 
 
-def disabled_uses(config: Config) -> list[str]:
-    """A warning for each profile's entry that a server which is not enabled takes away."""
-    prefixes, _ = assign_prefixes(config.mcp)
-    by_prefix = _by_prefix(config, prefixes)
+def disabled_uses(config: Config, servers: Mapping[str, Binding]) -> list[str]:
+    """A warning for each use of a server that is not enabled: what is not offered, and which tools cannot be called."""
+    by_prefix = _by_prefix(servers)
     warnings: list[str] = []
-    for name, spec in config.agents.items():
-        named = [(entry, entry) for entry in spec.mcp]
-        named += [(entry, by_prefix.get(split_name(entry)[0], "")) for entry in spec.tools if ":" in entry]
+    for wanted in _all_wanted(config).values():
+        named = [(_shown(entry), binding_of(entry, servers)) for entry in wanted.mcp]
+        named += [(entry, by_prefix.get(split_name(entry)[0], "")) for entry in wanted.tools if ":" in entry]
         for entry, binding in named:
-            if binding in config.mcp and not config.mcp[binding].enabled:
-                warnings.append(f"agents.{name}: {entry} is not offered: server {binding} is not enabled")
+            if binding in servers and not servers[binding].spec.enabled:
+                where = ".".join(map(str, wanted.path))
+                warnings.append(f"{where}: {entry or binding} is not offered: server {binding} is not enabled")
+    for name, spec in config.tools.items():
+        tool = server_tool(name, spec, servers)
+        if tool is not None and tool.binding in servers and not servers[tool.binding].spec.enabled:
+            warnings.append(f"tools.{name}: server {tool.binding} is not enabled; it answers server_unavailable")
     return warnings
+
+
+def _shown(reference: Server) -> str:
+    """A server as the configuration names it; nothing for one that has no name there, or an address for it."""
+    return "" if not isinstance(reference, str) or "://" in reference else reference
 
 
 def _has_tool(spec: McpSpec, use: ServerUse, tool: str) -> bool:
@@ -180,33 +205,38 @@ def _each(owners: Owners) -> tuple[int | str, ...]:
     return owners if isinstance(owners, tuple) else (owners,)
 
 
-def _by_prefix(config: Config, prefixes: Mapping[str, str]) -> dict[str, str]:
+def _by_prefix(servers: Mapping[str, Binding]) -> dict[str, str]:
     """Which binding is meant before the colon: a prefix wins, since that is what agents see; else a binding's name."""
-    return {binding: binding for binding in config.mcp} | {prefix: binding for binding, prefix in prefixes.items()}
+    prefixes = {binding.prefix: name for name, binding in servers.items() if binding.prefix is not None}
+    return {name: name for name in servers} | prefixes
 
 
 class _ProfileBuilder:
     """Collects one profile's tools and servers."""
 
-    def __init__(self, config: Config, prefixes: Mapping[str, str], problems: list[Problem]) -> None:
+    def __init__(self, config: Config, servers: Mapping[str, Binding], problems: list[Problem]) -> None:
         self._config = config
-        self._by_prefix = _by_prefix(config, prefixes)
+        self._bindings = servers
+        self._by_prefix = _by_prefix(servers)
         self._problems = problems
         self._tools: dict[str, None] = {}
         # None stands for the whole server.
         self._servers: dict[str, dict[str, None] | None] = {}
 
-    def build(self, name: str, spec: ProfileSpec) -> Profile:
-        for index, server in enumerate(spec.mcp):
-            self._add_server(server, ("agents", name, "mcp", index))
-        for index, tool in enumerate(spec.tools):
+    def build(self, name: str, wanted: _Wanted) -> Profile:
+        for server in wanted.mcp:
+            binding = binding_of(server, self._bindings)
+            if binding in self._bindings:
+                self._servers[binding] = None
+        for index, tool in enumerate(wanted.tools):
             if ":" in tool:
-                self._add_server_tool(tool, ("agents", name, "tools", index))
+                self._add_server_tool(tool, (*wanted.path, "tools", index))
             else:
-                self._add_tool(tool, ("agents", name, "tools", index))
+                self._add_tool(tool, (*wanted.path, "tools", index))
+        spec = wanted.spec
         for key, owners in (("uid", spec.uid), ("gid", spec.gid)):
-            self._refuse_names(owners, ("agents", name, key))
-        enabled = {server: only for server, only in self._servers.items() if self._config.mcp[server].enabled}
+            self._refuse_names(owners, (*wanted.path, key))
+        enabled = {server: only for server, only in self._servers.items() if self._bindings[server].spec.enabled}
         return Profile(
             name,
             tuple(self._tools),
@@ -222,17 +252,14 @@ class _ProfileBuilder:
             if isinstance(owner, str):
                 self._refuse(path, "this name has not been looked up", owner, None)
 
-    def _add_server(self, server: str, path: Path) -> None:
-        if server in self._config.mcp:
-            self._servers[server] = None
-        else:
-            self._refuse(path, "no such server in [mcp]", server, nearest(server, self._config.mcp))
-
     def _add_tool(self, tool: str, path: Path) -> None:
-        if tool in self._config.tools:
-            self._tools[tool] = None
-        else:
+        spec = self._config.tools.get(tool)
+        if spec is None:
             self._refuse(path, "no such tool in [tools]", tool, nearest(tool, self._config.tools))
+        elif not spec.expose:
+            self._refuse(path, f"tools.{tool} has expose = false: it is there for chains only", tool, None)
+        else:
+            self._tools[tool] = None
 
     def _add_server_tool(self, entry: str, path: Path) -> None:
         prefix, tool = split_name(entry)
@@ -241,16 +268,22 @@ class _ProfileBuilder:
             close = nearest(prefix, self._by_prefix)
             self._refuse(path, "no such server in [mcp]", entry, close and f"{close}:{tool}")
             return
-        spec = self._config.mcp[server]
+        spec = self._bindings[server].spec
         if tool in spec.deny:
-            self._refuse(path, f"mcp.{server}.deny takes this tool away", entry, None)
+            self._refuse(path, f"{self._where(server)}deny takes this tool away", entry, None)
         elif spec.tools is not None and tool not in spec.tools:
             close = nearest(tool, spec.tools)
-            self._refuse(path, f"mcp.{server}.tools does not list this tool", entry, close and f"{prefix}:{close}")
+            self._refuse(
+                path, f"{self._where(server)}tools does not list this tool", entry, close and f"{prefix}:{close}"
+            )
         else:
             only = self._servers.setdefault(server, {})
             if only is not None:
                 only[tool] = None
+
+    def _where(self, server: str) -> str:
+        """What stands before the key of a server's table."""
+        return f"mcp.{server}." if server in self._config.mcp else "the server's "
 
     def _refuse(self, path: Path, why: str, value: str, close: str | None) -> None:
         self._problems.append(Problem(path, why, value=value, nearest=close))

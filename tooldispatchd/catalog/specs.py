@@ -100,10 +100,17 @@ class LimitsSpec(Spec, frozen=True):
 
 
 class McpSpec(Spec, frozen=True):
-    """`[mcp.NAME]`: an MCP server that the daemon starts for each agent that uses it."""
+    """`[mcp.NAME]`: an MCP server of its own for each agent that uses it; exactly one of `command` and `url`.
 
-    command: SomeWord
+    Where a tool or an agent uses a server, such a table may also stand in the place of a binding's name.
+    """
+
+    command: SomeWord | None = None
     """The program: a name looked for in `PATH`, or a path."""
+    url: SomeWord | None = None
+    """Where a server is that runs already. It is understood, and cannot be reached yet."""
+    token_env: SomeWord | None = None
+    """The variable of the daemon's environment that holds the token for `url`."""
     args: tuple[Word, ...] = ()
     env: dict[EnvName, Word] = {}
     """Added to the small environment that every child gets."""
@@ -123,17 +130,73 @@ class McpSpec(Spec, frozen=True):
     """A server that is not enabled is never started; profiles that name it go without, with a warning."""
 
 
+Server = str | McpSpec
+"""A server that is used: a binding's name, a URL, or a table as in `[mcp]`."""
+
+Kind = Literal["agent", "plumb", "map", "filter", "merge", "barrier", "project", "id", "copy", "discard"]
+
+
+class ProcessSpec(Spec, frozen=True):
+    """`[processes.NAME]`: a stream process, which takes and gives streams of messages; tools are made of processes.
+
+    `!A -> !B` types a stream process. One of type `A -> B` stands in the base category: it may be made a tool, and
+    cannot be wired into a chain.
+    """
+
+    kind: Kind
+    type: str | None = None
+    """Its type as text; inferred where the kind says it (`id`, `copy`, a `map` in a chain, …)."""
+    description: str = ""
+    map: str | None = None
+    """The CEL expression of a `map`, over one message."""
+    filter: str | None = None
+    """The CEL expression of a `filter`, which says of one message whether it goes on."""
+    project: Annotated[int, Meta(ge=0, le=63)] | None = None
+    """Which of its streams a `project` gives, from 0."""
+    chain: Annotated[tuple[str, ...], Meta(min_length=1, max_length=64)] | None = None
+    """The processes of a `plumb`, in order; `lift(TOOL)` stands for a tool over every message."""
+    command: Argv | None = None
+    """The program of an `agent`: one message on stdin, one JSON value on stdout; by default `agent_command`."""
+    args: tuple[Word, ...] = ()
+    env: dict[EnvName, Word] = {}
+    cwd: SomeWord | None = None
+    prompt: str | None = None
+    """What an `agent` is told to do; it reads it in its spec."""
+    model: str | None = None
+    """The model that an `agent` is asked to use; it reads it in its spec."""
+    tools: tuple[str, ...] | None = None
+    """What an `agent` may call, as in a profile; an agent that names `tools` or `mcp` is a profile of its name."""
+    mcp: tuple[Server, ...] | None = None
+    """Servers that an `agent` is offered whole."""
+    options: dict[str, object] = {}
+    """Anything else that the agent's program reads in its spec."""
+
+
 class ToolSpec(Spec, frozen=True):
-    """`[tools.NAME]`: one declared tool; exactly one of `inline`, `map` and `command` says how it runs."""
+    """`[tools.NAME]`: one declared tool; exactly one of `process`, `mcp`, `inline`, `map` and `command` runs it."""
 
     type: str | None = None
     """`A -> B`, as text; or the two schemas stand in its place."""
     input_schema: dict[str, object] | None = None
     output_schema: dict[str, object] | None = None
     title: str | None = None
+    """A short name, for people."""
     description: str = ""
+    """What a model reads to know when to call it."""
+    hint: Annotated[str, Meta(max_length=2_000)] | None = None
+    """A line for the system prompt of every agent that may call it; `ready` has them all in `instructions`."""
+    doc: Annotated[str, Meta(max_length=256 * KIB)] | None = None
+    """Its full text, which the built-in tool `info` gives when it is asked for."""
+    expose: bool = True
+    """Whether it is offered at all; with `false` it is there for chains only."""
     call_s: Seconds | None = None
     """This tool's own limit, in the place of `limits.call_s`."""
+    process: str | None = None
+    """The process that it is made of: one message in, its one result out."""
+    mcp: Server | None = None
+    """The server whose tool it is."""
+    name: str | None = None
+    """What that server calls the tool; by default this tool's own name."""
     inline: Literal["id", "copy", "discard"] | None = None
     map: str | None = None
     """A CEL expression over the input."""
@@ -182,5 +245,11 @@ class Config(Spec, frozen=True):
     """Names for types; each may be used in every other one and in `tools.*.type`."""
     mcp: dict[Binding, McpSpec] = {}
     tools: dict[Name, ToolSpec] = {}
+    processes: dict[Name, ProcessSpec] = {}
+    """Stream processes, of which tools and chains are made; none of them is offered by itself."""
+    plumb: tuple[SomeWord, ...] = ()
+    """Files in the plumb notation, which declare types, servers, processes and tools like the tables here."""
+    agent_command: Argv | None = None
+    """What runs an agent that has no `command`: these words, and the path of the file with its spec."""
     agents: dict[Name, ProfileSpec] = {}
     """Without any there is one, `default`, that offers every tool and every server."""

@@ -3,6 +3,7 @@
 Nothing here knows how a tool is run; it says what one takes, what it gives, and how it is shown to a model.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -10,31 +11,23 @@ from msgspec import UNSET, UnsetType
 
 from tooldispatchd.catalog.celsource import ExpressionError
 from tooldispatchd.catalog.celtypes import type_of_schema
+from tooldispatchd.catalog.compatible import compatible, difference
 from tooldispatchd.catalog.expressions import Expression, compile_expression
-from tooldispatchd.catalog.meanings import Declared, check_names, has_stream, same, to_schema
-from tooldispatchd.catalog.names import declared_name_problem, nearest
+from tooldispatchd.catalog.meanings import Declared, has_stream, same, to_schema
+from tooldispatchd.catalog.morphisms import LowerError, Morphism, lower
+from tooldispatchd.catalog.names import declared_name_problem
 from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.processes import Processes
 from tooldispatchd.catalog.schemas import Check, SchemaError, compile_check
+from tooldispatchd.catalog.servers import Binding, ServerTool, server_tool
 from tooldispatchd.catalog.shown import is_object, show_schema
-from tooldispatchd.catalog.specs import Config, ToolSpec
-from tooldispatchd.catalog.types import (
-    JSON,
-    UNIT,
-    WORDS,
-    Product,
-    Type,
-    TypeNameError,
-    TypeTextError,
-    column_of,
-    parse_arrow,
-    show,
-    show_arrow,
-)
-from tooldispatchd.catalog.typetable import build_types
+from tooldispatchd.catalog.specs import ToolSpec
+from tooldispatchd.catalog.types import JSON, UNIT, Product, Stream, Type, column_of, show, show_arrow
+from tooldispatchd.catalog.wiring import WiringError, parse_checked
 
-WAYS: Final = ("inline", "map", "command")
-# What says how a command runs, and means nothing to any other tool.
-COMMAND_ONLY: Final = ("args", "env", "cwd")
+WAYS: Final = ("process", "mcp", "inline", "map", "command")
+# What means something to tools of one way only.
+_ONLY: Final = {"args": "command", "env": "command", "cwd": "command", "name": "mcp"}
 
 
 class DeclaredTool(msgspec.Struct, frozen=True):
@@ -43,6 +36,9 @@ class DeclaredTool(msgspec.Struct, frozen=True):
     `input_schema` and `output_schema` are what is checked; `shown_schema` is the input as a model sees it: an object
     always, so that a `wrapped` tool shows `{"input": …}`. `missing_input` is what a request without input means
     (UNSET: nothing, it is an error). `type_text` is for people: `A -> B`, with `schema` for what is given as a schema.
+
+    A tool made of a process has its `program`, and `needs` names the tools that its chains lift. A tool of a server
+    has `server`; where it is not `typed` its schemas are the server's, and those here admit everything.
     """
 
     name: str
@@ -58,6 +54,10 @@ class DeclaredTool(msgspec.Struct, frozen=True):
     missing_input: dict[str, object] | UnsetType | None
     expression: Expression | None
     type_text: str
+    program: Morphism | None = None
+    needs: tuple[str, ...] = ()
+    server: ServerTool | None = None
+    typed: bool = True
 
 
 class _Half(msgspec.Struct, frozen=True):
@@ -69,27 +69,21 @@ class _Half(msgspec.Struct, frozen=True):
     text: str
 
 
-def build_tools(config: Config) -> tuple[dict[str, DeclaredTool], list[Problem]]:
-    """The tools without a problem by name, and every problem of `[types]` and `[tools]`, in the file's order."""
-    declared, problems = build_types(config.types)
-    tools: dict[str, DeclaredTool] = {}
-    for name, spec in config.tools.items():
-        builder = _ToolBuilder(name, spec, declared)
-        tool = builder.build()
-        problems.extend(builder.problems)
-        if tool is not None and not builder.problems:
-            tools[name] = tool
-    return tools, problems
+class ToolBuilder:
+    """Builds one tool, or collects what is wrong with it in `problems`."""
 
-
-class _ToolBuilder:
-    """Builds one tool, or collects what is wrong with it."""
-
-    def __init__(self, name: str, spec: ToolSpec, declared: Declared) -> None:
+    def __init__(
+        self, name: str, spec: ToolSpec, declared: Declared, *, processes: Processes, servers: Mapping[str, Binding]
+    ) -> None:
         self._name = name
         self._spec = spec
         self._declared = declared
+        self._servers = servers
+        self._processes = processes
         self.problems: list[Problem] = []
+        # What it takes and gives, once it is built.
+        self.source: Type = JSON
+        self.target: Type = JSON
 
     def build(self) -> DeclaredTool | None:
         """The tool; None where a problem leaves nothing to build."""
@@ -98,10 +92,19 @@ class _ToolBuilder:
         if refused:
             self._refuse(refused, value=self._name)
         self._check_way()
-        halves = self._halves_of_schemas() if spec.type is None else self._halves_of_type(spec.type)
+        program = self._lowered()
+        if spec.process is not None and program is None:
+            return None
+        expression = self._untyped_map()
+        halves = self._types(program, expression)
         if halves is None:
             return None
         source, target = halves
+        self.source, self.target = source.type, target.type
+        if program is not None:
+            self._check_program(program, source.type, target.type)
+        if spec.mcp is not None and not (is_object(source.schema) or source.schema == {}):
+            self._refuse(f"a server's tool takes a record, and {source.text} is none", "type", value=spec.type)
         shown, wrapped = show_schema(source.schema)
         return DeclaredTool(
             name=self._name,
@@ -115,9 +118,72 @@ class _ToolBuilder:
             input=source.check,
             output=target.check,
             missing_input=_missing(source.schema),
-            expression=self._compile_map(source.type, target.type),
+            expression=expression or self._compile_map(source.type, target.type),
             type_text=f"{source.text} -> {target.text}",
+            program=program,
+            server=server_tool(self._name, spec, self._servers),
+            typed=spec.mcp is None or self._is_typed,
         )
+
+    @property
+    def _is_typed(self) -> bool:
+        spec = self._spec
+        return not (spec.type is None and spec.input_schema is None and spec.output_schema is None)
+
+    # --- a tool made of a process ---
+
+    def _lowered(self) -> Morphism | None:
+        """The process as a tool, at the tool's own type where the process has none."""
+        spec = self._spec
+        if spec.process is None:
+            return None
+        if spec.input_schema is not None or spec.output_schema is not None:
+            self._refuse('a tool made of a process states its type as text, "A -> B"')
+            return None
+        if spec.type is not None and self._halves_of_type(spec.type) is None:
+            return None
+        try:
+            upstream = None if spec.type is None else Stream(parse_checked(spec.type, self._declared)[0])
+            return lower(self._processes.compile(spec.process, upstream, may_be_bare=True), self._declared)
+        except LowerError as error:
+            self._refuse(str(error), "process", value=spec.process)
+        except WiringError as error:
+            self.problems.append(error.problem(("tools", self._name, "process")))
+        return None
+
+    def _check_program(self, program: Morphism, source: Type, target: Type) -> None:
+        """Whether the tool says of itself what its process does."""
+        process = self._spec.process or ""
+        text = self._processes.by_name[process].type_text or show_arrow(Stream(program.source), Stream(program.target))
+        for side, verb, mine, its in (
+            ("input", "takes", source, program.source),
+            ("output", "gives", target, program.target),
+        ):
+            if not compatible(mine, its, self._declared):
+                found = difference(mine, its, self._declared)
+                why = f"the tool {self._name} {verb} {show(mine)}, but its process {process} : {text} does not"
+                self._refuse(
+                    f"{why} ({found})" if found else why,
+                    "type",
+                    value=self._spec.type,
+                    allowed=f"as {side}: {show(its)}",
+                )
+
+    def _types(self, program: Morphism | None, expression: Expression | None) -> tuple[_Half, _Half] | None:
+        spec = self._spec
+        if spec.type is not None:
+            return self._halves_of_type(spec.type)
+        if program is not None:
+            return self._halves(program.source, program.target, "process")
+        if expression is not None:
+            return self._halves(JSON, expression.output, "map")
+        return self._halves_of_schemas()
+
+    def _untyped_map(self) -> Expression | None:
+        """The expression of a `map` that says no type: it takes any JSON, and gives what it makes."""
+        if self._spec.map is None or self._is_typed:
+            return None
+        return self._compile_map(JSON, None)
 
     def _refuse(self, why: str, *keys: str, value: object = UNSET, allowed: str | None = None) -> None:
         path: Path = ("tools", self._name, *keys)
@@ -129,10 +195,9 @@ class _ToolBuilder:
         if len(ways) != 1:
             found = f"this one has {' and '.join(ways)}" if ways else "this one has none"
             self._refuse(f"a tool has exactly one way to run, {found}", allowed=", ".join(WAYS))
-        if ways and "command" not in ways:
-            for key in COMMAND_ONLY:
-                if getattr(spec, key):
-                    self._refuse(f"only a tool with command has {key}", key)
+        for key, way in _ONLY.items() if ways else ():
+            if way not in ways and getattr(spec, key):
+                self._refuse(f"only a tool with {way} has {key}", key)
 
     def _halves_of_schemas(self) -> tuple[_Half, _Half] | None:
         spec = self._spec
@@ -157,24 +222,14 @@ class _ToolBuilder:
             if getattr(self._spec, key) is not None:
                 self._refuse(f"type and {key} exclude each other", key)
         try:
-            source, target = parse_arrow(text)
-            check_names(source, self._declared)
-            check_names(target, self._declared)
-        except TypeTextError as error:
-            self._refuse(str(error), "type", value=text, allowed='"A -> B"')
-            return None
-        except TypeNameError as error:
-            self._refuse_name(text, error)
+            source, target = parse_checked(text, self._declared)
+        except WiringError as error:
+            self.problems.append(error.problem(("tools", self._name, "type")))
             return None
         if self._refuse_streams(text, source, target):
             return None
         self._check_inline(source, target)
         return self._halves(source, target, "type")
-
-    def _refuse_name(self, text: str, error: TypeNameError) -> None:
-        why = f"column {column_of(text, error.name)}: {error}"
-        meant = nearest(error.name, [*WORDS, *self._declared])
-        self.problems.append(Problem(("tools", self._name, "type"), why, value=text, nearest=meant))
 
     def _refuse_streams(self, text: str, source: Type, target: Type) -> bool:
         for side, verb in ((source, "takes"), (target, "gives")):
@@ -205,7 +260,7 @@ class _ToolBuilder:
             self._refuse(f"cannot use the type {show(type_)[:80]}: {error}", key)
             return None
 
-    def _compile_map(self, source: Type, target: Type) -> Expression | None:
+    def _compile_map(self, source: Type, target: Type | None) -> Expression | None:
         if self._spec.map is None:
             return None
         try:

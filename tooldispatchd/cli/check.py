@@ -20,11 +20,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the file to check; by default the one that serve would take (./tooldispatchd.toml, then "
         "$XDG_CONFIG_HOME/tooldispatchd/config.toml, then /etc/tooldispatchd/config.toml)",
     )
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="print what was understood: each type, tool, process and server, how it runs and who may call it",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what the configuration holds, or its report on stderr; gives the exit code."""
     # Imported when it is called for: --help of every command declares all of them.
+    from tooldispatchd.catalog.explanation import explain
+    from tooldispatchd.daemon.config_report import printable
     from tooldispatchd.daemon.configuration import ConfigError, find_configuration, load_catalog
 
     try:
@@ -43,9 +50,12 @@ def run(arguments: argparse.Namespace) -> int:
     )
     print(f"{path}: fine: {', '.join(counts)}")
     # Where nobody is asked for anything there is nothing to compare.
-    for name, profile in catalog.profiles.items() if catalog.is_protected else ():
+    for name, profile in catalog.profiles.items() if catalog.is_protected or arguments.explain else ():
         needs = _needs(profile.uids, profile.gids, has_token=name in catalog.tokens)
         print(f"    profile {name}: {needs or 'open to everyone who may connect'}")
+    if arguments.explain:
+        for line in explain(catalog):
+            print(f"    {printable(line)}")
     return 0
 
 

@@ -5,11 +5,14 @@ import os
 from pathlib import Path
 from typing import Final
 
+from tooldispatchd.cli.tools import FORMS
+
 EPILOG: Final = """\
 The agent gets its tools on descriptor 4 (it writes requests) and 5 (it reads answers). Its session is open when it
 starts: it need not say hello. What it finds in its environment:
   TOOLDISPATCHD_CHANNEL  4,5, or stdio with --mux
-  TOOLDISPATCHD_TOOLS    a file with a JSON list of its tools: name, description, input_schema; gone when it has ended
+  TOOLDISPATCHD_TOOLS    a file with a JSON list of its tools: name, description, input_schema; gone when it has ended.
+                         With --schemas it is the list that this provider's API takes, and its names may be called
   PLUMB_MCP_TOOLS        the same file
 TOOLDISPATCHD_TOKEN is taken out. All else, its standard streams too, is as it was for run.
 
@@ -34,6 +37,7 @@ to both. Those that were ignored stay ignored.
 examples:
   tooldispatchd run -- ./agent.py --task "list the files"
   tooldispatchd run --profile coder --config tooldispatchd.toml -- node agent.js
+  tooldispatchd run --schemas openai -- ./agent.py
   echo '{"task": "sum"}' | tooldispatchd run --mux -- ./agent
 
 exit codes: 0 and any other: the agent's; 128 + n: signal n ended it; 127 no such program, 126 it cannot be executed;
@@ -53,6 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", metavar="NAME", help="the profile to open the session under (default)")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="its token (else $TOOLDISPATCHD_TOKEN)")
     parser.add_argument("--mux", action="store_true", help="share the agent's stdin and stdout with its tool channel")
+    parser.add_argument(
+        "--schemas",
+        choices=FORMS,
+        metavar="FORM",
+        help=f"show the tools in the form that a model's provider takes: {', '.join(FORMS)}",
+    )
     parser.add_argument("--updates", action="store_true", help="ask for tool_update and tools_changed lines")
     parser.add_argument("--meta", action="store_true", help="ask for meta in answers")
     parser.add_argument(
@@ -88,6 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     hello = Hello(
         profile=arguments.profile,
         token=token,
+        schemas=arguments.schemas,
         meta=msgspec.Raw(b"true") if arguments.meta else msgspec.UNSET,
         updates=arguments.updates,
         answers=arguments.answers,

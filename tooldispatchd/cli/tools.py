@@ -3,6 +3,10 @@
 import argparse
 import shutil
 import sys
+from typing import Final
+
+# The forms of PROTOCOL.md; the daemon is asked for what is named here, and knows them itself.
+FORMS: Final = ("plain", "anthropic", "openai", "openai_responses", "google", "mcp")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -12,6 +16,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = f"{dialogue.SOCKETS}\nThe servers of the profile are started to ask them for their tools."
     parser.add_argument("--json", action="store_true", help="print the tools with their schemas, as `ready` gives them")
+    parser.add_argument(
+        "--schemas",
+        choices=FORMS,
+        metavar="FORM",
+        help=f"print them, as JSON, in the form that a model's provider takes: {', '.join(FORMS)}",
+    )
     dialogue.add_arguments(parser)
 
 
@@ -23,10 +33,10 @@ def run(arguments: argparse.Namespace) -> int:
     from tooldispatchd.client.blocking import Client
 
     def show(client: Client) -> int:
-        ready = client.hello(arguments.profile, token=arguments.token)
+        ready = client.hello(arguments.profile, token=arguments.token, schemas=arguments.schemas)
         for warning in ready.warnings:
             print(f"tooldispatchd: warning: {warning}", file=sys.stderr)
-        if arguments.json:
+        if arguments.json or arguments.schemas is not None:
             print(msgspec.json.format(msgspec.json.encode(ready.tools)).decode())
         else:
             _print_table([(tool.name, tool.description) for tool in ready.tools])

@@ -10,7 +10,7 @@ whatever else comes, and asks the callbacks that `hello` was given; these may th
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, overload
 
 from msgspec import UNSET
 
@@ -20,7 +20,17 @@ from tooldispatchd.client.duplex import Duplex
 from tooldispatchd.client.errors import ClientError, FaultError
 from tooldispatchd.client.questions import answers
 from tooldispatchd.client.reach import CONNECT_S, reach
-from tooldispatchd.client.waiting import Callbacks, OnApprove, OnAsk, OnToolsChanged, OnUpdate, Waiting
+from tooldispatchd.client.shown import (
+    Entry,
+    Form,
+    OnShownChanged,
+    OnToolsChanged,
+    Plain,
+    ShownReady,
+    ShownTools,
+    is_plain,
+)
+from tooldispatchd.client.waiting import Callbacks, OnApprove, OnAsk, OnUpdate, Waiting
 from tooldispatchd.wire.messages import Bye, Pong, Ready, ToolResp, Tools, ToolView
 
 # Longer than any tool should take, and an end all the same.
@@ -39,22 +49,54 @@ class Agent:
         self.name = name
         self._waiting = waiting
 
+    @overload
     def hello(
         self,
         profile: str | None = None,
         *,
         token: str | None = None,
         spec: object = None,
-        schemas: str | None = None,
+        schemas: Plain | None = None,
         meta: object = None,
         updates: bool = False,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | None = None,
-    ) -> Ready:
+    ) -> Ready: ...
+
+    @overload
+    def hello(
+        self,
+        profile: str | None = None,
+        *,
+        token: str | None = None,
+        spec: object = None,
+        schemas: Form,
+        meta: object = None,
+        updates: bool = False,
+        on_approve: OnApprove | None = None,
+        on_ask: OnAsk | None = None,
+        on_tools_changed: OnShownChanged | None = None,
+    ) -> ShownReady: ...
+
+    def hello(
+        self,
+        profile: str | None = None,
+        *,
+        token: str | None = None,
+        spec: object = None,
+        schemas: Form | Plain | None = None,
+        meta: object = None,
+        updates: bool = False,
+        on_approve: OnApprove | None = None,
+        on_ask: OnAsk | None = None,
+        on_tools_changed: OnToolsChanged | OnShownChanged | None = None,
+    ) -> Ready | ShownReady:
         """Open the session; raises `FaultError` where it is refused. The fields are those of PROTOCOL.md.
 
-        The daemon is told that the agent answers what there is a callback for; `on_tools_changed` needs `updates`.
+        With a provider's form as `schemas` each tool is a dict for that provider's SDK, and the names in it may be
+        called as they are. The daemon is told that the agent answers what there is a callback for; `on_tools_changed`
+        needs `updates`.
         """
         asked = answers(approves=on_approve is not None, asks=on_ask is not None)
         fields = {"profile": profile, "token": token, "spec": spec, "schemas": schemas, "meta": meta}
@@ -62,11 +104,20 @@ class Agent:
         said = self._waiting.conversation.hello(self.name, **fields, updates=updates or None, answers=asked)
         # Before `ready` comes: a server may ask while it starts.
         self._waiting.callbacks[self.name] = callbacks
-        return self._waiting.question(said, Ready)
+        return self._waiting.question(said, Ready) if is_plain(schemas) else self._waiting.question(said, ShownReady)
 
-    def tools(self, schemas: str | None = None) -> list[ToolView]:
-        """The tools of the session as they are now."""
-        return self._waiting.question(self._waiting.conversation.tools(self.name, schemas=schemas), Tools).tools
+    @overload
+    def tools(self, schemas: Plain | None = None) -> list[ToolView]: ...
+
+    @overload
+    def tools(self, schemas: Form) -> list[Entry]: ...
+
+    def tools(self, schemas: Form | Plain | None = None) -> list[ToolView] | list[Entry]:
+        """The tools of the session as they are now; in the plain form, whatever `hello` asked for, if none is named."""
+        said = self._waiting.conversation.tools(self.name, schemas=schemas)
+        if is_plain(schemas):
+            return self._waiting.question(said, Tools).tools
+        return self._waiting.question(said, ShownTools).tools
 
     def call(
         self,

@@ -14,7 +14,7 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, overload
 
 import trio
 from msgspec import UNSET
@@ -22,9 +22,19 @@ from msgspec import UNSET
 from tooldispatchd.client.address import find_socket, socket_name
 from tooldispatchd.client.conversation import Call, Conversation
 from tooldispatchd.client.errors import ClientError
-from tooldispatchd.client.exchange import Callbacks, Exchange, OnApprove, OnAsk, OnToolsChanged, OnUpdate, stream_on
+from tooldispatchd.client.exchange import Callbacks, Exchange, OnApprove, OnAsk, OnUpdate, stream_on
 from tooldispatchd.client.questions import answers
 from tooldispatchd.client.reach import CONNECT_S
+from tooldispatchd.client.shown import (
+    Entry,
+    Form,
+    OnShownChanged,
+    OnToolsChanged,
+    Plain,
+    ShownReady,
+    ShownTools,
+    is_plain,
+)
 from tooldispatchd.wire.messages import Bye, Pong, Ready, ToolResp, Tools, ToolView
 
 # Where `tooldispatchd run` puts an agent's tool channel.
@@ -41,22 +51,54 @@ class Agent:
         self.name = name
         self._exchange = exchange
 
+    @overload
     async def hello(
         self,
         profile: str | None = None,
         *,
         token: str | None = None,
         spec: object = None,
-        schemas: str | None = None,
+        schemas: Plain | None = None,
         meta: object = None,
         updates: bool = False,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | None = None,
-    ) -> Ready:
+    ) -> Ready: ...
+
+    @overload
+    async def hello(
+        self,
+        profile: str | None = None,
+        *,
+        token: str | None = None,
+        spec: object = None,
+        schemas: Form,
+        meta: object = None,
+        updates: bool = False,
+        on_approve: OnApprove | None = None,
+        on_ask: OnAsk | None = None,
+        on_tools_changed: OnShownChanged | None = None,
+    ) -> ShownReady: ...
+
+    async def hello(
+        self,
+        profile: str | None = None,
+        *,
+        token: str | None = None,
+        spec: object = None,
+        schemas: Form | Plain | None = None,
+        meta: object = None,
+        updates: bool = False,
+        on_approve: OnApprove | None = None,
+        on_ask: OnAsk | None = None,
+        on_tools_changed: OnToolsChanged | OnShownChanged | None = None,
+    ) -> Ready | ShownReady:
         """Open the session; raises `FaultError` where it is refused. The fields are those of PROTOCOL.md.
 
-        The daemon is told that the agent answers what there is a callback for; `on_tools_changed` needs `updates`.
+        With a provider's form as `schemas` each tool is a dict for that provider's SDK, and the names in it may be
+        called as they are. The daemon is told that the agent answers what there is a callback for; `on_tools_changed`
+        needs `updates`.
         """
         asked = answers(approves=on_approve is not None, asks=on_ask is not None)
         fields = {"profile": profile, "token": token, "spec": spec, "schemas": schemas, "meta": meta}
@@ -64,13 +106,23 @@ class Agent:
         said = self._exchange.conversation.hello(self.name, **fields, updates=updates or None, answers=asked)
         # Before `ready` comes: a server may ask while it starts.
         self._exchange.callbacks[self.name] = Callbacks(on_approve, on_ask, on_tools_changed)
-        return await self._exchange.answer(said, Ready, agent=self.name)
+        if is_plain(schemas):
+            return await self._exchange.answer(said, Ready, agent=self.name)
+        return await self._exchange.answer(said, ShownReady, agent=self.name)
 
-    async def tools(self, schemas: str | None = None) -> list[ToolView]:
-        """The tools of the session as they are now."""
+    @overload
+    async def tools(self, schemas: Plain | None = None) -> list[ToolView]: ...
+
+    @overload
+    async def tools(self, schemas: Form) -> list[Entry]: ...
+
+    async def tools(self, schemas: Form | Plain | None = None) -> list[ToolView] | list[Entry]:
+        """The tools of the session as they are now; in the plain form, whatever `hello` asked for, if none is named."""
         await self._exchange.room()
         said = self._exchange.conversation.tools(self.name, schemas=schemas)
-        return (await self._exchange.answer(said, Tools, agent=self.name)).tools
+        if is_plain(schemas):
+            return (await self._exchange.answer(said, Tools, agent=self.name)).tools
+        return (await self._exchange.answer(said, ShownTools, agent=self.name)).tools
 
     async def call(
         self,

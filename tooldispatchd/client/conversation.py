@@ -9,13 +9,25 @@ over. `Conversation` is not thread-safe; the two clients stand on it and add the
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.client.errors import ClientError, FaultError, fault_of
+from tooldispatchd.client.reading import Reply, decoded, read_as, read_line
+from tooldispatchd.client.shown import (
+    PLAIN,
+    ShownReady,
+    ShownTools,
+    ShownToolsChanged,
+    is_plain,
+    read_changed,
+    read_ready,
+    read_tools,
+)
 from tooldispatchd.wire.lines import LineCutter, LongLine
 from tooldispatchd.wire.messages import (
     ApproveReq,
@@ -25,18 +37,20 @@ from tooldispatchd.wire.messages import (
     Ping,
     Pong,
     Ready,
+    ReadyLine,
     ToolResp,
     Tools,
     ToolsChanged,
+    ToolsChangedLine,
+    ToolsLine,
     ToolUpdate,
 )
 
 # The largest answer that a daemon with its default limits gives, in JSON: a quote or a newline takes two bytes.
 MAX_LINE_BYTES: Final = 2 * 64 * 1024 * 1024 + 1024
 
-ReadT = TypeVar("ReadT")
 Ticket = int
-Answer = Ready | ToolResp | Tools | Pong | Bye
+Answer = Ready | ShownReady | ToolResp | Tools | ShownTools | Pong | Bye
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -88,32 +102,25 @@ class Updated(msgspec.Struct, frozen=True):
     update: ToolUpdate
 
 
-Event = Answered | Failed | Updated | ToolsChanged | ApproveReq | Ask
-Line = Answer | ToolsChanged | ToolUpdate | ApproveReq | Ask | Ping | FaultLine
+Changed = ToolsChanged | ShownToolsChanged
+Event = Answered | Failed | Updated | Changed | ApproveReq | Ask
 
 
 # The port that answers a question, and the agent that asked.
 _Answerer = tuple[str, str | None]
 
 
-class _Port(msgspec.Struct):
-    port: str = msgspec.field(name="__port")
-
-
 class _Waiting(msgspec.Struct, frozen=True):
-    """A line that is owed an answer; a call's is found by its id."""
+    """A line that is owed an answer; a call's is found by its id. `shown` where it asked for a provider's form."""
 
     ticket: Ticket
     line: int
     answerer: _Answerer | None = None
+    shown: bool = False
 
 
-_FOREIGN: Final = "the daemon sent a line that is not of the protocol"
 _PONG: Final = ("pong", None)
-_KNOWN: Final = frozenset(kind.__struct_config__.tag for kind in Line.__args__)
 _encode: Final = msgspec.json.Encoder().encode
-_decode_port: Final = msgspec.json.Decoder(_Port).decode
-_decode: Final = msgspec.json.Decoder(Line).decode
 _decode_fields: Final = msgspec.json.Decoder(dict[str, object]).decode
 _decode_t: Final = msgspec.json.Decoder(int).decode
 
@@ -139,17 +146,25 @@ class Conversation:
         self._calls: dict[Ticket, _Waiting] = {}
         # The other questions, oldest first.
         self._questions: dict[_Answerer, deque[_Waiting]] = {}
+        # Of each agent whose session was opened here, whether its tools come in a provider's form.
+        self._shown: dict[str | None, bool] = {}
         self._last_words: FaultError | None = None
 
     # --- what the agent says ---
 
     def hello(self, agent: str | None, **fields: object) -> Ticket:
-        """Open a session; answered by `Ready`. `fields` are those of `hello`; None leaves one out."""
+        """Open a session; answered by `Ready`, and by `ShownReady` where `schemas` is a provider's form.
+
+        `fields` are those of `hello`; None leaves one out.
+        """
         return self._question("ready", agent, {"__port": "hello", "agent": agent, **fields})
 
     def tools(self, agent: str | None, *, schemas: str | None) -> Ticket:
-        """Ask for the tools; answered by `Tools`."""
-        return self._question("tools", agent, {"__port": "tools", "agent": agent, "schemas": schemas})
+        """Ask for the tools; answered by `Tools`, and by `ShownTools` where `schemas` is a provider's form.
+
+        No form is the plain one, whichever the session was opened with: who opened it may have been another (`run`).
+        """
+        return self._question("tools", agent, {"__port": "tools", "agent": agent, "schemas": schemas or PLAIN})
 
     def ping(self) -> Ticket:
         """See whether the daemon is there; answered by `Pong`."""
@@ -198,14 +213,14 @@ class Conversation:
         return lines
 
     def _question(self, answer: str, agent: str | None, fields: Mapping[str, object]) -> Ticket:
-        waiting = self._ask(fields, (answer, agent))
+        waiting = self._ask(fields, (answer, agent), shown=not is_plain(fields.get("schemas")))
         self._questions.setdefault((answer, agent), deque()).append(waiting)
         return waiting.ticket
 
-    def _ask(self, fields: Mapping[str, object], answerer: _Answerer | None) -> _Waiting:
+    def _ask(self, fields: Mapping[str, object], answerer: _Answerer | None, *, shown: bool = False) -> _Waiting:
         self._say(fields)
         self._ticket += 1
-        waiting = self._waiting[self._line] = _Waiting(self._ticket, self._line, answerer)
+        waiting = self._waiting[self._line] = _Waiting(self._ticket, self._line, answerer, shown)
         return waiting
 
     def _reply(self, fields: Mapping[str, object]) -> None:
@@ -248,23 +263,26 @@ class Conversation:
             self._waiting.clear()
             self._calls.clear()
             self._questions.clear()
+            self._shown.clear()
 
     def _hear(self, line: bytes | LongLine) -> Event | None:
         """What one line is about; None where nobody waits for it. Raises `ClientError` for what no daemon says."""
         if isinstance(line, LongLine):
             raise ClientError("the daemon sent a line that is too long")
-        said = _read(line)
+        said = read_line(line)
         if said is None:
             return None
         if isinstance(said, ToolResp):
             return self._answered(said)
         if isinstance(said, FaultLine):
-            return self._fault(said, FaultError(_read_as(_decode_fields, line)))
+            return self._fault(said, FaultError(read_as(_decode_fields, line)))
         if isinstance(said, ToolUpdate):
             call = _ticket_of(said.id)
             return Updated(call, said) if call in self._calls else None
-        if isinstance(said, ToolsChanged | ApproveReq | Ask):
+        if isinstance(said, ApproveReq | Ask):
             return said
+        if isinstance(said, ToolsChangedLine):
+            return self._changed(said)
         if isinstance(said, Ping):
             self._reply({"__port": "pong"} if said.t is UNSET else {"__port": "pong", "t": said.t})
             return None
@@ -288,14 +306,30 @@ class Conversation:
         first = self._questions.get(_PONG)
         return self._close(_PONG, pong) if first and first[0].ticket == ticket else None
 
-    def _close(self, answerer: _Answerer, answer: Answer) -> Event | None:
+    def _close(self, answerer: _Answerer, answer: Reply) -> Event | None:
         """The oldest question that this answers."""
         questions = self._questions.get(answerer)
         if not questions:
             return None
         waiting = questions[0]
         self._forget(waiting)
-        return Answered(waiting.ticket, answer)
+        return Answered(waiting.ticket, self._opened(answer, shown=waiting.shown))
+
+    def _opened(self, said: Reply, *, shown: bool) -> Answer:
+        """The answer with its tools decoded; in which form an agent gets them is kept for as long as it is open."""
+        if isinstance(said, ReadyLine):
+            self._shown[said.agent] = shown
+            return decoded(partial(read_ready, said, shown=shown))
+        if isinstance(said, ToolsLine):
+            return decoded(partial(read_tools, said, shown=shown))
+        if isinstance(said, Bye):
+            self._shown.pop(said.agent, None)
+        return said
+
+    def _changed(self, said: ToolsChangedLine) -> Changed | None:
+        """Nothing for an agent that was not opened here: nobody here asked to be told."""
+        shown = self._shown.get(said.agent)
+        return None if shown is None else decoded(partial(read_changed, said, shown=shown))
 
     def _fault(self, said: FaultLine, fault: FaultError) -> Event | None:
         """A fault is about a line that still waits; where it names none, about the `hello` of a refused session."""
@@ -323,28 +357,6 @@ class Conversation:
             questions.remove(waiting)
             if not questions:
                 del self._questions[waiting.answerer]
-
-
-def _read(line: bytes) -> Line | None:
-    """One line of the daemon; None for a blank one, and for a port of a later version."""
-    if not line.strip():
-        return None
-    try:
-        said: Line = _decode(line)
-    except msgspec.ValidationError as error:
-        if _read_as(_decode_port, line).port in _KNOWN:
-            raise ClientError(_FOREIGN) from error
-        return None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ClientError(_FOREIGN) from error
-    return said
-
-
-def _read_as(decode: Callable[[bytes], ReadT], line: bytes) -> ReadT:
-    try:
-        return decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ClientError(_FOREIGN) from error
 
 
 def _ticket_of(call_id: str) -> Ticket:

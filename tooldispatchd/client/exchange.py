@@ -19,6 +19,7 @@ import trio
 from tooldispatchd.client.conversation import Answer, Answered, Conversation, Event, Failed, Ticket, Updated, Verdict
 from tooldispatchd.client.errors import ClientError, FaultError
 from tooldispatchd.client.questions import NO_ANSWER, NO_VERDICT
+from tooldispatchd.client.shown import OnShownChanged, OnToolsChanged, ShownReady, ShownTools, ShownToolsChanged
 from tooldispatchd.wire.messages import (
     ApproveReq,
     Ask,
@@ -29,7 +30,6 @@ from tooldispatchd.wire.messages import (
     Tools,
     ToolsChanged,
     ToolUpdate,
-    ToolView,
 )
 
 READ_BYTES: Final = 65_536
@@ -40,11 +40,10 @@ LAST_WORDS_S: Final = 5.0
 # Four times what a daemon asks of one agent at once.
 MAX_QUESTIONS: Final = 1024
 
-AnswerT = TypeVar("AnswerT", Ready, ToolResp, Tools, Pong, Bye)
+AnswerT = TypeVar("AnswerT", Ready, ShownReady, ToolResp, Tools, ShownTools, Pong, Bye)
 OnApprove = Callable[[ApproveReq], Awaitable[Verdict]]
 OnAsk = Callable[[Ask], Awaitable[object]]
 OnUpdate = Callable[[ToolUpdate], object]
-OnToolsChanged = Callable[[list[ToolView]], object]
 
 
 class Callbacks(msgspec.Struct, frozen=True):
@@ -52,7 +51,7 @@ class Callbacks(msgspec.Struct, frozen=True):
 
     approve: OnApprove | None = None
     ask: OnAsk | None = None
-    tools_changed: OnToolsChanged | None = None
+    tools_changed: OnToolsChanged | OnShownChanged | None = None
 
 
 class _Waiter:
@@ -160,10 +159,10 @@ class Exchange:
             waiter = self._waiters.get(event.ticket)
             if waiter is not None and waiter.on_update is not None:
                 waiter.on_update(event.update)
-        elif isinstance(event, ToolsChanged):
+        elif isinstance(event, ToolsChanged | ShownToolsChanged):
             changed = self.callbacks.get(event.agent, Callbacks()).tools_changed
             if changed is not None:
-                changed(event.tools)
+                changed(event.tools)  # type: ignore[arg-type]  # in the form that its hello asked for
         elif self._questions < MAX_QUESTIONS:
             self._questions += 1
             self._nursery.start_soon(self._ask, event)

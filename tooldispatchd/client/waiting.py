@@ -7,21 +7,31 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from tooldispatchd.client.conversation import Answer, Answered, Conversation, Event, Failed, Ticket, Updated, Verdict
+from tooldispatchd.client.conversation import (
+    Answer,
+    Answered,
+    Changed,
+    Conversation,
+    Event,
+    Failed,
+    Ticket,
+    Updated,
+    Verdict,
+)
 from tooldispatchd.client.duplex import Duplex
 from tooldispatchd.client.errors import ClientError, FaultError
 from tooldispatchd.client.questions import NO_ANSWER, NO_VERDICT
-from tooldispatchd.wire.messages import ApproveReq, Ask, Bye, Pong, Ready, ToolResp, Tools, ToolsChanged, ToolView
+from tooldispatchd.client.shown import OnShownChanged, OnToolsChanged, ShownReady, ShownTools, ShownToolsChanged
+from tooldispatchd.wire.messages import ApproveReq, Ask, Bye, Pong, Ready, ToolResp, Tools, ToolsChanged
 from tooldispatchd.wire.messages import ToolUpdate as Update
 
 # How long a daemon that reads no more may go on speaking.
 LAST_WORDS_S: Final = 5.0
 
-AnswerT = TypeVar("AnswerT", Ready, ToolResp, Tools, Pong, Bye)
+AnswerT = TypeVar("AnswerT", Ready, ShownReady, ToolResp, Tools, ShownTools, Pong, Bye)
 OnApprove = Callable[[ApproveReq], Verdict]
 OnAsk = Callable[[Ask], object]
 OnUpdate = Callable[[Update], object]
-OnToolsChanged = Callable[[list[ToolView]], object]
 
 
 class Callbacks(msgspec.Struct, frozen=True):
@@ -29,7 +39,7 @@ class Callbacks(msgspec.Struct, frozen=True):
 
     approve: OnApprove | None = None
     ask: OnAsk | None = None
-    tools_changed: OnToolsChanged | None = None
+    tools_changed: OnToolsChanged | OnShownChanged | None = None
 
 
 class Waiting:
@@ -145,11 +155,11 @@ class Waiting:
         else:
             self._ask(event)
 
-    def _ask(self, event: ToolsChanged | ApproveReq | Ask) -> None:
+    def _ask(self, event: Changed | ApproveReq | Ask) -> None:
         callbacks = self.callbacks.get(event.agent, Callbacks())
-        if isinstance(event, ToolsChanged):
+        if isinstance(event, ToolsChanged | ShownToolsChanged):
             if callbacks.tools_changed is not None:
-                callbacks.tools_changed(event.tools)
+                callbacks.tools_changed(event.tools)  # type: ignore[arg-type]  # in the form that its hello asked for
         elif isinstance(event, ApproveReq):
             verdict = NO_VERDICT
             try:

@@ -1,6 +1,7 @@
 """What is shown of a configuration's problems: where each stands, and only values that can be no secret."""
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path as FilePath
 from typing import Final, cast
@@ -8,14 +9,29 @@ from typing import Final, cast
 import msgspec
 from msgspec import UNSET
 
+from tooldispatchd.catalog.notation.places import NotationProblem, Place
 from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.specs import BINDING_PATTERN
 from tooldispatchd.daemon.key_patterns import Pattern, Table, is_of
+from tooldispatchd.daemon.plumb_excerpts import MaskedText
+from tooldispatchd.daemon.plumb_files import PlumbFiles
 from tooldispatchd.daemon.toml_lines import TomlLines
 
 # Enough for any file that was written by hand; the rest of a generated one says the same again.
 MAX_SHOWN: Final = 50
 MAX_VALUE_CHARACTERS: Final = 80
 
+_SERVER_SHOWN: Final[tuple[Pattern, ...]] = (
+    ("cwd",),
+    ("tools", "#"),
+    ("deny", "#"),
+    ("prefix",),
+    ("handshake_s",),
+    ("call_s",),
+    ("enabled",),
+    ("protocol",),
+    ("on_timeout",),
+)
 # A list of what may be shown, not of what may not: a token ends up in `args`, in a URL and under keys that nobody
 # thought of. `env`, `args` and `command` of a server, and the value of any unknown key, are named by their kind only.
 _SHOWN: Final[tuple[Pattern, ...]] = (
@@ -24,21 +40,29 @@ _SHOWN: Final[tuple[Pattern, ...]] = (
     ("daemon", "grace_s"),
     ("limits", "*"),
     ("types", "*"),
-    ("mcp", "*", "cwd"),
-    ("mcp", "*", "tools", "#"),
-    ("mcp", "*", "deny", "#"),
-    ("mcp", "*", "prefix"),
-    ("mcp", "*", "handshake_s"),
-    ("mcp", "*", "call_s"),
-    ("mcp", "*", "enabled"),
-    ("mcp", "*", "protocol"),
-    ("mcp", "*", "on_timeout"),
+    ("plumb", "#"),
+    *(("mcp", "*", *key) for key in _SERVER_SHOWN),
     ("tools", "*", "type"),
     ("tools", "*", "title"),
     ("tools", "*", "call_s"),
     ("tools", "*", "inline"),
     ("tools", "*", "map"),
+    ("tools", "*", "process"),
+    ("tools", "*", "name"),
+    ("tools", "*", "hint"),
+    ("tools", "*", "expose"),
     ("tools", "*", "cwd"),
+    *(("tools", "*", "mcp", *key) for key in _SERVER_SHOWN),
+    ("processes", "*", "kind"),
+    ("processes", "*", "type"),
+    ("processes", "*", "map"),
+    ("processes", "*", "filter"),
+    ("processes", "*", "project"),
+    ("processes", "*", "chain", "#"),
+    ("processes", "*", "cwd"),
+    ("processes", "*", "model"),
+    ("processes", "*", "tools", "#"),
+    *(("processes", "*", "mcp", "#", *key) for key in _SERVER_SHOWN),
     ("agents", "*", "tools", "#"),
     ("agents", "*", "mcp", "#"),
     ("agents", "*", "jobs"),
@@ -47,6 +71,13 @@ _SHOWN: Final[tuple[Pattern, ...]] = (
     ("agents", "*", "gid"),
     ("agents", "*", "gid", "#"),
 )
+# A server by its name may be shown, and by its URL not: what has no sign of a URL is taken for a name.
+_SHOWN_IF_NAME: Final[tuple[Pattern, ...]] = (("tools", "*", "mcp"), ("processes", "*", "mcp", "#"))
+_NAME: Final = re.compile(BINDING_PATTERN)
+_WITHIN: Final = re.compile(r"(?:line (?P<line>\d+), )?column (?P<column>\d+): ")
+# A name in a section: `tools.search`.
+_DECLARATION: Final = 2
+_NO_FILES: Final = PlumbFiles()
 _KINDS: Final = (
     (bool, "a boolean"),
     (str, "a string"),
@@ -58,7 +89,10 @@ _KINDS: Final = (
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One problem, ready to be shown: `line` from 1, `key` as TOML writes it; both may be unknown."""
+    """One problem, ready to be shown: `line` from 1, `key` as TOML writes it; both may be unknown.
+
+    `file` is None for the configuration itself. `excerpt` is the line that is meant, with a caret beneath.
+    """
 
     why: str
     line: int | None = None
@@ -66,34 +100,92 @@ class Finding(msgspec.Struct, frozen=True):
     seen: str | None = None
     allowed: str | None = None
     nearest: str | None = None
+    file: str | None = None
+    excerpt: str | None = None
 
     def text(self, file: FilePath) -> str:
-        """The problem in one line, and in a second one what was seen and what would be right."""
-        where = f"{file}:{self.line}" if self.line else f"{file}"
+        """The problem in one line; beneath, what was seen and what would be right, and the line that is meant."""
+        name = self.file or str(file)
+        where = f"{name}:{self.line}" if self.line else name
         first = ": ".join(filter(None, (where, self.key, self.why)))
         seen = f"seen {self.seen}" if self.seen else None
         allowed = f"allowed: {self.allowed}" if self.allowed else None
         meant = f'did you mean "{self.nearest}"?' if self.nearest else None
         second = "; ".join(filter(None, (seen, allowed, meant)))
-        return f"{first}\n    {second}" if second else first
+        return "\n    ".join(filter(None, (first, second, self.excerpt)))
 
 
-def find(problems: Iterable[Problem], table: Table, source: str) -> tuple[Finding, ...]:
-    """Each problem with its line, in the order of the file; `table` is what `source` says, before any expansion."""
+def find(problems: Iterable[Problem], table: Table, source: str, plumb: PlumbFiles = _NO_FILES) -> tuple[Finding, ...]:
+    """Each problem with its line, in the order of the files: the configuration's own, then those of `plumb`.
+
+    `table` is what `source` and the files say together, before any expansion.
+    """
     lines = TomlLines(source)
-    unique = {(problem.path, problem.why): problem for problem in problems}
-    findings = [
-        Finding(
-            why=printable(problem.why),
-            line=lines.line_of(problem.path),
+    report = _Report(table, lines, plumb)
+    unique = {(problem.path, problem.why): problem for problem in [*plumb.problems, *problems]}
+    findings = [report.finding(problem) for problem in unique.values()]
+    findings += [report.mistake(mistake) for mistake in plumb.mistakes]
+    order = {file: number for number, file in enumerate(plumb.texts, 1)}
+    return tuple(sorted(findings, key=lambda finding: (order.get(finding.file or "", 0), finding.line or 0)))
+
+
+class _Report:
+    """Makes findings, of whichever file they are."""
+
+    def __init__(self, table: Table, lines: TomlLines, plumb: PlumbFiles) -> None:
+        self._table = table
+        self._lines = lines
+        self._plumb = plumb
+        # Made once, since a file may have many problems.
+        self._texts: dict[str, MaskedText] = {}
+
+    def finding(self, problem: Problem) -> Finding:
+        place, why = self._place(problem)
+        finding = Finding(
+            why=printable(why),
+            line=self._lines.line_of(problem.path) if place is None else place.line,
             key=_key(problem.path),
-            seen=None if problem.value is UNSET else _seen(problem.path, table),
+            seen=None if problem.value is UNSET else _seen(problem.path, self._table),
             allowed=problem.allowed,
             nearest=problem.nearest and printable(problem.nearest),
         )
-        for problem in unique.values()
-    ]
-    return tuple(sorted(findings, key=lambda finding: finding.line or 0))
+        if place is None:
+            return finding
+        is_shown = self._is_shown(problem.path)
+        excerpt = self._excerpt(place, shows_value=_is_shown(problem.path)) if is_shown else None
+        return msgspec.structs.replace(finding, file=place.file, excerpt=excerpt)
+
+    def _place(self, problem: Problem) -> tuple[Place | None, str]:
+        """Where in a plumb file a problem stands, and why, without the place within the value that the caret shows."""
+        found = _WITHIN.match(problem.why)
+        if found is not None:
+            place = self._plumb.place_of(problem.path, (int(found["line"] or 1), int(found["column"])))
+            if place is not None:
+                # The notation is not written as what it means: a column of the one is none of the other.
+                return place, problem.why[found.end() :]
+        return self._plumb.place_of(problem.path), problem.why
+
+    def mistake(self, mistake: NotationProblem) -> Finding:
+        return Finding(
+            # What stands between quotes may be a secret, in a message too.
+            why=printable(mistake.why),
+            line=mistake.line,
+            nearest=mistake.nearest and printable(mistake.nearest),
+            file=mistake.file,
+            excerpt=self._excerpt(mistake, shows_value=False),
+        )
+
+    def _is_shown(self, path: Path) -> bool:
+        """Whether the line may be: a value that may be, or a declaration as a whole, whose strings are masked."""
+        value = _value_at(path, self._table)
+        return _is_shown(path) or len(path) == _DECLARATION or _is_server_name(path, value)
+
+    def _excerpt(self, place: Place | NotationProblem, *, shows_value: bool) -> str | None:
+        if place.file not in self._texts:
+            self._texts[place.file] = MaskedText(self._plumb.texts[place.file])
+        shown = self._texts[place.file].excerpt(place.line, place.column, shows_value=shows_value)
+        line, pointer = shown.split("\n")
+        return f"{line}\n    {pointer}" if line.strip() else None
 
 
 def printable(text: str) -> str:
@@ -115,15 +207,35 @@ def _key(path: Path) -> str | None:
 
 def _seen(path: Path, table: Table) -> str | None:
     """What the file says at `path`: the value as it is written, or only its kind where it may be a secret."""
+    value = _value_at(path, table)
+    if value is UNSET:
+        return None
+    if not isinstance(value, (dict, list)) and (_is_shown(path) or _is_server_name(path, value)):
+        return _written(value)
+    return next((words for kind, words in _KINDS if isinstance(value, kind)), "a date or time")
+
+
+def _value_at(path: Path, table: Table) -> object:
+    """What stands at `path`; UNSET where nothing does."""
     value: object = table
     for key in path:
         is_there = key in value if isinstance(value, dict) else isinstance(value, list) and key in range(len(value))
         if not is_there:
-            return None
+            return UNSET
         value = cast("dict[str | int, object]", value)[key]
-    if not isinstance(value, (dict, list)) and any(is_of(path, pattern) for pattern in _SHOWN):
-        return _written(value)
-    return next((words for kind, words in _KINDS if isinstance(value, kind)), "a date or time")
+    return value
+
+
+def _is_shown(path: Path) -> bool:
+    return any(is_of(path, pattern) for pattern in _SHOWN)
+
+
+def _is_server_name(path: Path, value: object) -> bool:
+    return (
+        isinstance(value, str)
+        and _NAME.fullmatch(value) is not None
+        and any(is_of(path, pattern) for pattern in _SHOWN_IF_NAME)
+    )
 
 
 def _written(value: object) -> str:

@@ -1,9 +1,9 @@
 """Find a configuration file, read it, and make the catalog of it; all that is wrong with it is said at once.
 
-The way of a file: text → table (tomllib) → planned keys taken out → schema checked → environment put in → tokens
-read, users and groups looked up → `Config` → catalog. A table with a mistake is replaced by a harmless one of the same
-name before the catalog is built, so that the rest is checked too and nothing is reported that only follows from that
-mistake. Tokens leave the table before it becomes a `Config`. Nothing is started here.
+The way of a file: text → table (tomllib) → its plumb files put in → planned keys taken out → schema checked →
+environment put in → tokens read, users and groups looked up → `Config` → catalog. A table with a mistake is replaced
+by a harmless one of the same name before the catalog is built, so that the rest is checked too and nothing is reported
+that only follows from that mistake. Tokens leave the table before it becomes a `Config`. Nothing is started here.
 """
 
 import copy
@@ -25,8 +25,10 @@ from tooldispatchd.daemon.credentials import Credentials, take_credentials
 from tooldispatchd.daemon.expansion import expand
 from tooldispatchd.daemon.key_patterns import Table
 from tooldispatchd.daemon.listen_values import Place, check_profiles, check_shared, parse_place
-from tooldispatchd.daemon.planned_keys import stands_for_a_way_to_run, take_planned
+from tooldispatchd.daemon.planned_keys import take_planned
+from tooldispatchd.daemon.plumb_files import take_plumb
 from tooldispatchd.daemon.schema_check import check_schema
+from tooldispatchd.daemon.toml_lines import TomlLines
 
 # A thousand tools with their schemas have room; a larger file is not a configuration.
 MAX_FILE_BYTES: Final = 4 * MIB
@@ -37,6 +39,7 @@ _STANDS_IN: Final[dict[str, object]] = {
     "types": "json",
     "mcp": {"command": "-"},
     "tools": {"inline": "id", "type": "json -> json"},
+    "processes": {"kind": "agent", "type": "!json -> !json", "command": ["-"]},
     "agents": {},
 }
 _HAS_DEFAULTS: Final = frozenset({"daemon", "limits"})
@@ -79,12 +82,15 @@ def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
     """The catalog of the configuration at `path`; `environ` is what `${VAR}` stands for. Raises `ConfigError`."""
     source = _read(path)
     table = _parse(path, source)
+    plumb = take_plumb(table, path, environ, lambda place: f"{path}:{TomlLines(source).line_of(place)}")
+    if _depth(table) > MAX_DEPTH:
+        raise _unreadable(path, Finding(f"what its plumb files say is nested more than {MAX_DEPTH} deep", key="plumb"))
     checked = copy.deepcopy(table)
     problems, credentials = _check(checked, environ, path.absolute().parent)
-    catalog = _build(checked, problems, credentials)
-    if isinstance(catalog, Catalog):
+    catalog = _build(checked, problems, credentials) if plumb.read else problems
+    if isinstance(catalog, Catalog) and not plumb.mistakes:
         return msgspec.structs.replace(catalog, warnings=(*catalog.warnings, *credentials.warnings))
-    findings = find(catalog, table, source)
+    findings = find([] if isinstance(catalog, Catalog) else catalog, table, source, plumb)
     count = "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
     raise ConfigError(f"cannot use {path}: {count}", path, findings)
 
@@ -159,9 +165,6 @@ def _inner(holder: object) -> Iterable[object]:
 def _check(table: Table, environ: Mapping[str, str], directory: Path) -> tuple[list[Problem], Credentials]:
     """Every problem of `table` itself, and what it had of credentials; leaves in it what a catalog can be built of."""
     problems = take_planned(table)
-    for problem in problems:
-        if problem.path[0] == "mcp" and stands_for_a_way_to_run(problem.path):
-            cast("dict[str, Table]", table["mcp"])[str(problem.path[1])].setdefault("command", "-")
     no_json = list(_without_json_form(table))
     excused = {problem.path for problem in no_json}
     problems += no_json
@@ -200,7 +203,17 @@ def _stand_in(table: Table, problems: Iterable[Problem]) -> None:
         elif section in _HAS_DEFAULTS and isinstance(entries, dict):
             entries.pop(problem.path[1], None)
         elif section in _STANDS_IN and isinstance(entries, dict) and len(problem.path) > 1:
-            entries[problem.path[1]] = copy.deepcopy(_STANDS_IN[section])
+            entries[problem.path[1]] = _stand_in_for(section, entries.get(problem.path[1]))
+        elif section == "agent_command" and len(problem.path) > 1:
+            table[section] = ["-"]
+
+
+def _stand_in_for(section: str, entry: object) -> object:
+    stand_in = copy.deepcopy(_STANDS_IN[section])
+    # An agent that names what it may call is a profile, and is named as one elsewhere.
+    if section == "processes" and isinstance(entry, dict) and entry.keys() & {"tools", "mcp"}:
+        cast("Table", stand_in)["tools"] = []
+    return stand_in
 
 
 def _build(table: Table, problems: list[Problem], credentials: Credentials) -> Catalog | list[Problem]:

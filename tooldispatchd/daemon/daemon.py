@@ -28,6 +28,7 @@ from tooldispatchd.calls.census import Census
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.specs import LimitsSpec
 from tooldispatchd.children.family import open_family
+from tooldispatchd.daemon.agent_specs import open_agent_specs
 from tooldispatchd.daemon.doors import Door, Doors, Handed, Pair, open_doors
 from tooldispatchd.daemon.listen_values import Place
 from tooldispatchd.daemon.listeners import ListenError
@@ -256,7 +257,12 @@ async def serve(  # what the command found out, put together in one place
     on.
     """
     raise_descriptor_limit()
-    with ExitStack() as bound, trio.open_signal_receiver(*ending_signals()) as signals:
+    # `bound` is closed when the daemon begins to drain; agents that still run then need what they are told in.
+    with (
+        open_agent_specs(catalog, os.environ) as specs,
+        ExitStack() as bound,
+        trio.open_signal_receiver(*ending_signals()) as signals,
+    ):
         # From here on a signal drains: who hears that the daemon is ready may stop it in the same breath.
         doors = open_doors(places, handed, catalog.profiles, bound=bound)
         async with open_family() as family, trio.open_nursery() as services:
@@ -272,6 +278,7 @@ async def serve(  # what the command found out, put together in one place
                     logs_calls=logs_calls,
                     cores=os.cpu_count() or 1,
                     uid=os.geteuid(),
+                    agent_specs=specs,
                 )
                 daemon = Daemon(runtime, front, log, notifier)
                 services.start_soon(daemon.heed_signals, signals, family.kill_all)

@@ -6,6 +6,7 @@ variable counts as unset, as in a shell), `$$` is a dollar, and a dollar before 
 
 import re
 from collections.abc import Iterator, Mapping
+from enum import Enum, auto
 from pathlib import Path as FilePath
 from typing import Final
 
@@ -15,22 +16,52 @@ from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.daemon.key_patterns import Pattern, Place, Table, places
 from tooldispatchd.daemon.listen_values import check_listen, quote_path
 
-EXPANDED: Final[tuple[Pattern, ...]] = (
-    ("daemon", "listen", "#"),
-    ("mcp", "*", "command"),
-    ("mcp", "*", "args", "#"),
-    ("mcp", "*", "env", "*"),
-    ("mcp", "*", "cwd"),
-    ("tools", "*", "command", "#"),
-    ("tools", "*", "args", "#"),
-    ("tools", "*", "env", "*"),
-    ("tools", "*", "cwd"),
-    ("agents", "*", "token_file"),
+
+class _Meaning(Enum):
+    """What a text stands for, which decides whether it may be empty and where a relative path in it starts."""
+
+    WORD = auto()
+    PROGRAM = auto()
+    FILE = auto()
+    URL = auto()
+    SERVER = auto()  # a binding's name or a URL
+    LISTEN = auto()
+
+
+_SERVER: Final[dict[Pattern, _Meaning]] = {
+    ("command",): _Meaning.PROGRAM,
+    ("url",): _Meaning.URL,
+    ("args", "#"): _Meaning.WORD,
+    ("env", "*"): _Meaning.WORD,
+    ("cwd",): _Meaning.FILE,
+}
+_COMMAND: Final[dict[Pattern, _Meaning]] = {
+    ("command", "#"): _Meaning.PROGRAM,
+    ("args", "#"): _Meaning.WORD,
+    ("env", "*"): _Meaning.WORD,
+    ("cwd",): _Meaning.FILE,
+}
+_TABLES: Final[tuple[tuple[Pattern, dict[Pattern, _Meaning]], ...]] = (
+    (("mcp", "*"), _SERVER),
+    (("tools", "*"), _COMMAND),
+    (("tools", "*", "mcp"), _SERVER),
+    (("processes", "*"), _COMMAND),
+    (("processes", "*", "mcp", "#"), _SERVER),
 )
+EXPANDED: Final[dict[Pattern, _Meaning]] = {
+    ("daemon", "listen", "#"): _Meaning.LISTEN,
+    ("plumb", "#"): _Meaning.FILE,
+    ("agent_command", "#"): _Meaning.PROGRAM,
+    **{(*table, *key): meaning for table, keys in _TABLES for key, meaning in keys.items()},
+    ("tools", "*", "mcp"): _Meaning.SERVER,
+    ("processes", "*", "mcp", "#"): _Meaning.SERVER,
+    ("agents", "*", "token_file"): _Meaning.FILE,
+}
 _VARIABLE: Final = re.compile(
     r"\$\$ | \$\{ (?P<name>[A-Za-z_][A-Za-z0-9_]*) (?: :- (?P<default>[^{}]*) )? \} | (?P<broken>\$\{)", re.VERBOSE
 )
 _FORMS: Final = '"${NAME}", "${NAME:-default}", or "$$" for a dollar'
+_URL: Final = ("http://", "https://")
 
 
 def expand(table: Table, environ: Mapping[str, str], directory: FilePath) -> list[Problem]:
@@ -39,24 +70,40 @@ def expand(table: Table, environ: Mapping[str, str], directory: FilePath) -> lis
     A text with a problem stays as it is written.
     """
     problems: list[Problem] = []
-    for pattern in EXPANDED:
+    for pattern, meaning in EXPANDED.items():
         for place in places(table, pattern):
             # What is empty as it stands is the schema's to refuse.
             if isinstance(place.value, str) and place.value:
-                problems.extend(_expand_place(place, place.value, environ, directory))
+                problems.extend(_expand_place(place, place.value, meaning, environ=environ, directory=directory))
     return problems
 
 
-def _expand_place(place: Place, text: str, environ: Mapping[str, str], directory: FilePath) -> list[Problem]:
+def expand_file(text: str, environ: Mapping[str, str], directory: FilePath) -> FilePath | None:
+    """The file that `text` names, or None where `expand` has a problem with it."""
+    place = Place(("plumb", 0), [text])
+    if _expand_place(place, text, _Meaning.FILE, environ=environ, directory=directory):
+        return None
+    return FilePath(str(place.value))
+
+
+def _expand_place(
+    place: Place, text: str, meaning: _Meaning, *, environ: Mapping[str, str], directory: FilePath
+) -> list[Problem]:
+    # A binding's name holds no dollar, and shows up in messages, where nothing of the environment may.
+    if meaning is _Meaning.SERVER and not text.startswith(_URL):
+        return []
+    # Only a command's first word is the program.
+    if meaning is _Meaning.PROGRAM and place.path[-1] not in {0, "command"}:
+        meaning = _Meaning.WORD
     problems = list(_text_problems(text, environ, place.path))
     if problems:
         return problems
     expanded = _VARIABLE.sub(lambda found: _replacement(found, environ), text)
-    if not expanded and _is_never_empty(place.path):
+    if not expanded and meaning is not _Meaning.WORD:
         return [Problem(place.path, "is empty once its variables are in place", value=text)]
-    value = _anchored(place.path, expanded, directory)
+    value = _anchored(meaning, expanded, directory)
     place.put(value)
-    problem = check_listen(value, place.path) if place.path[0] == "daemon" else None
+    problem = check_listen(value, place.path) if meaning is _Meaning.LISTEN else None
     # Nothing that comes from the environment may be shown, in a guess neither.
     if problem and text != expanded:
         problem = msgspec.structs.replace(problem, value=text, nearest=None)
@@ -79,27 +126,15 @@ def _replacement(found: re.Match[str], environ: Mapping[str, str]) -> str:
     return environ.get(name, "") if default is None else environ.get(name, "") or default
 
 
-def _is_program(path: Path) -> bool:
-    return path[0] != "daemon" and (path[2:] == ("command",) or path[2:] == ("command", 0))
-
-
-def _is_never_empty(path: Path) -> bool:
-    return path[0] == "daemon" or _is_file(path) or _is_program(path)
-
-
-def _is_file(path: Path) -> bool:
-    return path[-1] == "cwd" or path[0] == "agents"
-
-
-def _anchored(path: Path, text: str, directory: FilePath) -> str:
+def _anchored(meaning: _Meaning, text: str, directory: FilePath) -> str:
     """`text` with its relative path made absolute, where it is one."""
-    if path[0] == "daemon":
+    if meaning is _Meaning.LISTEN:
         kind, _, socket = text.partition(":")
         where, mark, options = socket.partition("?")
         if kind != "unix" or where.startswith("@") or not where:
             return text
         return f"unix:{FilePath(quote_path(str(directory))) / where}{mark}{options}"
     # A program without a slash is looked for in PATH.
-    if _is_file(path) or (_is_program(path) and "/" in text):
+    if meaning is _Meaning.FILE or (meaning is _Meaning.PROGRAM and "/" in text):
         return str(directory / text)
     return text

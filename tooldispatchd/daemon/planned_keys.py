@@ -6,7 +6,7 @@ happens anyway is accepted and taken out.
 
 from typing import Final
 
-from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.daemon.key_patterns import Pattern, Table, places
 
 NOT_YET: Final = "not yet available"
@@ -27,14 +27,12 @@ _SANDBOX: Final = (
     "sandbox",
 )
 _KEYS: Final[dict[str, tuple[str, ...]]] = {
-    "": ("processes", "plumb", "mcp_json", "agent_command"),
+    "": ("mcp_json",),
     "limits": ("agent_depth",),
     "mcp.*": (
-        "url",
         "transport",
         "headers",
         "token",
-        "token_env",
         "token_file",
         "auth",
         "ca",
@@ -49,17 +47,11 @@ _KEYS: Final[dict[str, tuple[str, ...]]] = {
         *_SANDBOX,
     ),
     "tools.*": (
-        "process",
         "python",
-        "mcp",
         "builtin",
         "rest",
-        "name",
         "input_mode",
         "output_mode",
-        "hint",
-        "doc",
-        "expose",
         "venv",
         "max_forks",
         "max_rss",
@@ -68,25 +60,36 @@ _KEYS: Final[dict[str, tuple[str, ...]]] = {
         "reuse",
         *_SANDBOX,
     ),
+    "processes.*": ("input_mode", "output_mode", "reuse", *_SANDBOX),
     "agents.*": ("roots", "mcp_resources", *_SANDBOX),
 }
+# A server's table may also stand where the server is used.
+_SERVERS: Final = ("mcp.*", "tools.*.mcp", "processes.*.mcp.#")
 PLANNED: Final[tuple[Pattern, ...]] = tuple(
-    (*filter(None, table.split(".")), key) for table, keys in _KEYS.items() for key in keys
+    (*filter(None, place.split(".")), key)
+    for table, keys in _KEYS.items()
+    for place in (_SERVERS if table == "mcp.*" else (table,))
+    for key in keys
 )
 
 # What happens anyway may be said aloud.
+_SERVER_TODAY: Final[dict[str, object]] = {
+    "protocol": "auto",
+    "shared": False,
+    "lazy": False,
+    "on_timeout": "dead",
+    "trace": False,
+    "mcp_resources": False,
+}
 _TODAY: Final[dict[Pattern, object]] = {
-    ("mcp", "*", "protocol"): "auto",
-    ("mcp", "*", "shared"): False,
-    ("mcp", "*", "lazy"): False,
-    ("mcp", "*", "on_timeout"): "dead",
-    ("mcp", "*", "trace"): False,
-    ("mcp", "*", "mcp_resources"): False,
+    (*place.split("."), key): value for place in _SERVERS for key, value in _SERVER_TODAY.items()
+} | {
     ("tools", "*", "input_mode"): "json",
     ("tools", "*", "output_mode"): "json",
-    ("tools", "*", "expose"): True,
     ("tools", "*", "resident"): False,
     ("tools", "*", "prefork"): 0,
+    ("processes", "*", "input_mode"): "json",
+    ("processes", "*", "output_mode"): "json",
     ("agents", "*", "mcp_resources"): False,
 }
 
@@ -102,18 +105,6 @@ def take_planned(table: Table) -> list[Problem]:
             if isinstance(place.holder, dict):
                 del place.holder[str(place.path[-1])]
     return problems
-
-
-def stands_for_a_way_to_run(path: Path) -> bool:
-    """Whether a planned key at `path` says how its server or tool runs, so that no other key is missing."""
-    return (path[0], path[-1]) in {
-        ("mcp", "url"),
-        ("tools", "process"),
-        ("tools", "python"),
-        ("tools", "mcp"),
-        ("tools", "builtin"),
-        ("tools", "rest"),
-    }
 
 
 def _means_today(pattern: Pattern, value: object) -> bool:

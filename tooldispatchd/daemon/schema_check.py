@@ -46,6 +46,7 @@ _WHY: Final = {
     "pattern": "not well-formed",
     "maxLength": "too long",
     "minItems": "too few entries",
+    "maxItems": "too many entries",
     "minimum": "too small",
     "exclusiveMinimum": "too small",
     "maximum": "too large",
@@ -55,7 +56,11 @@ _WHY: Final = {
 
 def check_schema(table: Table) -> list[Problem]:
     """Every way in which `table` breaks the schema; it must hold JSON values only."""
-    schema, validator = _validator()
+    return _check(table, specs.Config)
+
+
+def _check(table: object, spec: type[specs.Spec]) -> list[Problem]:
+    schema, validator = _validator(spec)
     problems: list[Problem] = []
     for error in validator.iter_errors(table):
         problems.extend(_problems(error, schema))
@@ -63,8 +68,8 @@ def check_schema(table: Table) -> list[Problem]:
 
 
 @functools.cache
-def _validator() -> tuple[Node, jsonschema_rs.Validator]:
-    bundled = msgspec.json.schema(specs.Config, schema_hook=_any_value)
+def _validator(spec: type[specs.Spec]) -> tuple[Node, jsonschema_rs.Validator]:
+    bundled = msgspec.json.schema(spec, schema_hook=_any_value)
     schema = cast("Node", _without_null(jsonschema_rs.dereference(bundled)))
     return schema, jsonschema_rs.validator_for(schema, offline=True)
 
@@ -101,6 +106,10 @@ def _problems(error: jsonschema_rs.ValidationError, schema: Node) -> list[Proble
         case jsonschema_rs.ValidationErrorKind.PropertyNames(error=inner):
             name = cast("str", inner.instance)
             return [Problem((*path, name), "not a valid name", allowed=_words(node))]
+    if _is_server(node) and isinstance(error.instance, dict):
+        # Neither option fits, and a table was meant: what is wrong within it is the mistake.
+        wrong = _check(error.instance, specs.McpSpec)
+        return [msgspec.structs.replace(problem, path=(*path, *problem.path)) for problem in wrong]
     return [_wrong_value(error, path, node)]
 
 
@@ -118,6 +127,12 @@ def _wrong_value(error: jsonschema_rs.ValidationError, path: Path, node: Node) -
     return Problem(path, why, value=value, allowed=_words(node), nearest=meant)
 
 
+def _is_server(node: Node) -> bool:
+    """Whether a table may stand there beside other kinds: only a server is of such kinds."""
+    options = cast("list[Node]", node.get("anyOf", []))
+    return any(option.get("type") == "object" for option in options)
+
+
 def _node(schema: Node, path: list[str | int]) -> Node:
     node: object = schema
     for key in path:
@@ -129,16 +144,25 @@ def _words(node: Node) -> str:
     """What a schema allows, in words."""
     if "enum" in node:
         return ", ".join(f'"{option}"' for option in cast("list[object]", node["enum"]))
+    if _is_server(node):
+        return "a server's name in [mcp], a URL, or a table as in [mcp]"
     if "anyOf" in node:
-        # Only users and groups are of more than one kind.
+        # Only users and groups are left.
         return "a number or a name, or a list of them"
     pattern = node.get("pattern")
     if pattern in _PATTERN_WORDS:
         return _PATTERN_WORDS[pattern]
     words = _TYPE_WORDS.get(str(node.get("type")), "any value")
+    if "maxLength" in node:
+        words += f" of at most {node['maxLength']} characters"
     bounds = [f"{word} {node[bound]}" for bound, word in _BOUND_WORDS.items() if bound in node]
     items = cast("Node", node.get("items", {}))
     if items:
-        least = "at least one of: " if "minItems" in node else ""
-        words += f" of {least}{_words(items)}"
+        words += f" of {_count_words(node)}{_words(items)}"
     return f"{words}, {' and '.join(bounds)}" if bounds else words
+
+
+def _count_words(array: Node) -> str:
+    if "maxItems" in array:
+        return f"{array['minItems']} to {array['maxItems']} of: "
+    return "at least one of: " if "minItems" in array else ""

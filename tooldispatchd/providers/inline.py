@@ -4,33 +4,22 @@ from collections.abc import Callable
 from typing import Final
 
 from tooldispatchd.catalog.expressions import Expression, Failed
+from tooldispatchd.catalog.morphisms import Broken, Morphism, StageError, run_now
 from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.catalog.transforms import Transform, compile_transform
 from tooldispatchd.wire.faults import Code, Fault
 
-Transform = Callable[[object], object]
-
-
-def _id(value: object) -> object:
-    return value
-
-
-def _copy(value: object) -> object:
-    return [value, value]
-
-
-def _discard(_value: object) -> object:
-    return None
-
-
-_TRANSFORMS: Final[dict[str, Transform]] = {"id": _id, "copy": _copy, "discard": _discard}
+# As much of what a stage said as a model should read.
+MAX_DETAIL: Final = 2_000
 
 
 def compile_inline(tool: DeclaredTool) -> Transform:
-    """The function of an `inline` or `map` tool; it returns the result, or a `Fault` where an expression failed."""
+    """The function of a tool that asks for nothing; it returns the result, or a `Fault` where there is none."""
+    if tool.program is not None:
+        return _compile_program(tool.program)
     if tool.expression is not None:
         return _compile_map(tool.expression)
-    assert tool.spec.inline is not None
-    return _TRANSFORMS[tool.spec.inline]
+    return compile_transform(tool.spec, None)
 
 
 def _compile_map(expression: Expression) -> Transform:
@@ -38,10 +27,49 @@ def _compile_map(expression: Expression) -> Transform:
 
     def run(value: object) -> object:
         result = evaluate(value)
-        if type(result) is Failed:
-            if result.invalid_input:
-                return Fault(Code.INVALID_INPUT, result.why, {"violations": [{"path": "", "message": result.why}]})
-            return Fault(Code.TOOL_FAILED, result.why)
-        return result
+        return fault_of_failed(result) if type(result) is Failed else result
 
     return run
+
+
+def _compile_program(program: Morphism) -> Transform:
+    apply: Callable[..., object] = program.apply
+
+    def run(value: object) -> object:
+        try:
+            return run_now(apply(value))  # type: ignore[arg-type]  # a run, as a program's always is
+        except StageError as error:
+            return fault_of_stage(error)
+
+    return run
+
+
+def fault_of_failed(failed: Failed) -> Fault:
+    """What is told of an expression that gave no value."""
+    if failed.invalid_input:
+        return Fault(Code.INVALID_INPUT, failed.why, {"violations": [{"path": "", "message": failed.why}]})
+    return Fault(Code.TOOL_FAILED, failed.why, {} if failed.limit is None else {"limit": failed.limit})
+
+
+def fault_of_stage(error: StageError) -> Fault:
+    """What is told of a stage that failed: the `process`, its `position` in the chain (from 1), and why."""
+    where: dict[str, object] = {"process": error.stage}
+    if error.position is not None:
+        where["position"] = error.position
+    cause = error.cause
+    if isinstance(cause, Fault):
+        return Fault(cause.code, f"{error.stage}: {cause.detail}", {**cause.extras, **where})
+    if isinstance(cause, Failed):
+        fault = fault_of_failed(cause)
+        if error.position is None:
+            return fault
+        # What a stage was given is no fault of the agent's.
+        extras = {key: value for key, value in fault.extras.items() if key != "violations"}
+        return Fault(Code.TOOL_FAILED, f"{error.stage}: {fault.detail}", {**extras, **where})
+    if isinstance(cause, Broken):
+        violations = [{"path": found.path, "message": found.message} for found in cause.check.violations(cause.value)]
+        first = violations[0] if violations else {"path": "", "message": "does not match"}
+        said = f"{first['path']}: {first['message']}" if first["path"] else first["message"]
+        what = "does not take what it was given" if cause.is_input else "gave what is not of its type"
+        return Fault(Code.INVALID_OUTPUT, f"{error.stage} {what}: {said}", {"violations": violations, **where})
+    return Fault(Code.TOOL_FAILED, f"{error.stage}: {str(cause)[:MAX_DETAIL]}", where)

@@ -10,7 +10,7 @@ import msgspec
 
 from tooldispatchd.runner.ends import READ_BYTES
 from tooldispatchd.runner.signals import Signals
-from tooldispatchd.wire.messages import Hello, Ready
+from tooldispatchd.wire.messages import Hello, ReadyLine
 
 # Servers may wait for their turn to start before their own limits begin; longer than this nobody waits.
 OPENING_S: Final = 600.0
@@ -48,11 +48,11 @@ class _Fault(msgspec.Struct):
 
 
 _decode_port: Final = msgspec.json.Decoder(_Port).decode
-_decode_ready: Final = msgspec.json.Decoder(Ready).decode
+_decode_ready: Final = msgspec.json.Decoder(ReadyLine).decode
 _decode_fault: Final = msgspec.json.Decoder(_Fault).decode
 
 
-def open_session(channel: socket.socket, hello: Hello, signals: Signals) -> tuple[Ready, bytes]:
+def open_session(channel: socket.socket, hello: Hello, signals: Signals) -> tuple[ReadyLine, bytes]:
     """Say `hello`; what the daemon is `ready` with, and what else it has said, which is the agent's to read.
 
     Raises `RefusedError`, `OpeningError` and `StoppedError`. The channel is non-blocking afterwards.
@@ -102,7 +102,7 @@ def _receive(channel: socket.socket, signals: Signals, until: float) -> bytes:
             raise OpeningError(f"the daemon did not open the session within {OPENING_S:g} s")
 
 
-def _read(line: bytes) -> Ready | None:
+def _read(line: bytes) -> ReadyLine | None:
     """What the daemon is ready with; None for any other line but a refusal, which is raised."""
     try:
         port = _decode_port(line).port

@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
-
-from tooldispatchd.wire.messages import ToolView
+from msgspec import Raw
 
 
 @contextmanager
-def tools_file(tools: Sequence[ToolView], environ: Mapping[str, str]) -> Iterator[Path]:
-    """A file with a JSON list of `{name, description, input_schema}`; gone, with its directory, at the end.
+def tools_file(tools: Sequence[Raw], environ: Mapping[str, str]) -> Iterator[Path]:
+    """A file with a JSON list of `tools`, as the daemon wrote them; gone, with its directory, at the end.
 
-    Its mode is 0600 in a directory of 0700, under $XDG_RUNTIME_DIR if that can be written, else where temporary files
+    They are in the form that `hello` asked for; in the plain one each is `{name, title?, description, input_schema}`.
+    The mode is 0600 in a directory of 0700, under $XDG_RUNTIME_DIR if that can be written, else where temporary files
     are. Raises OSError.
     """
     directory = _make_directory(environ)

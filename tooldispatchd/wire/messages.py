@@ -159,12 +159,13 @@ class NestedResp(msgspec.Struct, tag_field="__port", tag="tool_resp"):
     msg: ShortResp
 
 
-class ToolView(msgspec.Struct):
-    """One tool as a model is shown it."""
+class ToolView(msgspec.Struct, omit_defaults=True):
+    """One tool as a model is shown it, in the plain form of schemas."""
 
     name: str
     description: str
     input_schema: Raw
+    title: str | None = None
 
 
 class Ready(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=True):
@@ -178,6 +179,17 @@ class Ready(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=True)
     instructions: str | None = None
 
 
+class ReadyLine(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=True):
+    """`Ready` as it is written: each tool is JSON already, in the form of schemas that the agent asked for."""
+
+    profile: str
+    protocol: int
+    tools: list[Raw]
+    warnings: list[str]
+    agent: str | None = None
+    instructions: str | None = None
+
+
 class Tools(msgspec.Struct, tag_field="__port", tag="tools", omit_defaults=True):
     """The list of tools, as an answer to `tools`."""
 
@@ -185,10 +197,24 @@ class Tools(msgspec.Struct, tag_field="__port", tag="tools", omit_defaults=True)
     agent: str | None = None
 
 
+class ToolsLine(msgspec.Struct, tag_field="__port", tag="tools", omit_defaults=True):
+    """`Tools` as it is written, in whichever form of schemas."""
+
+    tools: list[Raw]
+    agent: str | None = None
+
+
 class ToolsChanged(msgspec.Struct, tag_field="__port", tag="tools_changed", omit_defaults=True):
     """The tools of an agent that asked for updates are these from now on."""
 
     tools: list[ToolView]
+    agent: str | None = None
+
+
+class ToolsChangedLine(msgspec.Struct, tag_field="__port", tag="tools_changed", omit_defaults=True):
+    """`ToolsChanged` as it is written, in whichever form of schemas."""
+
+    tools: list[Raw]
     agent: str | None = None
 
 
@@ -250,9 +276,9 @@ Outgoing = (
     ToolResp
     | ShortResp
     | NestedResp
-    | Ready
-    | Tools
-    | ToolsChanged
+    | ReadyLine
+    | ToolsLine
+    | ToolsChangedLine
     | ToolUpdate
     | ApproveReq
     | Ask

@@ -10,7 +10,7 @@ is: the caller runs the call and brings its end. Lines to the agent go into the 
 from enum import StrEnum
 from typing import Final
 
-from msgspec import UnsetType
+from msgspec import Raw, UnsetType
 
 from tooldispatchd.wire.decode import Form, Refused
 from tooldispatchd.wire.faults import Code, Fault
@@ -25,9 +25,8 @@ from tooldispatchd.wire.messages import (
     ShortResp,
     ToolReq,
     ToolResp,
-    ToolsChanged,
+    ToolsChangedLine,
     ToolUpdate,
-    ToolView,
 )
 
 # What an agent may say in `hello` that it answers.
@@ -76,7 +75,8 @@ class SessionMachine:
 
     `live` maps the id of each call in flight to the form of its request. `outgoing` is the channel's list of lines to
     send, shared with the channel's other sessions. What the agent asked for in `hello`: `wants_meta` in its answers,
-    `wants_updates` of its calls and tools; `answers` is what it can be asked.
+    `wants_updates` of its calls and tools; `schemas` is the form of its tools' schemas; `answers` is what it can be
+    asked.
     """
 
     __slots__ = (
@@ -89,6 +89,7 @@ class SessionMachine:
         "live",
         "outgoing",
         "refusal",
+        "schemas",
         "state",
         "wants_meta",
         "wants_updates",
@@ -107,6 +108,7 @@ class SessionMachine:
         self.refusal: Fault | None = None
         self.wants_meta = False
         self.wants_updates = False
+        self.schemas: str | None = None
         self.answers: frozenset[str] = NOTHING
 
     def apply(self, event: Event) -> None:
@@ -128,6 +130,7 @@ class SessionMachine:
         self._is_begun = self.is_greeted = True
         self.wants_meta = not isinstance(hello.meta, UnsetType) and bytes(hello.meta) == b"true"
         self.wants_updates = bool(hello.updates)
+        self.schemas = hello.schemas
         self.answers = ANSWERS.intersection(hello.answers or ()) or NOTHING
         return True
 
@@ -187,10 +190,10 @@ class SessionMachine:
         if self.wants_updates and update.id in self.live and not self.is_gone:
             self.outgoing.append(update)
 
-    def tools_changed(self, tools: list[ToolView]) -> None:
+    def tools_changed(self, tools: list[Raw]) -> None:
         """Tell an agent that asked for updates which tools it has now."""
         if self.wants_updates and self.is_greeted and self.state in {State.OPEN, State.DRAINING} and not self.is_gone:
-            self.outgoing.append(ToolsChanged(tools, self.agent))
+            self.outgoing.append(ToolsChangedLine(tools, self.agent))
 
     def reply_fault(self, request: Request, fault: Fault) -> None:
         """As `reply`, with a fault of the daemon."""

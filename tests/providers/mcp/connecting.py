@@ -13,9 +13,10 @@ import trio.testing
 
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.catalog.schemas import ACCEPT
 from tooldispatchd.children.family import open_family
 from tooldispatchd.providers.mcp.connection import Connection
-from tooldispatchd.providers.mcp.server import Server
+from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.wire.faults import Fault
 
 SERVERS: Final = Path(__file__).parents[2] / "servers"
@@ -81,7 +82,7 @@ class Session:
         self.ended.set()
 
     def start(self, **arguments: object) -> tuple[int, Waiting]:
-        tool = next(iter(self.connection.tools))
+        tool = next(iter(self.connection.tools.values()))
         waiting = Waiting()
         number = self.connection.call(tool, msgspec.json.encode(arguments), waiting.done)
         assert isinstance(number, int)
@@ -113,13 +114,25 @@ class Session:
 
 DEFAULT: Final = Server(
     name="odd",
-    prefix="odd",
     argv=(),
     max_content_bytes=64 * MIB,
     max_line_bytes=65 * MIB,
     handshake_s=SOON_S,
     polite_s=0.1,
     term_s=0.1,
+)
+
+
+# Stands for the tool of that name, whether a server is there that has it or not.
+ECHO: Final = McpTool(
+    name="echo",
+    title=None,
+    description="",
+    input_schema={},
+    output_schema=None,
+    annotations=None,
+    input=ACCEPT,
+    output=None,
 )
 
 

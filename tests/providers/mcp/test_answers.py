@@ -15,7 +15,7 @@ from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.updates import INTERVAL_S, Held
 from tooldispatchd.wire.faults import Fault
 
-SERVER = Server(name="docs", prefix="docs", argv=("docs",), max_line_bytes=1_000_000, max_content_bytes=1_000_000)
+SERVER = Server(name="docs", argv=("docs",), max_line_bytes=1_000_000, max_content_bytes=1_000_000)
 TOOL = McpTool(
     name="plain",
     title=None,

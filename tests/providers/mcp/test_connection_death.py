@@ -11,6 +11,7 @@ import trio.testing
 from tests.processes import is_running
 from tests.providers.mcp.connecting import (
     DEFAULT,
+    ECHO,
     MIB,
     SERVERS,
     Waiting,
@@ -41,7 +42,7 @@ async def test_a_server_that_dies_in_a_call_fails_all_calls_at_once(arguments: d
         assert session.batches == 1
         await session.end()
         later = Waiting()
-        assert session.connection.call("echo", b"{}", later.done) == session.fault()
+        assert session.connection.call(ECHO, b"{}", later.done) == session.fault()
         assert later.outcomes == []
 
 
@@ -158,9 +159,9 @@ async def test_a_call_may_be_made_while_another_is_being_completed() -> None:
         second = Waiting()
 
         def then(outcome: Outcome) -> None:
-            session.connection.call("echo", b'{"text":"second"}', second.done)
+            session.connection.call(ECHO, b'{"text":"second"}', second.done)
 
-        session.connection.call("echo", b'{"text":"first"}', then)
+        session.connection.call(ECHO, b'{"text":"first"}', then)
         session.connection.flush()
         assert await second.outcome() == Answer("second")
 
@@ -187,9 +188,9 @@ async def test_a_server_written_with_the_sdk_adds_says_and_fails() -> None:
         assert connection.instructions == "Add and say."
         assert connection.tools["add"].output is not None
         calls = [Waiting(), Waiting(), Waiting()]
-        connection.call("add", b'{"a":2,"b":3}', calls[0].done)
-        connection.call("say", '{"words":"grüß"}'.encode(), calls[1].done)
-        connection.call("fail", b'{"why":"because"}', calls[2].done)
+        connection.call(connection.tools["add"], b'{"a":2,"b":3}', calls[0].done)
+        connection.call(connection.tools["say"], '{"words":"grüß"}'.encode(), calls[1].done)
+        connection.call(connection.tools["fail"], b'{"why":"because"}', calls[2].done)
         connection.flush()
         added, said, failed = [await call.outcome() for call in calls]
         assert added == Answer('{"result":5}')

@@ -10,13 +10,13 @@ from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.providers.mcp.content import outcome_of
 from tooldispatchd.providers.mcp.messages import Incoming
-from tooldispatchd.providers.mcp.server import McpTool, Server
+from tooldispatchd.providers.mcp.server import McpTool, Result, Server
 from tooldispatchd.wire.faults import Code, Fault
 
 ANY: dict[str, object] = {"type": "object"}
 NUMBERED: dict[str, object] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
-SERVER = Server(name="docs", prefix="docs", argv=("docs",), max_line_bytes=10_000, max_content_bytes=100)
+SERVER = Server(name="docs", argv=("docs",), max_line_bytes=10_000, max_content_bytes=100)
 PLAIN = McpTool(
     name="plain",
     title=None,
@@ -36,6 +36,16 @@ def plain(result: bytes) -> Outcome:
 
 def typed(result: bytes) -> Outcome:
     return outcome_of(Incoming(id=1, result=Raw(result)), TYPED, SERVER)
+
+
+def declared(schema: dict[str, object], result: bytes, rule: Result = Result.TYPED) -> Outcome:
+    """The outcome of a tool whose type the configuration declares."""
+    tool = msgspec.structs.replace(PLAIN, output=compile_check(schema), result=rule)
+    return outcome_of(Incoming(id=1, result=Raw(result)), tool, SERVER)
+
+
+def said(text: str) -> bytes:
+    return msgspec.json.encode({"content": [{"type": "text", "text": text}]})
 
 
 @pytest.mark.parametrize(
@@ -152,3 +162,82 @@ def test_any_json_is_an_outcome(result: object) -> None:
 @given(st.binary())
 def test_any_bytes_are_an_outcome(result: bytes) -> None:
     assert isinstance(plain(result), Answer | Fault)
+
+
+# --- tools whose type is declared ---
+
+
+@pytest.mark.parametrize(
+    ("result", "content"),
+    [
+        (b'{"structuredContent":{ "n": 1 },"content":[{"type":"text","text":"{\\"n\\":2}"}]}', '{"n":1}'),
+        (b'{"structuredContent":null,"content":[{"type":"text","text":"{\\"n\\": 2}"}]}', '{"n":2}'),
+        (said('{"n": 3, "n": 4}'), '{"n":4}'),
+    ],
+)
+def test_a_declared_type_takes_structured_content_and_else_a_text_that_is_json(result: bytes, content: str) -> None:
+    assert declared(NUMBERED, result) == Answer(content)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        b'{"structuredContent":{"n":"x"}}',
+        b'{"structuredContent":{"n":"x"},"content":[{"type":"text","text":"{\\"n\\":2}"}]}',
+        said("3"),
+        said("three"),
+        said(""),
+        b'{"content":[{"type":"text","text":"{}"},{"type":"text","text":"{}"}]}',
+        b'{"content":[{"type":"image","data":"aGk=","mimeType":"image/png"}]}',
+        b'{"content":[]}',
+        b"{}",
+    ],
+)
+def test_what_is_no_value_of_the_declared_type_is_invalid_output(result: bytes) -> None:
+    outcome = declared(NUMBERED, result)
+    assert isinstance(outcome, Fault)
+    assert outcome.code is Code.INVALID_OUTPUT
+    assert outcome.extras["violations"]
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [("hi", '"hi"'), ('"hi"', '"hi"'), ("", '""'), ("42", '"42"'), ('{"a":1}', '"{\\"a\\":1}"'), ("{", '"{"')],
+)
+def test_for_the_type_string_a_text_is_the_value_unless_it_is_a_string_in_json(text: str, content: str) -> None:
+    assert declared({"type": "string"}, said(text), Result.TEXT) == Answer(content)
+
+
+@pytest.mark.parametrize("result", [b"{}", b'{"content":[]}', b'{"content":null,"structuredContent":null}'])
+def test_a_server_that_says_nothing_has_said_null(result: bytes) -> None:
+    assert declared({"type": "null"}, result) == Answer("null")
+
+
+@pytest.mark.parametrize(
+    ("result", "content"),
+    [
+        (b'{"isError":true,"content":[{"type":"text","text":"no such city"}]}', "no such city"),
+        (b'{"isError":true,"structuredContent":{"n": "x"}}', '{"n":"x"}'),
+        (b'{"isError":true}', ""),
+    ],
+)
+def test_an_error_of_a_tool_with_a_declared_type_is_passed_on_unchecked(result: bytes, content: str) -> None:
+    assert declared(NUMBERED, result) == Answer(content, is_error=True)
+
+
+@given(
+    st.sampled_from(Result),
+    st.binary(max_size=50)
+    | st.recursive(
+        st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["content", "structuredContent", "isError", "type", "text", "n"]), inner, max_size=3
+            )
+        ),
+        max_leaves=8,
+    ).map(msgspec.json.encode),
+)
+def test_any_result_is_an_outcome_under_every_rule(rule: Result, result: bytes) -> None:
+    assert isinstance(declared({"type": "string"}, result, rule), Answer | Fault)

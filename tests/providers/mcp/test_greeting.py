@@ -5,7 +5,13 @@ from importlib.metadata import version
 import pytest
 from msgspec import Raw
 
-from tooldispatchd.providers.mcp.greeting import INITIALIZE, MAX_INSTRUCTIONS_CHARS, Greeting, read_greeting
+from tooldispatchd.providers.mcp.greeting import (
+    INITIALIZE,
+    MAX_INSTRUCTIONS_CHARS,
+    MAX_NAME_CHARS,
+    Greeting,
+    read_greeting,
+)
 
 
 def test_the_client_names_itself_by_the_version_that_is_installed() -> None:
@@ -15,13 +21,30 @@ def test_the_client_names_itself_by_the_version_that_is_installed() -> None:
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 def test_every_revision_with_a_handshake_is_accepted(revision: str) -> None:
     said = b'{"protocolVersion":"' + revision.encode() + b'","capabilities":{"tools":{}},"instructions":"Hi."}'
-    assert read_greeting(Raw(said)) == Greeting(revision, has_tools=True, instructions="Hi.")
+    assert read_greeting(Raw(said)) == Greeting(revision, None, has_tools=True, instructions="Hi.")
 
 
 @pytest.mark.parametrize("capabilities", [b"{}", b'{"tools":null}', b'{"prompts":{}}'])
 def test_a_server_that_declares_no_tools_has_none(capabilities: bytes) -> None:
     greeting = read_greeting(Raw(b'{"protocolVersion":"2025-11-25","capabilities":' + capabilities + b"}"))
-    assert greeting == Greeting("2025-11-25", has_tools=False, instructions=None)
+    assert greeting == Greeting("2025-11-25", None, has_tools=False, instructions=None)
+
+
+@pytest.mark.parametrize(
+    ("server", "name"),
+    [
+        (b'{"name":"docs","version":"1"}', "docs"),
+        (b'{"name":"' + b"x" * 1000 + b'"}', "x" * MAX_NAME_CHARS),
+        (b'{"name":""}', None),
+        (b'{"name":7}', None),
+        (b'{"version":"1"}', None),
+        (b"null", None),
+        (b"[]", None),
+    ],
+)
+def test_what_a_server_calls_itself_is_known_where_it_can_be_read(server: bytes, name: str | None) -> None:
+    greeting = read_greeting(Raw(b'{"protocolVersion":"2025-11-25","serverInfo":' + server + b"}"))
+    assert greeting == Greeting("2025-11-25", name, has_tools=False, instructions=None)
 
 
 def test_an_unknown_revision_is_named_and_cut() -> None:

@@ -9,7 +9,7 @@ from msgspec import Raw
 from tooldispatchd.providers.mcp.listing import MAX_PAGE_BYTES, MAX_TOOLS, MAX_WARNINGS, Listing
 from tooldispatchd.providers.mcp.server import Server
 
-SERVER = Server(name="docs", prefix="docs", argv=("docs",), max_line_bytes=10_000, max_content_bytes=100)
+SERVER = Server(name="docs", argv=("docs",), max_line_bytes=10_000, max_content_bytes=100)
 
 
 def listed(name: str, **fields: object) -> Raw:
@@ -56,6 +56,19 @@ def test_a_page_without_a_further_cursor_is_the_last() -> None:
     assert listing.read_page(Raw(b'{"tools":[],"nextCursor":null}')) == ([], None)
     assert listing.read_page(Raw(b'{"tools":[],"nextCursor":""}')) == ([], None)
     assert listing.read_page(Raw(b'{"tools":[],"nextCursor":"b"}')) == ([], "b")
+
+
+def test_a_tool_that_a_declared_one_is_made_of_is_taken_besides_those_on_the_whitelist() -> None:
+    listing = Listing(msgspec.structs.replace(SERVER, whitelist=("a",), declared=("b",)))
+    for name in "abc":
+        listing.add(listed(name))
+    assert list(listing.tools) == ["a", "b"]
+
+
+def test_a_tool_that_is_denied_is_not_there_for_declared_ones_either() -> None:
+    listing = Listing(msgspec.structs.replace(SERVER, declared=("a",), deny=("a",)))
+    listing.add(listed("a"))
+    assert not listing.tools
 
 
 @pytest.mark.parametrize("page", [b"null", b"{}", b'{"tools":{}}', b'{"tools":[],"nextCursor":7}', b"{"])

@@ -6,7 +6,17 @@ import msgspec
 import pytest
 import trio
 
-from tests.providers.mcp.connecting import DEFAULT, SERVERS, SOON_S, Session, Waiting, connecting, misbehaving, settled
+from tests.providers.mcp.connecting import (
+    DEFAULT,
+    ECHO,
+    SERVERS,
+    SOON_S,
+    Session,
+    Waiting,
+    connecting,
+    misbehaving,
+    settled,
+)
 from tooldispatchd.calls.outcome import Answer, Update
 from tooldispatchd.providers.updates import INTERVAL_S
 from tooldispatchd.wire.faults import Code, Fault
@@ -34,7 +44,7 @@ class Followed(Waiting):
 def follow(session: Session, **arguments: object) -> tuple[int, Followed]:
     followed = Followed()
     line = msgspec.json.encode(arguments)
-    number = session.connection.call("echo", line, followed.done, update=followed.add)
+    number = session.connection.call(ECHO, line, followed.done, update=followed.add)
     assert isinstance(number, int)
     session.connection.flush()
     return number, followed
@@ -48,7 +58,7 @@ async def test_a_call_that_wants_nothing_sends_no_meta() -> None:
 async def test_a_traceparent_is_passed_on() -> None:
     async with settled(misbehaving("progress")) as session:
         waiting = Waiting()
-        session.connection.call("echo", b"{}", waiting.done, traceparent=TRACEPARENT)
+        session.connection.call(ECHO, b"{}", waiting.done, traceparent=TRACEPARENT)
         session.connection.flush()
         assert await waiting.outcome() == Answer(f'{{"traceparent": "{TRACEPARENT}"}}')
 
@@ -64,7 +74,7 @@ async def test_both_may_be_given() -> None:
     async with settled(misbehaving("progress")) as session:
         followed = Followed()
         connection = session.connection
-        number = connection.call("echo", b"{}", followed.done, traceparent=TRACEPARENT, update=followed.add)
+        number = connection.call(ECHO, b"{}", followed.done, traceparent=TRACEPARENT, update=followed.add)
         connection.flush()
         answer = Answer(f'{{"progressToken": {number}, "traceparent": "{TRACEPARENT}"}}')
         assert await followed.outcome() == answer
@@ -198,7 +208,8 @@ async def test_a_server_written_with_the_sdk_tells_its_progress() -> None:
         with trio.fail_after(20):
             await session.opened.wait()
         followed = Followed()
-        session.connection.call("count", b'{"steps":3}', followed.done, traceparent=TRACEPARENT, update=followed.add)
+        counting = session.connection.tools["count"]
+        session.connection.call(counting, b'{"steps":3}', followed.done, traceparent=TRACEPARENT, update=followed.add)
         session.connection.flush()
         assert await followed.outcome() == Answer("counted")
         assert followed.updates[-1] == Update(3.0, 3.0, "step 3")

@@ -66,15 +66,16 @@ class HandshakeError(Exception):
 class Connection:
     """A connection of one session to `server`; its life is the time in which `run` runs.
 
-    `tools` by the server's own names, `instructions` and `warnings` (of tools that were left out) are there once `run`
-    has called `settled`. `fault` says why it failed, was refused (`missing_tool`) or ended. `batch_done` is called
-    after each turn in which calls were completed.
+    `tools` by the server's own names, `said_name` (what the server calls itself, if anything), `instructions` and
+    `warnings` (of tools that were left out) are there once `run` has called `settled`. `fault` says why it failed, was
+    refused (`missing_tool`) or ended. `batch_done` is called after each turn in which calls were completed.
     """
 
     def __init__(
         self, server: Server, *, family: Family, opening: Slots, log: Log, batch_done: Callable[[], None]
     ) -> None:
         self.tools: dict[str, McpTool] = {}
+        self.said_name: str | None = None
         self.instructions: str | None = None
         self.warnings: list[str] = []
         self.fault: Fault | None = None
@@ -139,6 +140,7 @@ class Connection:
             raise HandshakeError(greeting)
         self._queue(notification_line("notifications/initialized"))
         self.flush()
+        self.said_name = greeting.name
         self.instructions = greeting.instructions
         listing = await self._list(greeting)
         missing = listing.missing()
@@ -267,16 +269,17 @@ class Connection:
 
     def call(
         self,
-        tool: str,
+        tool: McpTool,
         arguments: bytes,
         done: Callable[[Outcome], None],
         *,
         traceparent: str | None = None,
         update: Callable[[Update], None] | None = None,
     ) -> int | Fault:
-        """Queue a call of `tool` (one of `tools`) with `arguments`, a compact JSON object; `flush` sends it.
+        """Queue a call of `tool` with `arguments`, a compact JSON object; `flush` sends it.
 
-        The request's number, or why there can be none. `done` gets the outcome exactly once, from the owner's turn or
+        `tool` is one of `tools`, or one of them with another output and `Result`. The result is the
+        request's number, or why there can be none. `done` gets the outcome exactly once, from the owner's turn or
         from whichever function ends the connection, unless the request is cancelled or expires before. `update` gets
         the server's progress before that, as `updates` merges it; it must neither raise nor call the connection.
         `traceparent` is passed on as it is.
@@ -285,16 +288,16 @@ class Connection:
             return self.fault or self._fault(Code.SERVER_UNAVAILABLE, "it is still starting")
         self._calls += 1
         if update is None and traceparent is None:
-            number = self._pending.add(Call(self.tools[tool], done))
-            self._queue(call_line(number, tool, arguments))
+            number = self._pending.add(Call(tool, done))
+            self._queue(call_line(number, tool.name, arguments))
             return number
         meta: dict[str, object] = {}
-        number = self._pending.add(Call(self.tools[tool], done, None if update is None else Held(update)))
+        number = self._pending.add(Call(tool, done, None if update is None else Held(update)))
         if update is not None:
             meta["progressToken"] = number
         if traceparent is not None:
             meta["traceparent"] = traceparent
-        self._queue(call_line_with_meta(number, tool, arguments, meta))
+        self._queue(call_line_with_meta(number, tool.name, arguments, meta))
         return number
 
     def flush(self) -> None:

@@ -1,8 +1,11 @@
 """A server's answer to `tools/call` as the call's outcome (PROTOCOL.md, "content").
 
 `structuredContent` where the tool declares an output schema (checked), else the text of a lone text block, else the
-content blocks as a JSON array. What the server got wrong is a fault at once: nobody waits for a better answer. Unknown
-kinds of blocks are passed on as they are.
+content blocks as a JSON array. A tool whose type the configuration declares gives a value of that type: it is
+`structuredContent`, else what a lone text block says as JSON, else, for the type `string`, that text itself.
+
+What the server got wrong is a fault at once: nobody waits for a better answer. Unknown kinds of blocks are passed on as
+they are.
 """
 
 from collections.abc import Generator
@@ -15,11 +18,13 @@ from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import Check
 from tooldispatchd.providers.mcp.decoding import decode_in_steps
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, Incoming
-from tooldispatchd.providers.mcp.server import McpTool, Server
+from tooldispatchd.providers.mcp.server import McpTool, Result, Server
 from tooldispatchd.wire.faults import Code, Fault
 
 # A server's own words in a fault: enough for a reason, too few to bury the model in a stack trace.
 MAX_MESSAGE_CHARS: Final = 2000
+# Content that says nothing, as it is written without blanks.
+EMPTY: Final = frozenset({"[]", "null"})
 
 
 class _Result(msgspec.Struct):
@@ -108,7 +113,9 @@ def _read(reply: Incoming, tool: McpTool, server: Server) -> Generator[None, Non
     # Anything but a plain no counts as an error: a failure must not pass for a success.
     is_error = not isinstance(result.is_error, UnsetType) and bytes(result.is_error) not in {b"false", b"null"}
     if tool.output is not None and not is_error:
-        return (yield from _checked(result.structured, tool.output))
+        if tool.result is Result.LISTED:
+            return (yield from _checked(result.structured, tool.output))
+        return (yield from _typed(result, tool, tool.output))
     if tool.output is not None and not isinstance(result.structured, UnsetType) and bytes(result.structured) != b"null":
         return Answer(_compact(result.structured), is_error)
     text = _text_of(result.content)
@@ -119,10 +126,41 @@ def _read(reply: Incoming, tool: McpTool, server: Server) -> Generator[None, Non
 
 def _checked(structured: Raw | UnsetType, output: Check) -> Generator[None, None, Outcome]:
     if isinstance(structured, UnsetType):
-        missing = {"path": "", "message": "structuredContent is missing, though the tool declares an output schema"}
-        return Fault(Code.INVALID_OUTPUT, missing["message"], {"violations": [missing]})
+        return _invalid("structuredContent is missing, though the tool declares an output schema")
     value = yield from decode_in_steps(structured)
     yield
+    return (yield from _delivered(value, output))
+
+
+def _typed(result: _Result, tool: McpTool, output: Check) -> Generator[None, None, Outcome]:
+    """The value of a tool whose type is declared; a server that says nothing at all has said null."""
+    structured = result.structured
+    if not isinstance(structured, UnsetType) and bytes(structured) != b"null":
+        return (yield from _checked(structured, output))
+    text = None if isinstance(result.content, UnsetType) else _lone_text(result.content)
+    if text is None:
+        if isinstance(result.content, UnsetType) or _compact(result.content) in EMPTY:
+            return (yield from _delivered(None, output))
+        return _invalid("its answer is neither structuredContent nor one block of text")
+    yield
+    try:
+        value: object = yield from decode_in_steps(Raw(text.encode()))
+    except DECODE_ERRORS:
+        if tool.result is not Result.TEXT:
+            return _invalid("its text is not JSON, as its declared type needs")
+        value = text
+    yield
+    if tool.result is Result.TEXT and not isinstance(value, str):
+        # A text that happens to be JSON too: `42`, or a file of settings.
+        value = text
+    return (yield from _delivered(value, output))
+
+
+def _invalid(why: str) -> Fault:
+    return Fault(Code.INVALID_OUTPUT, why, {"violations": [{"path": "", "message": why}]})
+
+
+def _delivered(value: object, output: Check) -> Generator[None, None, Outcome]:
     if not output.is_valid(value):
         violations = [{"path": each.path, "message": each.message} for each in output.violations(value)]
         first = violations[0] if violations else {"path": "", "message": "does not match the output schema"}
@@ -142,17 +180,23 @@ def _text_of(content: Raw | UnsetType) -> str | None:
     """The content blocks as text; None where they are no list."""
     if isinstance(content, UnsetType):
         return ""
+    text = _lone_text(content)
+    if text is not None:
+        return text
+    blocks = _compact(content)
+    if blocks in EMPTY:
+        return ""
+    return blocks if blocks.startswith("[") else None
+
+
+def _lone_text(content: Raw) -> str | None:
+    """The text of the one block that there is; None where there are others."""
     try:
         texts = _decode_texts(content)
     except DECODE_ERRORS:
-        # Not all of them are text blocks, or not all can be decoded; the latter shows again below.
-        texts = []
-    if len(texts) == 1 and texts[0].type == "text":
-        return texts[0].text
-    blocks = _compact(content)
-    if blocks in {"[]", "null"}:
-        return ""
-    return blocks if blocks.startswith("[") else None
+        # Not all of them are text blocks, or not all can be decoded; the latter shows again where they are encoded.
+        return None
+    return texts[0].text if len(texts) == 1 and texts[0].type == "text" else None
 
 
 def _compact(raw: Raw) -> str:

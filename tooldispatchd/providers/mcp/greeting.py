@@ -17,14 +17,20 @@ INITIALIZE: Final[dict[str, object]] = {
     "clientInfo": {"name": "tooldispatchd", "version": "0.1.0"},
 }
 
+# Far longer than the prefix that is made of it.
+MAX_NAME_CHARS: Final = 128
 # Instructions go into every session's `ready`: a page of advice, not a book.
 MAX_INSTRUCTIONS_CHARS: Final = 64 * 1024
 
 
 class Greeting(msgspec.Struct, frozen=True):
-    """What a server said of itself; `has_tools` is whether it declared the tools capability."""
+    """What a server said of itself; `has_tools` is whether it declared the tools capability.
+
+    `name` is None where it gave none that can be read, which is no reason to do without it.
+    """
 
     revision: str
+    name: str | None
     has_tools: bool
     instructions: str | None
 
@@ -33,13 +39,19 @@ class _Capabilities(msgspec.Struct):
     tools: Raw | UnsetType = UNSET
 
 
+class _Implementation(msgspec.Struct):
+    name: str
+
+
 class _Initialized(msgspec.Struct):
     revision: str = msgspec.field(name="protocolVersion")
     capabilities: _Capabilities = msgspec.field(default_factory=_Capabilities)
+    server: Raw | UnsetType = msgspec.field(default=UNSET, name="serverInfo")
     instructions: str | None = None
 
 
 _decode: Final = msgspec.json.Decoder(_Initialized).decode
+_decode_server: Final = msgspec.json.Decoder(_Implementation).decode
 
 
 def read_greeting(result: Raw) -> Greeting | str:
@@ -53,4 +65,13 @@ def read_greeting(result: Raw) -> Greeting | str:
     tools = said.capabilities.tools
     has_tools = not isinstance(tools, UnsetType) and bytes(tools) not in {b"null", b"false"}
     instructions = said.instructions[:MAX_INSTRUCTIONS_CHARS] if said.instructions else None
-    return Greeting(said.revision, has_tools, instructions)
+    return Greeting(said.revision, _name_in(said.server), has_tools, instructions)
+
+
+def _name_in(server: Raw | UnsetType) -> str | None:
+    if isinstance(server, UnsetType):
+        return None
+    try:
+        return _decode_server(server).name[:MAX_NAME_CHARS] or None
+    except DECODE_ERRORS:
+        return None

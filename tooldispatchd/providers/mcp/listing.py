@@ -122,7 +122,8 @@ class Listing:
 
     def _is_wanted(self, name: str) -> bool:
         server = self._server
-        return (server.whitelist is None or name in server.whitelist) and name not in server.deny
+        is_offered = server.whitelist is None or name in server.whitelist
+        return (is_offered or name in server.declared) and name not in server.deny
 
     def _check_name(self, name: str) -> None:
         if not is_server_tool_name(name):

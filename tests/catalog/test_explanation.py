@@ -1,0 +1,181 @@
+"""What is said of a configuration that was understood: all of it, in a stable form, and no secret."""
+
+import itertools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tooldispatchd.catalog.catalog import Catalog, build_catalog
+from tooldispatchd.catalog.explanation import explain
+from tooldispatchd.catalog.specs import Config, McpSpec, ProcessSpec, ProfileSpec, ToolSpec
+
+
+def built(config: Config) -> Catalog:
+    catalog = build_catalog(config)
+    assert isinstance(catalog, Catalog), catalog
+    return catalog
+
+
+def block(config: Config, first: str) -> list[str]:
+    """The lines that are said of one thing, whose first line is given."""
+    lines = explain(built(config))
+    following = lines[lines.index(first) + 1 :]
+    return [line.strip() for line in itertools.takewhile(lambda line: line.startswith(" "), following)]
+
+
+def test_a_type_has_its_text() -> None:
+    lines = explain(built(Config(types={"Query": "{text: string,\n  limit?: int}"})))
+    assert lines == ["type Query = {text: string, limit?: int}"]
+
+
+def test_a_tool_says_how_it_runs_how_long_and_who_may_call_it() -> None:
+    tools = {
+        "echo": ToolSpec(type="string -> string", inline="id", call_s=1.5),
+        "double": ToolSpec(type="int -> int", map="score\n * 2"),
+        "count": ToolSpec(command=("/usr/bin/wc", "-w")),
+    }
+    agents = {"default": ProfileSpec(tools=("echo", "double")), "clerk": ProfileSpec(tools=("echo",))}
+    assert explain(built(Config(tools=tools, agents=agents))) == [
+        "tool echo : string -> string",
+        "    runs: inline id",
+        "    limit: 1.5 s",
+        "    offered to: default, clerk",
+        "tool double : int -> int",
+        "    runs: map: score * 2",
+        "    limit: 60 s",
+        "    offered to: default",
+        "tool count : json -> json",
+        "    runs: program wc",
+        "    limit: 60 s",
+        "    offered to nobody: no profile names it",
+    ]
+
+
+def test_what_is_given_as_a_schema_is_shown_as_a_type() -> None:
+    schema: dict[str, object] = {"type": "array", "items": {"type": "string"}}
+    tool = ToolSpec(command=("x",), input_schema=schema)
+    assert explain(built(Config(tools={"a": tool})))[0] == "tool a : [string] -> json"
+
+
+def test_a_tool_says_that_it_has_a_title_a_hint_and_a_doc() -> None:
+    tool = ToolSpec(inline="id", title="Echo", hint="Use it.", doc="In full.")
+    lines = explain(built(Config(tools={"a": tool})))
+    assert lines[-1] == "    has: title, hint, doc"
+    assert "In full." not in "".join(lines)
+
+
+def test_a_tool_for_chains_only_is_not_offered() -> None:
+    lines = explain(built(Config(tools={"a": ToolSpec(inline="id", expose=False)})))
+    assert "    not offered: it is there for chains only" in lines
+
+
+CHAIN = Config(
+    tools={
+        "search": ToolSpec(type="string -> string", process="searcher"),
+        "find": ToolSpec(type="string -> string", process="finder"),
+        "clean": ToolSpec(type="string -> string", inline="id", expose=False),
+    },
+    processes={
+        "searcher": ProcessSpec(kind="agent", type="!string -> !string", command=("/usr/lib/search-agent", "--quiet")),
+        "some": ProcessSpec(kind="filter", type="!string -> !string", filter="input != ''"),
+        "finder": ProcessSpec(kind="plumb", type="!string -> !string", chain=("lift(clean)", "searcher")),
+        "spare": ProcessSpec(kind="id"),
+        "writer": ProcessSpec(kind="agent", type="string -> string", mcp=()),
+    },
+    agent_command=("/usr/lib/run-agent", "--spec"),
+)
+
+
+def test_a_tool_made_of_a_process_says_what_the_process_is() -> None:
+    assert block(CHAIN, "tool search : string -> string")[0] == "runs: process searcher (agent: search-agent)"
+
+
+def test_a_tool_made_of_a_chain_says_its_links_and_what_they_lift() -> None:
+    said = block(CHAIN, "tool find : string -> string")
+    assert said[0] == "runs: process finder (chain lift(clean) -> searcher)"
+    assert "its chains lift: clean" in said
+
+
+def test_a_process_says_its_kind_and_who_uses_it() -> None:
+    said = block(CHAIN, "process searcher : !string -> !string")
+    assert said == ["runs: agent: search-agent", "used by: tool search, process finder"]
+
+
+def test_a_process_without_a_type_of_its_own_says_so() -> None:
+    said = block(CHAIN, "process spare")
+    assert said == ["its type is taken from where it stands", "runs: id", "not used"]
+
+
+def test_an_agent_in_the_base_category_that_the_common_command_runs_says_both() -> None:
+    said = block(CHAIN, "process writer : string -> string")
+    assert said[0] == "runs: agent: run-agent, the agent_command"
+    assert said[1].startswith("in the base category")
+
+
+def test_a_server_says_its_prefix_how_it_is_reached_and_who_uses_it() -> None:
+    servers = {
+        "docs": McpSpec(url="https://docs.example:8443/mcp?key=hunter2", prefix=""),
+        "hub": McpSpec(command="npx", args=("-y", "x"), prefix="gh"),
+    }
+    tools = {"find": ToolSpec(mcp="docs", name="search"), "other": ToolSpec(mcp=McpSpec(command="/usr/lib/server"))}
+    agents = {"default": ProfileSpec(mcp=("hub",), tools=("find",)), "clerk": ProfileSpec(tools=("gh:search",))}
+    lines = explain(built(Config(mcp=servers, tools=tools, agents=agents)))
+    assert "    runs: tool search of server docs" in lines
+    assert lines[lines.index("server docs") :] == [
+        "server docs",
+        '    prefix: "", its tools have their names alone',
+        "    runs: at docs.example",
+        "    used by: tool find",
+        "server hub",
+        '    prefix: "gh"',
+        "    runs: program npx",
+        "    used by: profile default, profile clerk (search only)",
+        "server server",
+        "    prefix: by the server's own name",
+        "    runs: program server",
+        "    used by: tool other",
+    ]
+
+
+def test_a_tool_of_a_server_has_the_servers_limit_unless_it_has_its_own() -> None:
+    tools = {"a": ToolSpec(mcp="m"), "b": ToolSpec(mcp="m", call_s=2)}
+    lines = explain(built(Config(mcp={"m": McpSpec(command="x", call_s=9)}, tools=tools)))
+    assert [line for line in lines if "limit" in line] == ["    limit: 9 s", "    limit: 2 s"]
+
+
+def test_a_long_expression_is_cut_and_stays_one_line() -> None:
+    source = "input +\n" + f"'{'x' * 200}'"
+    line = explain(built(Config(tools={"a": ToolSpec(type="string -> string", map=source)})))[1]
+    assert "\n" not in line
+    assert line.endswith("…")
+
+
+SECRETS = st.text(st.characters(codec="utf-8", categories=["L", "N"]), min_size=8, max_size=20).map("§{}".format)
+
+
+@given(SECRETS)
+@settings(max_examples=30, deadline=None)
+def test_no_secret_is_said_wherever_it_stands(secret: str) -> None:
+    env = {"TOKEN": secret}
+    config = Config(
+        mcp={
+            "a": McpSpec(command=f"npx --key={secret}", args=(secret,), env=env, cwd=f"/{secret}"),
+            "b": McpSpec(url="https://host.example/x?key=zzhunter2zz", token_env=secret),
+        },
+        tools={
+            "run": ToolSpec(command=(f"/usr/lib/{secret}/x", secret), args=(secret,), env=env, description=secret),
+            "find": ToolSpec(mcp="b", doc=secret, hint=secret, title=secret),
+        },
+        processes={
+            "p": ProcessSpec(
+                kind="agent", command=("x", secret), env=env, prompt=secret, model=secret, options={"key": secret}
+            ),
+            "q": ProcessSpec(kind="agent", prompt=secret),
+        },
+        agent_command=("run-agent", secret),
+        agents={"default": ProfileSpec(token=secret, mcp=("a", "b"), tools=("run", "find"))},
+    )
+    said = "\n".join(explain(built(config)))
+    assert secret not in said
+    assert secret[1:] not in said
+    assert "zzhunter2zz" not in said

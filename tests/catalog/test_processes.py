@@ -1,0 +1,289 @@
+import msgspec
+import pytest
+
+from tooldispatchd.catalog.catalog import Catalog, build_catalog
+from tooldispatchd.catalog.morphisms import Ask, Broken, Morphism, StageError, run_now
+from tooldispatchd.catalog.problems import Problem
+from tooldispatchd.catalog.specs import Config
+
+
+def build(**tables: object) -> Catalog | list[Problem]:
+    types = {"Query": "{text: string, limit?: int}", "Results": "[string]"}
+    return build_catalog(msgspec.convert({"types": types, **tables}, Config))
+
+
+def built(**tables: object) -> Catalog:
+    catalog = build(**tables)
+    assert isinstance(catalog, Catalog), catalog
+    return catalog
+
+
+def program(catalog: Catalog, name: str) -> Morphism:
+    made = catalog.tools[name].program
+    assert made is not None
+    return made
+
+
+def run(catalog: Catalog, name: str, value: object) -> object:
+    return run_now(program(catalog, name).apply(value))
+
+
+@pytest.mark.parametrize(
+    ("process", "type_", "shown", "value", "result"),
+    [
+        ({"kind": "id"}, "int -> int", "int -> int", 1, 1),
+        ({"kind": "id"}, None, "json -> json", {"a": 1}, {"a": 1}),
+        ({"kind": "id", "type": "!int -> !int"}, None, "int -> int", 1, 1),
+        ({"kind": "copy"}, "int -> (int, int)", "int -> (int, int)", 1, [1, 1]),
+        ({"kind": "copy", "type": "!int -> (!int, !int)"}, None, "int -> (int, int)", 1, [1, 1]),
+        ({"kind": "copy", "type": "!int -> !(int, int)"}, None, "int -> (int, int)", 1, [1, 1]),
+        ({"kind": "copy", "type": "int -> (int, int)"}, None, "int -> (int, int)", 1, [1, 1]),
+        ({"kind": "discard"}, "int -> unit", "int -> unit", 1, None),
+        ({"kind": "discard", "type": "!int -> unit"}, None, "int -> unit", 1, None),
+        ({"kind": "map", "map": "x + 1", "type": "!int -> !int"}, None, "int -> int", 1, 2),
+        ({"kind": "map", "map": "x + 1"}, "int -> int", "int -> int", 1, 2),
+        ({"kind": "map", "map": "string(x)", "type": "int -> string"}, None, "int -> string", 1, "1"),
+    ],
+)
+def test_a_process_is_lowered_at_its_own_type_or_at_the_tool_s(
+    process: dict[str, object], type_: str | None, shown: str, value: object, result: object
+) -> None:
+    tool = {"process": "p"} if type_ is None else {"process": "p", "type": type_}
+    catalog = built(processes={"p": process}, tools={"t": tool})
+    assert catalog.tools["t"].type_text == shown
+    assert run(catalog, "t", value) == result
+
+
+def test_the_stages_of_a_chain_take_their_types_from_the_stage_before() -> None:
+    catalog = built(
+        processes={
+            "clean": {"kind": "map", "type": "!Query -> !Query", "map": '{"text": text + "!"}'},
+            "twice": {"kind": "copy"},
+            "pair": {"kind": "barrier"},
+            "length": {"kind": "map", "map": "size(x[0].text) + size(x[1].text)"},
+            "long": {"kind": "filter", "filter": "n > 2"},
+            "all": {"kind": "plumb", "chain": ["clean", "twice", "pair", "length", "long"]},
+        },
+        tools={"t": {"process": "all"}},
+    )
+    assert catalog.processes["all"].type_text == "!Query -> !int"
+    assert catalog.tools["t"].type_text == "Query -> int"
+    assert run(catalog, "t", {"text": "ab"}) == 6
+    with pytest.raises(StageError) as failed:
+        run(catalog, "t", {"text": ""})
+    assert (failed.value.stage, failed.value.position) == ("long", 5)
+
+
+def test_a_message_is_looked_at_where_its_type_is_only_known_as_json() -> None:
+    catalog = built(
+        processes={
+            "any": {"kind": "agent", "command": ["any"]},
+            "search": {"kind": "agent", "type": "!Query -> !Results", "command": ["search"]},
+            "all": {"kind": "plumb", "chain": ["any", "search"]},
+        },
+        tools={"t": {"process": "all"}},
+    )
+    work = program(catalog, "t").apply("x")
+    assert next(work) == Ask("any", "x")
+    with pytest.raises(StageError) as failed:
+        work.send({"texd": "x"})
+    assert (failed.value.stage, failed.value.position) == ("search", 2)
+    assert isinstance(failed.value.cause, Broken)
+    assert failed.value.cause.is_input
+    work = program(catalog, "t").apply("x")
+    next(work)
+    assert work.send({"text": "x"}) == Ask("search", {"text": "x"})
+    with pytest.raises(StageError) as failed:
+        work.send(["a", 1])
+    assert isinstance(failed.value.cause, Broken)
+    assert not failed.value.cause.is_input
+
+
+def test_messages_of_every_stream_of_a_product_are_looked_at() -> None:
+    catalog = built(
+        processes={
+            "any": {"kind": "agent", "command": ["any"]},
+            "twice": {"kind": "copy"},
+            "ints": {"kind": "merge", "type": "(!int, !int) -> !int"},
+            "all": {"kind": "plumb", "chain": ["any", "twice", "ints"]},
+        },
+        tools={"t": {"process": "all"}},
+    )
+    work = program(catalog, "t").apply(None)
+    next(work)
+    with pytest.raises(StageError) as failed:
+        work.send("no int")
+    assert (failed.value.stage, failed.value.position) == ("ints", 3)
+
+
+def test_a_tool_is_lifted_over_the_messages_of_a_chain_whether_it_is_offered_or_not() -> None:
+    catalog = built(
+        processes={"all": {"kind": "plumb", "chain": ["lift(up)", "lift(len)", "lift(inner)"]}, "same": {"kind": "id"}},
+        tools={
+            "t": {"process": "all"},
+            "up": {"map": "text", "type": "Query -> string", "expose": False},
+            "len": {"command": ["wc"], "type": "string -> int"},
+            "inner": {"process": "same", "type": "int -> int"},
+        },
+    )
+    assert catalog.tools["t"].type_text == "Query -> int"
+    assert catalog.tools["t"].needs == ("up", "len", "inner")
+    assert catalog.profiles["default"].tools == ("t", "len", "inner")
+    work = program(catalog, "t").apply({"text": "abc"})
+    assert next(work) == Ask("len", "abc", is_tool=True)
+    with pytest.raises(StopIteration) as end:
+        work.send(3)
+    assert end.value.value == 3
+
+
+@pytest.mark.parametrize(
+    ("processes", "path", "why"),
+    [
+        (
+            {"p": {"kind": "plumb", "chain": ["search"]}},
+            ("processes", "p", "chain", 0),
+            "'search' has bare types (base category); only stream morphisms can be wired into pipelines",
+        ),
+        (
+            {"p": {"kind": "plumb", "chain": ["b"]}, "b": {"kind": "id", "type": "int -> int"}},
+            ("processes", "p", "chain", 0),
+            "'b' has bare types (base category); only stream morphisms can be wired into pipelines",
+        ),
+        (
+            {"p": {"kind": "plumb", "chain": ["q"]}, "q": {"kind": "plumb", "chain": ["p"]}},
+            ("processes", "q", "chain", 0),
+            "a chain cannot lead back to itself: p -> q -> p",
+        ),
+        (
+            {"p": {"kind": "plumb", "chain": ["lift(nothing)"]}},
+            ("processes", "p", "chain", 0),
+            "no such tool in [tools]",
+        ),
+        (
+            {"p": {"kind": "plumb", "chain": ["lift(p)"]}},
+            ("processes", "p", "chain", 0),
+            "lift takes a tool, and p is a process: a chain names it as it is",
+        ),
+        (
+            {
+                "p": {"kind": "plumb", "chain": ["a", "b"]},
+                "a": {"kind": "id", "type": "!int -> !int"},
+                "b": {"kind": "id", "type": "!string -> !string"},
+            },
+            ("processes", "p", "chain", 1),
+            "b takes !string, and what comes is !int: messages: int is not string",
+        ),
+        (
+            {"p": {"kind": "plumb", "type": "!int -> !string", "chain": ["a"]}, "a": {"kind": "id"}},
+            ("processes", "p", "type"),
+            "the chain !int -> !int does not give !string: messages: int is not string",
+        ),
+        (
+            {"p": {"kind": "merge", "type": "!int -> !int"}},
+            ("processes", "p"),
+            "merge takes several streams, (!A, !B), and not !int",
+        ),
+        (
+            {"p": {"kind": "merge", "type": "(!int, !string) -> !int"}},
+            ("processes", "p"),
+            "merge takes streams of one type, and not (!int, !string)",
+        ),
+        (
+            {"p": {"kind": "project", "project": 2, "type": "(!int, !int) -> !int"}},
+            ("processes", "p", "project"),
+            "there is no stream 2 in (!int, !int): they are counted from 0",
+        ),
+        (
+            {"p": {"kind": "copy", "type": "!int -> !int"}},
+            ("processes", "p", "type"),
+            "copy of !int gives (!int, !int), not !int",
+        ),
+        (
+            {"p": {"kind": "copy", "type": "int -> int"}},
+            ("processes", "p", "type"),
+            "copy of int gives (int, int), not int",
+        ),
+        (
+            {"p": {"kind": "id", "type": "!int -> int"}},
+            ("processes", "p", "type"),
+            "!int is a stream, and the other side is none: both sides of a process are streams, or neither is",
+        ),
+        ({"p": {"kind": "map"}}, ("processes", "p"), 'a process of kind map needs "map"'),
+        ({"p": {"kind": "id", "map": "x"}}, ("processes", "p", "map"), "a process of kind id has no map"),
+        (
+            {"p": {"kind": "map", "map": "x + 'a'", "type": "!int -> !int"}},
+            ("processes", "p", "map"),
+            "column 3: + does not take (int, string)",
+        ),
+    ],
+)
+def test_a_process_that_cannot_be_is_told_where_and_why(
+    processes: dict[str, object], path: tuple[object, ...], why: str
+) -> None:
+    problems = build(processes=processes, tools={"search": {"inline": "id", "type": "Query -> Query"}})
+    assert isinstance(problems, list)
+    assert [(problem.path, problem.why) for problem in problems[:1]] == [(path, why)]
+
+
+@pytest.mark.parametrize("kind", ["filter", "merge", "barrier", "project"])
+def test_a_tool_cannot_be_made_of_what_is_not_total(kind: str) -> None:
+    bodies: dict[str, dict[str, object]] = {
+        "filter": {"filter": "true", "type": "!int -> !int"},
+        "merge": {"type": "(!int, !int) -> !int"},
+        "barrier": {"type": "(!int, !int) -> !(int, int)"},
+        "project": {"project": 0, "type": "(!int, !int) -> !int"},
+    }
+    problems = build(processes={"p": {"kind": kind, **bodies[kind]}}, tools={"t": {"process": "p"}})
+    assert isinstance(problems, list)
+    assert [(problem.path, problem.why) for problem in problems] == [
+        (("tools", "t", "process"), f"cannot lower {kind} to a tool (not total)")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("type_", "why"),
+    [
+        (
+            "{text: int} -> Results",
+            "the tool t takes {text: int}, but its process p : !Query -> !Results does not",
+        ),
+        ("Query -> string", "the tool t gives string, but its process p : !Query -> !Results does not"),
+    ],
+)
+def test_a_tool_whose_type_is_not_its_process_s_is_told_both(type_: str, why: str) -> None:
+    process = {"kind": "agent", "type": "!Query -> !Results", "command": ["x"]}
+    problems = build(processes={"p": process}, tools={"t": {"process": "p", "type": type_}})
+    assert isinstance(problems, list)
+    assert [problem.why.partition(" (")[0] for problem in problems] == [why]
+
+
+@pytest.mark.parametrize("kind", ["map", "filter", "project", "plumb"])
+def test_a_process_without_what_its_kind_needs_is_told_once_wherever_it_is_used(kind: str) -> None:
+    processes = {"p": {"kind": kind}, "all": {"kind": "plumb", "chain": ["p"]}}
+    problems = build(processes=processes, tools={"t": {"process": "p"}, "u": {"process": "all"}})
+    assert isinstance(problems, list)
+    needed = "chain" if kind == "plumb" else kind
+    assert {(problem.path, problem.why) for problem in problems} == {
+        (("processes", "p"), f'a process of kind {kind} needs "{needed}"')
+    }
+
+
+def test_chains_that_multiply_are_bounded() -> None:
+    processes: dict[str, object] = {"p0": {"kind": "id"}}
+    for level in range(1, 9):
+        processes[f"p{level}"] = {"kind": "plumb", "chain": [f"p{level - 1}"] * 2}
+    problems = build(processes=processes, tools={})
+    assert isinstance(problems, list)
+    assert problems[0].why == "a chain has at most 128 stages, those of the chains within it counted too"
+
+
+def test_an_agent_that_nothing_runs_may_be_there_for_its_profile_and_cannot_be_a_tool() -> None:
+    agent = {"kind": "agent", "prompt": "x", "type": "!string -> !string", "tools": ["t"]}
+    tools: dict[str, object] = {"t": {"inline": "id"}}
+    assert built(processes={"p": agent}, tools=tools).profiles["p"].tools == ("t",)
+    problems = build(processes={"p": agent}, tools={**tools, "u": {"process": "p"}})
+    assert isinstance(problems, list)
+    assert [problem.why for problem in problems] == [
+        'nothing runs this agent: it has no "command", and there is no "agent_command"'
+    ]
+    assert build(processes={"p": agent}, tools={**tools, "u": {"process": "p"}}, agent_command=["x"])

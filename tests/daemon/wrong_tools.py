@@ -1,0 +1,220 @@
+"""Wrong tools, each with the exact report that it gets."""
+
+TOOLS = {
+    "a tool that nothing runs": (
+        """\
+[tools.a]
+type = "int -> int"
+""",
+        """\
+cannot use t.toml: 1 problem
+t.toml:1: tools.a: a tool has exactly one way to run, this one has none
+    allowed: process, mcp, inline, map, command""",
+    ),
+    "a tool with two ways to run": (
+        """\
+[tools.a]
+process = "p"
+mcp = "m"
+[processes.p]
+kind = "id"
+[mcp.m]
+command = "x"
+""",
+        """\
+cannot use t.toml: 1 problem
+t.toml:1: tools.a: a tool has exactly one way to run, this one has process and mcp
+    allowed: process, mcp, inline, map, command""",
+    ),
+    "arguments of a tool that is no command": (
+        """\
+[tools.a]
+inline = "id"
+args = ["x"]
+env = { A = "x" }
+cwd = "/"
+""",
+        """\
+cannot use t.toml: 3 problems
+t.toml:3: tools.a.args: only a tool with command has args
+t.toml:4: tools.a.env: only a tool with command has env
+t.toml:5: tools.a.cwd: only a tool with command has cwd""",
+    ),
+    "a server's name for a tool that has none": (
+        """\
+[tools.a]
+inline = "id"
+name = "b"
+""",
+        """\
+cannot use t.toml: 1 problem
+t.toml:3: tools.a.name: only a tool with mcp has name""",
+    ),
+    "a tool of a process that there is not": (
+        """\
+[processes.searcher]
+kind = "id"
+[tools.a]
+process = "sercher"
+""",
+        """\
+cannot use t.toml: 1 problem
+t.toml:4: tools.a.process: no such process in [processes]
+    seen "sercher"; did you mean "searcher"?""",
+    ),
+    "a tool of a filter": (
+        """\
+[processes.p]
+kind = "filter"
+type = "!int -> !int"
+filter = "input > 0"
+[tools.a]
+process = "p"
+""",
+        """\
+cannot use t.toml: 1 problem
+t.toml:6: tools.a.process: cannot lower filter to a tool (not total)
+    seen "p\"""",
+    ),
+    "a tool of merge, of barrier and of a projection": (
+        """\
+[processes.m]
+kind = "merge"
+type = "(!int, !int) -> !int"
+[processes.b]
+kind = "barrier"
+type = "(!int, !int) -> !(int, int)"
+[processes.p]
+kind = "project"
+project = 0
+type = "(!int, !int) -> !int"
+[tools.m]
+process = "m"
+[tools.b]
+process = "b"
+[tools.p]
+process = "p"
+""",
+        """\
+cannot use t.toml: 3 problems
+t.toml:12: tools.m.process: cannot lower merge to a tool (not total)
+    seen "m"
+t.toml:14: tools.b.process: cannot lower barrier to a tool (not total)
+    seen "b"
+t.toml:16: tools.p.process: cannot lower project to a tool (not total)
+    seen "p\"""",
+    ),
+    "a tool that takes what its process does not": (
+        """\
+[processes.p]
+kind = "agent"
+type = "!string -> !int"
+command = ["x"]
+[tools.a]
+process = "p"
+type = "int -> int"
+""",
+        """\
+cannot use t.toml: 1 problem
+t.toml:7: tools.a.type: the tool a takes int, but its process p : !string -> !int does not (int is not string)
+    seen "int -> int"; allowed: as input: string""",
+    ),
+    "a tool that gives what its process does not": (
+        """\
+[processes.p]
+kind = "agent"
+type = "!string -> !int"
+command = ["x"]
+[tools.a]
+process = "p"
+type = "string -> string"
+""",
+        """\
+cannot use t.toml: 1 problem
+t.toml:7: tools.a.type: the tool a gives string, but its process p : !string -> !int does not (string is not \
+int)
+    seen "string -> string"; allowed: as output: int""",
+    ),
+    "schemas of a tool that is made of a process": (
+        """\
+[processes.p]
+kind = "agent"
+command = ["x"]
+[tools.a]
+process = "p"
+input_schema = { type = "object" }
+""",
+        """\
+cannot use t.toml: 1 problem
+t.toml:4: tools.a: a tool made of a process states its type as text, "A -> B\"""",
+    ),
+    "a tool whose chain lifts it": (
+        """\
+[processes.p]
+kind = "plumb"
+chain = ["lift(a)"]
+[tools.a]
+process = "p"
+type = "int -> int"
+""",
+        """\
+cannot use t.toml: 2 problems
+t.toml:3: processes.p.chain[0]: the tool a has a problem of its own
+    seen "lift(a)"
+t.toml:3: processes.p.chain[0]: a tool cannot lead back to itself: a -> a
+    seen "lift(a)\"""",
+    ),
+    "a hint that is too long": (
+        f'[tools.a]\ninline = "id"\nhint = "{"h" * 2001}"\n',
+        f"""\
+cannot use t.toml: 1 problem
+t.toml:3: tools.a.hint: too long
+    seen "{"h" * 79}…; allowed: a string of at most 2000 characters""",
+    ),
+    "exposure that is no answer": (
+        """\
+[tools.a]
+inline = "id"
+expose = "no"
+""",
+        """\
+cannot use t.toml: 1 problem
+t.toml:3: tools.a.expose: wrong kind of value
+    seen "no"; allowed: true or false""",
+    ),
+    "a profile of a tool that is for chains only": (
+        """\
+[tools.a]
+inline = "id"
+expose = false
+[agents.default]
+tools = ["a"]
+""",
+        """\
+cannot use t.toml: 1 problem
+t.toml:5: agents.default.tools[0]: tools.a has expose = false: it is there for chains only
+    seen "a\"""",
+    ),
+    "names of tools": (
+        """\
+[tools.a__b]
+inline = "id"
+[tools."a:b"]
+inline = "id"
+[tools."1a"]
+inline = "id"
+[tools."a..b"]
+inline = "id"
+""",
+        """\
+cannot use t.toml: 4 problems
+t.toml:1: tools.a__b: not a valid name
+    allowed: letters, digits, "-" and "_" (never two), a letter first, with dots between parts
+t.toml:3: tools."a:b": not a valid name
+    allowed: letters, digits, "-" and "_" (never two), a letter first, with dots between parts
+t.toml:5: tools.1a: not a valid name
+    allowed: letters, digits, "-" and "_" (never two), a letter first, with dots between parts
+t.toml:7: tools."a..b": not a valid name
+    allowed: letters, digits, "-" and "_" (never two), a letter first, with dots between parts""",
+    ),
+}

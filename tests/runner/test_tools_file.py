@@ -1,0 +1,87 @@
+"""The file of an agent's tools: as the daemon showed them."""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.runner.running import finish
+
+CONFIG: Final = """
+[tools.echo]
+type = "string -> string"
+inline = "id"
+description = "Give the text back."
+[tools."text.trim"]
+type = "string -> string"
+inline = "id"
+title = "Trim"
+[agents.default]
+tools = ["echo", "text.trim"]
+jobs = false
+"""
+SCHEMA: Final = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+    "additionalProperties": False,
+}
+
+
+def run(directory: Path, script: str, *words: str) -> bytes:
+    """What an agent says that is a script."""
+    (directory / "c.toml").write_text(CONFIG)
+    ended = finish(directory, "--config", "c.toml", *words, "--", "sh", "-c", script)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    return ended.stdout
+
+
+def listed(directory: Path, *words: str) -> list[dict[str, Any]]:
+    """What stands in an agent's file."""
+    tools = json.loads(run(directory, 'cat "$TOOLDISPATCHD_TOOLS"', *words))
+    assert isinstance(tools, list)
+    return tools
+
+
+def test_without_a_form_it_is_the_plain_one(tmp_path: Path) -> None:
+    assert listed(tmp_path) == [
+        {"name": "echo", "description": "Give the text back.", "input_schema": SCHEMA},
+        {"name": "text.trim", "title": "Trim", "description": "", "input_schema": SCHEMA},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "first"),
+    [
+        ("anthropic", {"name": "echo", "description": "Give the text back.", "input_schema": SCHEMA}),
+        (
+            "openai",
+            {
+                "type": "function",
+                "function": {
+                    "name": "echo",
+                    "description": "Give the text back.",
+                    "parameters": SCHEMA,
+                    "strict": True,
+                },
+            },
+        ),
+        ("mcp", {"name": "echo", "description": "Give the text back.", "inputSchema": SCHEMA}),
+    ],
+)
+def test_the_file_has_the_tools_in_the_form_that_run_was_asked_for(
+    tmp_path: Path, form: str, first: dict[str, object]
+) -> None:
+    tools = listed(tmp_path, "--schemas", form)
+    assert (tools[0], len(tools)) == (first, 2)
+
+
+def test_a_name_in_the_file_is_one_to_call(tmp_path: Path) -> None:
+    ask = """echo '{"id":"1","name":"text__-2etrim","input":"x"}' >&4; read -r answer <&5; echo "$answer" """
+    assert run(tmp_path, ask, "--schemas", "google") == b'{"id":"1","content":"\\"x\\"","is_error":false}\n'
+
+
+def test_a_form_that_there_is_not_is_a_mistake_of_usage(tmp_path: Path) -> None:
+    ended = finish(tmp_path, "--schemas", "cobol", "--", "true")
+    assert (ended.returncode, b"invalid choice: 'cobol'" in ended.stderr) == (2, True)

@@ -1,0 +1,224 @@
+"""The plans of tools that are made of processes: at once where nothing must be run, else a task that runs each stage.
+
+    message ─▶ the program of the catalog ─▶ result
+                   │ asks                ▲ answers
+                   └─▶ an agent process, one child      a tool that is lifted, a call within the call
+
+What a stage asks for is a call of its own (`Call`), so that it has the limit, the end and the checks that it would have
+if an agent had made it; it takes no place among its agent's calls, and one child at a time is all that a chain has.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+
+import msgspec
+import trio
+from msgspec import Raw
+
+from tooldispatchd.agent.call import Call, Plan, Reason, Stage
+from tooldispatchd.agent.faults import CANCELLED
+from tooldispatchd.agent.plans import CommandPlan, InlinePlan, offered_of, read_of
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.steps import encode_line, shape
+from tooldispatchd.calls.jobs import Job, Jobs
+from tooldispatchd.calls.outcome import Answer, Outcome, Update
+from tooldispatchd.catalog.morphisms import Ask, StageError
+from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.schemas import ACCEPT
+from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.providers.inline import MAX_DETAIL, fault_of_stage
+from tooldispatchd.providers.process import Command
+from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.messages import ShortReq
+
+_decode: Final = msgspec.json.Decoder().decode
+
+
+def process_plan(runtime: Runtime, tool: DeclaredTool) -> Plan:
+    """The plan of a tool with `process`."""
+    assert tool.program is not None
+    assert tool.spec.process is not None
+    if tool.program.is_now:
+        return InlinePlan(runtime, tool)
+    if runtime.catalog.processes[tool.spec.process].kind == "agent":
+        # One child and nothing else: it needs no task around its own.
+        limit_s = tool.spec.call_s or runtime.limits.call_s
+        return CommandPlan(
+            runtime,
+            offered_of(tool),
+            agent_command(runtime, tool.spec.process),
+            read=read_of(tool),
+            output=tool.output,
+            limit_s=limit_s,
+        )
+    return ChainPlan(runtime, tool)
+
+
+def agent_command(runtime: Runtime, name: str) -> Command:
+    """How an agent process is run: by its own command, else by `agent_command` with the path of its spec."""
+    spec = runtime.catalog.processes[name].spec
+    argv = spec.command or (*(runtime.catalog.config.agent_command or ()), runtime.agent_specs[name])
+    limit = runtime.limits.max_content_bytes
+    return Command(argv=(*argv, *spec.args), env=spec.env, cwd=spec.cwd, max_output_bytes=limit)
+
+
+class ChainPlan(Plan):
+    """A tool whose program asks for children or for other tools."""
+
+    __slots__ = ("_agents", "_output", "_program", "_runtime")
+
+    def __init__(self, runtime: Runtime, tool: DeclaredTool) -> None:
+        limit_s = tool.spec.call_s or runtime.limits.call_s
+        super().__init__(offered_of(tool), kind="chain", limit_s=limit_s, read=read_of(tool))
+        assert tool.program is not None
+        self.gate = runtime.processes
+        self._runtime = runtime
+        self._program = tool.program
+        self._output = tool.output
+        self._agents: dict[str, Plan] = {}
+
+    def start(self, call: Call) -> None:
+        """Start the call's task; from here on `halt` ends it, also before the task has begun."""
+        scope = trio.CancelScope()
+        call.halt = lambda _reason: scope.cancel()
+        call.owner.work(call, partial(self._work, call, scope))
+
+    async def _work(self, call: Call, scope: trio.CancelScope) -> None:
+        outcome: Outcome = CANCELLED
+        with scope:
+            try:
+                result = await self._run(call)
+                outcome = shape(result, self._output, self._runtime.limits.max_content_bytes)
+            except StageError as error:
+                outcome = fault_of_stage(error)
+        call.finish(outcome)
+
+    async def _run(self, call: Call) -> object:
+        """What the program gives. Raises `StageError`."""
+        work = self._program.apply(_decode(call.line))
+        try:
+            ask = next(work)
+            while True:
+                answer = await self._answer(call, ask)
+                ask = work.throw(answer) if isinstance(answer, StageError) else work.send(answer)
+        except StopIteration as end:
+            return end.value
+        finally:
+            work.close()
+
+    async def _answer(self, call: Call, ask: Ask) -> object:
+        """The result of what a stage asked for, or the `StageError` that it failed with."""
+        plan = call.owner.inner(ask.name) if ask.is_tool else self._agent(ask.name)
+        if isinstance(plan, Fault):
+            return StageError(ask.name, plan)
+        value = plan.read(Raw(encode_line(ask.value)))
+        if isinstance(value, Fault):
+            return StageError(ask.name, value)
+        outcome = await InnerCall(call, self._runtime, plan, value).outcome()
+        if isinstance(outcome, Fault):
+            return StageError(ask.name, outcome)
+        if outcome.is_error:
+            return StageError(ask.name, outcome.content[:MAX_DETAIL])
+        return _value_of(outcome)
+
+    def _agent(self, name: str) -> Plan:
+        plan = self._agents.get(name)
+        if plan is None:
+            command = agent_command(self._runtime, name)
+            offered = Offered(name=name, input_schema={})
+            # Its stage looks at what goes in and what comes out.
+            plan = CommandPlan(
+                self._runtime, offered, command, read=lambda raw: raw, output=ACCEPT, limit_s=self.limit_s
+            )
+            self._agents[name] = plan
+        return plan
+
+
+def _value_of(answer: Answer) -> object:
+    """A tool's answer as a message; the text of a server's tool that declares no output is a string."""
+    try:
+        return _decode(answer.content)
+    except (msgspec.DecodeError, RecursionError):
+        return answer.content
+
+
+class InnerCall:
+    """A call within a call: it is the `agent.call.Owner` of the one that a stage asked for."""
+
+    def __init__(self, outer: Call, runtime: Runtime, plan: Plan, value: object) -> None:
+        self._outer = outer
+        self._plan = plan
+        self._outcome: Outcome | None = None
+        self._ended = trio.Event()
+        self._task: Callable[[], Awaitable[None]] | None = None
+        self._call = Call(self, runtime.timer, ShortReq(outer.id, plan.name, Raw(b"null")))
+        self._call.traceparent = outer.traceparent
+        self._call.line = encode_line(value)
+        self._call.plan = plan
+
+    async def outcome(self) -> Outcome:
+        """How it ended; cancelled with the task that waits for it."""
+        call = self._call
+        call.enter(Stage.RUN, self._plan.limit_s)
+        try:
+            if self._plan.now is not None:
+                answer = self._plan.now(Raw(call.line))
+                call.finish(Answer(answer) if isinstance(answer, str) else answer)
+            else:
+                self._plan.start(call)
+            # What it was asked for must be sent, whoever else waits for the next turn.
+            self._outer.owner.flush()
+            if self._task is not None:
+                await self._task()
+            await self._ended.wait()
+        finally:
+            if self._outcome is None:
+                call.stop(CANCELLED, Reason.CANCELLED)
+            if self._outcome is None:
+                call.finish(CANCELLED)
+        assert self._outcome is not None
+        return self._outcome
+
+    # --- what the call needs of its owner ---
+
+    @property
+    def jobs(self) -> Jobs:
+        """Those of the agent."""
+        return self._outer.owner.jobs
+
+    def crowding(self) -> Fault | None:
+        """As the outer call's."""
+        return self._outer.owner.crowding()
+
+    @property
+    def wants_updates(self) -> bool:
+        """Whether anybody will see how far the outer call is."""
+        return self._outer.wants_updates
+
+    def update(self, _call: Call, update: Update) -> None:
+        """How far a stage is, said of the outer call."""
+        self._outer.update(update)
+
+    def cancel(self, key: str | Job) -> None:
+        """Nobody knows it by a name."""
+
+    def inner(self, name: str) -> Plan | Fault:
+        """As the outer call's."""
+        return self._outer.owner.inner(name)
+
+    def ended(self, _call: Call, outcome: Outcome) -> None:
+        """Keep the outcome for who waits."""
+        self._outcome = outcome
+        self._ended.set()
+
+    def run(self, call: Call) -> None:
+        """It never waits for a place."""
+
+    def work(self, _call: Call, task: Callable[[], Awaitable[None]]) -> None:
+        """Run its task in the outer call's."""
+        self._task = task
+
+    def flush(self) -> None:
+        """As the outer call's."""
+        self._outer.owner.flush()

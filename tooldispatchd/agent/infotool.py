@@ -1,0 +1,66 @@
+"""The built-in tool `info`: the full text of a tool that has one, for who asks for it."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from tooldispatchd.agent.call import Plan
+from tooldispatchd.agent.steps import compile_read
+from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.schemas import compile_check
+from tooldispatchd.catalog.spelling import PROVIDER_RULES, spell
+from tooldispatchd.wire.faults import Code, Fault
+
+INFO: Final = "info"
+# Of a name that has none only so much is said back.
+SHOWN_NAME: Final = 128
+_SCHEMA: Final[dict[str, object]] = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "description": "The name of the tool."}},
+    "required": ["name"],
+    "additionalProperties": False,
+}
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class InfoPlan(Plan):
+    """It answers at once: `{name: string} -> string`."""
+
+    __slots__ = ("_docs",)
+
+    def __init__(self, docs: Mapping[str, str], *, limit_s: float) -> None:
+        read = compile_read(compile_check(_SCHEMA), missing={}, wrapped=False)
+        shown = ", ".join(docs)
+        description = f"Give the full documentation of a tool. There is one for: {shown}"
+        offered = Offered(name=INFO, description=description[:1_000], input_schema=_SCHEMA)
+        super().__init__(offered, kind="builtin", limit_s=limit_s, read=read, provider=INFO)
+        # A model asks by the name that it was shown.
+        spelt = {spell(name, provider): doc for name, doc in docs.items() for provider in PROVIDER_RULES}
+        self._docs = {**spelt, **docs}
+        self.now = self._answer
+
+    def _answer(self, raw: Raw | UnsetType) -> str | Fault:
+        value = self.read(raw)
+        if isinstance(value, Fault):
+            return value
+        name = value["name"] if isinstance(value, dict) else ""
+        doc = self._docs.get(name)
+        if doc is None:
+            why = f"{str(name)[:SHOWN_NAME]} has no documentation that this agent may read"
+            violation = {"path": "/name", "message": why}
+            return Fault(Code.INVALID_INPUT, why, {"violations": [violation], "source": str(name)[:SHOWN_NAME]})
+        return _encode(doc).decode()
+
+
+def info_plan(plans: Iterable[Plan], *, limit_s: float) -> InfoPlan | None:
+    """The tool for those among `plans` that have a text; None where none has."""
+    docs = {plan.name: plan.offered.doc for plan in plans if plan.offered.doc is not None}
+    return InfoPlan(docs, limit_s=limit_s) if docs else None
+
+
+def instructions_of(plans: Iterable[Plan]) -> str | None:
+    """The hints of all tools as one text, a line each, in the order in which the tools are offered."""
+    hints = [plan.offered.hint.strip() for plan in plans if plan.offered.hint]
+    return "\n".join(f"- {' '.join(hint.split())}" for hint in hints) or None

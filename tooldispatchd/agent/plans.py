@@ -1,0 +1,224 @@
+"""The plans of tools, a class for each way to run: at once in the dispatch thread, as a child, at an MCP server.
+
+With `toolset` this is where providers are named.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+import trio
+
+from tooldispatchd.agent.call import Call, Plan, Reason, Stage
+from tooldispatchd.agent.faults import CANCELLED
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.steps import Reader, compile_now, compile_read, shape
+from tooldispatchd.calls.outcome import Outcome, Update
+from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.schemas import Check
+from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.providers.inline import compile_inline
+from tooldispatchd.providers.mcp.connection import Connection
+from tooldispatchd.providers.mcp.server import McpTool, Result
+from tooldispatchd.providers.process import Command, Value, run_command
+from tooldispatchd.wire.faults import Fault
+
+# The variable in which a program finds the trace that its call is a part of (OpenTelemetry, "Environment Variables as
+# Context Propagation Carriers").
+TRACEPARENT: Final = "TRACEPARENT"
+NO_ENV: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class InlinePlan(Plan):
+    """A tool that is answered in the dispatch thread, at once."""
+
+    __slots__ = ()
+
+    def __init__(self, runtime: Runtime, tool: DeclaredTool) -> None:
+        read = read_of(tool)
+        super().__init__(offered_of(tool), kind="inline", limit_s=runtime.limits.call_s, read=read)
+        self.now = compile_now(read, compile_inline(tool), tool, runtime.limits.max_content_bytes)
+
+
+class CommandPlan(Plan):
+    """One child a call."""
+
+    __slots__ = ("_command", "_output", "_runtime")
+
+    def __init__(
+        self, runtime: Runtime, offered: Offered, command: Command, *, read: Reader, output: Check, limit_s: float
+    ) -> None:
+        super().__init__(offered, kind="process", limit_s=limit_s, read=read)
+        self.gate = runtime.processes
+        self._runtime = runtime
+        self._output = output
+        self._command = command
+
+    def start(self, call: Call) -> None:
+        """Start the call's task; from here on `halt` ends it, also before the task has begun."""
+        scope = trio.CancelScope()
+        call.halt = lambda _reason: scope.cancel()
+        call.owner.work(call, partial(self._work, call, scope))
+
+    async def _work(self, call: Call, scope: trio.CancelScope) -> None:
+        """The call's task: it ends only when nothing of the child is left."""
+        outcome: Outcome = CANCELLED
+        with scope:
+            env = NO_ENV if call.traceparent is None else {TRACEPARENT: call.traceparent}
+            update = partial(self._tell, call) if call.wants_updates else None
+            result = await run_command(self._runtime.family, self._command, call.line + b"\n", env=env, update=update)
+            if isinstance(result, Value):
+                outcome = shape(result.value, self._output, self._command.max_output_bytes)
+            else:
+                outcome = result
+        call.finish(outcome)
+
+    @staticmethod
+    def _tell(call: Call, update: Update) -> None:
+        call.update(update)
+        call.owner.flush()
+
+
+def program_plan(runtime: Runtime, tool: DeclaredTool) -> CommandPlan:
+    """The plan of a tool with `command`."""
+    spec = tool.spec
+    assert spec.command is not None
+    limit = runtime.limits.max_content_bytes
+    command = Command(argv=(*spec.command, *spec.args), env=spec.env, cwd=spec.cwd, max_output_bytes=limit)
+    limit_s = spec.call_s or runtime.limits.call_s
+    return CommandPlan(runtime, offered_of(tool), command, read=read_of(tool), output=tool.output, limit_s=limit_s)
+
+
+class McpPlan(Plan):
+    """A tool of an MCP server, on this session's own connection, under the server's name for it or a declared one.
+
+    Where the tool has a limit of its own, one that is shorter than the server's only gives up the call: the server was
+    not yet due. One that is as long or longer says as much of the server as its own limit would, and ends the
+    connection.
+    """
+
+    __slots__ = ("_connection", "_runtime", "_tool")
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        connection: Connection,
+        tool: McpTool,
+        *,
+        offered: Offered,
+        read: Reader,
+        limit_s: float | None = None,
+    ) -> None:
+        server = connection.server
+        super().__init__(offered, kind="mcp", limit_s=limit_s or server.call_s, read=read, provider=server.name)
+        self._connection = connection
+        self._tool = tool
+        self._runtime = runtime
+
+    def start(self, call: Call) -> None:
+        """Send the request; the connection's reader ends the call."""
+        done = partial(self._finish, call)
+        if call.traceparent is None and not call.wants_updates:
+            request = self._connection.call(self._tool, call.line, done)
+        else:
+            update = call.update if call.wants_updates else None
+            request = self._connection.call(self._tool, call.line, done, traceparent=call.traceparent, update=update)
+        if isinstance(request, Fault):
+            call.finish(request)
+            return
+        self._runtime.owed.add(self._connection)
+        call.halt = partial(self._halt, call, request)
+
+    def _halt(self, call: Call, request: int, reason: Reason) -> None:
+        connection = self._connection
+        if reason is Reason.CANCELLED:
+            connection.cancel(request, "cancelled")
+        elif self.limit_s < connection.server.call_s:
+            connection.cancel(request, "timeout")
+        else:
+            connection.expire(request)
+        call.finish(CANCELLED)
+
+    @staticmethod
+    def _finish(call: Call, outcome: Outcome) -> None:
+        # A connection that dies tells all its calls, of which one end may have brought another.
+        if call.stage is Stage.RUN:
+            call.finish(outcome)
+
+
+class DownPlan(Plan):
+    """A declared tool whose server did not come up: who calls it with a valid input is told why."""
+
+    __slots__ = ("_fault",)
+
+    def __init__(self, runtime: Runtime, tool: DeclaredTool, fault: Fault, *, server: str) -> None:
+        limit_s = runtime.limits.call_s
+        super().__init__(offered_of(tool), kind="mcp", limit_s=limit_s, read=read_of(tool), provider=server)
+        self._fault = fault
+
+    def start(self, call: Call) -> None:
+        """End the call."""
+        call.finish(self._fault)
+
+
+def listed_plan(runtime: Runtime, connection: Connection, tool: McpTool, *, name: str) -> McpPlan:
+    """The plan of a server's tool as the server lists it, offered as `name`."""
+    offered = Offered(
+        name=name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        annotations=tool.annotations,
+    )
+    read = compile_read(tool.input, missing={}, wrapped=False)
+    plan = McpPlan(runtime, connection, tool, offered=offered, read=read)
+    # Sessions with equal servers share the tool, and so what it looks like in a form.
+    plan.rendered = tool.rendered
+    return plan
+
+
+def declared_mcp_plan(runtime: Runtime, connection: Connection, declared: DeclaredTool, tool: McpTool) -> McpPlan:
+    """The plan of a declared tool which is the server's `tool`.
+
+    What is declared of it stands in the place of what the server lists; an input that admits everything says nothing.
+    """
+    spec = declared.spec
+    is_listed = not declared.input_schema
+    read = compile_read(tool.input, missing={}, wrapped=False) if is_listed else read_of(declared)
+    offered = Offered(
+        name=declared.name,
+        title=declared.title or tool.title,
+        description=declared.description or tool.description,
+        input_schema=tool.input_schema if is_listed else declared.input_schema,
+        output_schema=tool.output_schema,
+        annotations=tool.annotations,
+        hint=spec.hint,
+        doc=spec.doc,
+    )
+    if spec.type is not None or spec.output_schema is not None:
+        result = Result.TEXT if declared.output_schema.get("type") == "string" else Result.TYPED
+        tool = msgspec.structs.replace(tool, output=declared.output, result=result)
+        offered = msgspec.structs.replace(offered, output_schema=declared.output_schema or None)
+    return McpPlan(runtime, connection, tool, offered=offered, read=read, limit_s=spec.call_s)
+
+
+def offered_of(tool: DeclaredTool) -> Offered:
+    """A declared tool as it is offered."""
+    return Offered(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=tool.shown_schema,
+        # A schema that admits everything says nothing.
+        output_schema=tool.output_schema or None,
+        hint=tool.spec.hint,
+        doc=tool.spec.doc,
+    )
+
+
+def read_of(tool: DeclaredTool) -> Reader:
+    """How the input of a declared tool is read."""
+    return compile_read(tool.input, missing=tool.missing_input, wrapped=tool.wrapped)

@@ -1,0 +1,195 @@
+"""What was understood of a configuration, in lines for a person: each type, tool, process and server. Pure.
+
+Stable and in the file's order. It shows what a thing is and how it runs, and nothing that may be a secret: of a command
+its program, of a URL its host; never arguments, an environment, a prompt or the text of a description.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.processes import Process
+from tooldispatchd.catalog.schematypes import describe
+from tooldispatchd.catalog.servers import Binding
+from tooldispatchd.catalog.specs import ProcessSpec
+from tooldispatchd.catalog.tools import DeclaredTool
+
+# Two lines of a terminal: enough to know an expression or a type again.
+MAX_TEXT: Final = 160
+
+_INDENT: Final = "    "
+_HOST: Final = re.compile(r"[A-Za-z]+://(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?=[:/?#]|\Z)")
+
+
+def explain(catalog: Catalog) -> list[str]:
+    """The lines, without line feeds; what is further said of a thing is indented by four spaces."""
+    explanation = _Explanation(catalog)
+    return [
+        *explanation.types(),
+        *explanation.tools(),
+        *explanation.processes(),
+        *explanation.servers(),
+    ]
+
+
+class _Explanation:
+    """One catalog, and who uses what in it."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._config = catalog.config
+        self._users_of_processes = _users_of_processes(catalog)
+        self._users_of_servers = _users_of_servers(catalog)
+
+    def types(self) -> Iterator[str]:
+        for name, text in self._config.types.items():
+            yield f"type {name} = {_cut(text)}"
+
+    def tools(self) -> Iterator[str]:
+        for name, tool in self._catalog.tools.items():
+            yield f"tool {name} : {_type(tool)}"
+            yield f"{_INDENT}runs: {self._way(tool)}"
+            yield f"{_INDENT}limit: {self._limit(tool)}"
+            yield f"{_INDENT}{self._callers(tool)}"
+            if tool.needs:
+                yield f"{_INDENT}its chains lift: {', '.join(tool.needs)}"
+            said = [key for key in ("title", "hint", "doc") if getattr(tool.spec, key)]
+            if said:
+                yield f"{_INDENT}has: {', '.join(said)}"
+
+    def processes(self) -> Iterator[str]:
+        for name, process in self._catalog.processes.items():
+            if process.type_text:
+                yield f"process {name} : {_cut(process.type_text)}"
+            else:
+                yield f"process {name}"
+                yield f"{_INDENT}its type is taken from where it stands"
+            yield f"{_INDENT}runs: {self._stages(process)}"
+            if process.is_bare:
+                yield f"{_INDENT}in the base category: it may be made a tool, and cannot be wired"
+            yield f"{_INDENT}{_used_by(self._users_of_processes.get(name, ()))}"
+
+    def servers(self) -> Iterator[str]:
+        for name, binding in self._catalog.servers.items():
+            yield f"server {name}"
+            yield f"{_INDENT}{_prefix(binding)}"
+            yield f"{_INDENT}runs: {_reached(binding)}"
+            if not binding.spec.enabled:
+                yield f"{_INDENT}not enabled"
+            yield f"{_INDENT}{_used_by(self._users_of_servers.get(name, ()))}"
+
+    def _way(self, tool: DeclaredTool) -> str:
+        spec = tool.spec
+        if spec.process is not None:
+            return f"process {spec.process} ({self._stages(self._catalog.processes[spec.process])})"
+        if tool.server is not None:
+            return f"tool {tool.server.tool} of server {tool.server.binding}"
+        if spec.inline is not None:
+            return f"inline {spec.inline}"
+        if spec.map is not None:
+            return f"map: {_cut(spec.map)}"
+        return f"program {_program(spec.command)}"
+
+    def _stages(self, process: Process) -> str:
+        """What a process does: its kind, and what belongs to it."""
+        spec = process.spec
+        match spec.kind:
+            case "agent":
+                return f"agent: {self._agent_program(spec)}"
+            case "plumb":
+                return f"chain {' -> '.join(process.chain)}"
+            case "map":
+                return f"map: {_cut(spec.map or '')}"
+            case "filter":
+                return f"filter: {_cut(spec.filter or '')}"
+            case "project":
+                return f"project: {spec.project}"
+            case _:
+                return spec.kind
+
+    def _agent_program(self, spec: ProcessSpec) -> str:
+        if spec.command is not None:
+            return _program(spec.command)
+        return f"{_program(self._config.agent_command)}, the agent_command"
+
+    def _limit(self, tool: DeclaredTool) -> str:
+        server = self._catalog.servers.get(tool.server.binding) if tool.server is not None else None
+        own = tool.spec.call_s
+        if own is None and server is not None:
+            own = server.spec.call_s
+        return f"{self._config.limits.call_s if own is None else own:g} s"
+
+    def _callers(self, tool: DeclaredTool) -> str:
+        if not tool.spec.expose:
+            return "not offered: it is there for chains only"
+        callers = [name for name, profile in self._catalog.profiles.items() if tool.name in profile.tools]
+        return f"offered to: {', '.join(callers)}" if callers else "offered to nobody: no profile names it"
+
+
+def _type(tool: DeclaredTool) -> str:
+    """`A -> B`; what is given as a schema as near as a type can say it."""
+    spec = tool.spec
+    if not tool.typed:
+        return "as its server says"
+    if spec.input_schema is None and spec.output_schema is None:
+        return _cut(tool.type_text)
+    return " -> ".join(
+        "json" if given is None else describe(given) for given in (spec.input_schema, spec.output_schema)
+    )
+
+
+def _users_of_processes(catalog: Catalog) -> dict[str, list[str]]:
+    """The tools and the chains that each process is used by."""
+    users: dict[str, list[str]] = {}
+    for name, tool in catalog.tools.items():
+        if tool.spec.process is not None:
+            users.setdefault(tool.spec.process, []).append(f"tool {name}")
+    for name, process in catalog.processes.items():
+        for entry in dict.fromkeys(process.chain):
+            users.setdefault(entry, []).append(f"process {name}")
+    return users
+
+
+def _users_of_servers(catalog: Catalog) -> dict[str, list[str]]:
+    """The tools and the profiles that each server is used by."""
+    users: dict[str, list[str]] = {}
+    for name, tool in catalog.tools.items():
+        if tool.server is not None:
+            users.setdefault(tool.server.binding, []).append(f"tool {name}")
+    for name, profile in catalog.profiles.items():
+        for use in profile.servers:
+            only = "" if use.only is None else f" ({', '.join(use.only)} only)"
+            users.setdefault(use.server, []).append(f"profile {name}{only}")
+    return users
+
+
+def _used_by(users: Iterable[str]) -> str:
+    shown = ", ".join(users)
+    return f"used by: {shown}" if shown else "not used"
+
+
+def _prefix(binding: Binding) -> str:
+    if binding.prefix is None:
+        return "prefix: by the server's own name"
+    return f'prefix: "{binding.prefix}"' if binding.prefix else 'prefix: "", its tools have their names alone'
+
+
+def _reached(binding: Binding) -> str:
+    """How a server is reached: its program or its host, and nothing that may be a secret."""
+    if binding.spec.command is not None:
+        return f"program {_program((binding.spec.command,))}"
+    found = _HOST.match(binding.spec.url or "")
+    return f"at {found['host']}" if found is not None else "at a URL"
+
+
+def _program(command: tuple[str, ...] | None) -> str:
+    """The name of a program: what was written after it, in one text with it by mistake, may be a secret."""
+    words = (command[0] if command else "").split()
+    return _cut(words[0].rpartition("/")[2]) if words else "?"
+
+
+def _cut(text: str) -> str:
+    """A text in one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_TEXT else f"{line[:MAX_TEXT]}…"

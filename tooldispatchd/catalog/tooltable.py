@@ -1,0 +1,122 @@
+"""The `[tools]` and `[processes]` tables: every tool and process built, whatever order they name one another in.
+
+A tool may be made of a process, whose chain may lift another tool, which may be made of a process in turn: each is
+built when it is first asked for, and one that comes back to itself is refused.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from tooldispatchd.catalog.meanings import Declared
+from tooldispatchd.catalog.morphisms import Broken, Morphism, StageError, Work, asking, function
+from tooldispatchd.catalog.names import nearest
+from tooldispatchd.catalog.problems import Problem
+from tooldispatchd.catalog.processes import Process, Processes
+from tooldispatchd.catalog.servers import Binding
+from tooldispatchd.catalog.specs import Config
+from tooldispatchd.catalog.tools import DeclaredTool, ToolBuilder
+from tooldispatchd.catalog.transforms import compile_transform
+from tooldispatchd.catalog.types import JSON
+from tooldispatchd.catalog.typetable import build_types
+from tooldispatchd.catalog.wiring import LIFT, WiringError, checked
+
+
+def build_tools(
+    config: Config, servers: Mapping[str, Binding]
+) -> tuple[dict[str, DeclaredTool], dict[str, Process], list[Problem]]:
+    """The tools without a problem and the processes by name, and every problem of types, processes and tools."""
+    declared, problems = build_types(config.types)
+    table = _Table(config, declared, servers)
+    tools = {name: tool for name in config.tools if (tool := table.tool(name)) is not None}
+    table.processes.check_all()
+    problems += [*table.processes.problems, *table.problems]
+    tools = {name: msgspec.structs.replace(tool, needs=needs(name, config)) for name, tool in tools.items()}
+    return tools, table.processes.by_name, problems
+
+
+def needs(name: str, config: Config) -> tuple[str, ...]:
+    """The tools that the chains of a tool lift, and those that theirs do; each once, in the order they come."""
+    found: dict[str, None] = {}
+    seen: set[str] = set()
+    # Entries as chains have them, the next one last.
+    waiting = [config.tools[name].process or ""]
+    while waiting:
+        entry = waiting.pop()
+        lifted = LIFT.fullmatch(entry)
+        if entry in seen:
+            continue
+        seen.add(entry)
+        if lifted is None:
+            spec = config.processes.get(entry)
+            waiting += reversed(spec.chain or () if spec else ())
+        elif lifted["tool"] in config.tools:
+            found[lifted["tool"]] = None
+            waiting.append(config.tools[lifted["tool"]].process or "")
+    return tuple(found)
+
+
+class _Table:
+    """The tools that have been built so far."""
+
+    def __init__(self, config: Config, declared: Declared, servers: Mapping[str, Binding]) -> None:
+        self.problems: list[Problem] = []
+        self.processes = Processes(config, declared, self._lifted)
+        self._config = config
+        self._declared = declared
+        self._servers = servers
+        self._built: dict[str, tuple[DeclaredTool, Morphism] | None] = {}
+        self._open: list[str] = []
+
+    def tool(self, name: str) -> DeclaredTool | None:
+        """The tool; None where it has a problem, which is told."""
+        built = self._build(name)
+        return None if built is None else built[0]
+
+    def _build(self, name: str) -> tuple[DeclaredTool, Morphism] | None:
+        if name not in self._built:
+            self._open.append(name)
+            spec = self._config.tools[name]
+            builder = ToolBuilder(name, spec, self._declared, processes=self.processes, servers=self._servers)
+            tool = builder.build()
+            self._open.pop()
+            self.problems += builder.problems
+            is_fine = tool is not None and not builder.problems
+            self._built[name] = (tool, _morphism(tool, builder)) if is_fine and tool is not None else None
+        return self._built[name]
+
+    def _lifted(self, name: str) -> Morphism:
+        if name in self._open:
+            loop = " -> ".join([*self._open[self._open.index(name) :], name])
+            raise WiringError(f"a tool cannot lead back to itself: {loop}", value=name)
+        if name not in self._config.tools:
+            if name in self._config.processes:
+                why = f"lift takes a tool, and {name} is a process: a chain names it as it is"
+                raise WiringError(why, value=name, close=name)
+            raise WiringError("no such tool in [tools]", value=name, close=nearest(name, self._config.tools))
+        built = self._build(name)
+        if built is None:
+            raise WiringError(f"the tool {name} has a problem of its own", value=name)
+        return built[1]
+
+
+def _morphism(tool: DeclaredTool, builder: ToolBuilder) -> Morphism:
+    """A tool as it is lifted: its input is looked at as it would be if it were called."""
+    source, target = builder.source, builder.target
+    if tool.program is not None:
+        return tool.program
+    if tool.spec.mcp is not None or tool.spec.command is not None:
+        if not tool.typed:
+            source = target = JSON
+        return _looking(asking(tool.name, source, target, is_tool=True, output=tool.output), tool)
+    run = checked(tool.name, compile_transform(tool.spec, tool.expression), tool.output)
+    return _looking(function(tool.name, source, target, run), tool)
+
+
+def _looking(morphism: Morphism, tool: DeclaredTool) -> Morphism:
+    def apply(message: object) -> Work:
+        if not tool.input.is_valid(message):
+            raise StageError(tool.name, Broken(tool.input, message, is_input=True))
+        return (yield from morphism.apply(message))
+
+    return msgspec.structs.replace(morphism, apply=apply)

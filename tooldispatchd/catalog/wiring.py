@@ -1,0 +1,131 @@
+"""How processes meet: what is refused where they are wired, and what is looked at where a type promises too little."""
+
+import re
+from collections.abc import Callable
+from typing import Final, cast
+
+import msgspec
+from msgspec import UNSET
+
+from tooldispatchd.catalog.expressions import Failed
+from tooldispatchd.catalog.meanings import Declared, check_names, resolve, to_schema
+from tooldispatchd.catalog.morphisms import Broken, Bundle, Flow, StageError, StreamMorphism
+from tooldispatchd.catalog.names import nearest
+from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.schemas import Check, compile_check
+from tooldispatchd.catalog.types import (
+    WORDS,
+    Product,
+    Stream,
+    Type,
+    TypeNameError,
+    TypeTextError,
+    column_of,
+    parse_arrow,
+)
+
+LIFT: Final = re.compile(r"lift\(\s*(?P<tool>[^()\s]+)\s*\)")
+"""How a chain names a tool that it runs over every message."""
+
+
+class WiringError(ValueError):
+    """A process that cannot be used where it stands; `path` is where in the configuration, if it is known better."""
+
+    def __init__(
+        self,
+        why: str,
+        path: Path | None = None,
+        value: object = UNSET,
+        *,
+        close: str | None = None,
+        allowed: str | None = None,
+    ) -> None:
+        super().__init__(why)
+        self.why = why
+        self.path = path
+        self.value = value
+        self.close = close
+        self.allowed = allowed
+
+    def problem(self, path: Path) -> Problem:
+        """The same as a problem at `path`, or where it is known to stand."""
+        return Problem(self.path or path, self.why, value=self.value, allowed=self.allowed, nearest=self.close)
+
+
+def bare(name: str) -> WiringError:
+    """What is said of a binding in the base category where a stream is wanted."""
+    return WiringError(f"'{name}' has bare types (base category); only stream morphisms can be wired into pipelines")
+
+
+def lifted_in(chain: tuple[str, ...]) -> list[str]:
+    """The tools that a chain lifts itself, in order."""
+    found = (LIFT.fullmatch(entry) for entry in chain)
+    return [match["tool"] for match in found if match is not None]
+
+
+def parse_checked(text: str, declared: Declared) -> tuple[Type, Type]:
+    """Input and output of `A -> B`, all names known. Raises `WiringError` with the column."""
+    try:
+        source, target = parse_arrow(text)
+    except TypeTextError as error:
+        raise WiringError(str(error), value=text, allowed='"A -> B"') from error
+    try:
+        check_names(source, declared)
+        check_names(target, declared)
+    except TypeNameError as error:
+        why = f"column {column_of(text, error.name)}: {error}"
+        raise WiringError(why, value=text, close=nearest(error.name, [*WORDS, *declared])) from error
+    return source, target
+
+
+def check_of(type_: Type, declared: Declared) -> Check:
+    """The check of a message's type. Raises `SchemaError`."""
+    return compile_check(to_schema(type_, declared))
+
+
+def guarded(stage: StreamMorphism, source: Type, declared: Declared) -> StreamMorphism:
+    """The stage, which looks at each message before it takes any; `source` is what it takes."""
+    look = _looker(stage.name, source, declared)
+
+    def feed(bundle: Bundle) -> Flow:
+        look(bundle)
+        return (yield from stage.feed(bundle))
+
+    return msgspec.structs.replace(stage, feed=feed, source=source)
+
+
+def _looker(name: str, type_: Type, declared: Declared) -> Callable[[Bundle], None]:
+    """A function that raises `StageError` where streams of a type hold a message that is not of it."""
+    meaning = resolve(type_, declared)
+    if isinstance(meaning, Product):
+        lookers = [_looker(name, item, declared) for item in meaning.items]
+
+        def look_into(bundle: Bundle) -> None:
+            for look, part in zip(lookers, cast("tuple[Bundle, ...]", bundle), strict=True):
+                look(part)
+
+        return look_into
+    if not isinstance(meaning, Stream):
+        return lambda _bundle: None
+    check = check_of(meaning.item, declared)
+
+    def look_at(bundle: Bundle) -> None:
+        for message in bundle:
+            if not check.is_valid(message):
+                raise StageError(name, Broken(check, message, is_input=True))
+
+    return look_at
+
+
+def checked(name: str, transform: Callable[[object], object], output: Check | None) -> Callable[[object], object]:
+    """A function that gives `Failed` where it has no result, as one that raises `StageError`."""
+
+    def run(message: object) -> object:
+        result = transform(message)
+        if type(result) is Failed:
+            raise StageError(name, result)
+        if output is not None and not output.is_valid(result):
+            raise StageError(name, Broken(output, result))
+        return result
+
+    return run

@@ -1,0 +1,95 @@
+"""Tools in the form of a model's provider, as the daemon shows them to an agent that asks for one.
+
+What the daemon writes is decoded by what was asked for: tools in the plain form are `ToolView`s; in any other form each
+is a dict, which can be handed to that provider's SDK as it is.
+"""
+
+from collections.abc import Callable
+from typing import Final, Literal, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from tooldispatchd.wire.messages import (
+    Ready,
+    ReadyLine,
+    Tools,
+    ToolsChanged,
+    ToolsChangedLine,
+    ToolsLine,
+    ToolView,
+)
+
+Plain = Literal["plain"]
+Form = Literal["anthropic", "openai", "openai_responses", "google", "mcp"]
+"""The forms of a provider; `openai` is that of chat completions."""
+
+PLAIN: Final = "plain"
+
+Entry = dict[str, object]
+"""One tool in the form that was asked for."""
+
+OnToolsChanged = Callable[[list[ToolView]], object]
+OnShownChanged = Callable[[list[Entry]], object]
+
+
+class ShownReady(msgspec.Struct, frozen=True):
+    """As `Ready`, where `hello` asked for a provider's form; `warnings` say too what the form could not say."""
+
+    profile: str
+    protocol: int
+    tools: list[Entry]
+    warnings: list[str]
+    agent: str | None = None
+    instructions: str | None = None
+
+
+class ShownTools(msgspec.Struct, frozen=True):
+    """As `Tools`, where a provider's form was asked for."""
+
+    tools: list[Entry]
+    agent: str | None = None
+
+
+class ShownToolsChanged(msgspec.Struct, frozen=True):
+    """As `ToolsChanged`, where `hello` asked for a provider's form."""
+
+    tools: list[Entry]
+    agent: str | None = None
+
+
+ReadT = TypeVar("ReadT")
+_decode_view: Final = msgspec.json.Decoder(ToolView).decode
+_decode_entry: Final = msgspec.json.Decoder(Entry).decode
+
+
+def is_plain(form: object) -> bool:
+    """Whether what `hello` or `tools` asks for is the plain form: also where it asks for none."""
+    return form is None or form == PLAIN
+
+
+def read_ready(line: ReadyLine, *, shown: bool) -> Ready | ShownReady:
+    """The line with its tools decoded, `shown` in a provider's form. Raises what msgspec raises."""
+    if shown:
+        entries = _each(_decode_entry, line.tools)
+        return ShownReady(line.profile, line.protocol, entries, line.warnings, line.agent, line.instructions)
+    views = _each(_decode_view, line.tools)
+    return Ready(line.profile, line.protocol, views, line.warnings, line.agent, line.instructions)
+
+
+def read_tools(line: ToolsLine, *, shown: bool) -> Tools | ShownTools:
+    """As `read_ready`."""
+    if shown:
+        return ShownTools(_each(_decode_entry, line.tools), line.agent)
+    return Tools(_each(_decode_view, line.tools), line.agent)
+
+
+def read_changed(line: ToolsChangedLine, *, shown: bool) -> ToolsChanged | ShownToolsChanged:
+    """As `read_ready`."""
+    if shown:
+        return ShownToolsChanged(_each(_decode_entry, line.tools), line.agent)
+    return ToolsChanged(_each(_decode_view, line.tools), line.agent)
+
+
+def _each(decode: Callable[[Raw], ReadT], tools: list[Raw]) -> list[ReadT]:
+    return [decode(tool) for tool in tools]

@@ -1,0 +1,33 @@
+"""The files in which agents that `agent_command` runs are told what they are; they are there as long as the daemon."""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tooldispatchd.catalog.catalog import Catalog
+
+
+@contextmanager
+def open_agent_specs(catalog: Catalog, environ: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The path of each spec by its process's name, in a directory that nobody else may read.
+
+    It is made in `$RUNTIME_DIRECTORY`, else where temporary files are; no directory is made where there is no spec.
+    Raises `OSError`.
+    """
+    specs = catalog.agent_specs
+    if not specs:
+        yield {}
+        return
+    parent = environ.get("RUNTIME_DIRECTORY", "").partition(":")[0] or None
+    with tempfile.TemporaryDirectory(prefix="tooldispatchd-agents-", dir=parent) as directory:
+        yield {name: str(_write(Path(directory) / f"{name}.json", spec)) for name, spec in specs.items()}
+
+
+def _write(path: Path, spec: bytes) -> Path:
+    # Who runs as the daemon's user may read it, as its agents do; nobody can change it by accident.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(spec)
+    return path

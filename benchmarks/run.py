@@ -10,12 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from benchmarks import front, hostile, mcp_stdio, memory, process, soak, start
+from benchmarks import expressions, front, hostile, mcp_stdio, memory, process, soak, start
 from benchmarks.harness import Bar, BenchmarkError, Table, as_text, verdict
 
 RESULTS: Final = Path(__file__).with_name("RESULTS.md")
 BENCHMARKS: Final[dict[str, Callable[[bool], Table]]] = {
     "front": front.measure,
+    "expressions": expressions.measure,
     "mcp_stdio": mcp_stdio.measure,
     "process": process.measure,
     "memory": memory.measure,

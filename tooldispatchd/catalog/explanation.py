@@ -111,6 +111,8 @@ class _Explanation:
     def _agent_program(self, spec: ProcessSpec) -> str:
         if spec.command is not None:
             return _program(spec.command)
+        if self._config.agent_command is None:
+            return "by nothing, so no tool can be made of it; it has no command, and there is no agent_command"
         return f"{_program(self._config.agent_command)}, the agent_command"
 
     def _limit(self, tool: DeclaredTool) -> str:

@@ -56,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     import trio
 
     from tooldispatchd.client.address import find_socket
+    from tooldispatchd.daemon.agent_specs import AgentSpecsError, open_agent_specs
     from tooldispatchd.daemon.configuration import ConfigError, find_configuration, load_catalog
     from tooldispatchd.daemon.daemon import serve
     from tooldispatchd.daemon.doors import check_descriptors
@@ -90,10 +91,13 @@ def run(arguments: argparse.Namespace) -> int:
     logs_calls = arguments.log_level == "debug"
     run_daemon = partial(serve, catalog, places, handed, notifier=notifier, watchdog_s=watchdog_s)
     try:
-        return trio.run(partial(run_daemon, log=log, logs_calls=logs_calls))
+        with open_agent_specs(catalog, os.environ) as specs:
+            return trio.run(partial(run_daemon, log=log, logs_calls=logs_calls, agent_specs=specs))
     except* ListenError as group:
         for failed in leaves(group):
             print(f"tooldispatchd: {failed}", file=sys.stderr)
+    except* AgentSpecsError as group:
+        print(f"tooldispatchd: {group.exceptions[0]}", file=sys.stderr)
     return 3
 
 

@@ -3,10 +3,17 @@
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tooldispatchd.catalog.catalog import Catalog
+
+
+class AgentSpecsError(Exception):
+    """The files cannot be written; the message says where and why."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"cannot write what agents are told to {error.filename}: {error.strerror}")
 
 
 @contextmanager
@@ -14,15 +21,20 @@ def open_agent_specs(catalog: Catalog, environ: Mapping[str, str]) -> Iterator[d
     """The path of each spec by its process's name, in a directory that nobody else may read.
 
     It is made in `$RUNTIME_DIRECTORY`, else where temporary files are; no directory is made where there is no spec.
-    Raises `OSError`.
+    Raises `AgentSpecsError`.
     """
     specs = catalog.agent_specs
     if not specs:
         yield {}
         return
     parent = environ.get("RUNTIME_DIRECTORY", "").partition(":")[0] or None
-    with tempfile.TemporaryDirectory(prefix="tooldispatchd-agents-", dir=parent) as directory:
-        yield {name: str(_write(Path(directory) / f"{name}.json", spec)) for name, spec in specs.items()}
+    with ExitStack() as stack:
+        try:
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="tooldispatchd-agents-", dir=parent))
+            paths = {name: str(_write(Path(directory) / f"{name}.json", spec)) for name, spec in specs.items()}
+        except OSError as error:
+            raise AgentSpecsError(error) from error
+        yield paths
 
 
 def _write(path: Path, spec: bytes) -> Path:

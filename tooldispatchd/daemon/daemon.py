@@ -13,7 +13,7 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Final
@@ -28,7 +28,6 @@ from tooldispatchd.calls.census import Census
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.specs import LimitsSpec
 from tooldispatchd.children.family import open_family
-from tooldispatchd.daemon.agent_specs import open_agent_specs
 from tooldispatchd.daemon.doors import Door, Doors, Handed, Pair, open_doors
 from tooldispatchd.daemon.listen_values import Place
 from tooldispatchd.daemon.listeners import ListenError
@@ -250,19 +249,16 @@ async def serve(  # what the command found out, put together in one place
     watchdog_s: float | None,
     log: DaemonLog,
     logs_calls: bool,
+    agent_specs: Mapping[str, str],
 ) -> int:
     """Run the daemon on `places` until it is stopped, or the last of them is gone; the exit code.
 
-    `handed` are the descriptors that a service manager gave. Raises `ListenError` for a place that cannot be listened
-    on.
+    `handed` are the descriptors that a service manager gave, `agent_specs` the files of `open_agent_specs`. Raises
+    `ListenError` for a place that cannot be listened on.
     """
     raise_descriptor_limit()
     # `bound` is closed when the daemon begins to drain; agents that still run then need what they are told in.
-    with (
-        open_agent_specs(catalog, os.environ) as specs,
-        ExitStack() as bound,
-        trio.open_signal_receiver(*ending_signals()) as signals,
-    ):
+    with ExitStack() as bound, trio.open_signal_receiver(*ending_signals()) as signals:
         # From here on a signal drains: who hears that the daemon is ready may stop it in the same breath.
         doors = open_doors(places, handed, catalog.profiles, bound=bound)
         async with open_family() as family, trio.open_nursery() as services:
@@ -278,7 +274,7 @@ async def serve(  # what the command found out, put together in one place
                     logs_calls=logs_calls,
                     cores=os.cpu_count() or 1,
                     uid=os.geteuid(),
-                    agent_specs=specs,
+                    agent_specs=agent_specs,
                 )
                 daemon = Daemon(runtime, front, log, notifier)
                 services.start_soon(daemon.heed_signals, signals, family.kill_all)

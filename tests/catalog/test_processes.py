@@ -287,3 +287,25 @@ def test_an_agent_that_nothing_runs_may_be_there_for_its_profile_and_cannot_be_a
         'nothing runs this agent: it has no "command", and there is no "agent_command"'
     ]
     assert build(processes={"p": agent}, tools={**tools, "u": {"process": "p"}}, agent_command=["x"])
+
+
+def test_a_tool_with_schemas_is_lifted_at_the_types_that_they_say_exactly_or_at_json() -> None:
+    open_record = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    closed = {**open_record, "additionalProperties": False}
+    catalog = built(
+        processes={
+            "open": {"kind": "plumb", "chain": ["lift(o)"]},
+            "closed": {"kind": "plumb", "chain": ["lift(c)"]},
+            "both": {"kind": "plumb", "chain": ["lift(c)", "lift(o)"]},
+        },
+        tools={
+            "o": {"command": ["x"], "input_schema": open_record, "output_schema": open_record},
+            "c": {"command": ["x"], "input_schema": closed, "output_schema": closed},
+        },
+    )
+    texts = {name: process.type_text for name, process in catalog.processes.items()}
+    assert texts == {
+        "open": "!json -> !json",
+        "closed": "!{text: string} -> !{text: string}",
+        "both": "!{text: string} -> !json",
+    }

@@ -133,7 +133,7 @@ def fits(made: Made, type_: Type, declared: Declared) -> bool:
             return False
 
 
-def type_of_schema(schema: object, depth: int = 0) -> Type:
+def approximate_type(schema: object, depth: int = 0) -> Type:
     """As much of a JSON Schema as expressions can use: what its `type`, `properties` and `items` say, else json."""
     if not isinstance(schema, dict) or depth > MAX_LISTS:
         return JSON
@@ -141,7 +141,7 @@ def type_of_schema(schema: object, depth: int = 0) -> Type:
     if kind == "object":
         return _record_of_schema(schema, depth)
     if kind == "array" and "prefixItems" not in schema:
-        return ListOf(type_of_schema(schema.get("items"), depth + 1))
+        return ListOf(approximate_type(schema.get("items"), depth + 1))
     return _OF_SCHEMA.get(kind, JSON) if isinstance(kind, str) else JSON
 
 
@@ -151,7 +151,7 @@ def _record_of_schema(schema: dict[str, object], depth: int) -> Type:
         return JSON
     needed = required if isinstance(required, list) else []
     fields = tuple(
-        Field(name, type_of_schema(part, depth + 1), optional=name not in needed) for name, part in properties.items()
+        Field(name, approximate_type(part, depth + 1), optional=name not in needed) for name, part in properties.items()
     )
     is_closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
     return Record(fields) if is_closed else OpenRecord(fields)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from tooldispatchd.catalog.celsource import ExpressionError
-from tooldispatchd.catalog.celtypes import type_of_schema
+from tooldispatchd.catalog.celtypes import approximate_type
 from tooldispatchd.catalog.compatible import compatible, difference
 from tooldispatchd.catalog.expressions import Expression, compile_expression
 from tooldispatchd.catalog.meanings import Declared, has_stream, same, to_schema
@@ -19,6 +19,7 @@ from tooldispatchd.catalog.names import declared_name_problem
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.processes import Processes
 from tooldispatchd.catalog.schemas import Check, SchemaError, compile_check
+from tooldispatchd.catalog.schematypes import type_of_schema
 from tooldispatchd.catalog.servers import Binding, ServerTool, server_tool
 from tooldispatchd.catalog.shown import is_object, show_schema
 from tooldispatchd.catalog.specs import ToolSpec
@@ -61,12 +62,13 @@ class DeclaredTool(msgspec.Struct, frozen=True):
 
 
 class _Half(msgspec.Struct, frozen=True):
-    """What a tool takes, or what it gives."""
+    """What a tool takes, or what it gives: `type` for its expression, `wired` for a chain that lifts it."""
 
     schema: dict[str, object]
     check: Check
     type: Type
     text: str
+    wired: Type
 
 
 class ToolBuilder:
@@ -100,7 +102,7 @@ class ToolBuilder:
         if halves is None:
             return None
         source, target = halves
-        self.source, self.target = source.type, target.type
+        self.source, self.target = source.wired, target.wired
         if program is not None:
             self._check_program(program, source.type, target.type)
         if spec.mcp is not None and not (is_object(source.schema) or source.schema == {}):
@@ -215,7 +217,10 @@ class ToolBuilder:
         except SchemaError as error:
             self._refuse(f"cannot use this schema: {error}", key)
             return None
-        return _Half(schema, check, type_of_schema(schema), "schema")
+        exact = type_of_schema(schema)
+        # A chain may only be told what is true of every value; an expression can use what is nearly so.
+        wired = exact[0] if exact is not None and not exact[1] else JSON
+        return _Half(schema, check, approximate_type(schema), "schema", wired)
 
     def _halves_of_type(self, text: str) -> tuple[_Half, _Half] | None:
         for key in ("input_schema", "output_schema"):
@@ -255,7 +260,7 @@ class ToolBuilder:
     def _half(self, type_: Type, key: str) -> _Half | None:
         schema = to_schema(type_, self._declared)
         try:
-            return _Half(schema, compile_check(schema), type_, show(type_))
+            return _Half(schema, compile_check(schema), type_, show(type_), type_)
         except SchemaError as error:
             self._refuse(f"cannot use the type {show(type_)[:80]}: {error}", key)
             return None

@@ -209,3 +209,107 @@ def test_any_object_is_a_check_or_a_schema_error(schema: dict[str, object]) -> N
         compile_check(schema).is_valid(1)
     except SchemaError as error:
         assert "\n" not in str(error)  # noqa: PT017 - what else it says is the compiler's
+
+
+EXPR: dict[str, object] = {
+    "anyOf": [{"$ref": "#/$defs/Add"}, {"$ref": "#/$defs/Mul"}, {"type": "number"}],
+    "$defs": {
+        "Expr": {"anyOf": [{"$ref": "#/$defs/Add"}, {"$ref": "#/$defs/Mul"}, {"type": "number"}]},
+        "Add": {
+            "type": "object",
+            "properties": {"l": {"$ref": "#/$defs/Expr"}, "r": {"$ref": "#/$defs/Expr"}},
+            "required": ["l"],
+            "additionalProperties": False,
+        },
+        "Mul": {
+            "type": "object",
+            "properties": {
+                "l": {"$ref": "#/$defs/Expr"},
+                "r": {"$ref": "#/$defs/Expr"},
+                "exact": {"type": "boolean"},
+            },
+            "required": ["l"],
+            "additionalProperties": False,
+        },
+    },
+}
+NO_OPTION = "is not valid under any of the schemas listed in the 'anyOf' keyword"
+
+
+def left(depth: int) -> object:
+    value: object = "x"
+    for _ in range(depth):
+        value = {"l": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "violation"),
+    [
+        ("x", Violation("", f'"x" {NO_OPTION}')),
+        (left(12), Violation("/l" * 12, f'"x" {NO_OPTION}')),
+        # Only one of the alternatives has `exact`.
+        ({"l": {"l": 1, "exact": 3}}, Violation("/l/exact", '3 is not of type "boolean"')),
+        ({"l": 1, "r": {"l": 1, "m": 2}}, Violation("/r", f'{{"l":1,"m":2}} {NO_OPTION}')),
+    ],
+)
+def test_the_deepest_place_in_a_recursive_union_that_can_be_blamed_is_told(value: object, violation: Violation) -> None:
+    assert compile_check(EXPR).violations(value) == [violation]
+
+
+def test_a_value_too_deep_to_be_walked_to_its_end_is_blamed_where_the_walk_ended() -> None:
+    # Explained by all alternatives of all alternatives, this never ends.
+    (violation,) = compile_check(EXPR).violations(left(16))
+    assert violation.path.startswith("/l/l/l")
+    assert violation.message.endswith(NO_OPTION)
+    (violation,) = compile_check(EXPR).violations(left(900))
+    assert violation.path == ""
+    assert violation.message.endswith(NO_OPTION)
+
+
+def test_of_tagged_alternatives_the_one_that_was_meant_is_explained() -> None:
+    tagged: list[object] = [
+        {
+            "type": "object",
+            "properties": {"kind": {"const": kind}, "of": {"$ref": "#/$defs/Shape"}, "size": {"type": "integer"}},
+            "required": ["kind", "size"],
+        }
+        for kind in ("circle", "square")
+    ]
+    check = compile_check({"$ref": "#/$defs/Shape", "$defs": {"Shape": {"oneOf": tagged}}})
+    value = {"kind": "square", "size": 1, "of": {"kind": "circle", "size": "big"}}
+    assert check.violations(value) == [Violation("/of/size", '"big" is not of type "integer"')]
+    assert check.violations({"kind": "square"}) == [
+        Violation("", '{"kind":"square"} is not valid under any of the schemas listed in the \'oneOf\' keyword')
+    ]
+
+
+def test_a_long_list_of_unions_is_explained_by_its_first_wrong_item() -> None:
+    check = compile_check({"items": {"anyOf": [{"type": "integer"}, {"type": "null"}]}})
+    assert check.violations([1] * 99 + ["x"]) == [Violation("/99", f'"x" {NO_OPTION}')]
+
+
+@pytest.mark.parametrize("keyword", ["allOf", "oneOf"])
+def test_a_schema_that_unfolds_to_too_much_is_refused_before_it_is_compiled(keyword: str) -> None:
+    named: dict[str, object] = {f"n{k}": {keyword: [{"$ref": f"#/$defs/n{k + 1}"}] * 2} for k in range(30)}
+    with pytest.raises(SchemaError) as caught:
+        compile_check({"$ref": "#/$defs/n0", "$defs": {**named, "n30": {"type": "integer"}}})
+    assert str(caught.value) == "the schema unfolds to too much: to more than 512 subschemas at one place"
+
+
+def test_a_recursion_that_asks_twice_of_the_same_child_is_explained_within_its_bounds() -> None:
+    again: dict[str, object] = {"properties": {"l": {"$ref": "#/$defs/n"}}}
+    schema: dict[str, object] = {"$ref": "#/$defs/n", "$defs": {"n": {"type": "object", "allOf": [again, again]}}}
+    assert compile_check(schema).violations(left(12)) == [Violation("/l" * 12, '"x" is not of type "object"')]
+
+
+@given(VALUES, st.sampled_from(["anyOf", "oneOf"]))
+def test_a_recursive_union_is_explained_where_and_only_where_it_is_broken(value: object, keyword: str) -> None:
+    options: list[object] = [
+        {"type": "object", "additionalProperties": {"$ref": "#"}, "maxProperties": 1},
+        {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["b"]},
+        {"type": "array", "items": {"$ref": "#"}},
+        {"type": ["number", "null"]},
+    ]
+    schema: dict[str, object] = {keyword: options}
+    assert (compile_check(schema).violations(value) == []) is jsonschema.Draft202012Validator(schema).is_valid(value)

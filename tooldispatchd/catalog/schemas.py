@@ -6,12 +6,15 @@ be checked must come from a JSON decoder (or be as plain and as shallow): the va
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final
 
 import jsonschema_rs
 import msgspec
+
+from tooldispatchd.catalog.blame import Blame, Walk
+from tooldispatchd.catalog.unfolding import MAX_UNFOLDED, UnfoldError, Unfolding, unfold
 
 MAX_SCHEMA_BYTES: Final = 256 * 1024
 MAX_SCHEMA_DEPTH: Final = 64
@@ -24,12 +27,16 @@ MAX_VIOLATIONS: Final = 10
 MAX_MESSAGE: Final = 300
 MAX_QUOTED: Final = 80
 MAX_POINTER: Final = 300
-# The validator makes all errors at once, 16 µs each: a value with more parts than this is told its first one only.
+# The validator makes all errors at once, those of every alternative too, 10 µs each: where more subschemas than this
+# apply to a value, its first error is told only. 128 take some 1.5 ms.
+MAX_EXPLAINED: Final = 128
+# A value with more parts than this is not quoted.
 MAX_EXPLAINED_PARTS: Final = 1_000
 MAX_EXPLAINED_CHARS: Final = 64 * 1024
 
 # Stands for the value in the validator's messages; a private-use character, so that no schema's text is taken for it.
 _MASK: Final = "\ue000"
+_RESOURCE: Final = "urn:tooldispatchd:schema"
 _DEFAULT_DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 _LINEAR: Final = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES, dfa_size_limit=PATTERN_BYTES)
 
@@ -47,39 +54,66 @@ class Violation(msgspec.Struct, frozen=True):
     message: str
 
 
+class Compiled(msgspec.Struct, frozen=True):
+    """A schema with its validator, what it unfolds to, and how many characters of patterns it has."""
+
+    schema: dict[str, object] | bool
+    validator: jsonschema_rs.Validator
+    unfolding: Unfolding
+    patterns: int
+
+
 class Check:
     """A compiled schema. `is_valid(value)` is the validator's own method, for the hot path."""
 
-    __slots__ = ("_validator", "is_valid")
+    __slots__ = ("_compiled", "is_valid")
 
-    def __init__(self, validator: jsonschema_rs.Validator | None) -> None:
-        self._validator = validator
-        self.is_valid: IsValid = _accept if validator is None else validator.is_valid
+    def __init__(self, compiled: Compiled | None) -> None:
+        self._compiled = compiled
+        self.is_valid: IsValid = _accept if compiled is None else compiled.validator.is_valid
 
     def violations(self, value: object) -> list[Violation]:
         """What is wrong with `value`: at most 10, only the first where it is large, none where it is valid."""
-        if self._validator is None:
+        compiled = self._compiled
+        if compiled is None:
             return []
-        if _is_small(value):
-            return [_violation(error) for error in islice(self._validator.iter_errors(value), MAX_VIOLATIONS)]
+        unfolding = compiled.unfolding
+        if not unfolding.multiplies and _is_small(value, MAX_EXPLAINED // max(1, unfolding.applied)):
+            return [_violation(error) for error in islice(compiled.validator.iter_errors(value), MAX_VIOLATIONS)]
+        if unfolding.multiplies or unfolding.has_unions:
+            return [] if self.is_valid(value) else _blamed(compiled, value)
         try:
-            self._validator.validate(value)
+            compiled.validator.validate(value)
         except jsonschema_rs.ValidationError as error:
             return [_violation(error)]
         return []
+
+
+class Both(Check):
+    """Two checks as one: a value must pass both."""
+
+    __slots__ = ("_first", "_second")
+
+    def __init__(self, first: Check, second: Check) -> None:
+        super().__init__(None)
+        self._first = first
+        self._second = second
+        one, other = first.is_valid, second.is_valid
+        self.is_valid = lambda value: one(value) and other(value)
+
+    def violations(self, value: object) -> list[Violation]:
+        """What is wrong by the first check, or else by the second."""
+        return self._first.violations(value) or self._second.violations(value)
 
 
 def compile_check(schema: dict[str, object] | bool) -> Check:  # noqa: FBT001 - a boolean is a JSON Schema
     """The check of a schema of draft 4 to 2020-12 (`$schema`; 2020-12 by default). Raises `SchemaError`."""
     if schema is True or schema == {}:
         return ACCEPT
-    bound_schema(schema)
+    patterns = bound_schema(schema)
+    unfolding = _unfold(schema)
     try:
-        return Check(
-            jsonschema_rs.validator_for(
-                schema, offline=True, pattern_options=_LINEAR, mask=_MASK, validate_formats=False
-            )
-        )
+        return Check(Compiled(schema, _validator(schema), unfolding, patterns))
     except jsonschema_rs.ValidationError as error:
         raise SchemaError(_explain(error)) from error
     except ValueError as error:
@@ -91,8 +125,67 @@ def compile_check(schema: dict[str, object] | bool) -> Check:  # noqa: FBT001 - 
         raise
 
 
-def bound_schema(schema: object) -> None:
-    """Raise `SchemaError` where a schema is no JSON, too deep, too large, or has too much in its patterns."""
+def _unfold(schema: dict[str, object] | bool) -> Unfolding:  # noqa: FBT001 - a boolean is a JSON Schema
+    try:
+        unfolding = unfold(schema)
+    except UnfoldError as error:
+        raise SchemaError("the schema has too many references to identifiers") from error
+    if unfolding.applied > MAX_UNFOLDED:
+        raise SchemaError(f"the schema unfolds to too much: to more than {MAX_UNFOLDED} subschemas at one place")
+    return unfolding
+
+
+def _validator(
+    schema: dict[str, object] | bool,  # noqa: FBT001 - a boolean is a JSON Schema
+    registry: jsonschema_rs.Registry | None = None,
+) -> jsonschema_rs.Validator:
+    return jsonschema_rs.validator_for(
+        schema, offline=True, pattern_options=_LINEAR, mask=_MASK, validate_formats=False, registry=registry
+    )
+
+
+def _blamed(compiled: Compiled, value: object) -> list[Violation]:
+    """The one place of an invalid value that is to blame, as far as it is found within the bounds of the walk."""
+    blame = Blame((), value)
+    if isinstance(compiled.schema, dict):
+        blame = _walk(compiled.schema, compiled.unfolding.parts + compiled.patterns).blame(value)
+    if blame.alone is None:
+        words = f"under any of the schemas listed in the '{blame.keyword}' keyword" if blame.keyword else "here"
+        message = _cut(f"{_quote(blame.value)} is not valid {words}", MAX_MESSAGE)
+        return [Violation(_pointer(blame.path), message)]
+    errors = islice(_validator(blame.alone).iter_errors(blame.value), MAX_VIOLATIONS)
+    return [Violation(_pointer([*blame.path, *error.instance_path]), _message(error)) for error in errors]
+
+
+def _walk(schema: dict[str, object], parts: int) -> Walk:
+    made: list[jsonschema_rs.Registry] = []
+
+    def compile_part(pointer: str) -> IsValid:
+        if not made:
+            made.append(jsonschema_rs.Registry([(_RESOURCE, schema)]))
+        draft = {"$schema": schema["$schema"]} if "$schema" in schema else {}
+        reference = f"{_RESOURCE}#{_in_url(pointer)}"
+        return _validator({**draft, "$ref": reference}, made[0]).is_valid
+
+    return Walk(schema, parts=parts, compile_part=compile_part, compile_alone=lambda alone: _validator(alone).is_valid)
+
+
+def _in_url(pointer: str) -> str:
+    """A JSON pointer as it stands in a URL's fragment."""
+    return "".join(
+        char if char.isascii() and (char.isalnum() or char in "/~_-.$") else _percent(char) for char in pointer
+    )
+
+
+def _percent(char: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in char.encode())
+
+
+def bound_schema(schema: object) -> int:
+    """How many characters of patterns a schema has.
+
+    Raises `SchemaError` where it is no JSON, too deep, too large, or has too much in its patterns.
+    """
     if not isinstance(schema, dict | bool):
         raise SchemaError("a schema is an object or a boolean")
     patterns = 0
@@ -120,6 +213,7 @@ def bound_schema(schema: object) -> None:
         raise SchemaError("the schema holds text or a number that JSON cannot say") from error
     if size > MAX_SCHEMA_BYTES:
         raise SchemaError(f"the schema is larger than {MAX_SCHEMA_BYTES} bytes")
+    return patterns
 
 
 def _patterns_in(node: dict[object, object]) -> int:
@@ -142,8 +236,8 @@ def _is_scalar(node: object) -> bool:
     return node is None or isinstance(node, str | int)
 
 
-def _is_small(value: object) -> bool:
-    """Whether a value is small enough for all of its violations to be told."""
+def _is_small(value: object, most: int) -> bool:
+    """Whether a value has at most so many parts, and no more text than is looked at for an explanation."""
     waiting = [value]
     parts = chars = 0
     while waiting:
@@ -152,10 +246,10 @@ def _is_small(value: object) -> bool:
         if isinstance(node, str):
             chars += len(node)
         elif isinstance(node, dict | list):
-            if len(node) > MAX_EXPLAINED_PARTS:
+            if len(node) > most:
                 return False
             waiting.extend(node.values() if isinstance(node, dict) else node)
-        if parts > MAX_EXPLAINED_PARTS or chars > MAX_EXPLAINED_CHARS:
+        if parts > most or chars > MAX_EXPLAINED_CHARS:
             return False
     return True
 
@@ -169,8 +263,12 @@ ACCEPT: Final = Check(None)
 
 
 def _violation(error: jsonschema_rs.ValidationError) -> Violation:
-    pointer = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in error.instance_path)
-    return Violation(_cut(pointer, MAX_POINTER), _message(error))
+    return Violation(_pointer(error.instance_path), _message(error))
+
+
+def _pointer(path: Iterable[str | int]) -> str:
+    pointer = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+    return _cut(pointer, MAX_POINTER)
 
 
 def _explain(error: jsonschema_rs.ValidationError) -> str:
@@ -205,7 +303,7 @@ def _quote(value: object) -> str:
     """A value as compact JSON, cut; what is large is named by its kind, so that little is encoded to quote little."""
     if isinstance(value, str):
         value = value[: MAX_QUOTED + 1]
-    elif isinstance(value, dict | list) and not _is_small(value):
+    elif isinstance(value, dict | list) and not _is_small(value, MAX_EXPLAINED_PARTS):
         return "this object" if isinstance(value, dict) else "this array"
     try:
         return _cut(msgspec.json.encode(value).decode(), MAX_QUOTED)

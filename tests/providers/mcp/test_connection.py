@@ -1,5 +1,8 @@
 """Opening a connection to real servers, of which one misbehaves in every way."""
 
+import itertools
+import sys
+
 import msgspec
 import pytest
 import trio
@@ -9,6 +12,7 @@ from tests.providers.mcp.connecting import DEFAULT, ECHO, SOON_S, Session, Waiti
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.children.family import open_family
 from tooldispatchd.providers.mcp.connection import Connection
+from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.wire.faults import Code
 
 
@@ -172,6 +176,48 @@ async def test_the_handshake_clock_starts_with_the_slot() -> None:
             await session.opened.wait()
         assert session.connection.state is ConnectionState.OPEN
         session.connection.close()
+
+
+# Tools, each with a schema of its own that takes long to compile.
+HEAVY_LIST = """
+import json, sys
+tools, size = int(sys.argv[1]), int(sys.argv[2])
+def tool(number):
+    properties = {f"p{number}_{index}": {"type": "string"} for index in range(size)}
+    return {"name": f"t{number}", "inputSchema": {"type": "object", "properties": properties}}
+hello = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["method"] == "initialize":
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": hello}), flush=True)
+    if asked["method"] == "tools/list":
+        page = {"tools": [tool(number) for number in range(tools)]}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": page}), flush=True)
+"""
+
+
+def heavy(tools: int, properties: int, handshake_s: float) -> Server:
+    argv = (sys.executable, "-I", "-S", "-c", HEAVY_LIST, str(tools), str(properties))
+    return msgspec.structs.replace(DEFAULT, argv=argv, handshake_s=handshake_s)
+
+
+async def test_the_handshake_limit_holds_while_a_heavy_list_is_read() -> None:
+    async with settled(heavy(300, 1000, handshake_s=0.8)) as session:
+        assert session.fault().extras["reason"] == "it did not answer tools/list within 0.8 s"
+        await session.end()
+
+
+async def test_others_have_their_turns_while_a_few_heavy_tools_are_read() -> None:
+    began = trio.current_time()
+    turns = [began]
+    async with connecting(heavy(12, 6000, handshake_s=20.0)) as session:
+        with trio.fail_after(20.0):
+            while not session.opened.is_set():
+                await trio.sleep(0.001)
+                turns.append(trio.current_time())
+        assert len(session.connection.tools) == 12
+    longest = max(later - earlier for earlier, later in itertools.pairwise(turns))
+    assert longest < (turns[-1] - began) / 3
 
 
 @pytest.mark.parametrize("mode", ["echo", "silent", "stubborn"])

@@ -24,6 +24,34 @@ from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.wire.faults import Code, Fault
 
+# Answers `initialize` and `tools/list`, and is gone in the same breath.
+LAST_WORDS = """
+import json, sys
+tool = {"name": "echo", "inputSchema": {"type": "object"}}
+hello = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["method"] == "initialize":
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": hello}), flush=True)
+    if asked["method"] == "tools/list":
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": {"tools": [tool]}}), flush=True)
+        sys.exit(5)
+"""
+
+
+@pytest.mark.parametrize("whitelist", [None, ("other",)])
+async def test_a_server_that_lists_its_tools_and_dies_never_came_up_or_died_open(
+    whitelist: tuple[str, ...] | None,
+) -> None:
+    # Whether its end is seen with its last answer or after it is the scheduler's; both are ordinary ends.
+    argv = (sys.executable, "-I", "-S", "-c", LAST_WORDS)
+    for _ in range(8):
+        async with settled(msgspec.structs.replace(DEFAULT, argv=argv, whitelist=whitelist)) as session:
+            await session.end()
+            assert session.fault().code in {Code.SERVER_UNAVAILABLE, Code.CONNECTION_DEAD, Code.MISSING_TOOL}
+            if session.fault().code is not Code.MISSING_TOOL:
+                assert session.fault().extras["reason"] == "it exited with code 5"
+
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),

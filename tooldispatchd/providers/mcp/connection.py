@@ -35,8 +35,9 @@ from tooldispatchd.wire.faults import Code, Fault
 EXIT_NOTICE_S: Final = 0.02
 # What a fault tells of stderr; a stack trace says most at its end.
 STDERR_BYTES: Final = 4096
-# Compiling a tool's schemas takes some 50 µs: this many between two turns of the loop.
-TOOLS_PER_TURN: Final = 16
+# Compiling a tool's schemas takes 50 µs, and 100 ms where they are as large and entangled as they may be: so it is time
+# that is counted between two turns of the loop. Other agents wait so long meanwhile.
+LISTING_TURN_S: Final = 0.002
 
 LIVING: Final = frozenset({ConnectionState.OPENING, ConnectionState.OPEN})
 
@@ -143,6 +144,9 @@ class Connection:
         self.said_name = greeting.name
         self.instructions = greeting.instructions
         listing = await self._list(greeting)
+        if self.state is not ConnectionState.OPENING:
+            # It ended in the very turn that brought its last answer, and has its fault: nothing has waited since.
+            return None
         missing = listing.missing()
         self.warnings = listing.all_warnings()
         if missing is not None:
@@ -173,13 +177,19 @@ class Connection:
             if page is None:
                 raise HandshakeError("its list of tools cannot be read")
             tools, cursor = page
-            for count, raw in enumerate(tools, 1):
-                listing.add(raw)
-                if count % TOOLS_PER_TURN == 0:
-                    await trio.lowlevel.checkpoint()
+            await self._add_all(tools, listing)
             if cursor is None:
                 break
         return listing
+
+    async def _add_all(self, tools: list[Raw], listing: Listing) -> None:
+        """Read the tools in short turns, between which the handshake's limit and the end of the server are noticed."""
+        turn_ends = trio.current_time() + LISTING_TURN_S
+        for raw in tools:
+            listing.add(raw)
+            if trio.current_time() >= turn_ends:
+                await trio.lowlevel.checkpoint()
+                turn_ends = trio.current_time() + LISTING_TURN_S
 
     async def _request(self, method: str, params: dict[str, object]) -> Raw:
         exchange = Exchange()

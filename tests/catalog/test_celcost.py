@@ -68,6 +68,9 @@ def is_refused(result: object) -> bool:
         ("xs.all(x, size(s) > 0)", "{xs: [int], s: string} -> bool", {"xs": [1] * 500, "s": "é" * 2_000}),
         # Inputs that are large or deep by themselves, even where little of them is read.
         ("xs", "[int] -> [int]", [1] * 3_000),
+        # Each list and each record is made anew, whatever it holds.
+        ("v", "json -> json", [{}] * 400),
+        ("v == [{}]", "json -> bool", [{"a": {"b": {}}}] * 200),
         ("xs[0]", "[int] -> int", [1] * 100_000),
         ("s", "string -> string", "x" * 1_000_000),
         ("size(s)", "string -> int", "é" * 200_000),
@@ -113,7 +116,10 @@ def test_what_ordinary_tools_do_is_within_the_budget(source: str, arrow: str, va
     [
         (f"[{', '.join('1' * 60)}].map(a, [{', '.join('1' * 60)}].map(b, a + b))", "int -> json"),
         ("[" + ", ".join(["s.matches('a')"] * 300) + "]", "string -> [bool]"),
-        ("[" + ", ".join(["timestamp(0).getHours('Europe/Paris')"] * 150) + "]", "int -> [int]"),
+        (
+            f"[{', '.join('1' * 20)}].map(a, [{', '.join('1' * 20)}].map(b, timestamp(0).getHours('Europe/Paris')))",
+            "int -> json",
+        ),
         ("[[s]]" + "".join(f".map({a}, {a} + {a})" for a in "abcdefghijklm"), "string -> json"),
         ("[1,2,3,4,5,6,7,8]" + "".join(f".map({a}, [{a},{a},{a},{a}])" for a in "abcdefgh"), "int -> json"),
     ],

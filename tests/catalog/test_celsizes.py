@@ -33,11 +33,11 @@ def test_a_text_is_measured_in_bytes() -> None:
 
 
 def test_a_list_is_measured_with_the_largest_of_its_entries() -> None:
-    assert measure([[1, "abc"], ["é"], []]) == Size(3, 0, 7, 5, Size(2, 0, 3, 3, Size(0, 3, 1, 3)))
+    assert measure([[1, "abc"], ["é"], []]) == Size(3, 0, 7, 5, Size(2, 0, 3, 3, Size(0, 3, 1, 3), 1), 4)
 
 
 def test_the_keys_of_a_record_are_entries_too() -> None:
-    assert measure({"ab": 1}) == Size(1, 0, 3, 2, Size(0, 2, 1, 2))
+    assert measure({"ab": 1}) == Size(1, 0, 3, 2, Size(0, 2, 1, 2), 1)
 
 
 def deep(levels: int) -> object:

@@ -18,7 +18,7 @@ and each `matches` compiles its pattern anew.
 | `MAX_NESTING` | 64 levels read | within every recursion of ours and of the engine |
 | source | 8 KiB (`expressions.MAX_SOURCE`), 32 levels (the engine) | an expression is a line or a few |
 
-What that leaves, each alone: a `map` or `filter` of about 150 numbers or 70 records of three fields; `all` or `exists`
+What that leaves, each alone: a `map` or `filter` of about 150 numbers or 50 records of three fields; `all` or `exists`
 over about 1,000; two of them nested over about 40 each; 200 KB of ASCII text passed on, 100 KB measured with `size`,
 5 KB searched for what is as long; 2 KB matched with a short pattern, any length up to 64 KB with plain words.
 """
@@ -31,6 +31,7 @@ import msgspec
 from tooldispatchd.catalog.celpatterns import match_ns
 from tooldispatchd.catalog.celsizes import SCALAR, Size, bytes_of, join
 from tooldispatchd.catalog.celtree import Node
+from tooldispatchd.catalog.celzones import GETTERS
 
 # Half a millisecond of a thread that serves everybody: a `map` of about 150 entries, an `all` of about 2,000.
 BUDGET_NS: Final = 500_000
@@ -44,11 +45,16 @@ VALUE_OUT_NS: Final = 120
 EXACT_NS: Final = 100
 TIDY_NS: Final = 400
 BYTE_NS: Final = 1.2
+# A list or a record itself is made anew on both ways, beside what stands in it.
+HELD_IN_NS: Final = 1_100
+HELD_OUT_NS: Final = 900
 EQUAL_NS: Final = 300
 FIND_NS: Final = 6
 FIND_AGAIN_NS: Final = 0.015
 CONVERT_NS: Final = 28
 DECODE_NS: Final = 6
+CALENDAR_NS: Final = 400
+ZONED_NS: Final = 700
 # A number, a time or a duration as text.
 NUMBER_TEXT: Final = 40
 
@@ -77,12 +83,14 @@ def cost_ns(root: Node, sizes: Mapping[str, Size], prices: Prices = PLAIN) -> fl
     `sizes` are the variables'. Raises `UnknownCostError` where nothing bounds it.
     """
     bill = _Bill()
-    bill.spent = CALL_NS + sum(size.values * prices.value_in + size.total * BYTE_NS for size in sizes.values())
+    bill.spent = CALL_NS + sum(
+        size.values * prices.value_in + size.held * HELD_IN_NS + size.total * BYTE_NS for size in sizes.values()
+    )
     try:
         made = bill.visit(root, sizes, 1)
     except _OverBudgetError:
         return bill.spent
-    return bill.spent + made.values * prices.value_out + made.total * BYTE_NS
+    return bill.spent + made.values * prices.value_out + made.held * HELD_OUT_NS + made.total * BYTE_NS
 
 
 class _OverBudgetError(Exception):
@@ -139,7 +147,7 @@ class _Bill:
         if item is inner[node.names[0]]:
             # Of the entries themselves: together they are no larger than the whole was.
             return ranged
-        return Size(count, 0, 1 + count * item.values, count * item.total, item)
+        return Size(count, 0, 1 + count * item.values, count * item.total, item, 1 + count * item.held)
 
     def _gather(self, step: Node, sizes: Mapping[str, Size], times: int) -> Size:
         """The size of one entry that a step of `map` or `filter` puts to the list gathered so far."""
@@ -159,9 +167,9 @@ class _Bill:
             size, cost = _SIMPLE[name](parts)
         elif name == "matches":
             size, cost = SCALAR, match_ns(_pattern_of(node), parts[0].text)
-        elif name.startswith("get"):
-            # Calendars; with a zone, its rules are looked up.
-            size, cost = SCALAR, 5_000 + sum(part.text for part in parts) * BYTE_NS
+        elif name in GETTERS:
+            # A zone stands in the expression (`celzones`): what it costs to find again is known.
+            size, cost = SCALAR, ZONED_NS if len(parts) > 1 else CALENDAR_NS
         else:
             raise UnknownCostError(f"what {name} costs cannot be bounded", node)
         self.spent += times * cost
@@ -172,7 +180,8 @@ def _gathered(width: int, parts: list[Size]) -> Size:
     item: Size | None = None
     for part in parts:
         item = join(item, part)
-    return Size(width, 0, 1 + sum(part.values for part in parts), sum(part.total for part in parts), item)
+    values, held = 1 + sum(part.values for part in parts), 1 + sum(part.held for part in parts)
+    return Size(width, 0, values, sum(part.total for part in parts), item, held)
 
 
 # Nothing to copy or to search: what they cost is within the price of a node.
@@ -191,6 +200,7 @@ def _join_priced(parts: list[Size]) -> _Priced:
         left.values + right.values - 1,
         left.total + right.total,
         join(left.item, right.item),
+        left.held + right.held,
     )
     return size, size.text * BYTE_NS + size.width * COPY_NS * 2
 

@@ -148,12 +148,12 @@ class Guard:
         named = [4 * len(name) for name in names]
         for longest, widest in _QUICK:
             # A list of numbers and a text as well: one bound for both.
-            large = Size(widest, 4 * longest, 1 + widest, 4 * longest, SCALAR)
+            large = Size(widest, 4 * longest, 1 + widest, 4 * longest, SCALAR, 1)
             whole = large
             if named:
                 text, total = max(4 * longest, *named), len(named) * 4 * longest + sum(named)
-                item = Size(widest, text, 1 + widest, text, SCALAR)
-                whole = Size(len(named), 0, 1 + len(named) * (2 + widest), total, item)
+                item = Size(widest, text, 1 + widest, text, SCALAR, 1)
+                whole = Size(len(named), 0, 1 + len(named) * (2 + widest), total, item, 1 + len(named))
             sizes = self._sizes | dict.fromkeys(self._read, large) | dict.fromkeys(self._whole, whole)
             if self._cost(sizes) <= BUDGET_NS:
                 return longest, widest

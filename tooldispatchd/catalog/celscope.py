@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from tooldispatchd.catalog.celcost import BUDGET_NS, Prices
+from tooldispatchd.catalog.celengine import load_engine
 from tooldispatchd.catalog.celguard import Guard, Look
 from tooldispatchd.catalog.celpatterns import match_ns
 from tooldispatchd.catalog.celsource import (
@@ -22,6 +23,7 @@ from tooldispatchd.catalog.celsource import (
 from tooldispatchd.catalog.celtree import Node, Tree, read_tree
 from tooldispatchd.catalog.celtypes import Made, parse_made, signature
 from tooldispatchd.catalog.celvalues import needs_exact
+from tooldispatchd.catalog.celzones import refuse_zone
 from tooldispatchd.catalog.meanings import Declared, resolve
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.types import Field, Record, Type, show
@@ -52,11 +54,8 @@ class Scope:
     """Which variables an expression has, for its types and for its runs."""
 
     def __init__(self, source: str, input_type: Type, declared: Declared) -> None:
-        # The engine is large, and most daemons declare no `map`.
-        from cel_expr_python import cel  # noqa: PLC0415
-
-        self._cel = cel
-        self.error_type: object = cel.Type.ERROR
+        self._cel = load_engine()
+        self.error_type: object = self._cel.Type.ERROR
         self.declared = declared
         self.input = input_type
         meaning = resolve(input_type, declared)
@@ -100,6 +99,15 @@ class Scope:
         compiled = self._environment({INPUT: "string"}).compile(f"''.matches({INPUT})")
         result = compiled.eval(data={INPUT: pattern})
         return explain_run(str(result.plain_value())) if result.type() == self.error_type else None
+
+    def refuse_zone(self, zone: str | None) -> str | None:
+        """Why a time zone cannot be used; None of one that can. One of the right form is asked for, once."""
+        why = refuse_zone(zone)
+        if why is not None:
+            return why
+        compiled = self._environment({INPUT: "string"}).compile(f"timestamp(0).getHours({INPUT})")
+        result = compiled.eval(data={INPUT: zone})
+        return f'there is no time zone "{zone}"' if result.type() == self.error_type else None
 
     def _read(self) -> dict[str, Type]:
         """The fields that are variables of the expression, with their types."""

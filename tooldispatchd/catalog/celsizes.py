@@ -21,7 +21,8 @@ class Size(msgspec.Struct, frozen=True):
     """An upper bound of how large a value is.
 
     `width`: entries of one list or record; `text`: bytes of one text; `values`: all values within, itself and keys
-    counted; `total`: bytes of all texts within; `item`: what stands in it, all entries and keys as one.
+    counted; `total`: bytes of all texts within; `item`: what stands in it, all entries and keys as one; `held`:
+    how many of the values are lists and records.
     """
 
     width: int = 0
@@ -29,6 +30,7 @@ class Size(msgspec.Struct, frozen=True):
     values: int = 1
     total: int = 0
     item: "Size | None" = None
+    held: int = 0
 
 
 SCALAR: Final = Size()
@@ -52,6 +54,7 @@ def join(left: Size | None, right: Size | None) -> Size | None:
         max(left.values, right.values),
         max(left.total, right.total),
         join(left.item, right.item),
+        max(left.held, right.held),
     )
 
 
@@ -59,7 +62,9 @@ def scaled(size: Size, halvings: int) -> Size:
     """A bound of the same kind, with lists and texts shorter by a power of two."""
     item = None if size.item is None else scaled(size.item, halvings)
     values = max(size.values >> halvings, 1)
-    return Size(size.width >> halvings, size.text >> halvings, values, size.total >> halvings, item)
+    return Size(
+        size.width >> halvings, size.text >> halvings, values, size.total >> halvings, item, size.held >> halvings
+    )
 
 
 def is_within(small: Size | None, large: Size | None) -> bool:
@@ -67,7 +72,7 @@ def is_within(small: Size | None, large: Size | None) -> bool:
     while small is not None and small != large:
         if large is None or small.width > large.width or small.text > large.text:
             return False
-        if small.values > large.values or small.total > large.total:
+        if small.values > large.values or small.total > large.total or small.held > large.held:
             return False
         small, large = small.item, large.item
     return True
@@ -78,13 +83,13 @@ def measure(value: object) -> Size:
     meter = _Meter()
     meter.look(value)
     size: Size | None = None
-    for width, text, values, total in reversed(meter.levels):
-        size = Size(width, text, values, total, size)
+    for width, text, values, total, held in reversed(meter.levels):
+        size = Size(width, text, values, total, size, held)
     return size or SCALAR
 
 
 class _Meter:
-    """The largest of each level of a value: width, text, values, bytes of text."""
+    """The largest of each level of a value: width, text, values, bytes of text, lists and records."""
 
     def __init__(self) -> None:
         self.levels: list[list[int]] = []
@@ -100,8 +105,8 @@ class _Meter:
             self._look_in([value], 0)
             del self.levels[0]
 
-    def _look_in(self, value: list[object] | dict[str, object], depth: int) -> tuple[int, int]:
-        """How many values and bytes of text are within a list or a record. Its recursion ends at `MAX_NESTING`."""
+    def _look_in(self, value: list[object] | dict[str, object], depth: int) -> tuple[int, int, int]:
+        """How many values, bytes of text, lists and records are within one; it goes no deeper than `MAX_NESTING`."""
         if depth + 2 > len(self.levels):
             self._deepen(depth)
         parts = value if isinstance(value, list) else [*value, *value.values()]
@@ -110,7 +115,7 @@ class _Meter:
         if self._values > MAX_VALUES:
             raise TooLargeError(f"the input has more than {MAX_VALUES} values, the most that an expression takes")
         longest = total = inner = 0
-        values = 1 + len(parts)
+        values, held = 1 + len(parts), 1
         for part in parts:
             if part.__class__ is str:
                 size = len(part) if part.isascii() else bytes_of(part)
@@ -119,28 +124,27 @@ class _Meter:
                 total += size
                 longest = max(longest, size)
             elif isinstance(part, dict | list):
-                inner_values, inner_total = self._look_in(part, depth + 1)
+                inner_values, inner_total, inner_held = self._look_in(part, depth + 1)
+                held += inner_held
                 values += inner_values - 1
                 inner += inner_total
         self._total += total
         if self._total > MAX_TEXT_BYTES:
             why = f"the input has more than {MAX_TEXT_BYTES} bytes of text, the most that an expression takes"
             raise TooLargeError(why)
-        self._note(depth, longest, len(value), values, total + inner)
-        return values, total + inner
+        self._note(depth, longest, [len(value), 0, values, total + inner, held])
+        return values, total + inner, held
 
     def _deepen(self, depth: int) -> None:
         if depth + 1 >= MAX_NESTING:
             raise TooLargeError(f"the input is nested deeper than {MAX_NESTING}, the most that an expression takes")
         while len(self.levels) < depth + 2:
-            self.levels.append([0, 0, 1, 0])
+            self.levels.append([0, 0, 1, 0, 0])
 
-    def _note(self, depth: int, longest: int, width: int, values: int, total: int) -> None:
+    def _note(self, depth: int, longest: int, found: list[int]) -> None:
         """Let the levels bound a list or record at one, and the texts in it at the next."""
-        level, deeper = self.levels[depth], self.levels[depth + 1]
-        level[0] = max(level[0], width)
-        level[2] = max(level[2], values)
-        level[3] = max(level[3], total)
+        deeper = self.levels[depth + 1]
+        self.levels[depth] = list(map(max, self.levels[depth], found))
         deeper[1] = max(deeper[1], longest)
         deeper[3] = max(deeper[3], longest)
 

@@ -32,6 +32,8 @@ from tooldispatchd.catalog.celvalues import (
     refuse_wide,
     tidy,
 )
+from tooldispatchd.catalog.celzones import zones_in
+from tooldispatchd.catalog.fitting import misfit
 from tooldispatchd.catalog.meanings import Declared
 from tooldispatchd.catalog.types import Primitive, Type, show
 
@@ -54,7 +56,7 @@ class Expression:
     `output` is the type of its results: the one it was compiled for, else what the expression says itself.
     """
 
-    __slots__ = ("_bind", "_declared", "_error", "_exact", "_run", "evaluate", "output", "source")
+    __slots__ = ("_bind", "_declared", "_error", "_exact", "_read", "_run", "evaluate", "output", "source")
 
     def __init__(self, source: str, scope: Scope, made: Made, output: Type) -> None:
         self.source = source
@@ -66,6 +68,7 @@ class Expression:
         self._error: object = scope.error_type
         self._declared = scope.declared
         self._exact = exactly(scope.input, scope.declared)
+        self._read = None if not scope.is_record or INPUT in scope.roots else frozenset(scope.roots)
         evaluate: Evaluate = self._evaluate_exactly if scope.needs_exact else self._fast_path(made)
         self.evaluate: Evaluate = evaluate if look is None else _guarded(evaluate, look)
 
@@ -95,6 +98,7 @@ class Expression:
 
     def _evaluate_exactly(self, value: object) -> object:
         """Numbers are made what the declared type says first, and a failure is looked into."""
+        value = self._part_read(value)
         try:
             exact = self._exact(value)
         except RecursionError:
@@ -103,10 +107,17 @@ class Expression:
             return Failed(str(error), invalid_input=True)
         return self._explain(exact, self._attempt(exact))
 
+    def _part_read(self, value: object) -> object:
+        """The fields that the expression reads, of which the size is bounded; the others may be of any."""
+        if self._read is None or not isinstance(value, dict):
+            return value
+        return {key: part for key, part in value.items() if key in self._read}
+
     def _explain(self, value: object, outcome: object) -> object:
         """An outcome again; a failure with the input's own fault, or mended by other numbers, where that was all."""
         if outcome.__class__ is not Failed:
             return outcome
+        value = self._part_read(value)
         try:
             exact = self._exact(value)
             refuse_wide(exact)
@@ -165,6 +176,10 @@ def compile_expression(
             hint = "; int(x) makes an int of it"
         why = f"the expression makes {show_made(made)}, but the tool's output is {show(output)}{hint}"
         raise ExpressionError(why, *position_in(source, tree.begin_of(tree.root)))
+    missed = None if output_type is None else misfit(result_of(tree), output, declared)
+    if missed is not None:
+        why = f"the expression makes what the tool's output {show(output)} is not: {missed}"
+        raise ExpressionError(why, *position_in(source, tree.begin_of(tree.root)))
     return Expression(source, scope, made, output)
 
 
@@ -216,7 +231,10 @@ def _look_of(source: str, serialized: bytes, scope: Scope, prices: Prices) -> Lo
     try:
         for node, pattern in patterns_in(tree.root):
             if (why := scope.refuse_pattern(pattern)) is not None:
-                raise ExpressionError(f"{why}", *position_in(source, tree.begin_of(node.parts[-1])))
+                raise ExpressionError(why, *position_in(source, tree.begin_of(node.parts[-1])))
+        for node, zone in zones_in(tree.root):
+            if (why := scope.refuse_zone(zone)) is not None:
+                raise ExpressionError(why, *position_in(source, tree.begin_of(node)))
         guard = scope.guard(tree.root, prices)
         least = guard.least_ns()
     except UnknownCostError as error:

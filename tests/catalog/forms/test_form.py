@@ -212,10 +212,10 @@ def test_what_grows_without_end_is_shown_bounded(form: str, name: str) -> None:
 
 @pytest.mark.parametrize("form", REWRITING)
 def test_every_part_of_a_grammar_gets_its_share(form: str) -> None:
-    shown = shown_by(form, render(form, tool(grammar(25)), "t").entry)
+    shown = shown_by(form, render(form, tool(grammar(18)), "t").entry)
     properties = shown["properties"]
     assert isinstance(properties, dict)
-    assert all("properties" in properties[f"k{n}"] for n in range(25))
+    assert all("properties" in properties[f"k{n}"] for n in range(18))
 
 
 def test_a_form_that_there_is_not_is_a_key_error() -> None:

@@ -32,3 +32,11 @@ def test_of_what_a_server_says_the_known_hints_are_passed_on() -> None:
 def test_what_a_server_says_otherwise_is_left_out(said: bytes) -> None:
     tool = Offered(name="t", input_schema={"type": "object"}, annotations=Raw(said))
     assert "annotations" not in render_mcp(tool, "t").entry
+
+
+@pytest.mark.parametrize("reference", ["#", "root", "urn:tool"])
+def test_a_root_to_which_a_part_may_refer_gets_no_type_but_is_left_open(reference: str) -> None:
+    tool = Offered(name="t", input_schema={"additionalProperties": {"$ref": reference}})
+    shown = render_mcp(tool, "t")
+    assert shown.entry["inputSchema"] == {"type": "object"}
+    assert shown.notes == ("any object may stand at the root but is not described: it refers to itself, or is long",)

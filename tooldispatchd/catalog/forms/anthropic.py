@@ -8,7 +8,7 @@ are looked at). Some of its products refuse references, so there are none. No le
 import re
 from typing import Final
 
-from tooldispatchd.catalog.forms.drafts import REFERENCES, reads_alike, subschemas
+from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, reads_alike, subschemas
 from tooldispatchd.catalog.forms.rendered import Notes, Rendered, Schema
 from tooldispatchd.catalog.forms.rewriting import rewrite
 from tooldispatchd.catalog.forms.roots import as_object, keep_names
@@ -37,6 +37,7 @@ def _fits(schema: Schema) -> bool:
     named = schema.get("properties", {})
     return (
         is_object(schema)
+        and is_short(schema)
         and _REFUSED.isdisjoint(schema)
         and isinstance(named, dict)
         and all(_NAME.fullmatch(name) for name in named)

@@ -4,7 +4,7 @@ Everything here walks with a list of its own, for schemas come from servers; the
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tooldispatchd.catalog.forms.rendered import Schema
@@ -41,6 +41,16 @@ _NEWER: Final = frozenset(
     }
 )
 
+# Which of a schema's keywords hold schemas: as values by name, as a list, or one.
+_HOLDING: Final = {
+    **dict.fromkeys(_MAPS, "map"),
+    **dict.fromkeys(_LISTS, "list"),
+    **dict.fromkeys(_SINGLES, "single"),
+}
+
+MAX_READ: Final = 6_000
+"""Parts of a schema that are looked at to know whether it may stand as it is: it takes some 5 ms with all checks."""
+
 REFERENCES: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 """Keywords that stand for another schema."""
 
@@ -61,18 +71,35 @@ def subschemas(schema: Schema) -> Iterator[Schema]:
     waiting: list[object] = [schema]
     while waiting:
         node = waiting.pop()
-        if not isinstance(node, dict):
-            continue
-        yield node
-        for key in _SINGLES:
-            inner = node.get(key)
-            waiting.extend(inner if isinstance(inner, list) else [inner])
-        for key in _LISTS:
-            inner = node.get(key)
-            waiting.extend(inner if isinstance(inner, list) else ())
-        for key in _MAPS:
-            inner = node.get(key)
-            waiting.extend(inner.values() if isinstance(inner, dict) else ())
+        if isinstance(node, dict):
+            yield node
+            for key in node.keys() & _HOLDING.keys():
+                waiting.extend(_held(_HOLDING[key], node[key]))
+
+
+def is_short(schema: Schema) -> bool:
+    """Whether a schema has at most `MAX_READ` parts, so that it may be looked through; no more of them are counted."""
+    waiting: list[object] = [schema]
+    parts = 1
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            for key in node.keys() & _HOLDING.keys():
+                inner = node[key]
+                # Before they are taken: a list may be as long as the whole.
+                parts += len(inner) if isinstance(inner, dict | list) else 1
+                if parts > MAX_READ:
+                    return False
+                waiting.extend(_held(_HOLDING[key], inner))
+    return True
+
+
+def _held(way: str, inner: object) -> Iterable[object]:
+    if isinstance(inner, list):
+        return inner if way != "map" else ()
+    if way == "map":
+        return inner.values() if isinstance(inner, dict) else ()
+    return (inner,) if way == "single" else ()
 
 
 def reads_alike(schema: Schema) -> bool:

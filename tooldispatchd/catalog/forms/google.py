@@ -53,6 +53,8 @@ _SMALL: Final = frozenset({*_WORDS, "type", "format", "pattern", "minLength", "m
 _MAX_QUOTED: Final = 200
 # A part that may be anything is written as all the types there are, some twenty values: no more of them than a page.
 _MAX_OPEN: Final = 64
+# How many types that is beyond the one that each part has: four others, and four that the items of an array have.
+_OPEN_TYPES: Final = 8
 
 
 def render_google(tool: Offered, name: str) -> Rendered:
@@ -90,14 +92,15 @@ def _pruned(root: Schema, notes: Notes) -> Schema:
     """A root without the last of the properties that may be anything, where they are many: no object here is closed."""
     pruned = dict(root)
     waiting = deque([pruned])
-    left = _MAX_OPEN
+    left = _MAX_OPEN * _OPEN_TYPES
     while waiting:
         node = waiting.popleft()
         if properties_of(node):
             kept: dict[str, Schema] = {}
             for name, one in properties_of(node).items():
-                left -= not one
-                if one or left >= 0:
+                beyond = _types_written(one) - 1
+                left -= max(beyond, 0)
+                if beyond <= 0 or left >= 0:
                     kept[name] = dict(one)
             node["properties"] = kept
             waiting.extend(kept.values())
@@ -112,6 +115,18 @@ def _pruned(root: Schema, notes: Notes) -> Schema:
     if left < 0:
         notes.add("of the properties that may be anything, in", (), f"only {_MAX_OPEN} are listed")
     return pruned
+
+
+def _types_written(schema: Schema) -> int:
+    """How many parts of one type each a schema is written as, those of its properties aside. It is shallow."""
+    options = options_of(schema)
+    if options:
+        return sum(map(_types_written, options))
+    types = [kind for kind in _types(schema) if kind != "null"]
+    if "array" not in types:
+        return len(types)
+    items = {} if "enum" in schema else schema_at(schema, "items")
+    return len(types) + (len(_ALL) - 2 if _is_anything(items) else _types_written(items))
 
 
 def _flat(spelled: Schema) -> list[Schema]:
@@ -225,10 +240,14 @@ def _items(schema: Schema, path: Path, notes: Notes) -> Schema:
     """What stands in an array. Where that may be anything, it is anything but an array: there is no end to those."""
     items = schema_at(schema, "items")
     words: Schema = {key: items[key] for key in _WORDS if key in items}
-    if items == words:
+    if _is_anything(items):
         notes.add("arrays within the array at", path, "are not described: their items must have types")
         items = {**words, "type": [kind for kind in _ALL if kind != "array"]}
     return _spell(items, (*path, "items"), notes)
+
+
+def _is_anything(schema: Schema) -> bool:
+    return all(key in _WORDS for key in schema)
 
 
 def _enumerated(kind: str, schema: Schema, path: Path, notes: Notes) -> Schema:

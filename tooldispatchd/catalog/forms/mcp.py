@@ -4,7 +4,8 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.catalog.forms.rendered import Rendered
+from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, subschemas
+from tooldispatchd.catalog.forms.rendered import Notes, Rendered, Schema
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.shown import is_object
 
@@ -16,19 +17,33 @@ def render_mcp(tool: Offered, name: str) -> Rendered:
 
     MCP wants `type: object` at both roots: it is added to an input's, and another output's schema is left out.
     """
+    notes = Notes()
     entry: dict[str, object] = {"name": name}
     if tool.title is not None:
         entry["title"] = tool.title
     entry["description"] = tool.description
-    entry["inputSchema"] = (
-        tool.input_schema if is_object(tool.input_schema) else {**tool.input_schema, "type": "object"}
-    )
+    entry["inputSchema"] = _as_object(tool.input_schema, notes)
     if tool.output_schema is not None and is_object(tool.output_schema):
         entry["outputSchema"] = tool.output_schema
     annotations = _annotations(tool.annotations)
     if annotations:
         entry["annotations"] = annotations
-    return Rendered(entry)
+    return Rendered(entry, notes.phrases())
+
+
+def _as_object(schema: Schema, notes: Notes) -> Schema:
+    if is_object(schema):
+        return schema
+    # Where a part refers to the root, a type added there would hold for that part's values too.
+    if not is_short(schema) or any(_leads_out(node) for node in subschemas(schema)):
+        notes.add("any object may stand at", (), "but is not described: it refers to itself, or is long")
+        return {"type": "object"}
+    return {**schema, "type": "object"}
+
+
+def _leads_out(node: Schema) -> bool:
+    """Whether a part has a reference that may lead to the root: it does not go on into the schema."""
+    return any(not str(node[key]).startswith("#/") for key in REFERENCES & node.keys())
 
 
 def _annotations(said: msgspec.Raw | None) -> dict[str, object]:

@@ -7,7 +7,7 @@ a function in chat completions has at most 1,024 characters. What strict mode wa
 
 from typing import Final
 
-from tooldispatchd.catalog.forms.drafts import REFERENCES, reads_alike, subschemas
+from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, reads_alike, subschemas
 from tooldispatchd.catalog.forms.merging import options_of, properties_of, schema_at, types_of
 from tooldispatchd.catalog.forms.rendered import Notes, Rendered, Schema, cut_description
 from tooldispatchd.catalog.forms.rewriting import rewrite
@@ -39,8 +39,9 @@ def render_openai_responses(tool: Offered, name: str) -> Rendered:
 def _function(name: str, description: str, schema: Schema, notes: Notes) -> Schema:
     """The function; `strict` is true where the schema is one of strict mode as it stands, references and all."""
     shown = {key: value for key, value in schema.items() if key != "$schema"}
-    strict = reads_alike(schema) and is_strict(shown)
-    if not strict and not _fits(schema):
+    may_stand = is_short(schema) and reads_alike(schema)
+    strict = may_stand and is_strict(shown)
+    if not strict and not (may_stand and _fits(schema)):
         shown = _filled(as_object(rewrite(schema, notes), notes))
         strict = is_strict(shown)
     return {"name": name, "description": description, "parameters": shown, "strict": strict}
@@ -51,7 +52,6 @@ def _fits(schema: Schema) -> bool:
         is_object(schema)
         and isinstance(schema.get("properties"), dict)
         and _REFUSED.isdisjoint(schema)
-        and reads_alike(schema)
         and all(_is_plain(node) for node in subschemas(schema))
     )
 

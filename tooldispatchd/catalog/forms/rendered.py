@@ -48,7 +48,13 @@ def pointer(path: Path) -> str:
     """A path as a JSON pointer, its end cut where it is long; "the root" where there is none."""
     if not path:
         return "the root"
-    return _cut("".join("/" + step.replace("~", "~0").replace("/", "~1") for step in path), MAX_PATH)
+    shown = ""
+    for step in path:
+        # Names may be as long as a schema; a character more than fits tells that it was cut.
+        shown += "/" + step[: MAX_PATH + 1].replace("~", "~0").replace("/", "~1")
+        if len(shown) > MAX_PATH:
+            break
+    return _cut(shown, MAX_PATH)
 
 
 def cut_description(text: str, limit: int, notes: Notes) -> str:

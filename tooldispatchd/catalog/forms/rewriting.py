@@ -17,9 +17,13 @@ from tooldispatchd.catalog.forms.drafts import draft_of, find
 from tooldispatchd.catalog.forms.merging import alternatives, lost, merge, spelled
 from tooldispatchd.catalog.forms.rendered import Notes, Path, Schema
 
-# A model reads all of it before every turn: 2,000 parts are some 20,000 tokens. Rewriting that takes about 20 ms.
-MAX_PARTS: Final = 2_000
-MAX_CHARS: Final = 128 * 1024
+# A model reads all of it before every turn: 1,000 parts are some 10,000 tokens. Rewriting them takes 3 ms, or 8.
+MAX_PARTS: Final = 1_000
+MAX_CHARS: Final = 64 * 1024
+# Values within defaults and enums that are looked at to weigh them: with references one may be met a thousand times.
+MAX_WEIGHED: Final = 10_000
+# Characters of references that are read, equal ones once: the longest names of a thousand definitions have no more.
+MAX_REFERRED: Final = 32 * 1024
 # Half of the depth that a schema may have (`MAX_SCHEMA_DEPTH`): each level of a schema is two of its JSON.
 MAX_DEPTH: Final = 32
 MAX_TURNS: Final = 3
@@ -70,10 +74,14 @@ class _Rewriting:
         self._notes = notes
         self._parts = MAX_PARTS
         self._chars = MAX_CHARS
+        self._weighed = MAX_WEIGHED
+        self._referred = MAX_REFERRED
         self._is_over = False
         # What the parts that come after the present one are to have.
         self._reserved = 0
         self._following: dict[tuple[int, str], list[Path]] = {}
+        self._found: dict[tuple[int, str], object] = {}
+        self._drafts: dict[int, int] = {}
 
     def rewrite(self, schema: Schema) -> Schema:
         rewritten = self._schema(schema, _Place(schema, (), 0))
@@ -106,7 +114,7 @@ class _Rewriting:
         if isinstance(reference, str):
             target = self._follow(reference, place)
             # Up to draft 7 a reference's neighbours mean nothing.
-            if target is None or draft_of(place.base) < 2019:
+            if target is None or self._draft(place) < 2019:
                 return target if target is None else target | rewritten
             members.append(target)
         for keyword in _DROPPED:
@@ -136,22 +144,23 @@ class _Rewriting:
                     kept[keyword] = text
                 else:
                     self._notes.add(f"the {keyword} at", place.path, "is dropped: the texts are too long")
-        if "default" in node and self._say(_weight(node["default"])):
+        if "default" in node and self._say_value(node["default"]):
             kept["default"] = node["default"]
         return kept
 
     def _values(self, node: Schema, place: _Place) -> Schema:
         kept: Schema = {}
         said = node.get("type")
-        said = said if isinstance(said, list) else [said]
+        # A list longer than there are types repeats itself, or is none; it says nothing then.
+        said = (said if len(said) <= len(_TYPES) else []) if isinstance(said, list) else [said]
         types = [kind for kind in _TYPES if kind in said]
         if types:
             kept["type"] = spelled(types)
         values = node.get("enum")
-        if "const" in node and draft_of(place.base) > 4:
+        if "const" in node and self._draft(place) > 4:
             values = [node["const"]]
         if isinstance(values, list) and values:
-            if self._say(_weight(values)) and self._pay(len(values)):
+            if len(values) <= self._parts and self._say_value(values) and self._pay(len(values)):
                 kept["enum"] = values
             else:
                 self._notes.add("the enum at", place.path, "is dropped: it is too long")
@@ -190,7 +199,7 @@ class _Rewriting:
 
     def _array(self, node: Schema, place: _Place) -> Schema:
         kept: Schema = {"uniqueItems": True} if node.get("uniqueItems") is True else {}
-        first, rest = _items(node, draft_of(place.base))
+        first, rest = _items(node, self._draft(place))
         if first is None:
             if rest is None:
                 return kept
@@ -242,7 +251,10 @@ class _Rewriting:
         if len(turns) >= MAX_TURNS:
             self._notes.add("recursion in", turns[0], f"is cut after {MAX_TURNS} levels")
             return {}
-        target = find(reference, place.base)
+        if key not in self._found:
+            self._referred -= len(reference)
+            self._found[key] = find(reference, place.base) if self._referred >= 0 else None
+        target = self._found[key]
         if target is None:
             self._notes.add("the reference at", place.path, "is left open: it leads elsewhere")
             return {}
@@ -256,6 +268,26 @@ class _Rewriting:
             return False
         self._parts -= parts
         return True
+
+    def _draft(self, place: _Place) -> int:
+        key = id(place.base)
+        if key not in self._drafts:
+            self._drafts[key] = draft_of(place.base)
+        return self._drafts[key]
+
+    def _say_value(self, value: object) -> bool:
+        """Whether there is room for a value; it is weighed no further than it could have."""
+        weight = 0
+        waiting = [value]
+        while waiting:
+            node = waiting.pop()
+            inner = [*node, *node.values()] if isinstance(node, dict) else node if isinstance(node, list) else []
+            self._weighed -= 1
+            weight += len(node) + 2 if isinstance(node, str) else 8
+            if weight + len(inner) > self._chars or len(inner) > self._weighed:
+                return False
+            waiting.extend(inner)
+        return self._say(weight)
 
     def _say(self, chars: int) -> bool:
         if chars > self._chars:
@@ -281,21 +313,6 @@ def _size(node: Schema) -> int:
         if isinstance(value, list) or (isinstance(value, dict) and key == "properties"):
             size += len(value)
     return size
-
-
-def _weight(value: object) -> int:
-    """How much text a value is, roughly."""
-    weight = 0
-    waiting = [value]
-    while waiting:
-        node = waiting.pop()
-        weight += len(node) + 2 if isinstance(node, str) else 8
-        if isinstance(node, dict):
-            waiting.extend(node)
-            waiting.extend(node.values())
-        elif isinstance(node, list):
-            waiting.extend(node)
-    return weight
 
 
 def _count(value: object) -> int | None:

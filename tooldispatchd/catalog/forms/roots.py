@@ -1,6 +1,7 @@
 """The root of a schema as the providers want it: one object with properties, and nothing beside that."""
 
 import re
+from typing import Final
 
 from tooldispatchd.catalog.forms.merging import (
     alternatives,
@@ -11,6 +12,9 @@ from tooldispatchd.catalog.forms.merging import (
     types_of,
 )
 from tooldispatchd.catalog.forms.rendered import Notes, Schema
+
+# Parts that joining alternatives may copy: with many that say much each it would be their product.
+MAX_JOINED: Final = 2_000
 
 
 def as_object(schema: Schema, notes: Notes) -> Schema:
@@ -25,7 +29,7 @@ def as_object(schema: Schema, notes: Notes) -> Schema:
     options = _objects(options_of(schema))
     if options:
         notes.add("the alternatives at", (), "are said as one object with the properties of all")
-        root = _joined(root, options)
+        root = _joined(root, options, notes)
     return {"type": "object", "properties": {}, **root}
 
 
@@ -45,29 +49,29 @@ def keep_names(root: Schema, allowed: re.Pattern[str], notes: Notes) -> Schema:
     return kept
 
 
-def _objects(options: list[Schema]) -> list[Schema]:
+def _objects(options: list[Schema], room: int = MAX_JOINED) -> list[Schema]:
     """The options that admit objects, those in options with them."""
     found: list[Schema] = []
     for option in options:
         if types_of(option) and "object" not in types_of(option):
             continue
         inner = options_of(option)
-        if inner:
-            own = {key: value for key, value in option.items() if key != "anyOf"}
-            found.extend(merge(own, one) for one in _objects(inner))
+        own = {key: value for key, value in option.items() if key != "anyOf"}
+        # Each of the inner ones is a copy of what stands beside them: where that is much, they are left out.
+        copied = len(inner) * (1 + len(properties_of(own)) + len(required_of(own)))
+        if inner and copied <= room:
+            room -= copied
+            found.extend(merge(own, one) for one in _objects(inner, room))
         else:
-            found.append(option)
+            found.append(own)
     return found
 
 
-def _joined(root: Schema, options: list[Schema]) -> Schema:
+def _joined(root: Schema, options: list[Schema], notes: Notes) -> Schema:
     """One object for a root and any of its options: what only some require is required no more."""
-    named = dict(properties_of(root))
-    for name in dict.fromkeys(name for option in options for name in properties_of(option)):
-        if name not in named:
-            named[name] = alternatives(_said_of(name, option) for option in options if _admits(name, option))
-    required = [name for name in required_of(options[0]) if all(name in required_of(one) for one in options)]
-    joined = {**root, "properties": named}
+    joined = {**root, "properties": _joined_properties(properties_of(root), options, notes)}
+    everywhere = set(required_of(options[0])).intersection(*(required_of(one) for one in options[1:]))
+    required = [name for name in required_of(options[0]) if name in everywhere]
     if required or required_of(root):
         joined["required"] = list(dict.fromkeys(required_of(root) + required))
     if "additionalProperties" not in root and all(one.get("additionalProperties") is False for one in options):
@@ -75,14 +79,37 @@ def _joined(root: Schema, options: list[Schema]) -> Schema:
     return joined
 
 
-def _admits(name: str, option: Schema) -> bool:
-    return name in properties_of(option) or option.get("additionalProperties") is not False
+def _joined_properties(named: dict[str, Schema], options: list[Schema], notes: Notes) -> dict[str, Schema]:
+    """A root's properties, and those of its options: what each option says of one, in the options' order."""
+    listing: dict[str, dict[int, Schema]] = {}
+    for place, option in enumerate(options):
+        for name, one in properties_of(option).items():
+            listing.setdefault(name, {})[place] = one
+    rests = _rests(options)
+    added = [name for name in listing if name not in named]
+    is_open = len(added) * len(rests) > MAX_JOINED
+    if is_open:
+        notes.add("the properties of the alternatives at", (), "are left open: there are too many")
+    return named | {name: {} if is_open else _any_of(listing[name], rests) for name in added}
 
 
-def _said_of(name: str, option: Schema) -> Schema:
-    """What an option says of a property: of one that it does not list, what it says of the rest, or nothing."""
-    listed = properties_of(option).get(name)
-    if listed is not None:
-        return listed
-    rest = option.get("additionalProperties")
-    return rest if isinstance(rest, dict) else {}
+def _rests(options: list[Schema]) -> list[tuple[Schema, list[int]]]:
+    """What options say of a property that they do not list, each with the places of the options that say so."""
+    places: dict[str, tuple[Schema, list[int]]] = {}
+    for place, option in enumerate(options):
+        rest = option.get("additionalProperties")
+        if rest is not False:
+            said = rest if isinstance(rest, dict) else {}
+            places.setdefault(repr(said), (said, []))[1].append(place)
+    return list(places.values())
+
+
+def _any_of(listed: dict[int, Schema], rests: list[tuple[Schema, list[int]]]) -> Schema:
+    """What the options say of one property: those at the places in `listed` list it, of the others the rest counts."""
+    said = dict(listed)
+    for rest, places in rests:
+        # No more places are looked at than there are options that list the property.
+        first = next((place for place in places if place not in listed), None)
+        if first is not None:
+            said[first] = rest
+    return alternatives(said[place] for place in sorted(said))

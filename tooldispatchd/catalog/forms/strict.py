@@ -32,6 +32,9 @@ _BY_TYPE: Final = {
 }
 
 
+_KNOWN: Final = {kind: _COMMON | _BY_TYPE.get(kind, frozenset()) for kind in _TYPES}
+
+
 def is_strict(schema: Schema) -> bool:
     """Whether strict mode takes a schema, whose own references must lead to its `$defs` or its root."""
     if schema.get("type") != "object" or "anyOf" in schema:
@@ -94,8 +97,10 @@ def _is_part(node: Schema) -> bool:
     types = types_of(node)
     if not types and "anyOf" not in node:
         return False
-    known = _COMMON.union(*(_BY_TYPE.get(kind, ()) for kind in types))
-    if not known.issuperset(node) or not _TYPES.issuperset(types):
+    if not _TYPES.issuperset(types):
+        return False
+    known = _KNOWN[types[0]] if len(types) == 1 else _COMMON.union(*(_KNOWN[kind] for kind in types))
+    if not known.issuperset(node):
         return False
     if "anyOf" in node and not (isinstance(node["anyOf"], list) and node["anyOf"]):
         return False

@@ -68,7 +68,7 @@ def test_a_text_means_its_type(text: str, type_: object) -> None:
         ("{a: int b: int}", 'column 9: expected "|", "," or "}", found "b"'),
         ("{a: int,}", 'column 9: expected a field\'s name, found "}"'),
         ("{a.b: int}", 'column 2: expected a field\'s name or "}", found "a.b"'),
-        ("{a: int, a: int}", 'column 10: expected a field that is not there yet, found "a"'),
+        ("{a: int, a: int}", 'column 10: the field "a" stands here twice'),
         ("prefix:name", 'column 7: expected "|" or the end, found ":"'),
         ("_x", 'column 1: expected a type, found "_x"'),
         ("é", 'column 1: expected a type, found "é"'),

@@ -2,7 +2,7 @@ import pytest
 
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.types import JSON, parse_type
-from tooldispatchd.catalog.typetable import build_types
+from tooldispatchd.catalog.typetable import build_types, nearest_type
 
 ITSELF = "a type cannot be itself: a list, a record or a product must stand between"
 COLON = "a declared name has no colon: what stands before one is a server's prefix"
@@ -39,3 +39,21 @@ def test_a_wrong_type_means_json_to_those_that_name_it() -> None:
     assert [problem.path[1] for problem in problems] == ["A", "C", "D", "E"]
     assert {name: declared[name] for name in "ACDE"} == dict.fromkeys("ACDE", JSON)
     assert declared["F"] == parse_type("D")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("any", "json"),
+        ("Boolean", "bool"),
+        ("float", "number"),
+        ("String", "string"),
+        ("str", "string"),
+        ("integer", "int"),
+        ("Int", "int"),
+        ("Qeury", "Query"),
+        ("zzz", None),
+    ],
+)
+def test_what_other_languages_call_a_type_is_told_its_name_here(name: str, meant: str | None) -> None:
+    assert nearest_type(name, ["Query"]) == meant

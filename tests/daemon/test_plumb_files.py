@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.daemon.wrong_plumb import PLUMB
+from tests.daemon.wrong_plumb_blocks import PLUMB_BLOCKS
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.daemon.configuration import ConfigError, load_catalog
 from tooldispatchd.daemon.plumb_files import MAX_FILE_BYTES, MAX_FILES
@@ -30,9 +31,12 @@ def report_of(directory: Path, text: str, files: dict[str, str]) -> str:
     return str(caught.value).replace(f"{directory}/", "")
 
 
-@pytest.mark.parametrize("case", PLUMB)
+ALL = PLUMB | PLUMB_BLOCKS
+
+
+@pytest.mark.parametrize("case", ALL)
 def test_a_wrong_file_gets_its_exact_report(tmp_path: Path, case: str) -> None:
-    text, files, report = PLUMB[case]
+    text, files, report = ALL[case]
     assert report_of(tmp_path, text, files) == report
 
 
@@ -148,6 +152,12 @@ MISTAKES = {
     "in a prompt": "let w : !string -> !string = agent { prompt: S, tool: [] }",
     "in an option of an agent": 'let w : !string -> !string = agent { command: ["x"], key: S, tools: 3 }',
     "in a comment": "(* S *) let f : int -> string = id (* S *)",
+    "after a quote in a comment": '# 5" wide\nlet a = { args: [S], agr: [S] }\nlet f : {} -> json = tool { mcp: a }',
+    "beside a text of three quotes": 'let w : !string -> !string = agent { prompt: """a "b" c""", promt: S, model: 5 }',
+    "within a text of three quotes": 'let w : !int -> !int = agent { prompt: """a " b """ model: """ "b" """ mcp: S }',
+    "after a raw text": 'let f : int -> int = map(r"\\" + X) let w : !int -> !int = agent { promt: S }',
+    "in an environment's wrong place": 'let w : !string -> !string = agent { command: "x", env: [S], args: { a: S } }',
+    "in a value that stands for another": "let k = S let w : !int -> !int = agent { command: k, cwd: [k], model: k }",
     "where a declaration is": "let f : int -> int = id S",
     "after a missing sign": 'let a = { command "x" env: { T: S } }',
     "in a list that does not end": "let a = { args: [S }",

@@ -104,12 +104,12 @@ let f : Qeury -> string = id
         },
         """\
 cannot use t.toml: 2 problems
-a.plumb:1: types.Query: no such type: strng
-    seen "{text: strng}"; did you mean "string"?
+a.plumb:1: no such type: strng
+    did you mean "string"?
     type Query = {text: strng}
-         ^
-a.plumb:2: tools.f.type: no such type: Qeury
-    seen "Qeury -> string"; did you mean "Query"?
+                        ^
+a.plumb:2: no such type: Qeury
+    did you mean "Query"?
     let f : Qeury -> string = id
             ^""",
     ),
@@ -185,7 +185,9 @@ a.plumb:2: tools.search.mcp: no such server in [mcp]
         """\
 cannot use t.toml: 1 problem
 a.plumb:1: tools.search.mcp.arg: unknown key
-    did you mean "args"?""",
+    did you mean "args"?
+    let search : {q: string} -> json = tool { mcp: { command: "···", arg: ["······"] } }
+                                                                     ^""",
     ),
     "a value of the wrong kind": (
         'plumb = ["a.plumb"]\n',
@@ -194,6 +196,8 @@ a.plumb:1: tools.search.mcp.arg: unknown key
 cannot use t.toml: 2 problems
 a.plumb:1: tools.search.mcp.args: wrong kind of value
     seen a string; allowed: an array of a string without NUL
+    let search : {q: string} -> json = tool { mcp: { command: "···", args: "······", call_s: 0 } }
+                                                                     ^
 a.plumb:1: tools.search.mcp.call_s: too small
     seen 0; allowed: a number, over 0 and at most 86400
     …: string} -> json = tool { mcp: { command: "···", args: "······", call_s: 0 } }
@@ -211,8 +215,12 @@ let f : json -> json = tool { mcp: ldc }
 cannot use t.toml: 2 problems
 a.plumb:1: mcp.ldc.command: the environment has no MISSING
     seen a string; allowed: "${MISSING:-default}"
+    let ldc = { command: "··········", env: { T: "················" } }
+                ^
 a.plumb:1: mcp.ldc.env.T: the environment has no MISSING
-    seen a string; allowed: "${MISSING:-default}\"""",
+    seen a string; allowed: "${MISSING:-default}"
+    let ldc = { command: "··········", env: { T: "················" } }
+                                              ^""",
     ),
     "a chain whose links do not meet": (
         'plumb = ["a.plumb"]\n',

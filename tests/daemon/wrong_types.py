@@ -58,7 +58,7 @@ A = "{x: int, x?: string}"
 """,
         """\
 cannot use t.toml: 1 problem
-t.toml:2: types.A: column 10: expected a field that is not there yet, found "x"
+t.toml:2: types.A: column 10: the field "x" stands here twice
     seen "{x: int, x?: string}\"""",
     ),
     "a field whose name is no name": (

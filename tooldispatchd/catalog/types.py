@@ -12,7 +12,7 @@ can be recursive, and is looked up in `declared` where its meaning is needed.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, Literal, TypeVar, get_args
 
@@ -83,10 +83,10 @@ UNIT: Final = Primitive("unit")
 
 
 class TypeTextError(ValueError):
-    """A text that is no type: `column` is 1-based, `expected` says what would be right there."""
+    """A text that is no type: `column` is 1-based, `expected` says what would be right there, `why` what is wrong."""
 
-    def __init__(self, column: int, expected: str, found: str) -> None:
-        super().__init__(f"column {column}: expected {expected}, found {found}")
+    def __init__(self, column: int, expected: str, found: str, why: str | None = None) -> None:
+        super().__init__(f"column {column}: {why or f'expected {expected}, found {found}'}")
         self.column = column
         self.expected = expected
         self.found = found
@@ -129,6 +129,15 @@ def column_of(text: str, name: str) -> int:
         if kind == "name" and word == name and after not in {":", "?"}:
             return column
     return 1
+
+
+def columns_of_types(text: str) -> list[int]:
+    """The column, from 1, of each built-in and declared name and each `!` in a text that has been parsed, in order."""
+    return [
+        column
+        for (kind, word, column), (_, after, _) in pairwise(_tokens(text))
+        if word == "!" or (kind == "name" and after not in {":", "?"})
+    ]
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -230,7 +239,8 @@ class _Parser:
         if self._kind != "name" or not FIELD_NAME.fullmatch(name):
             raise self._error("a field's name" if known else 'a field\'s name or "}"')
         if name in known:
-            raise self._error("a field that is not there yet")
+            why = f'the field "{name[:40]}" stands here twice'
+            raise TypeTextError(self._column, "a field of another name", f'"{name[:40]}"', why)
         self._next()
         optional = self._text == "?"
         if optional:
@@ -287,3 +297,21 @@ def parts(type_: Type) -> tuple[Type, ...]:
             return inner
         case Primitive() | Named():
             return ()
+
+
+def with_parts(type_: Type, inner: Sequence[Type]) -> Type:
+    """The type with other ones inside of it, as many as `parts` gives."""
+    match type_:
+        case ListOf():
+            return ListOf(*inner)
+        case Stream():
+            return Stream(*inner)
+        case Record(fields):
+            pairs = zip(fields, inner, strict=True)
+            return Record(tuple(Field(field.name, item, field.optional) for field, item in pairs))
+        case Product():
+            return Product(tuple(inner))
+        case Union():
+            return Union(tuple(inner))
+        case Primitive() | Named():
+            return type_

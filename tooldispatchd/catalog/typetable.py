@@ -1,6 +1,7 @@
 """The `[types]` table: names to types, and all that is wrong with it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from tooldispatchd.catalog.meanings import leads_to_itself
 from tooldispatchd.catalog.names import declared_name_problem, nearest
@@ -15,6 +16,30 @@ from tooldispatchd.catalog.types import (
     parse_type,
     parts,
 )
+
+TYPE_WORDS: Final = "int, number, string, bool, unit, json, or a declared name"
+"""What may stand where a type is named."""
+# What these types are called elsewhere; no likeness of letters would tell.
+_CALLED_HERE: Final = {
+    "any": "json",
+    "object": "json",
+    "unknown": "json",
+    "boolean": "bool",
+    "double": "number",
+    "float": "number",
+    "integer": "int",
+    "long": "int",
+    "none": "unit",
+    "null": "unit",
+    "void": "unit",
+    "str": "string",
+    "text": "string",
+}
+
+
+def nearest_type(name: str, declared: Iterable[str]) -> str | None:
+    """The type that was probably meant by a name that is none, of the built-in ones and those `declared`; or None."""
+    return _CALLED_HERE.get(name.lower()) or nearest(name, [*WORDS, *declared])
 
 
 def build_types(texts: Mapping[str, str]) -> tuple[dict[str, Type], list[Problem]]:
@@ -42,7 +67,9 @@ def _check(name: str, text: str, declared: Mapping[str, Type], problems: list[Pr
     unknown = [used for used in _names_in(declared[name]) if used not in declared]
     for used in unknown:
         why = f"column {column_of(text, used)}: no such type: {used}"
-        problems.append(Problem(path, why, value=text, nearest=nearest(used, [*WORDS, *declared])))
+        close = nearest_type(used, declared)
+        allowed = None if close else TYPE_WORDS
+        problems.append(Problem(path, why, value=text, allowed=allowed, nearest=close))
     if leads_to_itself(name, declared):
         why = "a type cannot be itself: a list, a record or a product must stand between"
         problems.append(Problem(path, why, value=text))

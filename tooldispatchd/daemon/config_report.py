@@ -75,8 +75,6 @@ _SHOWN: Final[tuple[Pattern, ...]] = (
 _SHOWN_IF_NAME: Final[tuple[Pattern, ...]] = (("tools", "*", "mcp"), ("processes", "*", "mcp", "#"))
 _NAME: Final = re.compile(BINDING_PATTERN)
 _WITHIN: Final = re.compile(r"(?:line (?P<line>\d+), )?column (?P<column>\d+): ")
-# A name in a section: `tools.search`.
-_DECLARATION: Final = 2
 _NO_FILES: Final = PlumbFiles()
 _KINDS: Final = (
     (bool, "a boolean"),
@@ -151,9 +149,12 @@ class _Report:
         )
         if place is None:
             return finding
-        is_shown = self._is_shown(problem.path)
-        excerpt = self._excerpt(place, shows_value=_is_shown(problem.path)) if is_shown else None
-        return msgspec.structs.replace(finding, file=place.file, excerpt=excerpt)
+        text = self._text_of(place.file)
+        if _is_shown(problem.path):
+            excerpt = text.excerpt(place.line, place.column, shows_value=True)
+        else:
+            excerpt = text.excerpt_without_value(place.line, place.column)
+        return msgspec.structs.replace(finding, file=place.file, excerpt=_indented(excerpt))
 
     def _place(self, problem: Problem) -> tuple[Place | None, str]:
         """Where in a plumb file a problem stands, and why, without the place within the value that the caret shows."""
@@ -166,26 +167,25 @@ class _Report:
         return self._plumb.place_of(problem.path), problem.why
 
     def mistake(self, mistake: NotationProblem) -> Finding:
+        text = self._text_of(mistake.file)
         return Finding(
-            # What stands between quotes may be a secret, in a message too.
             why=printable(mistake.why),
             line=mistake.line,
             nearest=mistake.nearest and printable(mistake.nearest),
             file=mistake.file,
-            excerpt=self._excerpt(mistake, shows_value=False),
+            excerpt=_indented(text.excerpt(mistake.line, mistake.column, shows_value=False)),
         )
 
-    def _is_shown(self, path: Path) -> bool:
-        """Whether the line may be: a value that may be, or a declaration as a whole, whose strings are masked."""
-        value = _value_at(path, self._table)
-        return _is_shown(path) or len(path) == _DECLARATION or _is_server_name(path, value)
+    def _text_of(self, file: str) -> MaskedText:
+        if file not in self._texts:
+            self._texts[file] = MaskedText(self._plumb.texts[file])
+        return self._texts[file]
 
-    def _excerpt(self, place: Place | NotationProblem, *, shows_value: bool) -> str | None:
-        if place.file not in self._texts:
-            self._texts[place.file] = MaskedText(self._plumb.texts[place.file])
-        shown = self._texts[place.file].excerpt(place.line, place.column, shows_value=shows_value)
-        line, pointer = shown.split("\n")
-        return f"{line}\n    {pointer}" if line.strip() else None
+
+def _indented(excerpt: str) -> str | None:
+    """A line and its caret as they stand in a report; None where the line is empty."""
+    line, pointer = excerpt.split("\n")
+    return f"{line}\n    {pointer}" if line.strip() else None
 
 
 def printable(text: str) -> str:

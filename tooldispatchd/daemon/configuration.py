@@ -28,6 +28,7 @@ from tooldispatchd.daemon.listen_values import Place, check_profiles, check_shar
 from tooldispatchd.daemon.planned_keys import take_planned
 from tooldispatchd.daemon.plumb_files import take_plumb
 from tooldispatchd.daemon.schema_check import check_schema
+from tooldispatchd.daemon.stand_ins import StandIns
 from tooldispatchd.daemon.toml_lines import TomlLines
 
 # A thousand tools with their schemas have room; a larger file is not a configuration.
@@ -35,13 +36,6 @@ MAX_FILE_BYTES: Final = 4 * MIB
 # Schemas nest in their properties, two levels each; what is deeper would exhaust a recursion somewhere below.
 MAX_DEPTH: Final = 64
 
-_STANDS_IN: Final[dict[str, object]] = {
-    "types": "json",
-    "mcp": {"command": "-"},
-    "tools": {"inline": "id", "type": "json -> json"},
-    "processes": {"kind": "agent", "type": "!json -> !json", "command": ["-"]},
-    "agents": {},
-}
 _HAS_DEFAULTS: Final = frozenset({"daemon", "limits"})
 
 
@@ -86,8 +80,15 @@ def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
     if _depth(table) > MAX_DEPTH:
         raise _unreadable(path, Finding(f"what its plumb files say is nested more than {MAX_DEPTH} deep", key="plumb"))
     checked = copy.deepcopy(table)
+    stand_ins = StandIns(plumb.lacking)
+    stand_ins.put(checked, ())
     problems, credentials = _check(checked, environ, path.absolute().parent)
+    problems = [problem for problem in problems if problem.path not in plumb.lacking]
+    stand_ins.put(checked, problems)
     catalog = _build(checked, problems, credentials) if plumb.read else problems
+    if not isinstance(catalog, Catalog):
+        own = set(map(_key_of, problems))
+        catalog = [each for each in catalog if _key_of(each) in own or not stand_ins.is_follow_up(each, table)]
     if isinstance(catalog, Catalog) and not plumb.mistakes:
         return msgspec.structs.replace(catalog, warnings=(*catalog.warnings, *credentials.warnings))
     findings = find([] if isinstance(catalog, Catalog) else catalog, table, source, plumb)
@@ -163,7 +164,7 @@ def _inner(holder: object) -> Iterable[object]:
 
 
 def _check(table: Table, environ: Mapping[str, str], directory: Path) -> tuple[list[Problem], Credentials]:
-    """Every problem of `table` itself, and what it had of credentials; leaves in it what a catalog can be built of."""
+    """Every problem of `table` itself, and what it had of credentials; its tokens leave it."""
     problems = take_planned(table)
     no_json = list(_without_json_form(table))
     excused = {problem.path for problem in no_json}
@@ -172,8 +173,11 @@ def _check(table: Table, environ: Mapping[str, str], directory: Path) -> tuple[l
     problems += expand(table, environ, directory)
     credentials = take_credentials(table, environ, wrong=frozenset(problem.path for problem in problems))
     problems += credentials.problems
-    _stand_in(table, problems)
     return problems, credentials
+
+
+def _key_of(problem: Problem) -> tuple[found.Path, str]:
+    return problem.path, problem.why
 
 
 def _without_json_form(holder: object, path: found.Path = ()) -> Iterator[Problem]:
@@ -194,28 +198,6 @@ def _without_json_form(holder: object, path: found.Path = ()) -> Iterator[Proble
             cast("dict[str | int, object]", holder)[key] = str(value)
 
 
-def _stand_in(table: Table, problems: Iterable[Problem]) -> None:
-    for problem in problems:
-        section = str(problem.path[0])
-        entries = table.get(section)
-        if section in _HAS_DEFAULTS and len(problem.path) == 1:
-            table[section] = {}
-        elif section in _HAS_DEFAULTS and isinstance(entries, dict):
-            entries.pop(problem.path[1], None)
-        elif section in _STANDS_IN and isinstance(entries, dict) and len(problem.path) > 1:
-            entries[problem.path[1]] = _stand_in_for(section, entries.get(problem.path[1]))
-        elif section == "agent_command" and len(problem.path) > 1:
-            table[section] = ["-"]
-
-
-def _stand_in_for(section: str, entry: object) -> object:
-    stand_in = copy.deepcopy(_STANDS_IN[section])
-    # An agent that names what it may call is a profile, and is named as one elsewhere.
-    if section == "processes" and isinstance(entry, dict) and entry.keys() & {"tools", "mcp"}:
-        cast("Table", stand_in)["tools"] = []
-    return stand_in
-
-
 def _build(table: Table, problems: list[Problem], credentials: Credentials) -> Catalog | list[Problem]:
     # A whole section that is missing, misspelt or of the wrong kind would make every name in it unknown.
     if any(len(problem.path) <= 1 and problem.path[0] not in _HAS_DEFAULTS for problem in problems):
@@ -223,7 +205,6 @@ def _build(table: Table, problems: list[Problem], credentials: Credentials) -> C
     try:
         config = msgspec.convert(table, Config)
     except msgspec.ValidationError as error:
-        # A name that is refused stays refused, whatever stands under it.
         return problems or [_conversion_problem(str(error))]
     catalog = build_catalog(config, credentials.tokens)
     if isinstance(catalog, Catalog):

@@ -40,6 +40,7 @@ class PlumbFiles(msgspec.Struct, frozen=True):
 
     `problems` are those of the key `plumb`, `mistakes` those within the files; `clashes` are the paths of names that
     the configuration declares too. Where one of the files is not `read`, names that it would have declared are unknown.
+    `lacking` are the tables, by `(section, name)`, that are less than was meant, because of a mistake.
     """
 
     texts: dict[str, str] = {}
@@ -47,6 +48,7 @@ class PlumbFiles(msgspec.Struct, frozen=True):
     clashes: frozenset[Path] = frozenset()
     problems: tuple[Problem, ...] = ()
     mistakes: tuple[NotationProblem, ...] = ()
+    lacking: frozenset[Path] = frozenset()
     read: bool = True
 
     def place_of(self, path: Path, within: tuple[int, int] | None = None) -> Place | None:
@@ -123,16 +125,23 @@ def _parse(sources: dict[str, str], table: Table, where: Callable[[Path], str]) 
     from tooldispatchd.catalog.notation.reader import read_notation  # noqa: PLC0415  # see above
 
     try:
-        notation = read_notation(list(sources.items()))
+        notation = read_notation(list(sources.items()), _types_of(table))
     except NotationError as error:
         return PlumbFiles(sources, mistakes=error.problems, read=False)
     clashes = _merge(notation.table, table)
-    mistakes = (
+    mistakes = [
         problem_at(place, f"{'.'.join(map(str, path))} is declared already, at {where(path)}")
         for path, place in notation.places.items()
         if path in clashes
-    )
-    return PlumbFiles(sources, notation, clashes, mistakes=tuple(mistakes))
+    ]
+    mistakes += notation.problems
+    return PlumbFiles(sources, notation, clashes, mistakes=tuple(mistakes), lacking=notation.lacking - clashes)
+
+
+def _types_of(table: Table) -> list[str] | None:
+    """The types that the configuration itself declares; None where it has them in no table."""
+    types = table.get("types", {})
+    return list(types) if isinstance(types, dict) else None
 
 
 def _merge(declared: Table, table: Table) -> frozenset[Path]:

@@ -5,6 +5,7 @@ validator's quote values, and a value may be a secret.
 """
 
 import functools
+import json
 from typing import Final, cast
 
 import jsonschema_rs
@@ -13,7 +14,7 @@ import msgspec
 from tooldispatchd.catalog import specs
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.daemon.key_patterns import Table
+from tooldispatchd.daemon.key_patterns import Table, is_of
 
 Node = dict[str, object]
 
@@ -39,6 +40,8 @@ _BOUND_WORDS: Final = {
     "exclusiveMaximum": "under",
     "maximum": "at most",
 }
+# What tells a process from a tool, and is near to no key of a tool.
+_OF_PROCESSES: Final = frozenset({"kind", "chain", "filter", "project"})
 _WHY: Final = {
     "type": "wrong kind of value",
     "anyOf": "wrong kind of value",
@@ -114,6 +117,10 @@ def _problems(error: jsonschema_rs.ValidationError, schema: Node) -> list[Proble
 
 
 def _unknown_key(path: Path, known: list[str]) -> Problem:
+    if is_of(path, ("tools", "*", "*")) and path[-1] in _OF_PROCESSES:
+        name = json.dumps(path[1], ensure_ascii=False)
+        why = f"{path[-1]} is a key of [processes]; a tool is made of a process"
+        return Problem(path, why, allowed=f"process = {name}, and {path[-1]} in [processes.{path[1]}]")
     meant = nearest(str(path[-1]), known)
     allowed = None if meant else "one of " + ", ".join(sorted(known))
     return Problem(path, "unknown key", allowed=allowed, nearest=meant)

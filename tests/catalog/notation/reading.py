@@ -21,10 +21,11 @@ def table(text: str, *keys: str) -> object:
 def wrong(*texts: str) -> list[str]:
     """Every problem as `LINE:COLUMN: why [nearest]`."""
     try:
-        read_notation([(f"f{number or ''}.plumb", text) for number, text in enumerate(texts)])
+        problems = read_notation(
+            [(f"f{number or ''}.plumb", text) for number, text in enumerate(texts)], ("A", "B")
+        ).problems
     except NotationError as error:
-        return [
-            f"{each.line}:{each.column}: {each.why}" + (f" [{each.nearest}]" if each.nearest else "")
-            for each in error.problems
-        ]
-    return []
+        problems = error.problems
+    return [
+        f"{each.line}:{each.column}: {each.why}" + (f" [{each.nearest}]" if each.nearest else "") for each in problems
+    ]

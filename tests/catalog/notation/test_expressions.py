@@ -117,3 +117,10 @@ def test_the_middle_of_a_word_is_found_in_the_file() -> None:
     assert notation.place_in(("processes", "f", "filter"), 1, 4) == Place("f.plumb", 1, 23)
     assert notation.place_in(("processes", "f", "filter"), 9, 9) == Place("f.plumb", 1, 35)
     assert notation.place_in(("processes", "f", "filter"), 0, 0) == Place("f.plumb", 1, 16)
+
+
+@pytest.mark.parametrize(
+    "expression", ["{and: x or: y}", "{and}", "{x, and, y}", ".and", "a.or && b", "x == -y", "a=!b"]
+)
+def test_words_of_other_languages_are_names_where_no_operand_is_joined(expression: str) -> None:
+    assert read(f"let f = map({expression})").problems == ()

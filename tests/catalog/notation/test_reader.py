@@ -271,6 +271,29 @@ def test_a_character_of_an_expression_is_found_in_the_file() -> None:
     assert notation.place_in(("tools", "f", "type"), 1, 1) == Place("f.plumb", 1, 9)
 
 
+def test_a_name_in_a_type_is_found_in_the_file() -> None:
+    notation = read("type B = {a: [int],\n b: Foo | !(Bar | A)}\nlet f : (Q) -> !R = id")
+    assert notation.table["types"] == {"B": "{a: [int], b: Foo | !(Bar | A)}"}
+    assert notation.place_in(("types", "B"), 1, 1) == Place("f.plumb", 1, 10)
+    assert notation.place_in(("types", "B"), 1, 15) == Place("f.plumb", 2, 5)
+    assert notation.place_in(("types", "B"), 1, 21) == Place("f.plumb", 2, 11)
+    assert notation.place_in(("types", "B"), 1, 23) == Place("f.plumb", 2, 13)
+    assert notation.place_in(("types", "B"), 1, 29) == Place("f.plumb", 2, 19)
+    assert notation.place_in(("processes", "f", "type"), 1, 1) == Place("f.plumb", 3, 10)
+    assert notation.place_in(("processes", "f", "type"), 1, 7) == Place("f.plumb", 3, 17)
+
+
+def test_what_is_wrong_is_left_out_and_the_rest_is_there() -> None:
+    notation = read('let f : int -> int = tool { nmae: 5 title: "x" doc: nobody }\nlet g : int -> int = id')
+    assert len(notation.problems) == 2
+    assert notation.table["tools"] == {
+        "f": {"type": "int -> int", "title": "x"},
+        "g": {"type": "int -> int", "inline": "id"},
+    }
+    assert ("tools", "f") in notation.lacking
+    assert ("tools", "g") not in notation.lacking
+
+
 def test_one_wrong_file_is_told_before_names_are_looked_at() -> None:
     assert wrong("let", "let f = tool { doc: nobody }", "let x") == [
         "1:4: expected a name, found the end of the file",

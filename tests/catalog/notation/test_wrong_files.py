@@ -173,6 +173,25 @@ WRONG = [
     ("let f : -> A = id", ['1:9: expected a type, found "->"']),
     ('let f = tool { mcp: { url: "x", } name }', ['1:40: expected ":", found "}"']),
     ('let x = "a\nb" let y = @', ['2:12: expected a value or how it runs, found "@"']),
+    ("let f = map(a and b)", ['1:15: "and" is written && in an expression']),
+    ("let f = map(a or !b)", ['1:15: "or" is written || in an expression']),
+    ("let f = map({a: x and y})", ['1:19: "and" is written && in an expression']),
+    ("let f = map(a === b)", ['1:15: "===" is written == in an expression']),
+    ("let f = map(a <> b)", ['1:15: "<>" is written != in an expression']),
+    ("let f = map(a & b)", ['1:15: "&" is written && in an expression']),
+    (
+        "let f = map({...input})",
+        ['1:14: there is no "..." in an expression: a record names each of its fields'],
+    ),
+    (
+        "let f : X -> [{a?: Y}] = id type T = !Z | A",
+        [
+            "1:9: no such type: X; there are int, number, string, bool, unit, json, or a declared name",
+            "1:20: no such type: Y; there are int, number, string, bool, unit, json, or a declared name",
+            "1:39: no such type: Z; there are int, number, string, bool, unit, json, or a declared name",
+        ],
+    ),
+    ("let f : int -> int = tool { command: 5 }", ["1:29: command takes a text, or a list of texts"]),
     ("let x = $", ['1:9: expected a value or how it runs, found "$"']),
 ]
 

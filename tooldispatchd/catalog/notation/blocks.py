@@ -65,8 +65,14 @@ class Blocks:
     def _make(self, pair: Pair, path: Path) -> object:
         self._written.places[path] = pair.place
         made = self._values.make(pair.value, path, _MEANINGS.get(pair.key, Meaning.NOTHING))
+        if pair.key != "command" or made is None or isinstance(made, list):
+            return made
+        if not isinstance(made, str):
+            self._refuse(pair, "command takes a text, or a list of texts")
+            self._written.miss(path)
+            return None
         # A program without arguments is written as a text.
-        return [made] if pair.key == "command" and isinstance(made, str) else made
+        return [made]
 
     def _add_options(self, table: Table, others: list[Pair], path: Path) -> None:
         options = table.setdefault("options", {})

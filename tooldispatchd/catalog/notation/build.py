@@ -4,6 +4,7 @@ Bottom-up and never by recursion, so that no text exhausts the stack. What the g
 field or a key that stands there twice, a type nested too deep to be read again from the table.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from tooldispatchd.catalog.notation.places import Place, refusal
@@ -56,9 +57,10 @@ _Annotations = tuple[Annotation, ...]
 
 
 class _Field(Field, frozen=True):
-    """A field as it is read, with how deep its type is nested and where it stands."""
+    """A field as it is read, with how deep its type is nested, the places in that, and where it stands itself."""
 
     depth: int = 0
+    marks: tuple[Place, ...] = ()
     place: Place = Place("", 0, 0)
 
 
@@ -105,27 +107,30 @@ class _Builder:
         if name.text.startswith("_"):
             raise refusal(name.place, f'expected a type, found "{name.text[:40]}"')
         if name.text in WORDS:
-            return TypeText(Primitive(name.text), 1, name.place)  # type: ignore[arg-type]  # WORDS are the literals
-        return TypeText(Named(name.text), 1, name.place)
+            word = Primitive(name.text)  # type: ignore[arg-type]  # WORDS are the literals
+            return TypeText(word, 1, name.place, (name.place,))
+        return TypeText(Named(name.text), 1, name.place, (name.place,))
 
     def stream(self, sign: Token, item: TypeText) -> TypeText:
         # A union is written in parentheses there.
         depth = item.depth + 1 + isinstance(item.type, Union)
-        return _type(Stream(item.type), depth, sign.place)
+        return _type(Stream(item.type), depth, sign.place, (sign.place, *item.marks))
 
     def union(self, *options: TypeText) -> TypeText:
         flat: list[Type] = []
         for option in options:
             flat.extend(option.type.options if isinstance(option.type, Union) else (option.type,))
-        return _type(Union(tuple(flat)), max(option.depth for option in options), options[0].place)
+        depth = max(option.depth for option in options)
+        return _type(Union(tuple(flat)), depth, options[0].place, _marks(options))
 
     def list_of(self, sign: Token, item: TypeText) -> TypeText:
-        return _type(ListOf(item.type), item.depth + 1, sign.place)
+        return _type(ListOf(item.type), item.depth + 1, sign.place, item.marks)
 
     def product(self, sign: Token, *items: TypeText) -> TypeText:
         if len(items) == 1:
-            return TypeText(items[0].type, items[0].depth, sign.place)
-        return _type(Product(tuple(item.type for item in items)), 1 + max(item.depth for item in items), sign.place)
+            return TypeText(items[0].type, items[0].depth, sign.place, items[0].marks)
+        depth = 1 + max(item.depth for item in items)
+        return _type(Product(tuple(item.type for item in items)), depth, sign.place, _marks(items))
 
     def record(self, sign: Token, *fields: _Field) -> TypeText:
         known: dict[str, Field] = {}
@@ -133,13 +138,14 @@ class _Builder:
             if field.name in known:
                 raise refusal(field.place, f'a record has each field once, and "{field.name}" stands here again')
             known[field.name] = Field(field.name, field.type, field.optional)
-        return _type(Record(tuple(known.values())), 1 + max((field.depth for field in fields), default=0), sign.place)
+        depth = 1 + max((field.depth for field in fields), default=0)
+        return _type(Record(tuple(known.values())), depth, sign.place, _marks(fields))
 
     def field(self, name: Token, type_: TypeText) -> _Field:
-        return _Field(_plain(name), type_.type, optional=False, depth=type_.depth, place=name.place)
+        return _Field(_plain(name), type_.type, optional=False, depth=type_.depth, marks=type_.marks, place=name.place)
 
     def optional_field(self, name: Token, type_: TypeText) -> _Field:
-        return _Field(_plain(name), type_.type, optional=True, depth=type_.depth, place=name.place)
+        return _Field(_plain(name), type_.type, optional=True, depth=type_.depth, marks=type_.marks, place=name.place)
 
     def key(self, word: Token) -> Token:
         return word
@@ -214,10 +220,14 @@ class _Builder:
         return Selection(formula, field.text, field.place)
 
 
-def _type(type_: Type, depth: int, place: Place) -> TypeText:
+def _type(type_: Type, depth: int, place: Place, marks: tuple[Place, ...]) -> TypeText:
     if depth > MAX_DEPTH:
         raise refusal(place, f"a type is nested at most {MAX_DEPTH} deep")
-    return TypeText(type_, depth, place)
+    return TypeText(type_, depth, place, marks)
+
+
+def _marks(holders: Sequence[TypeText | _Field]) -> tuple[Place, ...]:
+    return tuple(mark for holder in holders for mark in holder.marks)
 
 
 def _plain(key: Token) -> str:

@@ -64,6 +64,7 @@ class _Chain:
         refused = declared_name_problem(name)
         if refused:
             self._written.refuse(place, f"this gets a name of its own, and {refused}")
+            self._written.lacking.add(("processes", name))
         table = self._written.process(name, kind, place, place)
         if value is not None:
             table[kind] = value

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.celscope import INPUT, TYPE_NAMES
-from tooldispatchd.catalog.notation.places import Place
+from tooldispatchd.catalog.notation.places import Place, refusal
 from tooldispatchd.catalog.notation.syntax import Piece
 
 _BLANKS: Final = " \t\r"
@@ -19,6 +19,22 @@ _OPENING: Final = frozenset({"(", "[", "{"})
 # Names that are no operands, and what CEL calls them.
 _OPERATORS: Final = {"not": "!", "in": "in"}
 _CLOSING: Final = frozenset({")", "]", "}"})
+# What other languages have between two operands, and how it is written here.
+_ELSEWHERE: Final = {
+    "and": "&&",
+    "or": "||",
+    "is": "==",
+    "equals": "==",
+    "xor": "!=",
+    "&": "&&",
+    "|": "||",
+    "===": "==",
+    "!==": "!=",
+    "<>": "!=",
+    "=>": ">=",
+    "=<": "<=",
+}
+_LIKE_SIGNS: Final = frozenset("=<>!&|")
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -44,7 +60,7 @@ class Translated(msgspec.Struct, frozen=True):
 
 
 def translate(pieces: tuple[Piece, ...]) -> Translated:
-    """The CEL text of an expression, line for line; at least one of the pieces is not blank."""
+    """The CEL text of an expression, line for line; at least one of the pieces is not blank. Raises `NotationError`."""
     return _Translation(pieces).run()
 
 
@@ -82,6 +98,7 @@ class _Translation:
                 if self._parts[-1] != "!" or piece.text.strip(" "):
                     self._blank(piece.text)
                 continue
+            self._refuse_elsewhere(index)
             if self._lacks_comma(piece):
                 self._insert_comma()
             self._marks.append((self._line, self._column))
@@ -97,6 +114,28 @@ class _Translation:
             if self._pieces[index].kind != "space":
                 return self._pieces[index]
         return None
+
+    def _refuse_elsewhere(self, index: int) -> None:
+        """Refuse what another language has where an operand has ended, or where a record's entry begins."""
+        piece = self._pieces[index]
+        if piece.text == "." and [each.text for each in self._pieces[index + 1 : index + 3]] == [".", "."]:
+            raise refusal(piece.place, 'there is no "..." in an expression: a record names each of its fields')
+        if not self._after_operand:
+            return
+        sign = piece.text
+        if piece.kind == "sign":
+            for each in self._pieces[index + 1 : index + 3]:
+                if each.kind != "sign" or not _LIKE_SIGNS.issuperset(sign + each.text):
+                    break
+                sign += each.text
+        following = self._next_meant(index)
+        here = _ELSEWHERE.get(sign) if self._is_operand(following) or sign != piece.text else None
+        if here is not None:
+            raise refusal(piece.place, f'"{sign}" is written {here} in an expression')
+
+    def _is_operand(self, following: Piece | None) -> bool:
+        """Whether an operand may begin with it: `and` before anything else may be a field of that name."""
+        return following is not None and (following.kind != "sign" or following.text in {"(", "[", "{", "!", ".", "-"})
 
     def _append(self, text: str) -> None:
         self._parts.append(text)

@@ -6,8 +6,8 @@ All files share one namespace. What a table may hold is the catalog's to judge, 
 stands only what the notation itself says.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Collection, Sequence
+from typing import Final, cast
 
 import msgspec
 
@@ -39,12 +39,16 @@ class Notation(msgspec.Struct, frozen=True):
     """What the files mean.
 
     `table` has `types`, `mcp`, `processes` and `tools`, each as the table of that name in TOML would be. `places` says
-    where each declaration, key and item stands; `origins` where the parts of each expression came from.
+    where each declaration, key and item stands; `origins` where the parts of each expression and type came from.
+    `problems` are in the order of files and lines; what they take away is left out of the table, and `lacking` are the
+    tables, by `(section, name)`, that have become less than they were meant to be.
     """
 
     table: dict[str, object]
     places: dict[Path, Place]
     origins: dict[Path, Origin] = {}
+    problems: tuple[NotationProblem, ...] = ()
+    lacking: frozenset[Path] = frozenset()
 
     def place_of(self, path: Path) -> Place | None:
         """The place of what stands at `path`, or of the nearest around it; None where there is neither."""
@@ -55,15 +59,16 @@ class Notation(msgspec.Struct, frozen=True):
         return None
 
     def place_in(self, path: Path, line: int, column: int) -> Place | None:
-        """The place of a character (1-based) of the CEL expression at `path`; of the path where it is none."""
+        """The place of a character (1-based) of the expression or the type at `path`; of the path where it is none."""
         origin = self.origins.get(path)
         return self.place_of(path) if origin is None else origin.place_of(line, column)
 
 
-def read_notation(sources: Sequence[tuple[str, str]]) -> Notation:
-    """What the files, each a name and its text, mean together. Raises `NotationError`.
+def read_notation(sources: Sequence[tuple[str, str]], known_types: Collection[str] | None = None) -> Notation:
+    """What the files, each a name and its text, mean together, with all that is wrong. Raises `NotationError`.
 
-    A file that cannot be parsed tells its first error; only where all can be, what they declare is looked at.
+    A file that cannot be parsed raises its first error; only where all can be, what they declare is looked at.
+    `known_types` are the types that are declared elsewhere; without them no type's name is looked at.
     """
     problems: list[NotationProblem] = []
     parsed: dict[str, tuple[Declaration, ...]] = {}
@@ -78,14 +83,15 @@ def read_notation(sources: Sequence[tuple[str, str]]) -> Notation:
             problems.extend(error.problems)
     if problems:
         raise NotationError(problems)
-    return _Reader(parsed).read()
+    return _Reader(parsed, known_types).read()
 
 
 class _Reader:
     """Gathers what all files declare, and has the tables made of it."""
 
-    def __init__(self, parsed: dict[str, tuple[Declaration, ...]]) -> None:
+    def __init__(self, parsed: dict[str, tuple[Declaration, ...]], known_types: Collection[str] | None) -> None:
         self._written = Written()
+        self._known_types = known_types
         self._order = {file: index for index, file in enumerate(parsed)}
         self._modules = {
             file: declarations[0].name
@@ -102,26 +108,31 @@ class _Reader:
                 self._declare(declaration, is_first=index == 0)
 
     def read(self) -> Notation:
-        """The tables. Raises `NotationError` with every problem, in the order of files and lines."""
+        """The tables, and every problem."""
         written = self._written
         names = Names(self._declared, self._modules)
-        types = TypeTexts(self._types, Names(self._types, self._modules), written)
+        types = TypeTexts(self._types, Names(self._types, self._modules), written, known=self._known_types)
         types.write()
         values = Values(self._values, names, written)
         tables = Tables(values, names, types, written)
         for name, declaration in self._lets.items():
+            count = len(written.problems)
             tables.declare(name, declaration)
+            if len(written.problems) > count:
+                written.lacking |= {("tools", name), ("processes", name)}
         values.refuse_unknown()
-        if written.problems:
-            ordered = sorted(written.problems, key=lambda each: (self._order[each.file], each.line, each.column))
-            raise NotationError(ordered)
+        ordered = sorted(written.problems, key=lambda each: (self._order[each.file], each.line, each.column))
         table: dict[str, object] = {
             "types": written.types,
             "mcp": written.mcp,
             "tools": written.tools,
             "processes": written.processes,
         }
-        return Notation(table, written.places, written.origins)
+        for section, name, key in written.missing:
+            entries = cast("dict[str, dict[str, object] | None]", table[section])
+            entries[name] = {other: value for other, value in (entries[name] or {}).items() if other != key}
+            written.lacking.add((section, name))
+        return Notation(table, written.places, written.origins, tuple(ordered), frozenset(written.lacking))
 
     def _declare(self, declaration: Declaration, *, is_first: bool) -> None:
         if isinstance(declaration, Module):
@@ -139,6 +150,7 @@ class _Reader:
         refused = declared_name_problem(name)
         if refused:
             self._written.refuse(declaration.place, f"{refused}: {name[:MAX_SHOWN]}")
+            self._written.lacking |= {(section, name) for section in ("types", "mcp", "tools", "processes")}
         if isinstance(declaration, TypeDeclaration):
             self._declare_type(name, declaration)
         elif self._is_new(name, declaration.place, self._declared.get(name)):
@@ -151,6 +163,7 @@ class _Reader:
     def _declare_type(self, name: str, declaration: TypeDeclaration) -> None:
         if name in WORDS:
             self._written.refuse(declaration.place, f"a built-in type has this name: {name}")
+            self._written.lacking.add(("types", name))
         earlier = self._types.get(name)
         if self._is_new(name, declaration.place, earlier[0] if earlier else None):
             self._types[name] = (declaration.place, declaration.type)

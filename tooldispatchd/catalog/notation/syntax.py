@@ -16,11 +16,12 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class TypeText(msgspec.Struct, frozen=True):
-    """A type, how deep it is nested, and where it begins."""
+    """A type, how deep it is nested, and where it begins; `marks` are the places of its names and `!`, in order."""
 
     type: Type
     depth: int
     place: Place
+    marks: tuple[Place, ...] = ()
 
 
 class Scalar(msgspec.Struct, frozen=True):

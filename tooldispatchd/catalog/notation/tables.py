@@ -9,6 +9,8 @@ no type    as with a stream's type, which is inferred; a tool {…} may state sc
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
+
 from tooldispatchd.catalog.notation.blocks import Blocks
 from tooldispatchd.catalog.notation.chains import write_chain
 from tooldispatchd.catalog.notation.syntax import (
@@ -52,6 +54,7 @@ class Tables:
         is_tool_block = isinstance(implementation, Block) and implementation.kind == "tool"
         if is_tool_block and let.source is not None and not is_bare:
             self._written.refuse(implementation.place, "a tool takes bare types: A -> B, without !")
+            self._declare_tool(name, msgspec.structs.replace(let, source=None, target=None), annotations)
         elif is_tool_block or (is_bare and _is_inline(implementation)):
             self._declare_tool(name, let, annotations)
         else:
@@ -127,8 +130,7 @@ class Tables:
 
     def _add_type(self, table: Table, path: Path, let: LetDeclaration) -> None:
         if let.source is not None and let.target is not None:
-            table["type"] = self._types.show_arrow(let.source, let.target)
-            self._written.places[*path, "type"] = let.source.place
+            table["type"] = self._types.write_arrow(let.source, let.target, (*path, "type"))
 
     def _by_name(self, annotations: Iterable[Annotation]) -> _Annotations:
         """The annotations that can be taken, each once."""

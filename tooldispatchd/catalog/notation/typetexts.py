@@ -1,33 +1,47 @@
 """Types as they are written in a file to types as text, with the names that they mean there."""
 
-from collections.abc import Mapping
-from typing import assert_never
+from collections.abc import Collection, Iterator, Mapping
 
+from tooldispatchd.catalog.names import MAX_NAME
+from tooldispatchd.catalog.notation.expressions import Origin
 from tooldispatchd.catalog.notation.places import Place
 from tooldispatchd.catalog.notation.syntax import TypeText
 from tooldispatchd.catalog.notation.values import Names
-from tooldispatchd.catalog.notation.written import Written
+from tooldispatchd.catalog.notation.written import MAX_SEARCHED, Written
+from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.types import (
+    JSON,
     MAX_TEXT,
-    Field,
-    ListOf,
     Named,
     Primitive,
     Product,
-    Record,
     Stream,
     Type,
-    Union,
+    columns_of_types,
+    parts,
     show,
     show_arrow,
+    with_parts,
 )
+from tooldispatchd.catalog.typetable import TYPE_WORDS, nearest_type
 
 
 class TypeTexts:
-    """The declared types of all files; `declared` holds each as it was read."""
+    """The declared types of all files; `declared` holds each as it was read.
 
-    def __init__(self, declared: Mapping[str, tuple[Place, TypeText]], names: Names, written: Written) -> None:
+    `known` are the types that are declared elsewhere; where it is None nobody knows them, and any name may be right.
+    """
+
+    def __init__(
+        self,
+        declared: Mapping[str, tuple[Place, TypeText]],
+        names: Names,
+        written: Written,
+        *,
+        known: Collection[str] | None,
+    ) -> None:
         self._declared = declared
+        self._known = known
         self._names = names
         self._written = written
 
@@ -35,15 +49,25 @@ class TypeTexts:
         """The table `[types]`."""
         for name, (place, text) in self._declared.items():
             self._written.places["types", name] = place
-            shown = show(self._meant(text))
+            shown = show(self._meant_and_known(text))
             self._check_length(shown, text.place)
             self._written.types[name] = shown
+            self._mark(("types", name), shown, text.place, text.marks)
 
-    def show_arrow(self, source: TypeText, target: TypeText) -> str:
-        """`A -> B` as a table holds it."""
-        shown = show_arrow(self._meant(source), self._meant(target))
+    def write_arrow(self, source: TypeText, target: TypeText, path: Path) -> str:
+        """`A -> B` as a table holds it at `path`."""
+        shown = show_arrow(self._meant_and_known(source), self._meant_and_known(target))
         self._check_length(shown, source.place)
+        self._written.places[path] = source.place
+        self._mark(path, shown, source.place, source.marks + target.marks)
         return shown
+
+    def _mark(self, path: Path, shown: str, place: Place, marks: tuple[Place, ...]) -> None:
+        """Note from where the names in a type's text came."""
+        columns = columns_of_types(shown) if len(shown) <= MAX_TEXT else []
+        if len(columns) == len(marks):
+            at = tuple((1, column) for column in columns)
+            self._written.origins[path] = Origin(((1, 1), *at), (place, *marks))
 
     def has_stream(self, text: TypeText) -> bool:
         """Whether messages of this type come one after the other: `!T`, or a product with such a part."""
@@ -66,27 +90,42 @@ class TypeTexts:
         if len(shown) > MAX_TEXT:
             self._written.refuse(place, f"a type has at most {MAX_TEXT} characters, and this one has {len(shown)}")
 
+    def _meant_and_known(self, text: TypeText) -> Type:
+        """The type with `json` in the place of each name that means nothing, which is told."""
+        meant = self._meant(text)
+        if self._known is None:
+            return meant
+        return self._without_unknown(meant, iter(text.marks))
+
+    def _without_unknown(self, type_: Type, marks: Iterator[Place]) -> Type:
+        match type_:
+            case Primitive():
+                next(marks)
+                return type_
+            case Named(name):
+                place = next(marks)
+                if name in self._declared or name in (self._known or ()):
+                    return type_
+                self._refuse_unknown(name, place)
+                return JSON
+            case Stream(item):
+                next(marks)
+                return Stream(self._without_unknown(item, marks))
+            case _:
+                return with_parts(type_, [self._without_unknown(part, marks) for part in parts(type_)])
+
+    def _refuse_unknown(self, name: str, place: Place) -> None:
+        close = None
+        if len(self._written.problems) < MAX_SEARCHED:
+            close = nearest_type(name, [*self._declared, *(self._known or ())])
+        more = "" if close else f"; there are {TYPE_WORDS}"
+        self._written.refuse(place, f"no such type: {name[:MAX_NAME]}{more}", close)
+
     def _meant(self, text: TypeText) -> Type:
         return self._qualified(text.type, text.place.file)
 
     def _qualified(self, type_: Type, file: str) -> Type:
         """The type with each name as it is declared; its depth is bounded where it is read."""
-        match type_:
-            case Primitive():
-                return type_
-            case Named(name):
-                return Named(self._names.resolve(name, file))
-            case ListOf(item):
-                return ListOf(self._qualified(item, file))
-            case Stream(item):
-                return Stream(self._qualified(item, file))
-            case Record(fields):
-                return Record(
-                    tuple(Field(field.name, self._qualified(field.type, file), field.optional) for field in fields)
-                )
-            case Product(items):
-                return Product(tuple(self._qualified(item, file) for item in items))
-            case Union(options):
-                return Union(tuple(self._qualified(option, file) for option in options))
-            case _:
-                assert_never(type_)
+        if isinstance(type_, Named):
+            return Named(self._names.resolve(type_.name, file))
+        return with_parts(type_, [self._qualified(part, file) for part in parts(type_)])

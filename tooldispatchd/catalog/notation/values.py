@@ -98,11 +98,13 @@ class Values:
         if self._made > MAX_VALUES:
             if self._made == MAX_VALUES + 1:
                 self._written.refuse(value.place, f"with all names replaced there are more than {MAX_VALUES} values")
+            self._written.miss(path)
             return None
         if depth > MAX_DEPTH:
             if not self._is_deep:
                 self._written.refuse(value.place, f"with all names replaced this is nested more than {MAX_DEPTH} deep")
             self._is_deep = True
+            self._written.miss(path)
             return None
         match value:
             case Scalar(plain):
@@ -128,9 +130,11 @@ class Values:
         self._used.add(name)
         bound = self._bindings.get(name)
         if name in self._circular:
+            self._written.miss(path)
             return None
         if bound is None and meaning is Meaning.NOTHING:
             self._refuse_unknown(reference)
+            self._written.miss(path)
             return None
         if bound is None:
             return reference.name if meaning is Meaning.WORD else name

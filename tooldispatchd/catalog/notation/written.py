@@ -5,7 +5,7 @@ from typing import Final
 
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.notation.expressions import Origin, translate
-from tooldispatchd.catalog.notation.places import NotationProblem, Place, problem_at
+from tooldispatchd.catalog.notation.places import NotationError, NotationProblem, Place, problem_at
 from tooldispatchd.catalog.notation.syntax import Formula
 from tooldispatchd.catalog.problems import Path
 
@@ -26,15 +26,29 @@ class Written:
         self.places: dict[Path, Place] = {}
         self.origins: dict[Path, Origin] = {}
         self.problems: list[NotationProblem] = []
+        self.lacking: set[Path] = set()
+        """The tables, by `(section, name)`, that are not what was meant, because of a problem."""
+        self.missing: set[tuple[str, str, str]] = set()
+        """The keys of tables that have no value, because of a problem: section, name and key."""
+        self._told: set[NotationProblem] = set()
 
     def refuse(self, place: Place, why: str, near: str | None = None) -> None:
-        """Note one problem."""
-        self.problems.append(problem_at(place, why, near))
+        """Note one problem, once: a type may stand in two tables."""
+        problem = problem_at(place, why, near)
+        if problem not in self._told:
+            self._told.add(problem)
+            self.problems.append(problem)
 
     def refuse_unknown(self, place: Place, why: str, name: str, known: Iterable[str]) -> None:
         """Note that `name` is none of `known`, and which of them was probably meant."""
         near = nearest(name, known) if len(self.problems) < MAX_SEARCHED else None
         self.refuse(place, why, near)
+
+    def miss(self, path: Path) -> None:
+        """Note that the value at `path` cannot be made, so that its table goes without the key that it is of."""
+        # A whole server may be one value too many.
+        section, name, key = (*path, "")[:3]
+        self.missing.add((str(section), str(name), str(key)))
 
     def tool(self, name: str, place: Place) -> Table:
         """A new table of `[tools]`."""
@@ -49,8 +63,13 @@ class Written:
 
     def expression(self, formula: Formula, path: Path) -> str:
         """The CEL text that stands at `path`."""
-        translated = translate(formula.pieces)
         self.places[path] = formula.place
+        try:
+            translated = translate(formula.pieces)
+        except NotationError as error:
+            self.problems.extend(error.problems)
+            self.miss(path)
+            return ""
         self.origins[path] = translated.origin
         return translated.cel
 

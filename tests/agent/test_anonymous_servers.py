@@ -13,8 +13,10 @@ CONFIG: Final = "\n".join(
     [
         "[tools.first]\ninline = 'id'\ntype = 'string -> string'",
         "[agents.default]\ntools = ['first']",
-        f"[mcp]\nkit = {command(NAMED, 'kit', 'open')}",
+        f"[mcp]\nkit = {command(NAMED, 'kit', 'open')}\ntardy = {late(NAMED, 'tardy', 'look', 'find')}",
         agent_process("anonymous", late(NAMED, "My Docs!", "find"), command(NAMED, "my-docs", "look")),
+        agent_process("mixing", "'tardy'", "'kit'") + "\ntools = ['first', 'kept']",
+        "[tools.kept]\nmcp = 'tardy'\nname = 'find'",
         agent_process("nameless", command(NAMED, "", "find")),
         agent_process("stated", command(NAMED, "docs", "find", prefix="mine")),
         agent_process("failing", command(MISBEHAVING, "dies_at_start")),
@@ -45,6 +47,13 @@ def test_a_server_without_a_name_is_called_what_it_calls_itself(agent: Agent) ->
     assert 'prefix "my-docs" is taken, its tools are offered as "my-docs-2:…"' in ready["warnings"][0]
     for name in names_of(ready):
         assert agent.ask(name, {})["content"] == name.partition(":")[2]
+
+
+def test_tools_stand_in_the_order_of_the_profile_whichever_server_is_quicker(agent: Agent) -> None:
+    ready = agent.hello("mixing")
+    jobs = ["job_wait", "job_read", "job_list", "job_stop"]
+    names = [tool["name"] for tool in ready["tools"]]
+    assert names == ["first", "kept", *jobs, "tardy:look", "tardy:find", "kit:open"]
 
 
 def test_a_server_that_does_not_say_its_name_is_called_after_its_command(agent: Agent) -> None:

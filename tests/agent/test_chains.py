@@ -166,6 +166,102 @@ async def test_a_lifted_tool_keeps_its_own_limit_and_its_own_checks() -> None:
         await agent.end_input()
 
 
+async def test_a_chain_that_waits_for_no_child_keeps_no_child_s_place() -> None:
+    wait = [*PYTHON, "import time; time.sleep(0.5); print(1)"]
+    catalog = catalog_of(
+        limits={"processes": 1},
+        processes={"hang": agent_of(wait), "all": {"kind": "plumb", "chain": ["hang", "lift(one)"]}},
+        tools={"t": {"process": "all"}, "one": {"command": ADD_ONE, "type": "int -> int"}},
+    )
+    async with open_runtime(catalog) as runtime:
+        agent = Agent(runtime)
+        for number in range(3):
+            await agent.call(f"chain {number}", "t", input=1)
+        # Agents have places of their own, so that the tools which they may call find some.
+        await agent.call("tool", "one", input=1)
+        first = await agent.hear()
+        assert first == {"id": "tool", "content": "2", "is_error": False}
+        rest = [await agent.hear() for _ in range(3)]
+        assert [line["content"] for line in rest if isinstance(line, dict)] == ["2"] * 3
+        await agent.end_input()
+
+
+async def test_a_call_within_a_chain_that_waits_for_a_place_ends_at_its_own_limit() -> None:
+    wait = [*PYTHON, "import time; time.sleep(1); print(1)"]
+    catalog = catalog_of(
+        limits={"processes": 1},
+        processes={"all": {"kind": "plumb", "chain": ["lift(one)"]}},
+        tools={
+            "t": {"process": "all", "type": "int -> int"},
+            "one": {"command": ADD_ONE, "type": "int -> int", "call_s": 0.3},
+            "slow": {"command": wait},
+        },
+    )
+    async with open_runtime(catalog) as runtime:
+        agent = Agent(runtime)
+        await agent.call("slow", "slow", input=1)
+        fault = fault_of(await ask(agent, "t", 1))
+        assert (fault["error"], fault["stage"], fault["limit_ms"], fault["process"]) == ("timeout", "queue", 300, "one")
+        assert await agent.hear() == {"id": "slow", "content": "1", "is_error": False}
+        assert (await ask(agent, "t", 1))["content"] == "2"
+        await agent.end_input()
+
+
+async def test_a_long_chain_lets_others_have_their_turns() -> None:
+    processes: dict[str, object] = {f"p{number}": {"kind": "map", "map": "n + 1"} for number in range(40)}
+    processes["all"] = {"kind": "plumb", "chain": list(processes)}
+    catalog = catalog_of(
+        processes=processes, tools={"t": {"process": "all", "type": "int -> int"}, "id": {"inline": "id"}}
+    )
+    async with open_runtime(catalog) as runtime:
+        agent = Agent(runtime)
+        await agent.call("long", "t", input=0)
+        await agent.call("short", "id", input=1)
+        assert await agent.hear() == {"id": "short", "content": "1", "is_error": False}
+        assert await agent.hear() == {"id": "long", "content": "40", "is_error": False}
+        await agent.end_input()
+
+
+async def test_a_tool_holds_its_process_to_the_types_of_both() -> None:
+    catalog = catalog_of(
+        processes={
+            "int": agent_of(ADD_ONE),
+            "pair": {"kind": "barrier", "type": "(!int, !int) -> !(int, int)"},
+            "pairs": {"kind": "plumb", "type": "(!int, !int) -> !(int, int)", "chain": ["pair"]},
+            "wide": {"kind": "id", "type": "!json -> !int"},
+        },
+        tools={
+            "t": {"process": "int", "type": "json -> json"},
+            "u": {"process": "pairs", "type": "json -> json"},
+            "w": {"process": "wide"},
+        },
+    )
+    async with open_runtime(catalog) as runtime:
+        agent = Agent(runtime)
+        assert (await ask(agent, "t", 1))["content"] == "2"
+        assert code_of(await ask(agent, "t", "text")) == "invalid_input"
+        assert (await ask(agent, "u", [1, 2]))["content"] == "[1,2]"
+        for wrong in (5, "ab", {"a": 1, "b": 2}, [1], [1, 2, 3], [1, "b"]):
+            assert code_of(await ask(agent, "u", wrong)) == "invalid_input"
+        assert (await ask(agent, "w", 1))["content"] == "1"
+        assert code_of(await ask(agent, "w", "text")) == "invalid_output"
+        await agent.end_input()
+
+
+async def test_a_message_that_is_no_input_of_a_model_is_not_unwrapped() -> None:
+    catalog = catalog_of(
+        processes={
+            "all": {"kind": "plumb", "chain": ["box", "lift(cat)"]},
+            "box": {"kind": "map", "map": '{"input": x}'},
+        },
+        tools={"t": {"process": "all", "type": "int -> json"}, "cat": {"command": ["cat"]}},
+    )
+    async with open_runtime(catalog) as runtime:
+        agent = Agent(runtime)
+        assert (await ask(agent, "t", 5))["content"] == '{"input":5}'
+        await agent.end_input()
+
+
 async def test_calls_of_a_chain_take_one_place_each_and_are_all_answered() -> None:
     catalog = catalog_of(
         limits={"processes": 1, "in_flight": 2},

@@ -56,6 +56,8 @@ CONFIG = "\n".join(
         '[agents.raw]\ntools = ["echo"]\nmcp = ["raw"]',
         '[agents.down]\ntools = ["first", "down", "bare"]',
         '[agents.lacking]\ntools = ["lacking"]',
+        tool("misspelt", 'name = "ecko"', mcp='"results"'),
+        '[agents.misspelt]\ntools = ["misspelt"]\nmcp = ["results"]',
         '[agents.far]\ntools = ["far"]\nmcp = ["docs"]',
         '[agents.switched]\ntools = ["switched"]',
         '[agents.slow]\ntools = ["brief", "long", "plain"]',
@@ -189,7 +191,16 @@ def test_a_server_that_lacks_a_declared_tool_refuses_the_session(agent: Agent) -
     refused = agent.hello("lacking")
     assert (refused["__port"], refused["error"]) == ("fault", "missing_tool")
     assert (refused["server"], refused["tool"]) == ("results", "lacking")
+    assert "did_you_mean" not in refused
     assert agent.hear() == {"end": True}
+
+
+def test_the_tool_that_its_server_probably_means_is_named(daemon: Daemon, agent: Agent) -> None:
+    before = daemon.logged("tool missing")
+    refused = agent.hello("misspelt")
+    assert (refused["error"], refused["did_you_mean"]) == ("missing_tool", "echo")
+    assert refused["detail"].endswith("which the tool misspelt is made of; did you mean echo?")
+    assert daemon.logged("tool missing") == before + 1
 
 
 def test_a_declared_tool_hides_a_servers_tool_of_its_name_with_one_warning(daemon: Daemon, agent: Agent) -> None:

@@ -13,6 +13,7 @@ from tooldispatchd.catalog.morphisms import (
     Morphism,
     StageError,
     StreamMorphism,
+    Work,
     asking,
     compose,
     copying,
@@ -52,6 +53,14 @@ values = st.recursive(
 
 def run(tool: Morphism, value: object) -> object:
     return run_now(tool.apply(value))
+
+
+def asked(work: Work, answer: object = None) -> object:
+    """What a run asks for next; it may pause before that."""
+    ask = work.send(answer)
+    while ask is None:
+        ask = next(work)
+    return ask
 
 
 def flow(process: StreamMorphism, bundle: Bundle) -> object:
@@ -164,7 +173,24 @@ def test_a_process_that_gives_no_message_or_two_is_told_apart_when_it_runs() -> 
     two = compose("chain", (copying("copy", INTS), merging("merge", TWO, INTS)))
     with pytest.raises(StageError) as failed:
         run(lower(two, {}), 1)
-    assert (failed.value.stage, failed.value.cause) == ("chain", "it gave 2 messages for one: a tool gives exactly one")
+    assert (failed.value.stage, failed.value.position) == ("merge", 2)
+    assert failed.value.cause == "it gave 2 messages for one: a tool gives exactly one"
+
+
+def test_the_first_stage_after_which_there_was_not_one_message_is_told_also_past_copies_and_chains() -> None:
+    keep = filtering("keep", INTS, lambda _value: False)
+    chains = {
+        "copied": compose("copied", (keep, copying("copy", INTS), synchronising("barrier", TWO, INTS))),
+        "copied apart": compose("copied apart", (keep, copying("copy", INTS))),
+        "nested": compose("nested", (identity("a", INTS), compose("inner", (keep, identity("b", INTS))))),
+        "mended": compose("mended", (copying("copy", INTS), merging("merge", TWO, INTS), keep)),
+    }
+    told = {}
+    for name, chain in chains.items():
+        with pytest.raises(StageError) as failed:
+            run(lower(chain, {}), 1)
+        told[name] = (failed.value.stage, failed.value.position)
+    assert told == {"copied": ("keep", 1), "copied apart": ("keep", 1), "nested": ("keep", 2), "mended": ("merge", 2)}
 
 
 def test_messages_that_double_without_end_are_stopped() -> None:
@@ -189,10 +215,10 @@ def test_what_runs_elsewhere_is_asked_for_in_order_and_sent_its_result() -> None
     chain = compose("chain", (agent, tool))
     assert not chain.is_now
     work = lower(chain, {}).apply(1)
-    assert next(work) == Ask("agent", 1)
-    assert work.send(2) == Ask("search", 2, is_tool=True)
+    assert asked(work) == Ask("agent", 1)
+    assert asked(work, 2) == Ask("search", 2, is_tool=True)
     with pytest.raises(StopIteration) as end:
-        work.send(3)
+        asked(work, 3)
     assert end.value.value == 3
     with pytest.raises(RuntimeError, match="asked for agent"):
         run_now(lower(chain, {}).apply(1))

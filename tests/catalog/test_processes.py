@@ -1,6 +1,7 @@
 import msgspec
 import pytest
 
+from tests.catalog.test_morphisms import asked
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.morphisms import Ask, Broken, Morphism, StageError, run_now
 from tooldispatchd.catalog.problems import Problem
@@ -8,8 +9,8 @@ from tooldispatchd.catalog.specs import Config
 
 
 def build(**tables: object) -> Catalog | list[Problem]:
-    types = {"Query": "{text: string, limit?: int}", "Results": "[string]"}
-    return build_catalog(msgspec.convert({"types": types, **tables}, Config))
+    types = {"Query": "{text: string, limit?: int}", "Results": "[string]", **tables.pop("types", {})}  # type: ignore[dict-item]
+    return build_catalog(msgspec.convert({**tables, "types": types}, Config))
 
 
 def built(**tables: object) -> Catalog:
@@ -84,17 +85,17 @@ def test_a_message_is_looked_at_where_its_type_is_only_known_as_json() -> None:
         tools={"t": {"process": "all"}},
     )
     work = program(catalog, "t").apply("x")
-    assert next(work) == Ask("any", "x")
+    assert asked(work) == Ask("any", "x")
     with pytest.raises(StageError) as failed:
-        work.send({"texd": "x"})
+        asked(work, {"texd": "x"})
     assert (failed.value.stage, failed.value.position) == ("search", 2)
     assert isinstance(failed.value.cause, Broken)
     assert failed.value.cause.is_input
     work = program(catalog, "t").apply("x")
-    next(work)
-    assert work.send({"text": "x"}) == Ask("search", {"text": "x"})
+    asked(work)
+    assert asked(work, {"text": "x"}) == Ask("search", {"text": "x"})
     with pytest.raises(StageError) as failed:
-        work.send(["a", 1])
+        asked(work, ["a", 1])
     assert isinstance(failed.value.cause, Broken)
     assert not failed.value.cause.is_input
 
@@ -110,9 +111,9 @@ def test_messages_of_every_stream_of_a_product_are_looked_at() -> None:
         tools={"t": {"process": "all"}},
     )
     work = program(catalog, "t").apply(None)
-    next(work)
+    asked(work)
     with pytest.raises(StageError) as failed:
-        work.send("no int")
+        asked(work, "no int")
     assert (failed.value.stage, failed.value.position) == ("ints", 3)
 
 
@@ -130,9 +131,9 @@ def test_a_tool_is_lifted_over_the_messages_of_a_chain_whether_it_is_offered_or_
     assert catalog.tools["t"].needs == ("up", "len", "inner")
     assert catalog.profiles["default"].tools == ("t", "len", "inner")
     work = program(catalog, "t").apply({"text": "abc"})
-    assert next(work) == Ask("len", "abc", is_tool=True)
+    assert asked(work) == Ask("len", "abc", is_tool=True)
     with pytest.raises(StopIteration) as end:
-        work.send(3)
+        asked(work, 3)
     assert end.value.value == 3
 
 
@@ -268,27 +269,6 @@ def test_a_process_without_what_its_kind_needs_is_told_once_wherever_it_is_used(
     }
 
 
-def test_chains_that_multiply_are_bounded() -> None:
-    processes: dict[str, object] = {"p0": {"kind": "id"}}
-    for level in range(1, 9):
-        processes[f"p{level}"] = {"kind": "plumb", "chain": [f"p{level - 1}"] * 2}
-    problems = build(processes=processes, tools={})
-    assert isinstance(problems, list)
-    assert problems[0].why == "a chain has at most 128 stages, those of the chains within it counted too"
-
-
-def test_an_agent_that_nothing_runs_may_be_there_for_its_profile_and_cannot_be_a_tool() -> None:
-    agent = {"kind": "agent", "prompt": "x", "type": "!string -> !string", "tools": ["t"]}
-    tools: dict[str, object] = {"t": {"inline": "id"}}
-    assert built(processes={"p": agent}, tools=tools).profiles["p"].tools == ("t",)
-    problems = build(processes={"p": agent}, tools={**tools, "u": {"process": "p"}})
-    assert isinstance(problems, list)
-    assert [problem.why for problem in problems] == [
-        'nothing runs this agent: it has no "command", and there is no "agent_command"'
-    ]
-    assert build(processes={"p": agent}, tools={**tools, "u": {"process": "p"}}, agent_command=["x"])
-
-
 def test_a_tool_with_schemas_is_lifted_at_the_types_that_they_say_exactly_or_at_json() -> None:
     open_record = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
     closed = {**open_record, "additionalProperties": False}
@@ -309,3 +289,76 @@ def test_a_tool_with_schemas_is_lifted_at_the_types_that_they_say_exactly_or_at_
         "closed": "!{text: string} -> !{text: string}",
         "both": "!{text: string} -> !json",
     }
+
+
+def test_what_is_merged_is_looked_at_where_it_only_may_be_of_the_type() -> None:
+    catalog = built(
+        processes={
+            "m": {"kind": "merge", "type": "(!{a: int, b: int}, !{a: int, b: json}) -> !{a: int, b: int}"},
+            "f": {"kind": "filter", "filter": "a == 2"},
+            "all": {"kind": "plumb", "chain": ["m", "f"]},
+        },
+        tools={"t": {"process": "all"}},
+    )
+    assert run(catalog, "t", [{"a": 1, "b": 1}, {"a": 2, "b": 2}]) == {"a": 2, "b": 2}
+    with pytest.raises(StageError) as failed:
+        run(catalog, "t", [{"a": 1, "b": 1}, {"a": 2, "b": "text"}])
+    assert failed.value.stage == "m"
+
+
+def test_a_lifted_tool_that_is_made_of_a_process_keeps_its_own_types() -> None:
+    catalog = built(
+        processes={
+            "wide": {"kind": "id", "type": "!json -> !json"},
+            "all": {"kind": "plumb", "type": "!json -> !json", "chain": ["wide", "lift(f)"]},
+        },
+        tools={"t": {"process": "all"}, "f": {"process": "wide", "type": "int -> int"}},
+    )
+    assert run(catalog, "t", 1) == 1
+    with pytest.raises(StageError) as failed:
+        run(catalog, "t", "text")
+    assert failed.value.stage == "lift(f)"
+
+
+def test_a_chain_without_a_type_takes_the_one_of_where_it_stands() -> None:
+    catalog = built(
+        processes={
+            "inner": {"kind": "plumb", "chain": ["sum"]},
+            "sum": {"kind": "map", "map": "a.b + c"},
+            "outer": {"kind": "plumb", "type": "!{a: {b: int}, c: int} -> !int", "chain": ["inner"]},
+        },
+        tools={"t": {"process": "outer"}},
+    )
+    assert run(catalog, "t", {"a": {"b": 1}, "c": 2}) == 3
+
+
+@pytest.mark.parametrize(
+    "type_", ["![!int] -> ![!int]", "!!int -> !int", "!S -> !S", "(!int, int) -> !int", "!int | !int -> !int"]
+)
+def test_a_stream_within_a_message_is_refused(type_: str) -> None:
+    problems = build(types={"S": "{a: !int}"}, processes={"p": {"kind": "id", "type": type_}})
+    assert isinstance(problems, list)
+    assert [problem.path for problem in problems] == [("processes", "p", "type")]
+
+
+def test_every_entry_that_is_nothing_is_told_at_once() -> None:
+    problems = build(processes={"p": {"kind": "plumb", "chain": ["nope", "lift(no)", "nothing"]}})
+    assert isinstance(problems, list)
+    assert [problem.path[-1] for problem in problems] == [0, 1, 2]
+
+
+def test_a_tool_is_not_made_of_a_tool() -> None:
+    problems = build(tools={"echo": {"inline": "id"}, "t": {"process": "echo"}})
+    assert isinstance(problems, list)
+    assert [problem.why for problem in problems] == ["echo is a tool already, and a tool is made of a process"]
+
+
+def test_what_a_chain_promises_more_than_its_last_stage_is_looked_at_as_that_stage_s() -> None:
+    catalog = built(
+        processes={"any": {"kind": "id"}, "all": {"kind": "plumb", "type": "!json -> !int", "chain": ["any", "any"]}},
+        tools={"t": {"process": "all"}},
+    )
+    assert run(catalog, "t", 1) == 1
+    with pytest.raises(StageError) as failed:
+        run(catalog, "t", "text")
+    assert (failed.value.stage, failed.value.position) == ("any", 2)

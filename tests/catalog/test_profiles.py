@@ -105,6 +105,13 @@ def test_names_that_do_not_exist_are_problems_with_the_nearest_ones() -> None:
     ]
 
 
+def test_a_process_among_the_tools_is_told_to_be_one() -> None:
+    spec = ProfileSpec(tools=("echo",))
+    _, problems = built(Config(processes={"echo": ProcessSpec(kind="id")}, agents={"default": spec}))
+    why = "no such tool in [tools]: echo is a process; a tool can be made of it"
+    assert problems == [Problem(("agents", "default", "tools", 0), why, value="echo")]
+
+
 def test_a_tool_that_its_server_denies_is_a_problem() -> None:
     server = McpSpec(command="x", deny=("delete",))
     _, problems = built(Config(mcp={"s": server}, agents={"default": ProfileSpec(tools=("s:delete",))}))

@@ -85,6 +85,21 @@ def test_every_name_of_a_process_has_its_file(tmp_path: Path, name: str) -> None
         assert json.loads(Path(specs[name]).read_text(encoding="utf-8"))["name"] == name
 
 
+def test_what_a_killed_daemon_left_is_removed_and_what_another_uses_is_not(tmp_path: Path) -> None:
+    environ = {"RUNTIME_DIRECTORY": str(tmp_path)}
+    left = tmp_path / "tooldispatchd-agents-left"
+    left.mkdir(mode=0o700)
+    (left / ".lock").touch()
+    (left / "writer.json").write_text("{}", encoding="utf-8")
+    other = tmp_path / "tooldispatchd-agents-of-something-else"
+    other.mkdir()
+    with open_agent_specs(writers(), environ) as first, open_agent_specs(writers(), environ) as second:
+        assert not left.exists()
+        assert other.exists()
+        assert Path(first["writer"]).exists()
+        assert Path(second["writer"]).exists()
+
+
 def test_where_no_agent_needs_one_nothing_is_made(tmp_path: Path) -> None:
     catalog = catalog_of(agent_command=["x"], processes={"own": {"kind": "agent", "command": [sys.executable]}})
     with open_agent_specs(catalog, {"RUNTIME_DIRECTORY": str(tmp_path)}) as specs:

@@ -86,3 +86,9 @@ def test_a_text_that_is_too_long_is_told_its_length() -> None:
     assert check_schema({"tools": {"a": {"hint": "x" * 2001}}}) == [
         Problem(("tools", "a", "hint"), "too long", value="x" * 2001, allowed="a string of at most 2000 characters")
     ]
+
+
+def test_a_key_of_processes_in_a_tool_says_where_it_belongs() -> None:
+    (problem,) = check_schema({"tools": {"z": {"chain": ["a"]}}})
+    assert problem.why == "chain is a key of [processes]; a tool is made of a process"
+    assert problem.allowed == 'process = "z", and chain in [processes.z]'

@@ -15,7 +15,7 @@ chain = ["p", "p", "p"]
 """,
         """\
 cannot use t.toml: 1 problem
-t.toml:9: processes.q.chain: a chain has at most 128 stages, those of the chains within it counted too""",
+t.toml:9: processes.q.chain[2]: a chain has at most 128 stages, those of the chains within it counted too""",
     ),
     "a chain through a process that there is not": (
         """\
@@ -134,8 +134,7 @@ kind = "plumb"
 chain = ["p"]
 """,
         """\
-cannot use t.toml: 2 problems
-t.toml:3: processes.p.chain[0]: a chain cannot lead back to itself: q -> p -> q
+cannot use t.toml: 1 problem
 t.toml:6: processes.q.chain[0]: a chain cannot lead back to itself: p -> q -> p""",
     ),
     "what only follows from a wrong process is not told": (

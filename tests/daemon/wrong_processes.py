@@ -149,7 +149,7 @@ type = "!Query -> !Query"
         """\
 cannot use t.toml: 1 problem
 t.toml:3: processes.p.type: column 2: no such type: Query
-    seen "!Query -> !Query\"""",
+    seen "!Query -> !Query"; allowed: int, number, string, bool, unit, json, or a declared name""",
     ),
     "id of another type": (
         """\

@@ -158,9 +158,7 @@ process = "p"
 type = "int -> int"
 """,
         """\
-cannot use t.toml: 2 problems
-t.toml:3: processes.p.chain[0]: the tool a has a problem of its own
-    seen "lift(a)"
+cannot use t.toml: 1 problem
 t.toml:3: processes.p.chain[0]: a tool cannot lead back to itself: a -> a
     seen "lift(a)\"""",
     ),
@@ -216,5 +214,51 @@ t.toml:5: tools.1a: not a valid name
     allowed: letters, digits, "-" and "_" (never two), a letter first, with dots between parts
 t.toml:7: tools."a..b": not a valid name
     allowed: letters, digits, "-" and "_" (never two), a letter first, with dots between parts""",
+    ),
+    "mistakes of several tables, none of which hides another": (
+        """\
+[tools.a]
+commnd = ["x"]
+type = "Foo -> int"
+[tools.c__d]
+inline = "id"
+[processes.m]
+kind = "merge"
+type = "(!int, !int) -> !int"
+xx = 1
+[processes.copies]
+kind = "copy"
+type = "!int -> (!int, !int)"
+[processes.n]
+kind = "plumb"
+type = "!int -> !int"
+chain = ["copies", "m"]
+[processes.o]
+kind = "plumb"
+type = "!int -> !int"
+chain = ["lift(c__d)", "lift(a)"]
+[tools.z]
+chain = ["p"]
+[agents.x]
+tools = ["c__d", "m", "a"]
+jbos = true
+""",
+        """\
+cannot use t.toml: 7 problems
+t.toml:2: tools.a.commnd: unknown key
+    did you mean "command"?
+t.toml:3: tools.a.type: column 1: no such type: Foo
+    seen "Foo -> int"; allowed: int, number, string, bool, unit, json, or a declared name
+t.toml:4: tools.c__d: not a valid name
+    allowed: letters, digits, "-" and "_" (never two), a letter first, with dots between parts
+t.toml:9: processes.m.xx: unknown key
+    allowed: one of args, chain, command, cwd, description, env, filter, kind, map, mcp, model, options, project, \
+prompt, tools, type
+t.toml:22: tools.z.chain: chain is a key of [processes]; a tool is made of a process
+    allowed: process = "z", and chain in [processes.z]
+t.toml:24: agents.x.tools[1]: no such tool in [tools]: m is a process; a tool can be made of it
+    seen "m"
+t.toml:25: agents.x.jbos: unknown key
+    did you mean "jobs"?""",
     ),
 }

@@ -96,6 +96,12 @@ class Owner(Protocol):
     def update(self, call: "Call", update: Update) -> None:
         """Tell the agent how far the call is."""
 
+    def enter(self, gate: Gate["Call"], call: "Call") -> bool:
+        """Whether a call has its place in a gate; else it waits there for its turn."""
+
+    def leave(self, gate: Gate["Call"]) -> None:
+        """A place in a gate is free for the next."""
+
     def inner(self, name: str) -> Plan | Fault:
         """The plan of a tool that a chain lifts, whether it is offered or not; or why there is none."""
 
@@ -126,6 +132,7 @@ class Call:
         "_limit_s",
         "_verdict",
         "bytes_in",
+        "doing",
         "halt",
         "has_gate",
         "has_place",
@@ -161,6 +168,8 @@ class Call:
         self.line = b""
         self.plan: Plan | None = None
         self.stage = Stage.OPENING
+        # What a chain waits for.
+        self.doing: str | None = None
         self.has_place = False
         self.has_gate = False
         self.halt: Callable[[Reason], None] | None = None
@@ -218,7 +227,11 @@ class Call:
         self._entry = None
         limit_ms = self._limit_s * 1000 if self._is_limit or self._deadline_ms is None else self._deadline_ms
         detail = f"{self.name} was not done within {limit_ms:.0f} ms (stage {self.stage})"
-        fault = Fault(Code.TIMEOUT, detail, {"limit_ms": round(limit_ms), "stage": self.stage.value})
+        extras: dict[str, object] = {"limit_ms": round(limit_ms), "stage": self.stage.value}
+        if self.doing is not None:
+            detail = f"{detail}: it waited for {self.doing}"
+            extras["process"] = self.doing
+        fault = Fault(Code.TIMEOUT, detail, extras)
         self.stop(fault, Reason.LIMIT if self._is_limit else Reason.CANCELLED)
         self.owner.flush()
 

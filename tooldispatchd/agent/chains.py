@@ -4,8 +4,8 @@
                    │ asks                ▲ answers
                    └─▶ an agent process, one child      a tool that is lifted, a call within the call
 
-What a stage asks for is a call of its own (`Call`), so that it has the limit, the end and the checks that it would have
-if an agent had made it; it takes no place among its agent's calls, and one child at a time is all that a chain has.
+What a stage asks for is a call of its own (`Call`), so that it has the limit, the end and the place among the children
+that it would have if an agent had made it. It takes no place among its agent's calls: a chain has one at a time.
 """
 
 from collections.abc import Awaitable, Callable
@@ -18,11 +18,12 @@ from msgspec import Raw
 
 from tooldispatchd.agent.call import Call, Plan, Reason, Stage
 from tooldispatchd.agent.faults import CANCELLED
-from tooldispatchd.agent.plans import CommandPlan, InlinePlan, offered_of, read_of
+from tooldispatchd.agent.plans import CommandPlan, InlinePlan, McpPlan, offered_of, read_of
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.steps import encode_line, shape
+from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.jobs import Job, Jobs
-from tooldispatchd.calls.outcome import Answer, Outcome, Update
+from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.catalog.morphisms import Ask, StageError
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import ACCEPT
@@ -51,6 +52,7 @@ def process_plan(runtime: Runtime, tool: DeclaredTool) -> Plan:
             read=read_of(tool),
             output=tool.output,
             limit_s=limit_s,
+            gate=runtime.agents,
         )
     return ChainPlan(runtime, tool)
 
@@ -72,7 +74,6 @@ class ChainPlan(Plan):
         limit_s = tool.spec.call_s or runtime.limits.call_s
         super().__init__(offered_of(tool), kind="chain", limit_s=limit_s, read=read_of(tool))
         assert tool.program is not None
-        self.gate = runtime.processes
         self._runtime = runtime
         self._program = tool.program
         self._output = tool.output
@@ -97,11 +98,16 @@ class ChainPlan(Plan):
     async def _run(self, call: Call) -> object:
         """What the program gives. Raises `StageError`."""
         work = self._program.apply(_decode(call.line))
+        answer: object = None
         try:
-            ask = next(work)
             while True:
-                answer = await self._answer(call, ask)
                 ask = work.throw(answer) if isinstance(answer, StageError) else work.send(answer)
+                answer = None
+                if ask is None:
+                    # A chain that is long, or has many messages, must not hold the dispatch thread.
+                    await trio.lowlevel.checkpoint()
+                else:
+                    answer = await self._answer(call, ask)
         except StopIteration as end:
             return end.value
         finally:
@@ -109,18 +115,23 @@ class ChainPlan(Plan):
 
     async def _answer(self, call: Call, ask: Ask) -> object:
         """The result of what a stage asked for, or the `StageError` that it failed with."""
+        call.doing = ask.name
         plan = call.owner.inner(ask.name) if ask.is_tool else self._agent(ask.name)
         if isinstance(plan, Fault):
             return StageError(ask.name, plan)
-        value = plan.read(Raw(encode_line(ask.value)))
+        raw = Raw(encode_line(ask.value))
+        # Its stage has looked at a declared tool's input; what a server lists is looked at by nobody else.
+        value = plan.read(raw) if isinstance(plan, McpPlan) else ask.value
         if isinstance(value, Fault):
             return StageError(ask.name, value)
         outcome = await InnerCall(call, self._runtime, plan, value).outcome()
+        call.doing = None
         if isinstance(outcome, Fault):
             return StageError(ask.name, outcome)
         if outcome.is_error:
             return StageError(ask.name, outcome.content[:MAX_DETAIL])
-        return _value_of(outcome)
+        is_text = isinstance(plan, McpPlan) and not plan.gives_json
+        return outcome.content if is_text else _decode(outcome.content)
 
     def _agent(self, name: str) -> Plan:
         plan = self._agents.get(name)
@@ -129,18 +140,16 @@ class ChainPlan(Plan):
             offered = Offered(name=name, input_schema={})
             # Its stage looks at what goes in and what comes out.
             plan = CommandPlan(
-                self._runtime, offered, command, read=lambda raw: raw, output=ACCEPT, limit_s=self.limit_s
+                self._runtime,
+                offered,
+                command,
+                read=lambda raw: raw,
+                output=ACCEPT,
+                limit_s=self.limit_s,
+                gate=self._runtime.agents,
             )
             self._agents[name] = plan
         return plan
-
-
-def _value_of(answer: Answer) -> object:
-    """A tool's answer as a message; the text of a server's tool that declares no output is a string."""
-    try:
-        return _decode(answer.content)
-    except (msgspec.DecodeError, RecursionError):
-        return answer.content
 
 
 class InnerCall:
@@ -150,6 +159,7 @@ class InnerCall:
         self._outer = outer
         self._plan = plan
         self._outcome: Outcome | None = None
+        self._has_turn = trio.Event()
         self._ended = trio.Event()
         self._task: Callable[[], Awaitable[None]] | None = None
         self._call = Call(self, runtime.timer, ShortReq(outer.id, plan.name, Raw(b"null")))
@@ -159,26 +169,36 @@ class InnerCall:
 
     async def outcome(self) -> Outcome:
         """How it ended; cancelled with the task that waits for it."""
-        call = self._call
-        call.enter(Stage.RUN, self._plan.limit_s)
+        call, plan = self._call, self._plan
+        gate = plan.gate
         try:
-            if self._plan.now is not None:
-                answer = self._plan.now(Raw(call.line))
-                call.finish(Answer(answer) if isinstance(answer, str) else answer)
-            else:
-                self._plan.start(call)
-            # What it was asked for must be sent, whoever else waits for the next turn.
-            self._outer.owner.flush()
-            if self._task is not None:
-                await self._task()
-            await self._ended.wait()
+            if gate is not None and not self._outer.owner.enter(gate, call):
+                call.enter(Stage.QUEUE, plan.limit_s)
+                # Its turn comes, or its limit does; `run` says which.
+                await self._has_turn.wait()
+            elif gate is not None:
+                call.has_gate = True
+            if call.stage is not Stage.ENDED:
+                call.enter(Stage.RUN, plan.limit_s)
+                plan.start(call)
+                # What was asked for must be sent, whoever else waits for the next turn.
+                self._outer.owner.flush()
+                if self._task is not None:
+                    await self._task()
+                await self._ended.wait()
         finally:
-            if self._outcome is None:
-                call.stop(CANCELLED, Reason.CANCELLED)
-            if self._outcome is None:
-                call.finish(CANCELLED)
+            self._give_up()
+            if call.has_gate and gate is not None:
+                self._outer.owner.leave(gate)
         assert self._outcome is not None
         return self._outcome
+
+    def _give_up(self) -> None:
+        """End the call where the chain is ended before it."""
+        if self._outcome is None:
+            self._call.stop(CANCELLED, Reason.CANCELLED)
+        if self._outcome is None:
+            self._call.finish(CANCELLED)
 
     # --- what the call needs of its owner ---
 
@@ -211,9 +231,20 @@ class InnerCall:
         """Keep the outcome for who waits."""
         self._outcome = outcome
         self._ended.set()
+        self._has_turn.set()
 
     def run(self, call: Call) -> None:
-        """It never waits for a place."""
+        """It has its place among the children, or has ended while it waited for it."""
+        call.has_gate = True
+        self._has_turn.set()
+
+    def enter(self, gate: Gate[Call], call: Call) -> bool:
+        """As the outer call's; nothing that a chain asks for asks for more."""
+        return self._outer.owner.enter(gate, call)
+
+    def leave(self, gate: Gate[Call]) -> None:
+        """As the outer call's."""
+        self._outer.owner.leave(gate)
 
     def work(self, _call: Call, task: Callable[[], Awaitable[None]]) -> None:
         """Run its task in the outer call's."""

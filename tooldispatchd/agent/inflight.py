@@ -20,6 +20,7 @@ from tooldispatchd.agent.runtime import Host, Runtime
 from tooldispatchd.agent.steps import encode_line
 from tooldispatchd.agent.toolset import HOLD, Found, Toolset
 from tooldispatchd.calls.admission import Admission, Verdict
+from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.jobs import Job, Jobs, utf8_size
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.wire.faults import Code, Fault
@@ -210,14 +211,27 @@ class InFlight:
             return
         gate = call.plan.gate
         if gate is not None and not call.has_gate:
-            if not gate.enter(self._host, self, call):
-                call.leave_queue = partial(gate.withdraw, self._host, self, call)
+            if not self.enter(gate, call):
                 call.enter(Stage.QUEUE, call.plan.limit_s, since=call.queued_at)
                 return
             call.has_gate = True
         call.enter(Stage.RUN, call.plan.limit_s)
         with self.guard(call):
             call.plan.start(call)
+
+    def enter(self, gate: Gate[Call], call: Call) -> bool:
+        """Whether a call of this agent, or within one, has its place in the gate; else it waits for its turn."""
+        if gate.enter(self._host, self, call):
+            return True
+        call.leave_queue = partial(gate.withdraw, self._host, self, call)
+        return False
+
+    def leave(self, gate: Gate[Call]) -> None:
+        """Give a place in the gate back, and start the call whose turn it is."""
+        following = gate.leave()
+        if following is not None:
+            following.has_gate, following.leave_queue = True, None
+            self._runtime.starter.start(following)
 
     def update(self, call: Call, update: Update) -> None:
         """Say how far the call is, with the next flush; to an agent that has not read its last answers, nothing."""
@@ -279,17 +293,13 @@ class InFlight:
             self._host.has_answered(len(content))
 
     def _give_back(self, call: Call) -> None:
-        starter = self._runtime.starter
         if call.has_gate and call.plan is not None and call.plan.gate is not None:
-            other = call.plan.gate.leave()
-            if other is not None:
-                other.has_gate, other.leave_queue = True, None
-                starter.start(other)
+            self.leave(call.plan.gate)
         if call.has_place:
             following = self._admission.finish()
             if following is not None:
                 following.has_place, following.leave_queue = True, None
-                starter.start(following)
+                self._runtime.starter.start(following)
 
     @contextmanager
     def guard(self, call: Call) -> Iterator[None]:

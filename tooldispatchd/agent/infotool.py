@@ -54,12 +54,6 @@ class InfoPlan(Plan):
         return _encode(doc).decode()
 
 
-def info_plan(plans: Iterable[Plan], *, limit_s: float) -> InfoPlan | None:
-    """The tool for those among `plans` that have a text; None where none has."""
-    docs = {plan.name: plan.offered.doc for plan in plans if plan.offered.doc is not None}
-    return InfoPlan(docs, limit_s=limit_s) if docs else None
-
-
 def instructions_of(plans: Iterable[Plan]) -> str | None:
     """The hints of all tools as one text, a line each, in the order in which the tools are offered."""
     hints = [plan.offered.hint.strip() for plan in plans if plan.offered.hint]

@@ -15,6 +15,7 @@ from tooldispatchd.agent.call import Call, Plan, Reason, Stage
 from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.steps import Reader, compile_now, compile_read, shape
+from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import Check
@@ -48,10 +49,18 @@ class CommandPlan(Plan):
     __slots__ = ("_command", "_output", "_runtime")
 
     def __init__(
-        self, runtime: Runtime, offered: Offered, command: Command, *, read: Reader, output: Check, limit_s: float
+        self,
+        runtime: Runtime,
+        offered: Offered,
+        command: Command,
+        *,
+        read: Reader,
+        output: Check,
+        limit_s: float,
+        gate: Gate[Call] | None = None,
     ) -> None:
         super().__init__(offered, kind="process", limit_s=limit_s, read=read)
-        self.gate = runtime.processes
+        self.gate = gate or runtime.processes
         self._runtime = runtime
         self._output = output
         self._command = command
@@ -116,6 +125,11 @@ class McpPlan(Plan):
         self._connection = connection
         self._tool = tool
         self._runtime = runtime
+
+    @property
+    def gives_json(self) -> bool:
+        """Whether its answers are JSON values always, and not a server's own text."""
+        return self._tool.result is not Result.LISTED or self._tool.output is not None
 
     def start(self, call: Call) -> None:
         """Send the request; the connection's reader ends the call."""
@@ -214,8 +228,8 @@ def offered_of(tool: DeclaredTool) -> Offered:
         input_schema=tool.shown_schema,
         # A schema that admits everything says nothing.
         output_schema=tool.output_schema or None,
-        hint=tool.spec.hint,
-        doc=tool.spec.doc,
+        hint=tool.spec.hint or None,
+        doc=tool.spec.doc or None,
     )
 
 

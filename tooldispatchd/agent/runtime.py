@@ -102,6 +102,8 @@ class Runtime:
         self.agent_specs = agent_specs
         self.starter = Starter()
         self.processes: Gate[Call] = Gate(limits.processes or PROCESSES_A_CORE * cores)
+        # Agents have places of their own: one of them may wait for a tool that needs one of the others.
+        self.agents: Gate[Call] = Gate(limits.processes or PROCESSES_A_CORE * cores)
         self.opening = Places(limits.mcp_opening)
         self.is_draining = False
         self.sessions = 0  # opened so far; numbers them in the log

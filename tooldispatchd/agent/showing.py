@@ -8,11 +8,14 @@ from msgspec import Raw
 
 from tooldispatchd.agent.call import Plan
 from tooldispatchd.agent.toolset import SHOWN_NAME, Found
-from tooldispatchd.catalog.forms.form import FORMS, render
+from tooldispatchd.catalog.forms.form import FORMS, render, render_open
 from tooldispatchd.catalog.spelling import Provider, Spelling, unspell
 from tooldispatchd.wire.faults import Code, Fault
 
 PLAIN: Final = "plain"
+# Of one list in a form that must be written anew; a thousand ordinary tools are less. What comes after it is shown with
+# any object as its input: a hostile server's schemas cost the dispatch thread some milliseconds each.
+MAX_LISTED_BYTES: Final = 1024 * 1024
 
 Finder = Callable[[str], Plan | Fault | Literal[Found.HOLD]]
 
@@ -43,8 +46,10 @@ class Showing:
         entries: list[Raw] = []
         warnings: list[str] = []
         spelling = self._spelling(form)
+        room = MAX_LISTED_BYTES
         for name, plan in plans.items():
-            shown, notes = _rendered(plan, form, spelling.add(name))
+            shown, notes = _rendered(plan, form, spelling.add(name), is_open=room <= 0)
+            room -= len(shown)
             entries.append(shown)
             warnings += [f"tool {name}: {note}" for note in notes]
         return entries, warnings
@@ -94,11 +99,16 @@ def plain_entries(plans: Iterable[Plan]) -> list[Raw]:
     return [_rendered(plan, PLAIN, plan.name)[0] for plan in plans]
 
 
-def _rendered(plan: Plan, form: str, name: str) -> tuple[Raw, tuple[str, ...]]:
-    """The entry and its notes; a plan that many sessions share is rendered once."""
+def _rendered(plan: Plan, form: str, name: str, *, is_open: bool = False) -> tuple[Raw, tuple[str, ...]]:
+    """The entry and its notes; a plan that many sessions share is rendered once.
+
+    `is_open` says nothing of the input, where that has not been rendered yet.
+    """
     key = (form, name)
     found = plan.rendered.get(key)
     if found is None:
-        made = render(form, plan.offered, name)
-        found = plan.rendered[key] = Raw(_encode(made.entry)), made.notes
+        made = render_open(form, plan.offered, name) if is_open else render(form, plan.offered, name)
+        found = Raw(_encode(made.entry)), made.notes
+        if not is_open:
+            plan.rendered[key] = found
     return found

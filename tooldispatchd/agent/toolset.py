@@ -79,14 +79,16 @@ def narrow_plans(runtime: Runtime, plans: dict[str, Plan], profile: Profile) -> 
 class Toolset:
     """The tools of one session: its profile's declared ones, and those of the servers that it opened.
 
-    `plans` has the declared ones in the profile's order, then each server's. A declared tool that needs servers, itself
-    or through its chains, is among them once all of these have settled.
+    `plans` has the declared ones in the profile's order, those for jobs and `info`, then each server's, whichever of
+    them was quicker. A declared tool that needs servers, itself or through its chains, is among them once all of these
+    have settled.
     """
 
     __slots__ = (
         "_declared",
         "_inner",
         "_log",
+        "_offered",
         "_profile",
         "_runtime",
         "_servers",
@@ -114,6 +116,8 @@ class Toolset:
             name: [self._servers.need(tool) for tool in tools]
             for name, tools in at_servers(runtime.catalog, profile).items()
         }
+        # What each server offers, in its own order.
+        self._offered: dict[str, list[str]] = {}
         # Those of servers that chains have asked for.
         self._inner: dict[str, Plan] = {}
         # Without servers nothing is ever added, and all sessions of the profile share one table.
@@ -150,12 +154,14 @@ class Toolset:
             self._check_needed(server, connection)
             self._offer(server, connection)
         self._place()
+        self._order()
 
     def _check_needed(self, server: SessionServer, connection: Connection) -> None:
         for tool, declared in server.needed.items():
             if tool not in connection.tools:
+                self._log.warning("tool missing", server=server.name, tool=tool, declared=declared)
                 detail = f"server {server.name} does not offer the tool {tool}, which the tool {declared} is made of"
-                self._refuse(server, tool, detail)
+                self._refuse(server, connection, tool, detail)
 
     def _offer(self, server: SessionServer, connection: Connection) -> None:
         use, prefix = server.use, server.prefix
@@ -163,8 +169,9 @@ class Toolset:
             return
         for name in use.only or ():
             if name not in connection.tools:
-                self._refuse(server, name, f"server {server.name} does not offer the tool {name}")
+                self._refuse(server, connection, name, f"server {server.name} does not offer the tool {name}")
         whitelist = server.binding.spec.tools
+        offered = self._offered[server.name] = []
         for tool in connection.tools.values():
             # Some may be there for declared ones alone.
             if any(names is not None and tool.name not in names for names in (use.only, whitelist)):
@@ -175,10 +182,17 @@ class Toolset:
                 self._log.warning("tool hidden", server=server.name, tool=name)
             else:
                 self.plans[name] = listed_plan(self._runtime, connection, tool, name=name)
+                offered.append(name)
 
-    def _refuse(self, server: SessionServer, tool: str, detail: str) -> None:
-        fault = Fault(Code.MISSING_TOOL, detail, {"server": server.name, "tool": tool})
-        self.refusal = self.refusal or fault
+    def _refuse(self, server: SessionServer, connection: Connection, tool: str, detail: str) -> None:
+        if self.refusal is not None:
+            return
+        extras: dict[str, object] = {"server": server.name, "tool": tool}
+        close = nearest(tool, connection.tools)
+        if close is not None:
+            detail += f"; did you mean {close}?"
+            extras["did_you_mean"] = close
+        self.refusal = Fault(Code.MISSING_TOOL, detail, extras)
 
     def _miss(self, server: SessionServer, fault: Fault) -> None:
         """A server that did not come up is a warning, and a refusal where its tools were named to be offered."""
@@ -192,19 +206,20 @@ class Toolset:
 
     def _place(self) -> None:
         """Add the declared tools that have waited for their servers, and wait for none any more."""
-        placed: dict[str, Plan] = {}
         for name, servers in list(self._waiting.items()):
             if all(server.is_settled for server in servers):
                 del self._waiting[name]
                 plan = self._plan_of(self._runtime.catalog.tools[name])
                 if plan is not None:
-                    placed[name] = plan
-        if placed:
-            # They come before those of servers, in the profile's order.
-            found = self.plans | placed
-            self.plans.clear()
-            self.plans.update({name: found.pop(name) for name in self._profile.tools if name in found})
-            self.plans.update(found)
+                    self.plans[name] = plan
+
+    def _order(self) -> None:
+        """Put the plans in order, which must not depend on which server was quick: models are shown it."""
+        found = dict(self.plans)
+        offered = (name for server in self._servers for name in self._offered.get(server.name, ()))
+        order = dict.fromkeys([*self._profile.tools, *self._declared, *offered])
+        self.plans.clear()
+        self.plans.update({name: found[name] for name in order if name in found})
 
     def _plan_of(self, tool: DeclaredTool) -> Plan | None:
         """The plan of a tool of the profile; None for one that is not known without its server, which is down."""

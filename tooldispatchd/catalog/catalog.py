@@ -11,7 +11,7 @@ import msgspec
 
 from tooldispatchd.catalog.agentspec import agent_spec
 from tooldispatchd.catalog.problems import Problem
-from tooldispatchd.catalog.processes import Process
+from tooldispatchd.catalog.processes import Process, unrun_agents
 from tooldispatchd.catalog.profiles import (
     Profile,
     build_profiles,
@@ -65,7 +65,7 @@ def build_catalog(config: Config, tokens: Mapping[str, bytes] = _NO_TOKENS) -> C
     problems = [*problems, *wrong_tools, *unknown, *wrong]
     if problems:
         return problems
-    warnings = [*warnings, *disabled_uses(config, servers)]
+    warnings = [*warnings, *disabled_uses(config, servers), *unrun_agents(config)]
     specs = _agent_specs(config, processes, servers)
     return Catalog(config, tools, profiles, processes, servers, tuple(warnings), {**tokens, **own}, specs)
 

@@ -8,20 +8,26 @@ one result, so `lower(lift(f))` is `f`; the converse does not hold. Only total k
 kept to it is seen at each run as well.
 
 What streams hold at one moment is a `Bundle`. Nothing here waits: a morphism is a generator that yields an `Ask` for
-what must be run elsewhere, is sent the result, and returns its own. It raises `StageError` where a stage fails.
+what must be run elsewhere, is sent the result, and returns its own; and None where it has worked for a while and others
+may have their turn. It raises `StageError` where a stage fails.
 """
 
-from collections.abc import Callable, Generator
+import math
+from collections.abc import Callable, Generator, Iterable
 from typing import Final, cast
 
 import msgspec
 
-from tooldispatchd.catalog.meanings import Declared, resolve
+from tooldispatchd.catalog.meanings import Declared, resolve, strip_stream
 from tooldispatchd.catalog.schemas import Check
 from tooldispatchd.catalog.types import UNIT, Product, Stream, Type
 
-# Streams double in each `copy` that is merged again, and one call is one turn of the dispatch thread.
+# Streams double in each `copy` that is merged again.
 MAX_MESSAGES: Final = 64
+# A program of so few stages gives its result at once: each may evaluate an expression, of which one costs 0.5 ms at
+# most. One with more of them pauses between two stages, and after so many messages of one.
+MAX_NOW: Final = 4
+MESSAGES_A_TURN: Final = 4
 
 _NOT_ONE: Final = "it gave {} for one: a tool gives exactly one"
 
@@ -40,9 +46,9 @@ class Ask(msgspec.Struct, frozen=True):
     is_tool: bool = False
 
 
-Work = Generator[Ask, object, object]
+Work = Generator[Ask | None, object, object]
 """A run of a morphism: it is sent the result of each `Ask`; to throw a `StageError` into it ends it with that."""
-Flow = Generator[Ask, object, Bundle]
+Flow = Generator[Ask | None, object, Bundle]
 
 
 class Broken(msgspec.Struct, frozen=True):
@@ -69,13 +75,16 @@ class StageError(Exception):
         self.position: int | None = None
 
 
-class Nothing(list[object]):
-    """A stream without a message, and the first `stage` that gave none, at `position` of the outermost chain."""
+class Odd(list[object]):
+    """A stream that does not hold exactly one message, and the first `stage` after which it did not.
 
-    def __init__(self, stage: str) -> None:
-        super().__init__()
+    `position` is that stage's in the outermost chain, from 1.
+    """
+
+    def __init__(self, held: Iterable[object], stage: str, position: int) -> None:
+        super().__init__(held)
         self.stage = stage
-        self.position: int | None = None
+        self.position = position
 
 
 class LowerError(ValueError):
@@ -83,17 +92,24 @@ class LowerError(ValueError):
 
 
 class Morphism(msgspec.Struct, frozen=True):
-    """A tool as a function: `apply(message)` gives the run. `is_now` says that it asks for nothing."""
+    """A tool as a function: `apply(message)` gives the run. `is_now` says that it asks for nothing and is soon done.
+
+    `size` counts the stages in it, `depth` the chains and tools within one another, `growth` how often a message may
+    stand in what comes of it.
+    """
 
     name: str
     source: Type
     target: Type
     apply: Callable[[object], Work]
     is_now: bool = True
+    size: int = 1
+    growth: int = 1
+    depth: int = 1
 
 
 class StreamMorphism(msgspec.Struct, frozen=True):
-    """A process as a function: `feed(bundle)` gives the run. `size` counts the stages in it."""
+    """A process as a function: `feed(bundle)` gives the run; the rest as in a `Morphism`."""
 
     name: str
     kind: str
@@ -102,6 +118,8 @@ class StreamMorphism(msgspec.Struct, frozen=True):
     feed: Callable[[Bundle], Flow]
     is_now: bool = True
     size: int = 1
+    growth: int = 1
+    depth: int = 1
 
 
 def lift(tool: Morphism) -> StreamMorphism:
@@ -109,12 +127,15 @@ def lift(tool: Morphism) -> StreamMorphism:
 
     def feed(bundle: Bundle) -> Flow:
         given: list[object] = []
-        for message in bundle:
-            given.append((yield from tool.apply(message)))  # noqa: PERF401  # a comprehension cannot yield
+        for place, message in enumerate(bundle, 1):
+            given.append((yield from tool.apply(message)))
+            if place % MESSAGES_A_TURN == 0:
+                yield None
         return given
 
-    name = f"lift({tool.name})"
-    return StreamMorphism(name, "lift", Stream(tool.source), Stream(tool.target), feed, tool.is_now)
+    types = Stream(tool.source), Stream(tool.target)
+    made = StreamMorphism(f"lift({tool.name})", "lift", *types, feed, tool.is_now, tool.size)
+    return msgspec.structs.replace(made, growth=tool.growth, depth=tool.depth + 1)
 
 
 def lower(process: StreamMorphism, declared: Declared) -> Morphism:
@@ -131,52 +152,63 @@ def lower(process: StreamMorphism, declared: Declared) -> Morphism:
             return given[0]
         return _take(target, given, process.name, declared)
 
-    return Morphism(process.name, _bare(source, declared), _bare(target, declared), apply, process.is_now)
+    types = strip_stream(source, declared), strip_stream(target, declared)
+    return Morphism(process.name, *types, apply, process.is_now, process.size, process.growth, process.depth)
 
 
 def compose(name: str, stages: tuple[StreamMorphism, ...]) -> StreamMorphism:
     """One stage after the other; at least one."""
 
     def feed(bundle: Bundle) -> Flow:
-        nothing: Nothing | None = None
+        odd: Odd | None = None
         for position, stage in enumerate(stages, 1):
             try:
                 bundle = yield from stage.feed(bundle)
-                if len(bundle) > 1:
-                    bound(bundle, stage.name)
+                bound(bundle, stage.name)
             except StageError as error:
                 error.position = position
                 raise
-            if nothing is None and not bundle and isinstance(bundle, list):
-                nothing = bundle if isinstance(bundle, Nothing) else Nothing(stage.name)
-                nothing.position = position
-        return bundle if bundle or nothing is None else nothing
+            if isinstance(bundle, list):
+                odd = None if len(bundle) == 1 else _marked(bundle, odd, stage.name, position)
+                bundle = bundle if odd is None else odd
+            yield None
+        return bundle
 
-    is_now = all(stage.is_now for stage in stages)
     size = sum(stage.size for stage in stages)
-    return StreamMorphism(name, "plumb", stages[0].source, stages[-1].target, feed, is_now, size)
+    is_now = size <= MAX_NOW and all(stage.is_now for stage in stages)
+    growth = math.prod(stage.growth for stage in stages)
+    depth = 1 + max(stage.depth for stage in stages)
+    return StreamMorphism(name, "plumb", stages[0].source, stages[-1].target, feed, is_now, size, growth, depth)
+
+
+def _marked(bundle: list[object], odd: Odd | None, stage: str, position: int) -> Odd:
+    """The stream with who is to blame: the stage before that was, else this one, or the one within it."""
+    if odd is not None:
+        return Odd(bundle, odd.stage, odd.position)
+    return Odd(bundle, bundle.stage if isinstance(bundle, Odd) else stage, position)
 
 
 def run_now(work: Work) -> object:
     """What a morphism that asks for nothing gives. Raises `StageError`, and `RuntimeError` where it asks."""
     try:
-        asked = next(work)
+        while (asked := next(work)) is None:
+            pass
     except StopIteration as end:
         return end.value
     raise RuntimeError(f"a morphism that gives its result at once asked for {asked.name}")
 
 
-def function(name: str, source: Type, target: Type, run: Callable[[object], object]) -> Morphism:
+def function(name: str, source: Type, target: Type, run: Callable[[object], object], *, growth: int = 1) -> Morphism:
     """A plain function as a morphism; it may raise `StageError`."""
 
     def apply(message: object) -> Work:
         yield from ()
         return run(message)
 
-    return Morphism(name, source, target, apply)
+    return Morphism(name, source, target, apply, growth=growth)
 
 
-def asking(name: str, source: Type, target: Type, *, is_tool: bool, output: Check | None) -> Morphism:
+def asking(name: str, source: Type, target: Type, *, is_tool: bool, output: Check | None, depth: int = 1) -> Morphism:
     """A morphism that is run elsewhere; its result is looked at where `output` is given."""
 
     def apply(message: object) -> Work:
@@ -185,7 +217,7 @@ def asking(name: str, source: Type, target: Type, *, is_tool: bool, output: Chec
             raise StageError(name, Broken(output, result))
         return result
 
-    return Morphism(name, source, target, apply, is_now=False)
+    return Morphism(name, source, target, apply, is_now=False, depth=depth)
 
 
 def transform(name: str, kind: str, source: Type, target: Type, change: Callable[[Bundle], Bundle]) -> StreamMorphism:
@@ -208,8 +240,10 @@ def copying(name: str, source: Type, *, as_pairs: bool = False) -> StreamMorphis
     if as_pairs and isinstance(source, Stream):
         item = source.item
         pairs = Stream(Product((item, item)))
-        return transform(name, "copy", source, pairs, lambda bundle: [[message, message] for message in bundle])
-    return transform(name, "copy", source, Product((source, source)), lambda bundle: (bundle, bundle))
+        made = transform(name, "copy", source, pairs, lambda bundle: [[message, message] for message in bundle])
+    else:
+        made = transform(name, "copy", source, Product((source, source)), lambda bundle: (bundle, bundle))
+    return msgspec.structs.replace(made, growth=2)
 
 
 def discarding(name: str, source: Type) -> StreamMorphism:
@@ -276,16 +310,7 @@ def _take(type_: Type, bundle: Bundle, name: str, declared: Declared) -> object:
         return None
     if len(bundle) == 1:
         return bundle[0]
-    if isinstance(bundle, Nothing):
-        error = StageError(bundle.stage, _NOT_ONE.format("no message"))
-        error.position = bundle.position
-        raise error
     found = f"{len(bundle)} messages" if bundle else "no message"
-    raise StageError(name, _NOT_ONE.format(found))
-
-
-def _bare(type_: Type, declared: Declared) -> Type:
-    meaning = resolve(type_, declared)
-    if isinstance(meaning, Product):
-        return Product(tuple(_bare(item, declared) for item in meaning.items))
-    return meaning.item if isinstance(meaning, Stream) else meaning
+    error = StageError(bundle.stage if isinstance(bundle, Odd) else name, _NOT_ONE.format(found))
+    error.position = bundle.position if isinstance(bundle, Odd) else None
+    raise error

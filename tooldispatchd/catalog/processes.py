@@ -6,34 +6,31 @@ from left to right, each at the type that the one before gives; where a type is 
 looked at when it comes. What asks for a program (`agent`) or for a tool (`lift`) is compiled to an `Ask`.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
 
 from tooldispatchd.catalog import morphisms
-from tooldispatchd.catalog.celsource import ExpressionError
 from tooldispatchd.catalog.compatible import compatible, difference
-from tooldispatchd.catalog.expressions import Expression, compile_expression, compile_predicate
-from tooldispatchd.catalog.meanings import Declared, is_stream, resolve, same, strip_stream
+from tooldispatchd.catalog.meanings import Declared, has_stream, is_stream, resolve, same, strip_stream
 from tooldispatchd.catalog.morphisms import Morphism, StreamMorphism
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.schemas import Check, SchemaError
 from tooldispatchd.catalog.specs import Config, ProcessSpec
-from tooldispatchd.catalog.types import (
-    JSON,
-    UNIT,
-    Product,
-    Stream,
-    Type,
-    show,
-    show_arrow,
-)
-from tooldispatchd.catalog.wiring import LIFT, WiringError, bare, check_of, checked, guarded, parse_checked
+from tooldispatchd.catalog.stages import Stage
+from tooldispatchd.catalog.types import UNIT, Stream, Type, show, show_arrow
+from tooldispatchd.catalog.wiring import LIFT, WiringError, bare, guarded, parse_checked, promised
 
 # Chains within chains multiply, and all stages of a call that asks for nothing are one turn of the dispatch thread.
 MAX_STAGES: Final = 128
+# How often one message may stand in the result: it is of any size, and all of them are encoded.
+MAX_GROWTH: Final = 16
+# Each level is some frames of the interpreter's stack: when the file is read, and when a chain runs, of which each lift
+# is a level too.
+MAX_NESTED: Final = 16
+MAX_DEPTH: Final = 2 * MAX_NESTED
 
 # Which keys of a spec belong to which kind; `kind`, `type` and `description` to all.
 _OWN: Final[Mapping[str, frozenset[str]]] = {
@@ -86,6 +83,7 @@ class Processes:
         self._lifted = lifted
         self._types: dict[str, tuple[Type, Type]] = {}
         self._made: dict[tuple[str, Type | None], StreamMorphism] = {}
+        self._tried: set[str] = set()
         # What is being compiled, outermost first: a chain that comes back to one of these has no end.
         self._open: list[str] = []
         for name, spec in config.processes.items():
@@ -93,18 +91,40 @@ class Processes:
 
     def check_all(self) -> None:
         """Compile every process that says its own type, whether it is used or not; problems are told."""
+        for name, process in self.by_name.items():
+            self._check_entries(name, process)
         for name, process in list(self.by_name.items()):
-            try:
-                # An agent that nothing runs may be there for its profile alone.
-                if process.kind == "agent" and not self._is_run(process):
-                    continue
-                if process.arrow or process.kind in {"agent", "plumb"}:
-                    made = self.compile(name, None, may_be_bare=True)
-                    if not process.type_text:
-                        shown = show_arrow(made.source, made.target)
-                        self.by_name[name] = msgspec.structs.replace(process, type_text=shown)
-            except WiringError as error:
+            if process.arrow is not None:
+                self._check_alone(name, process)
+        # A chain that says no type of its own has been looked at where it stands, if it stands anywhere.
+        for name, process in list(self.by_name.items()):
+            is_seen = name in self._tried and (name, None) not in self._made
+            if process.arrow is None and process.kind in {"agent", "plumb"} and not is_seen:
+                self._check_alone(name, process)
+
+    def _check_alone(self, name: str, process: Process) -> None:
+        if process.kind == "agent" and not self._is_run(process):
+            return  # it may be there for its profile alone
+        try:
+            made = self.compile(name, None, may_be_bare=True)
+        except WiringError as error:
+            if not error.is_told:
                 self._refuse(error.problem(("processes", name)))
+            return
+        if not process.type_text:
+            self.by_name[name] = msgspec.structs.replace(process, type_text=show_arrow(made.source, made.target))
+
+    def _check_entries(self, name: str, process: Process) -> None:
+        """Tell of every entry of a chain that is nothing at all."""
+        for place, entry in enumerate(process.chain if process.kind == "plumb" else ()):
+            lifted = LIFT.fullmatch(entry)
+            error = None
+            if lifted is None and entry not in self.by_name:
+                error = self._unknown(entry)
+            elif lifted is not None and lifted["tool"] not in self._config.tools:
+                error = self.no_tool(lifted["tool"])
+            if error is not None:
+                self._refuse(error.problem(("processes", name, "chain", place)))
 
     def compile(self, name: str, upstream: Type | None, *, may_be_bare: bool = False) -> StreamMorphism:
         """What the process does to streams of type `upstream` (None: of its own type). Raises `WiringError`.
@@ -116,17 +136,29 @@ class Processes:
             raise self._unknown(name)
         if process.is_bare and not may_be_bare:
             raise bare(name)
+        self._tried.add(name)
         key = (name, None if name in self._types else upstream)
         made = self._made.get(key)
         if made is None:
             made = self._made[key] = self._compile(process, upstream)
         return made
 
+    def is_tool(self, name: str) -> bool:
+        """Whether a name is a tool's, and no process has it."""
+        return name in self._config.tools and name not in self._config.processes
+
     def _unknown(self, name: str) -> WiringError:
         if name in self._config.tools:
             return bare(name)
         close = nearest(name, self._config.processes)
         return WiringError("no such process in [processes]", value=name, close=close)
+
+    def no_tool(self, name: str) -> WiringError:
+        """Why a chain cannot lift what is no tool."""
+        if name in self._config.processes:
+            why = f"lift takes a tool, and {name} is a process: a chain names it as it is"
+            return WiringError(why, value=name, close=name)
+        return WiringError("no such tool in [tools]", value=name, close=nearest(name, self._config.tools))
 
     def _refuse(self, problem: Problem) -> None:
         if problem not in self.problems:
@@ -165,6 +197,9 @@ class Processes:
         source, target = parse_checked(text, self._declared)
         streams = [is_stream(side, self._declared) for side in (source, target)]
         is_unit = [resolve(side, self._declared) == UNIT for side in (source, target)]
+        for side in (source, target):
+            if has_stream(strip_stream(side, self._declared), self._declared):
+                raise WiringError(f"{show(side)} holds a stream within a message or a stream", value=text)
         if all(streams) and not all(is_unit):
             self._types[name] = (source, target)
             return False
@@ -183,127 +218,22 @@ class Processes:
         if name in self._open:
             loop = " -> ".join([*self._open[self._open.index(name) :], name])
             raise WiringError(f"a chain cannot lead back to itself: {loop}", ("processes", name))
-        self._open.append(name)
-        try:
-            made = self._of_kind(process, upstream)
-        finally:
-            self._open.pop()
-        if made.size > MAX_STAGES:
-            why = f"a chain has at most {MAX_STAGES} stages, those of the chains within it counted too"
-            raise WiringError(why, ("processes", name, "chain"))
-        return made
-
-    def _of_kind(self, process: Process, upstream: Type | None) -> StreamMorphism:
+        if len(self._open) >= MAX_NESTED:
+            raise WiringError(f"chains stand within chains at most {MAX_NESTED} deep", ("processes", name, "chain"))
         lacking = _lacking(process.spec)
         if lacking:
-            raise WiringError(lacking, ("processes", process.name))
-        arrow = self._types.get(process.name)
-        source = arrow[0] if arrow else upstream if upstream is not None else Stream(JSON)
-        target = arrow[1] if arrow else None
-        match process.kind:
-            case "agent":
-                return self._agent(process, source if arrow else Stream(JSON), target or Stream(JSON))
-            case "plumb":
-                return self._plumb(process, arrow)
-            case "map":
-                return self._map(process, source, target)
-            case "filter":
-                made = self._filter(process, source)
-            case _:
-                made = self._structural(process, source, target)
-        self._check_target(process, made.target, target)
-        return made
-
-    def _check_target(self, process: Process, made: Type, wanted: Type | None) -> None:
-        if wanted is None or compatible(made, wanted, self._declared):
-            return
-        sides = [self._types[process.name][0], made, wanted]
-        if process.is_bare:
-            sides = [strip_stream(side, self._declared) for side in sides]
-            if compatible(sides[1], sides[2], self._declared):
-                return
-        shown = [show(side) for side in sides]
-        why = f"{process.kind} of {shown[0]} gives {shown[1]}, not {shown[2]}"
-        raise WiringError(why, ("processes", process.name, "type"), process.spec.type)
-
-    def _structural(self, process: Process, source: Type, target: Type | None) -> StreamMorphism:
-        """The kinds that move messages and do not look at them."""
-        name, kind = process.name, process.kind
-        if kind == "id":
-            return morphisms.identity(name, source)
-        if kind == "discard":
-            return morphisms.discarding(name, source)
-        if kind == "copy":
-            pairs = None if target is None or process.is_bare else resolve(target, self._declared)
-            as_pairs = isinstance(pairs, Stream) and isinstance(resolve(pairs.item, self._declared), Product)
-            return morphisms.copying(name, source, as_pairs=as_pairs)
-        streams = resolve(source, self._declared)
-        if process.is_bare and isinstance(streams, Stream):
-            item = resolve(streams.item, self._declared)
-            streams = Product(tuple(Stream(part) for part in item.items)) if isinstance(item, Product) else streams
-        if not isinstance(streams, Product):
-            raise WiringError(f"{kind} takes several streams, (!A, !B), and not {show(source)}", ("processes", name))
-        if kind == "project":
-            place = process.spec.project or 0
-            if place >= len(streams.items):
-                why = f"there is no stream {place} in {show(streams)}: they are counted from 0"
-                raise WiringError(why, ("processes", name, "project"), place)
-            return morphisms.projecting(name, streams, place)
-        items = tuple(resolve(item, self._declared) for item in streams.items)
-        if not all(isinstance(item, Stream) for item in items):
-            raise WiringError(f"{kind} takes streams of messages, and not {show(source)}", ("processes", name))
-        inner = [item.item for item in items if isinstance(item, Stream)]
-        if kind == "barrier":
-            return morphisms.synchronising(name, streams, Stream(Product(tuple(inner))))
-        for other in inner[1:]:
-            if not compatible(inner[0], other, self._declared):
-                why = f"merge takes streams of one type, and not {show(source)}"
-                raise WiringError(why, ("processes", name))
-        return morphisms.merging(name, streams, items[0])
-
-    def _message(self, process: Process, source: Type) -> Type:
-        meaning = resolve(source, self._declared)
-        if not isinstance(meaning, Stream):
-            raise WiringError(f"{process.kind} takes one stream, and not {show(source)}", ("processes", process.name))
-        return meaning.item
-
-    def _map(self, process: Process, source: Type, target: Type | None) -> StreamMorphism:
-        taken = self._message(process, source)
-        wanted = None if target is None else resolve(target, self._declared)
-        if wanted is not None and not isinstance(wanted, Stream):
-            raise WiringError(f"map gives one stream, and not {show(wanted)}", ("processes", process.name, "type"))
-        assert process.spec.map is not None
-        expression = self._expression(process, "map", compile_expression, taken, wanted and wanted.item)
-        run = checked(process.name, expression.evaluate, None if wanted is None else self._check(wanted.item, process))
-        base = morphisms.function(process.name, taken, expression.output, run)
-        return msgspec.structs.replace(morphisms.lift(base), name=process.name, kind="map")
-
-    def _filter(self, process: Process, source: Type) -> StreamMorphism:
-        taken = self._message(process, source)
-        assert process.spec.filter is not None
-        expression = self._expression(process, "filter", compile_predicate, taken, None)
-        run = checked(process.name, expression.evaluate, None)
-        return morphisms.filtering(process.name, source, lambda message: run(message) is True)
-
-    def _expression(
-        self, process: Process, key: str, compile_: Callable[..., Expression], taken: Type, given: Type | None
-    ) -> Expression:
-        text = getattr(process.spec, key)
-        wanted = {} if key == "filter" else {"output_type": given}
-        try:
-            return compile_(text, input_type=taken, declared=self._declared, **wanted)
-        except ExpressionError as error:
-            at = "" if process.name in self._types else f" (where it takes {show(Stream(taken))})"
-            raise WiringError(f"{error}{at}", ("processes", process.name, key), text) from error
-
-    def _agent(self, process: Process, source: Type, target: Type) -> StreamMorphism:
-        taken, given = self._message(process, source), self._message(process, target)
-        if not self._is_run(process):
+            raise WiringError(lacking, ("processes", name))
+        if process.kind == "agent" and not self._is_run(process):
             why = 'nothing runs this agent: it has no "command", and there is no "agent_command"'
-            raise WiringError(why, ("processes", process.name))
-        output = self._check(given, process)
-        base = morphisms.asking(process.name, taken, given, is_tool=False, output=output)
-        return msgspec.structs.replace(morphisms.lift(base), name=process.name, kind="agent")
+            raise WiringError(why, ("processes", name))
+        self._open.append(name)
+        try:
+            if process.kind == "plumb":
+                return self._plumb(process, upstream)
+            spec, arrow = process.spec, self._types.get(name)
+            return Stage(name, spec, self._declared, arrow=arrow, is_bare=process.is_bare).compile(upstream)
+        finally:
+            self._open.pop()
 
     def _is_run(self, process: Process) -> bool:
         """Whether there is a program for an agent."""
@@ -311,40 +241,39 @@ class Processes:
 
     # --- chains ---
 
-    def _plumb(self, process: Process, arrow: tuple[Type, Type] | None) -> StreamMorphism:
-        entries = process.chain
-        upstream = arrow[0] if arrow else None
+    def _plumb(self, process: Process, upstream: Type | None) -> StreamMorphism:
+        arrow = self._types.get(process.name)
+        upstream = arrow[0] if arrow else upstream
         stages: list[StreamMorphism] = []
-        for place, entry in enumerate(entries):
+        for place, entry in enumerate(process.chain):
             path: Path = ("processes", process.name, "chain", place)
             try:
-                stage = self._link(self._stage(entry, upstream), entry, upstream)
+                stages.append(self._link(self._stage(entry, upstream), entry, upstream))
+                # Before the next: types double in every copy.
+                _bound(stages)
             except WiringError as error:
                 raise self._placed(error, entry, path) from error
-            stages.append(stage)
-            upstream = stage.target
-        made = morphisms.compose(process.name, tuple(stages))
+            upstream = stages[-1].target
         if arrow is None:
-            return made
-        if not compatible(made.target, arrow[1], self._declared):
-            why = f"the chain {show_arrow(made.source, made.target)} does not give {show(arrow[1])}"
-            why = self._explained(why, made.target, arrow[1])
+            return morphisms.compose(process.name, tuple(stages))
+        given = stages[-1].target
+        if not compatible(given, arrow[1], self._declared):
+            why = f"the chain {show_arrow(stages[0].source, given)} does not give {show(arrow[1])}"
+            why = self._explained(why, given, arrow[1])
             raise WiringError(why, ("processes", process.name, "type"), process.spec.type)
-        return self._promised(process, made, arrow)
+        if not same(given, arrow[1], self._declared):
+            stages[-1] = promised(stages[-1], arrow[1], self._declared)
+        made = morphisms.compose(process.name, tuple(stages))
+        return msgspec.structs.replace(made, source=arrow[0], target=arrow[1])
 
     def _placed(self, error: WiringError, entry: str, path: Path) -> WiringError:
         """The error where it is to be mended: what an entry cannot be in this place is the chain's."""
         process = self.by_name.get(entry)
         is_whole = error.path == ("processes", entry) and (process is None or not _lacking(process.spec))
         where = path if error.path is None or is_whole else error.path
-        return WiringError(error.why, where, error.value, close=error.close, allowed=error.allowed)
-
-    def _promised(self, process: Process, made: StreamMorphism, arrow: tuple[Type, Type]) -> StreamMorphism:
-        """A chain at its declared type; what it gives is looked at where its last stage promises less."""
-        if not same(made.target, arrow[1], self._declared):
-            final = guarded(morphisms.identity(process.name, arrow[1]), arrow[1], self._declared)
-            made = morphisms.compose(process.name, (made, final))
-        return msgspec.structs.replace(made, source=arrow[0], target=arrow[1])
+        return WiringError(
+            error.why, where, error.value, close=error.close, allowed=error.allowed, is_told=error.is_told
+        )
 
     def _stage(self, entry: str, upstream: Type | None) -> StreamMorphism:
         lifted = LIFT.fullmatch(entry)
@@ -365,12 +294,15 @@ class Processes:
         found = difference(left, right, self._declared)
         return f"{why}: {found}" if found else why
 
-    def _check(self, type_: Type, process: Process) -> Check:
-        try:
-            return check_of(type_, self._declared)
-        except SchemaError as error:
-            why = f"cannot use the type {show(type_)[:80]}: {error}"
-            raise WiringError(why, ("processes", process.name, "type")) from error
+
+def _bound(stages: list[StreamMorphism]) -> None:
+    """Refuse a chain that goes on for too long, or in which a message becomes too many."""
+    if sum(stage.size for stage in stages) > MAX_STAGES:
+        raise WiringError(f"a chain has at most {MAX_STAGES} stages, those of the chains within it counted too")
+    if max(stage.depth for stage in stages) > MAX_DEPTH:
+        raise WiringError(f"chains and tools stand within one another at most {MAX_DEPTH} deep")
+    if math.prod(stage.growth for stage in stages) > MAX_GROWTH:
+        raise WiringError(f"a chain copies a message at most {MAX_GROWTH} times")
 
 
 def _lacking(spec: ProcessSpec) -> str | None:
@@ -379,3 +311,14 @@ def _lacking(spec: ProcessSpec) -> str | None:
     if needed is None or getattr(spec, needed) is not None:
         return None
     return f'a process of kind {spec.kind} needs "{needed}"'
+
+
+def unrun_agents(config: Config) -> list[str]:
+    """A warning for each agent that nothing runs and that is there for no profile either."""
+    if config.agent_command is not None:
+        return []
+    return [
+        f"processes.{name}: nothing runs this agent: it has no command, and there is no agent_command"
+        for name, spec in config.processes.items()
+        if spec.kind == "agent" and spec.command is None and spec.tools is None and spec.mcp is None
+    ]

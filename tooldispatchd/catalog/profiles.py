@@ -254,7 +254,9 @@ class _ProfileBuilder:
 
     def _add_tool(self, tool: str, path: Path) -> None:
         spec = self._config.tools.get(tool)
-        if spec is None:
+        if spec is None and tool in self._config.processes:
+            self._refuse(path, f"no such tool in [tools]: {tool} is a process; a tool can be made of it", tool, None)
+        elif spec is None:
             self._refuse(path, "no such tool in [tools]", tool, nearest(tool, self._config.tools))
         elif not spec.expose:
             self._refuse(path, f"tools.{tool} has expose = false: it is there for chains only", tool, None)

@@ -73,7 +73,8 @@ class LimitsSpec(Spec, frozen=True):
     waiting: Count = 1024
     """Calls of one agent that wait for a place; more get `queue_full`. Room for a burst, not for a runaway."""
     processes: Count | None = None
-    """Children of `command` tools at once in the whole daemon; by default four a core: more only wait."""
+    """Children of `command` tools at once in the whole daemon, and as many of agent processes, since these may wait for
+    the others; by default four a core: more only wait."""
     mcp_opening: Count = 16
     """MCP servers that start at once in the whole daemon; each is a burst of CPU."""
     out_buffer_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 1 * MIB

@@ -18,7 +18,7 @@ from tooldispatchd.catalog.morphisms import LowerError, Morphism, lower
 from tooldispatchd.catalog.names import declared_name_problem
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.processes import Processes
-from tooldispatchd.catalog.schemas import Check, SchemaError, compile_check
+from tooldispatchd.catalog.schemas import Both, Check, SchemaError, compile_check
 from tooldispatchd.catalog.schematypes import type_of_schema
 from tooldispatchd.catalog.servers import Binding, ServerTool, server_tool
 from tooldispatchd.catalog.shown import is_object, show_schema
@@ -108,6 +108,9 @@ class ToolBuilder:
         if spec.mcp is not None and not (is_object(source.schema) or source.schema == {}):
             self._refuse(f"a server's tool takes a record, and {source.text} is none", "type", value=spec.type)
         shown, wrapped = show_schema(source.schema)
+        checks = source.check, target.check
+        if program is not None:
+            checks = self._both(source, program.source), self._both(target, program.target)
         return DeclaredTool(
             name=self._name,
             title=spec.title,
@@ -117,8 +120,8 @@ class ToolBuilder:
             output_schema=target.schema,
             shown_schema=shown,
             wrapped=wrapped,
-            input=source.check,
-            output=target.check,
+            input=checks[0],
+            output=checks[1],
             missing_input=_missing(source.schema),
             expression=expression or self._compile_map(source.type, target.type),
             type_text=f"{source.text} -> {target.text}",
@@ -139,6 +142,10 @@ class ToolBuilder:
         spec = self._spec
         if spec.process is None:
             return None
+        if self._processes.is_tool(spec.process):
+            why = f"{spec.process} is a tool already, and a tool is made of a process"
+            self._refuse(why, "process", value=spec.process)
+            return None
         if spec.input_schema is not None or spec.output_schema is not None:
             self._refuse('a tool made of a process states its type as text, "A -> B"')
             return None
@@ -150,7 +157,8 @@ class ToolBuilder:
         except LowerError as error:
             self._refuse(str(error), "process", value=spec.process)
         except WiringError as error:
-            self.problems.append(error.problem(("tools", self._name, "process")))
+            if not error.is_told:
+                self.problems.append(error.problem(("tools", self._name, "process")))
         return None
 
     def _check_program(self, program: Morphism, source: Type, target: Type) -> None:
@@ -170,6 +178,12 @@ class ToolBuilder:
                     value=self._spec.type,
                     allowed=f"as {side}: {show(its)}",
                 )
+
+    def _both(self, half: _Half, type_: Type) -> Check:
+        """The tool's check, and its process's where that may ask for more: `json` goes with every type."""
+        if same(half.type, type_, self._declared):
+            return half.check
+        return Both(half.check, compile_check(to_schema(type_, self._declared)))
 
     def _types(self, program: Morphism | None, expression: Expression | None) -> tuple[_Half, _Half] | None:
         spec = self._spec

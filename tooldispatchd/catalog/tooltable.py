@@ -10,9 +10,8 @@ import msgspec
 
 from tooldispatchd.catalog.meanings import Declared
 from tooldispatchd.catalog.morphisms import Broken, Morphism, StageError, Work, asking, function
-from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Problem
-from tooldispatchd.catalog.processes import Process, Processes
+from tooldispatchd.catalog.processes import MAX_NESTED, Process, Processes
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.catalog.tools import DeclaredTool, ToolBuilder
@@ -30,9 +29,10 @@ def build_tools(
     table = _Table(config, declared, servers)
     tools = {name: tool for name in config.tools if (tool := table.tool(name)) is not None}
     table.processes.check_all()
-    problems += [*table.processes.problems, *table.problems]
+    # What a process is told alone it is told again where it is used.
+    told = {(problem.path, problem.why): problem for problem in (*problems, *table.processes.problems, *table.problems)}
     tools = {name: msgspec.structs.replace(tool, needs=needs(name, config)) for name, tool in tools.items()}
-    return tools, table.processes.by_name, problems
+    return tools, table.processes.by_name, list(told.values())
 
 
 def needs(name: str, config: Config) -> tuple[str, ...]:
@@ -89,34 +89,40 @@ class _Table:
         if name in self._open:
             loop = " -> ".join([*self._open[self._open.index(name) :], name])
             raise WiringError(f"a tool cannot lead back to itself: {loop}", value=name)
+        if len(self._open) > MAX_NESTED:
+            raise WiringError(f"tools lift tools at most {MAX_NESTED} deep", value=name)
         if name not in self._config.tools:
-            if name in self._config.processes:
-                why = f"lift takes a tool, and {name} is a process: a chain names it as it is"
-                raise WiringError(why, value=name, close=name)
-            raise WiringError("no such tool in [tools]", value=name, close=nearest(name, self._config.tools))
+            raise self.processes.no_tool(name)
         built = self._build(name)
         if built is None:
-            raise WiringError(f"the tool {name} has a problem of its own", value=name)
+            raise WiringError(f"the tool {name} has a problem of its own", value=name, is_told=True)
         return built[1]
 
 
 def _morphism(tool: DeclaredTool, builder: ToolBuilder) -> Morphism:
-    """A tool as it is lifted: its input is looked at as it would be if it were called."""
+    """A tool as it is lifted: what goes in and comes out is looked at as it would be if it were called.
+
+    One that waits is asked for, so that it has its own limit.
+    """
     source, target = builder.source, builder.target
-    if tool.program is not None:
-        return tool.program
-    if tool.spec.mcp is not None or tool.spec.command is not None:
+    if tool.program is not None and tool.program.is_now:
+        return _looking(msgspec.structs.replace(tool.program, name=tool.name, source=source, target=target), tool)
+    if tool.program is not None or tool.spec.mcp is not None or tool.spec.command is not None:
         if not tool.typed:
             source = target = JSON
-        return _looking(asking(tool.name, source, target, is_tool=True, output=tool.output), tool)
-    run = checked(tool.name, compile_transform(tool.spec, tool.expression), tool.output)
-    return _looking(function(tool.name, source, target, run), tool)
+        depth = 1 if tool.program is None else tool.program.depth
+        return _looking(asking(tool.name, source, target, is_tool=True, output=None, depth=depth), tool)
+    run = checked(tool.name, compile_transform(tool.spec, tool.expression), None)
+    return _looking(function(tool.name, source, target, run, growth=2 if tool.spec.inline == "copy" else 1), tool)
 
 
 def _looking(morphism: Morphism, tool: DeclaredTool) -> Morphism:
     def apply(message: object) -> Work:
         if not tool.input.is_valid(message):
             raise StageError(tool.name, Broken(tool.input, message, is_input=True))
-        return (yield from morphism.apply(message))
+        result = yield from morphism.apply(message)
+        if not tool.output.is_valid(result):
+            raise StageError(tool.name, Broken(tool.output, result))
+        return result
 
     return msgspec.structs.replace(morphism, apply=apply)

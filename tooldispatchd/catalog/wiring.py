@@ -10,11 +10,9 @@ from msgspec import UNSET
 from tooldispatchd.catalog.expressions import Failed
 from tooldispatchd.catalog.meanings import Declared, check_names, resolve, to_schema
 from tooldispatchd.catalog.morphisms import Broken, Bundle, Flow, StageError, StreamMorphism
-from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.schemas import Check, compile_check
 from tooldispatchd.catalog.types import (
-    WORDS,
     Product,
     Stream,
     Type,
@@ -23,13 +21,17 @@ from tooldispatchd.catalog.types import (
     column_of,
     parse_arrow,
 )
+from tooldispatchd.catalog.typetable import TYPE_WORDS, nearest_type
 
 LIFT: Final = re.compile(r"lift\(\s*(?P<tool>[^()\s]+)\s*\)")
 """How a chain names a tool that it runs over every message."""
 
 
 class WiringError(ValueError):
-    """A process that cannot be used where it stands; `path` is where in the configuration, if it is known better."""
+    """A process that cannot be used where it stands; `path` is where in the configuration, if it is known better.
+
+    One that `is_told` follows from a problem that has been told of something else.
+    """
 
     def __init__(
         self,
@@ -39,8 +41,10 @@ class WiringError(ValueError):
         *,
         close: str | None = None,
         allowed: str | None = None,
+        is_told: bool = False,
     ) -> None:
         super().__init__(why)
+        self.is_told = is_told
         self.why = why
         self.path = path
         self.value = value
@@ -57,12 +61,6 @@ def bare(name: str) -> WiringError:
     return WiringError(f"'{name}' has bare types (base category); only stream morphisms can be wired into pipelines")
 
 
-def lifted_in(chain: tuple[str, ...]) -> list[str]:
-    """The tools that a chain lifts itself, in order."""
-    found = (LIFT.fullmatch(entry) for entry in chain)
-    return [match["tool"] for match in found if match is not None]
-
-
 def parse_checked(text: str, declared: Declared) -> tuple[Type, Type]:
     """Input and output of `A -> B`, all names known. Raises `WiringError` with the column."""
     try:
@@ -74,7 +72,8 @@ def parse_checked(text: str, declared: Declared) -> tuple[Type, Type]:
         check_names(target, declared)
     except TypeNameError as error:
         why = f"column {column_of(text, error.name)}: {error}"
-        raise WiringError(why, value=text, close=nearest(error.name, [*WORDS, *declared])) from error
+        close = nearest_type(error.name, declared)
+        raise WiringError(why, value=text, close=close, allowed=None if close else TYPE_WORDS) from error
     return source, target
 
 
@@ -85,7 +84,7 @@ def check_of(type_: Type, declared: Declared) -> Check:
 
 def guarded(stage: StreamMorphism, source: Type, declared: Declared) -> StreamMorphism:
     """The stage, which looks at each message before it takes any; `source` is what it takes."""
-    look = _looker(stage.name, source, declared)
+    look = _looker(stage.name, source, declared, is_input=True)
 
     def feed(bundle: Bundle) -> Flow:
         look(bundle)
@@ -94,11 +93,23 @@ def guarded(stage: StreamMorphism, source: Type, declared: Declared) -> StreamMo
     return msgspec.structs.replace(stage, feed=feed, source=source)
 
 
-def _looker(name: str, type_: Type, declared: Declared) -> Callable[[Bundle], None]:
+def promised(stage: StreamMorphism, target: Type, declared: Declared) -> StreamMorphism:
+    """The stage, which looks at each message that it gives; `target` is what it gives."""
+    look = _looker(stage.name, target, declared, is_input=False)
+
+    def feed(bundle: Bundle) -> Flow:
+        given = yield from stage.feed(bundle)
+        look(given)
+        return given
+
+    return msgspec.structs.replace(stage, feed=feed, target=target)
+
+
+def _looker(name: str, type_: Type, declared: Declared, *, is_input: bool) -> Callable[[Bundle], None]:
     """A function that raises `StageError` where streams of a type hold a message that is not of it."""
     meaning = resolve(type_, declared)
     if isinstance(meaning, Product):
-        lookers = [_looker(name, item, declared) for item in meaning.items]
+        lookers = [_looker(name, item, declared, is_input=is_input) for item in meaning.items]
 
         def look_into(bundle: Bundle) -> None:
             for look, part in zip(lookers, cast("tuple[Bundle, ...]", bundle), strict=True):
@@ -112,7 +123,7 @@ def _looker(name: str, type_: Type, declared: Declared) -> Callable[[Bundle], No
     def look_at(bundle: Bundle) -> None:
         for message in bundle:
             if not check.is_valid(message):
-                raise StageError(name, Broken(check, message, is_input=True))
+                raise StageError(name, Broken(check, message, is_input))
 
     return look_at
 

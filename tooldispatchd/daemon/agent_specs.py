@@ -1,12 +1,18 @@
 """The files in which agents that `agent_command` runs are told what they are; they are there as long as the daemon."""
 
+import fcntl
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Final, TextIO
 
 from tooldispatchd.catalog.catalog import Catalog
+
+_PREFIX: Final = "tooldispatchd-agents-"
+_LOCK: Final = ".lock"
 
 
 class AgentSpecsError(Exception):
@@ -30,11 +36,31 @@ def open_agent_specs(catalog: Catalog, environ: Mapping[str, str]) -> Iterator[d
     parent = environ.get("RUNTIME_DIRECTORY", "").partition(":")[0] or None
     with ExitStack() as stack:
         try:
-            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="tooldispatchd-agents-", dir=parent))
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX, dir=parent))
+            stack.enter_context(_lock(Path(directory)))
+            _sweep(Path(directory).parent)
             paths = {name: str(_write(Path(directory) / f"{name}.json", spec)) for name, spec in specs.items()}
         except OSError as error:
             raise AgentSpecsError(error) from error
         yield paths
+
+
+def _lock(directory: Path) -> TextIO:
+    """The lock of a directory, held as long as the file is open: the kernel lets it go however the daemon ends."""
+    file = (directory / _LOCK).open("w", encoding="ascii")
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return file
+
+
+def _sweep(parent: Path) -> None:
+    """Remove what daemons of this user have left that were killed."""
+    for left in parent.glob(f"{_PREFIX}*"):
+        # Another user's, one in use, and one that is just being made or removed, are nobody else's business.
+        with suppress(OSError):
+            if left.lstat().st_uid == os.geteuid() and not left.is_symlink():
+                with (left / _LOCK).open("r", encoding="ascii") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(left)
 
 
 def _write(path: Path, spec: bytes) -> Path:

@@ -58,7 +58,9 @@ def fault_of_stage(error: StageError) -> Fault:
         where["position"] = error.position
     cause = error.cause
     if isinstance(cause, Fault):
-        return Fault(cause.code, f"{error.stage}: {cause.detail}", {**cause.extras, **where})
+        # What one stage gives another is no input of the agent's.
+        code = Code.INVALID_OUTPUT if cause.code is Code.INVALID_INPUT else cause.code
+        return Fault(code, f"{error.stage}: {cause.detail}", {**cause.extras, **where})
     if isinstance(cause, Failed):
         fault = fault_of_failed(cause)
         if error.position is None:

@@ -9,7 +9,6 @@ that it would have if an agent had made it. It takes no place among its agent's 
 """
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -18,7 +17,16 @@ from msgspec import Raw
 
 from tooldispatchd.agent.call import Call, Plan, Reason, Stage
 from tooldispatchd.agent.faults import CANCELLED
-from tooldispatchd.agent.plans import CommandPlan, InlinePlan, McpPlan, offered_of, read_of
+from tooldispatchd.agent.plans import (
+    CommandPlan,
+    InlinePlan,
+    McpPlan,
+    TaskPlan,
+    declared_command_plan,
+    limit_of,
+    offered_of,
+    read_of,
+)
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.steps import encode_line, shape
 from tooldispatchd.calls.gate import Gate
@@ -44,16 +52,8 @@ def process_plan(runtime: Runtime, tool: DeclaredTool) -> Plan:
         return InlinePlan(runtime, tool)
     if runtime.catalog.processes[tool.spec.process].kind == "agent":
         # One child and nothing else: it needs no task around its own.
-        limit_s = tool.spec.call_s or runtime.limits.call_s
-        return CommandPlan(
-            runtime,
-            offered_of(tool),
-            agent_command(runtime, tool.spec.process),
-            read=read_of(tool),
-            output=tool.output,
-            limit_s=limit_s,
-            gate=runtime.agents,
-        )
+        command = agent_command(runtime, tool.spec.process)
+        return declared_command_plan(runtime, tool, command, gate=runtime.agents)
     return ChainPlan(runtime, tool)
 
 
@@ -65,37 +65,28 @@ def agent_command(runtime: Runtime, name: str) -> Command:
     return Command(argv=(*argv, *spec.args), env=spec.env, cwd=spec.cwd, max_output_bytes=limit)
 
 
-class ChainPlan(Plan):
+class ChainPlan(TaskPlan):
     """A tool whose program asks for children or for other tools."""
 
     __slots__ = ("_agents", "_output", "_program", "_runtime")
 
     def __init__(self, runtime: Runtime, tool: DeclaredTool) -> None:
-        limit_s = tool.spec.call_s or runtime.limits.call_s
-        super().__init__(offered_of(tool), kind="chain", limit_s=limit_s, read=read_of(tool))
+        super().__init__(offered_of(tool), kind="chain", limit_s=limit_of(runtime, tool), read=read_of(tool))
         assert tool.program is not None
         self._runtime = runtime
         self._program = tool.program
         self._output = tool.output
         self._agents: dict[str, Plan] = {}
 
-    def start(self, call: Call) -> None:
-        """Start the call's task; from here on `halt` ends it, also before the task has begun."""
-        scope = trio.CancelScope()
-        call.halt = lambda _reason: scope.cancel()
-        call.owner.work(call, partial(self._work, call, scope))
+    async def run(self, call: Call) -> Outcome:
+        """What came of the program, or of the stage that failed."""
+        try:
+            result = await self._result(call)
+        except StageError as error:
+            return fault_of_stage(error)
+        return shape(result, self._output, self._runtime.limits.max_content_bytes)
 
-    async def _work(self, call: Call, scope: trio.CancelScope) -> None:
-        outcome: Outcome = CANCELLED
-        with scope:
-            try:
-                result = await self._run(call)
-                outcome = shape(result, self._output, self._runtime.limits.max_content_bytes)
-            except StageError as error:
-                outcome = fault_of_stage(error)
-        call.finish(outcome)
-
-    async def _run(self, call: Call) -> object:
+    async def _result(self, call: Call) -> object:
         """What the program gives. Raises `StageError`."""
         work = self._program.apply(_decode(call.line))
         answer: object = None
@@ -119,12 +110,12 @@ class ChainPlan(Plan):
         plan = call.owner.inner(ask.name) if ask.is_tool else self._agent(ask.name)
         if isinstance(plan, Fault):
             return StageError(ask.name, plan)
-        raw = Raw(encode_line(ask.value))
+        line = encode_line(ask.value)
         # Its stage has looked at a declared tool's input; what a server lists is looked at by nobody else.
-        value = plan.read(raw) if isinstance(plan, McpPlan) else ask.value
-        if isinstance(value, Fault):
-            return StageError(ask.name, value)
-        outcome = await InnerCall(call, self._runtime, plan, value).outcome()
+        refused = plan.read(Raw(line)) if isinstance(plan, McpPlan) else None
+        if isinstance(refused, Fault):
+            return StageError(ask.name, refused)
+        outcome = await InnerCall(call, self._runtime, plan, line).outcome()
         call.doing = None
         if isinstance(outcome, Fault):
             return StageError(ask.name, outcome)
@@ -155,7 +146,7 @@ class ChainPlan(Plan):
 class InnerCall:
     """A call within a call: it is the `agent.call.Owner` of the one that a stage asked for."""
 
-    def __init__(self, outer: Call, runtime: Runtime, plan: Plan, value: object) -> None:
+    def __init__(self, outer: Call, runtime: Runtime, plan: Plan, line: bytes) -> None:
         self._outer = outer
         self._plan = plan
         self._outcome: Outcome | None = None
@@ -164,7 +155,7 @@ class InnerCall:
         self._task: Callable[[], Awaitable[None]] | None = None
         self._call = Call(self, runtime.timer, ShortReq(outer.id, plan.name, Raw(b"null")))
         self._call.traceparent = outer.traceparent
-        self._call.line = encode_line(value)
+        self._call.line = line
         self._call.plan = plan
 
     async def outcome(self) -> Outcome:

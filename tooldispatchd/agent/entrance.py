@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from tooldispatchd.agent.faults import SHOWN_NAME
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.profiles import DEFAULT_PROFILE, Narrowing, NotOffered, Profile, digest_of, narrow
 from tooldispatchd.wire.faults import Code, Fault
@@ -22,8 +23,6 @@ UNKNOWN_PROFILE: Final = Fault(Code.UNKNOWN_PROFILE, "no such profile")
 
 # As many tools as one server may have; a profile that needs a longer list is better written as a profile.
 MAX_NAMES: Final = 1000
-# Of a name that is not known only so much is said back.
-SHOWN_NAME: Final = 128
 
 _decode_object: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_names: Final = msgspec.json.Decoder(tuple[str, ...]).decode

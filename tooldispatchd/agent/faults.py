@@ -8,6 +8,8 @@ CANCELLED: Final = Fault(Code.CANCELLED, "the call was cancelled")
 DRAINING: Final = Fault(Code.DRAINING, "the daemon is shutting down")
 # A queue of calls moves within about this; an agent that asks again sooner only finds it full again.
 RETRY_AFTER_MS: Final = 1000
+# Of a name that is not known only so much is said back.
+SHOWN_NAME: Final = 128
 
 # What each limit that `too_many` names is on.
 TOO_MANY: Final = {

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from tooldispatchd.agent.call import Plan
+from tooldispatchd.agent.faults import SHOWN_NAME
 from tooldispatchd.agent.steps import compile_read
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import compile_check
@@ -14,8 +15,6 @@ from tooldispatchd.catalog.spelling import PROVIDER_RULES, spell
 from tooldispatchd.wire.faults import Code, Fault
 
 INFO: Final = "info"
-# Of a name that has none only so much is said back.
-SHOWN_NAME: Final = 128
 _SCHEMA: Final[dict[str, object]] = {
     "type": "object",
     "properties": {"name": {"type": "string", "description": "The name of the tool."}},

@@ -43,7 +43,29 @@ class InlinePlan(Plan):
         self.now = compile_now(read, compile_inline(tool), tool, runtime.limits.max_content_bytes)
 
 
-class CommandPlan(Plan):
+class TaskPlan(Plan):
+    """A tool of which each call is a task; `run` is what the task does."""
+
+    __slots__ = ()
+
+    def start(self, call: Call) -> None:
+        """Start the call's task; from here on `halt` ends it, also before the task has begun."""
+        scope = trio.CancelScope()
+        call.halt = lambda _reason: scope.cancel()
+        call.owner.work(call, partial(self._work, call, scope))
+
+    async def _work(self, call: Call, scope: trio.CancelScope) -> None:
+        outcome: Outcome = CANCELLED
+        with scope:
+            outcome = await self.run(call)
+        call.finish(outcome)
+
+    async def run(self, call: Call) -> Outcome:
+        """How the call ends; when this returns or is cancelled, nothing of it is left."""
+        raise NotImplementedError(f"{self.kind} tools have no tasks")
+
+
+class CommandPlan(TaskPlan):
     """One child a call."""
 
     __slots__ = ("_command", "_output", "_runtime")
@@ -57,32 +79,22 @@ class CommandPlan(Plan):
         read: Reader,
         output: Check,
         limit_s: float,
-        gate: Gate[Call] | None = None,
+        gate: Gate[Call],
     ) -> None:
         super().__init__(offered, kind="process", limit_s=limit_s, read=read)
-        self.gate = gate or runtime.processes
+        self.gate = gate
         self._runtime = runtime
         self._output = output
         self._command = command
 
-    def start(self, call: Call) -> None:
-        """Start the call's task; from here on `halt` ends it, also before the task has begun."""
-        scope = trio.CancelScope()
-        call.halt = lambda _reason: scope.cancel()
-        call.owner.work(call, partial(self._work, call, scope))
-
-    async def _work(self, call: Call, scope: trio.CancelScope) -> None:
-        """The call's task: it ends only when nothing of the child is left."""
-        outcome: Outcome = CANCELLED
-        with scope:
-            env = NO_ENV if call.traceparent is None else {TRACEPARENT: call.traceparent}
-            update = partial(self._tell, call) if call.wants_updates else None
-            result = await run_command(self._runtime.family, self._command, call.line + b"\n", env=env, update=update)
-            if isinstance(result, Value):
-                outcome = shape(result.value, self._output, self._command.max_output_bytes)
-            else:
-                outcome = result
-        call.finish(outcome)
+    async def run(self, call: Call) -> Outcome:
+        """What the child answered; it is gone when this returns."""
+        env = NO_ENV if call.traceparent is None else {TRACEPARENT: call.traceparent}
+        update = partial(self._tell, call) if call.wants_updates else None
+        result = await run_command(self._runtime.family, self._command, call.line + b"\n", env=env, update=update)
+        if isinstance(result, Value):
+            return shape(result.value, self._output, self._command.max_output_bytes)
+        return result
 
     @staticmethod
     def _tell(call: Call, update: Update) -> None:
@@ -96,8 +108,20 @@ def program_plan(runtime: Runtime, tool: DeclaredTool) -> CommandPlan:
     assert spec.command is not None
     limit = runtime.limits.max_content_bytes
     command = Command(argv=(*spec.command, *spec.args), env=spec.env, cwd=spec.cwd, max_output_bytes=limit)
-    limit_s = spec.call_s or runtime.limits.call_s
-    return CommandPlan(runtime, offered_of(tool), command, read=read_of(tool), output=tool.output, limit_s=limit_s)
+    return declared_command_plan(runtime, tool, command, gate=runtime.processes)
+
+
+def declared_command_plan(runtime: Runtime, tool: DeclaredTool, command: Command, *, gate: Gate[Call]) -> CommandPlan:
+    """The plan of a declared tool that is one run of a program."""
+    return CommandPlan(
+        runtime,
+        offered_of(tool),
+        command,
+        read=read_of(tool),
+        output=tool.output,
+        limit_s=limit_of(runtime, tool),
+        gate=gate,
+    )
 
 
 class McpPlan(Plan):
@@ -236,3 +260,8 @@ def offered_of(tool: DeclaredTool) -> Offered:
 def read_of(tool: DeclaredTool) -> Reader:
     """How the input of a declared tool is read."""
     return compile_read(tool.input, missing=tool.missing_input, wrapped=tool.wrapped)
+
+
+def limit_of(runtime: Runtime, tool: DeclaredTool) -> float:
+    """How long a call of a declared tool may take, in seconds: its own limit, else that of all."""
+    return tool.spec.call_s or runtime.limits.call_s

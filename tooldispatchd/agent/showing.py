@@ -7,7 +7,8 @@ import msgspec
 from msgspec import Raw
 
 from tooldispatchd.agent.call import Plan
-from tooldispatchd.agent.toolset import SHOWN_NAME, Found
+from tooldispatchd.agent.faults import SHOWN_NAME
+from tooldispatchd.agent.toolset import Found
 from tooldispatchd.catalog.forms.form import FORMS, render, render_open
 from tooldispatchd.catalog.spelling import Provider, Spelling, unspell
 from tooldispatchd.wire.faults import Code, Fault

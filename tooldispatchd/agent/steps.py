@@ -11,6 +11,7 @@ from msgspec import DecodeError, Raw, UnsetType, ValidationError
 
 from tooldispatchd.agent.faults import too_large
 from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.calls.violations import fault_of
 from tooldispatchd.catalog.schemas import Check
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.wire.faults import Code, Fault
@@ -46,14 +47,6 @@ def compile_read(check: Check, *, missing: object, wrapped: bool) -> Reader:
         return fault_of(Code.INVALID_INPUT, check, value)
 
     return read
-
-
-def fault_of(code: Code, check: Check, value: object) -> Fault:
-    """`invalid_input` or `invalid_output`, with what is wrong in `violations`."""
-    violations = [{"path": violation.path, "message": violation.message} for violation in check.violations(value)]
-    first = violations[0] if violations else {"path": "", "message": "does not match"}
-    detail = f"{first['path']}: {first['message']}" if first["path"] else first["message"]
-    return Fault(code, detail, {"violations": violations})
 
 
 def _never(_value: object) -> bool:

@@ -7,6 +7,7 @@ import trio
 
 from tooldispatchd.agent.call import Plan
 from tooldispatchd.agent.chains import process_plan
+from tooldispatchd.agent.faults import SHOWN_NAME
 from tooldispatchd.agent.infotool import InfoPlan
 from tooldispatchd.agent.jobtools import JobPlan, job_plans
 from tooldispatchd.agent.plans import DownPlan, InlinePlan, declared_mcp_plan, listed_plan, program_plan
@@ -18,8 +19,6 @@ from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.wire.faults import Code, Fault
 
-# Of a name that is not known only so much is said back.
-SHOWN_NAME: Final = 128
 # No tool's is longer: a prefix has at most 32 characters, the name of a server's tool 128, a declared one 128.
 MAX_NAME: Final = 256
 # Under this name, which no profile has, lie the plans of all tools that chains lift.

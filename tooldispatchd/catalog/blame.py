@@ -10,6 +10,8 @@ from typing import Final
 
 import msgspec
 
+from tooldispatchd.catalog.pointers import at, escape
+
 # Each is a part of the schema compiled or a part of the value checked, 1 to 3 µs: all together some 1.5 ms.
 MAX_WORK: Final = 500
 
@@ -104,7 +106,7 @@ class Walk:
             pointer = _local(place.schema["$ref"])
             if pointer is None:
                 break
-            place = _Place(place.path, place.value, _at(self._root, pointer), pointer)
+            place = _Place(place.path, place.value, at(self._root, pointer), pointer)
         return place
 
     def _passes(self, alone: dict[str, object], value: object) -> bool:
@@ -143,7 +145,7 @@ class Walk:
         assert isinstance(place.schema, dict)
         pointer = _local(place.schema.get("$ref"))
         if pointer is not None:
-            yield _Place(place.path, place.value, _at(self._root, pointer), pointer)
+            yield _Place(place.path, place.value, at(self._root, pointer), pointer)
         yield from _listed(place, "allOf")
 
     def _option(self, place: _Place) -> _Place | None:
@@ -188,7 +190,7 @@ def _children(place: _Place) -> Iterator[_Place]:
         named = named if isinstance(named, dict) else {}
         for name, child in value.items():
             if name in named:
-                yield _Place((*place.path, name), child, named[name], f"{place.pointer}/properties/{_escaped(name)}")
+                yield _Place((*place.path, name), child, named[name], f"{place.pointer}/properties/{escape(name)}")
             elif "additionalProperties" in schema and "patternProperties" not in schema:
                 part = schema["additionalProperties"]
                 yield _Place((*place.path, name), child, part, f"{place.pointer}/additionalProperties")
@@ -234,22 +236,6 @@ def _local(reference: object) -> str | None:
     if not isinstance(reference, str) or "%" in reference or not (reference == "#" or reference.startswith("#/")):
         return None
     return reference[1:]
-
-
-def _at(value: object, pointer: str) -> object:
-    for step in pointer.split("/")[1:]:
-        key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, dict):
-            value = value.get(key)
-        elif isinstance(value, list) and key.isdecimal() and len(key) <= 6 and int(key) < len(value):
-            value = value[int(key)]
-        else:
-            return None
-    return value
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _size(value: object, enough: int) -> int:

@@ -14,6 +14,7 @@ import jsonschema_rs
 import msgspec
 
 from tooldispatchd.catalog.blame import Blame, Walk
+from tooldispatchd.catalog.pointers import escape
 from tooldispatchd.catalog.unfolding import MAX_UNFOLDED, UnfoldError, Unfolding, unfold
 
 MAX_SCHEMA_BYTES: Final = 256 * 1024
@@ -267,7 +268,7 @@ def _violation(error: jsonschema_rs.ValidationError) -> Violation:
 
 
 def _pointer(path: Iterable[str | int]) -> str:
-    pointer = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+    pointer = "".join(f"/{escape(str(step))}" for step in path)
     return _cut(pointer, MAX_POINTER)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from tooldispatchd.calls.violations import fault_of
 from tooldispatchd.catalog.expressions import Expression, Failed
 from tooldispatchd.catalog.morphisms import Broken, Morphism, StageError, run_now
 from tooldispatchd.catalog.tools import DeclaredTool
@@ -69,9 +70,7 @@ def fault_of_stage(error: StageError) -> Fault:
         extras = {key: value for key, value in fault.extras.items() if key != "violations"}
         return Fault(Code.TOOL_FAILED, f"{error.stage}: {fault.detail}", {**extras, **where})
     if isinstance(cause, Broken):
-        violations = [{"path": found.path, "message": found.message} for found in cause.check.violations(cause.value)]
-        first = violations[0] if violations else {"path": "", "message": "does not match"}
-        said = f"{first['path']}: {first['message']}" if first["path"] else first["message"]
+        fault = fault_of(Code.INVALID_OUTPUT, cause.check, cause.value)
         what = "does not take what it was given" if cause.is_input else "gave what is not of its type"
-        return Fault(Code.INVALID_OUTPUT, f"{error.stage} {what}: {said}", {"violations": violations, **where})
+        return Fault(fault.code, f"{error.stage} {what}: {fault.detail}", {**fault.extras, **where})
     return Fault(Code.TOOL_FAILED, f"{error.stage}: {str(cause)[:MAX_DETAIL]}", where)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tooldispatchd.catalog.forms.rendered import Schema
+from tooldispatchd.catalog.pointers import unescape
 
 _MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 _LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
@@ -128,7 +129,7 @@ def find(reference: str, base: Schema) -> object:
         # A resource within this one reads the references in it against itself; that is not followed.
         if node is not base and isinstance(node, dict) and "$id" in node:
             return None
-        key = step.replace("~1", "/").replace("~0", "~")
+        key = unescape(step)
         if isinstance(node, dict) and key in node:
             node = node[key]
         elif isinstance(node, list) and _INDEX.fullmatch(key) and int(key) < len(node):

@@ -4,6 +4,8 @@ from typing import Final
 
 import msgspec
 
+from tooldispatchd.catalog.pointers import escape
+
 # A hostile schema could give thousands: these are read by a person, in `ready`.
 MAX_NOTES: Final = 12
 MAX_NOTE: Final = 200
@@ -51,7 +53,7 @@ def pointer(path: Path) -> str:
     shown = ""
     for step in path:
         # Names may be as long as a schema; a character more than fits tells that it was cut.
-        shown += "/" + step[: MAX_PATH + 1].replace("~", "~0").replace("/", "~1")
+        shown += f"/{escape(step[: MAX_PATH + 1])}"
         if len(shown) > MAX_PATH:
             break
     return _cut(shown, MAX_PATH)

@@ -16,7 +16,16 @@ from tooldispatchd.__main__ import COMMANDS
 from tooldispatchd.agent.plans import TRACEPARENT
 from tooldispatchd.catalog.expressions import compile_expression
 from tooldispatchd.catalog.meanings import check_names
-from tooldispatchd.catalog.specs import DaemonSpec, LimitsSpec, McpSpec, ProcessSpec, ProfileSpec, Spec, ToolSpec
+from tooldispatchd.catalog.specs import (
+    DaemonSpec,
+    LimitsSpec,
+    McpSpec,
+    OAuthSpec,
+    ProcessSpec,
+    ProfileSpec,
+    Spec,
+    ToolSpec,
+)
 from tooldispatchd.catalog.types import parse_arrow, parse_type
 from tooldispatchd.children.inheritance import PASSED_ON, RUN_ID, UPDATES_FD
 from tooldispatchd.daemon.configuration import load_catalog
@@ -35,6 +44,7 @@ TABLES: Final[dict[str, type[Spec]]] = {
     "`[daemon]`": DaemonSpec,
     "`[limits]`": LimitsSpec,
     "`[mcp.NAME]`": McpSpec,
+    "OAuth": OAuthSpec,
     "`[tools.NAME]`": ToolSpec,
     "`[agents.NAME]`": ProfileSpec,
 }

@@ -16,6 +16,7 @@ COMMANDS: Final = {
     "tools": "list what a profile offers",
     "call": "call one tool and print its answer",
     "run": "run an agent with a tool channel of its own",
+    "login": "log in at a server that wants OAuth",
     "init": "write a commented example configuration",
     "demo": "show a scripted agent at work with a daemon of its own",
 }

@@ -13,6 +13,11 @@ while read -r line; do
     *'"tools/list"'*) result="{\"tools\":$(echo "$tools" | tr -d '\n')}" ;;
     *'"leave"'*) exit 0 ;;
     *'"greet"'*) result='{"content":[{"type":"text","text":"hello"}]}' ;;
+    *'"id"'*)
+        # Clients of several revisions ask first which one is spoken here, and wait for an answer.
+        printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}\n' "$id"
+        continue
+        ;;
     *) continue ;;
     esac
     printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"

@@ -55,6 +55,9 @@ class Ledger:
     def warning(self, event: str, **fields: object) -> None:
         self.events.append(event)
 
+    def error(self, event: str, **fields: object) -> None:
+        self.events.append(event)
+
     def incident(self, event: str, error: BaseException) -> str:
         self.incidents.append(error)
         return "fake-incident"

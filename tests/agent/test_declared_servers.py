@@ -26,7 +26,7 @@ CONFIG = "\n".join(
         server("broken", "dies_at_start"),
         server("off", "echo", "enabled = false"),
         server("parent", "grandchild"),
-        '[mcp.docs]\nurl = "https://docs.example/mcp"\ntools = ["search"]',
+        '[mcp.docs]\nurl = "http://127.0.0.1:1/mcp"',
         f"[mcp]\nkit = {command(NAMED, 'kit', 'open', 'shut', 'lock', tools=['open'], deny=['lock'])}",
         '[tools.first]\ninline = "id"\ntype = "string -> string"',
         tool("number", f'type = "{RESULT} -> int"', 'name = "echo"', mcp='"results"'),
@@ -263,14 +263,15 @@ def test_a_chain_whose_server_is_down_is_told_so(agent: Agent) -> None:
     assert "broken is not available" in answer["content"]
 
 
-# --- servers that cannot be started ---
+# --- servers that are not there ---
 
 
-def test_a_server_behind_a_url_refuses_nobody_and_its_tools_say_why(daemon: Daemon, agent: Agent) -> None:
+def test_the_tools_of_a_url_where_nobody_is_say_why(daemon: Daemon, agent: Agent) -> None:
     before = daemon.family()
     ready = agent.hello("far")
     assert names_of(ready) == ["far"]
-    assert ready["warnings"] == ["server docs is not available: servers over HTTP are not yet available"]
+    assert len(ready["warnings"]) == 1
+    assert "server docs is not available: cannot connect to 127.0.0.1 port 1: " in ready["warnings"][0]
     assert code_of(agent.ask("far", {"text": "x"})) == "server_unavailable"
     assert code_of(agent.ask("far", {})) == "invalid_input"
     assert code_of(agent.ask("docs:search", {})) == "server_unavailable"

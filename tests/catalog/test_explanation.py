@@ -124,16 +124,40 @@ def test_a_server_says_its_prefix_how_it_is_reached_and_who_uses_it() -> None:
     assert lines[lines.index("server docs") :] == [
         "server docs",
         '    prefix: "", its tools have their names alone',
-        "    runs: at docs.example",
+        "    runs: at https://docs.example:8443/mcp",
+        "    protocol: as the server speaks it",
+        "    connections: one for each agent, from the start",
+        "    credentials: none",
         "    used by: tool find",
         "server hub",
         '    prefix: "gh"',
         "    runs: program npx",
+        "    protocol: as the server speaks it",
+        "    connections: one for each agent, from the start",
         "    used by: profile default, profile clerk (search only)",
         "server server",
         "    prefix: by the server's own name",
         "    runs: program server",
+        "    protocol: as the server speaks it",
+        "    connections: one for each agent, from the start",
         "    used by: tool other",
+    ]
+
+
+def test_a_server_says_what_it_speaks_whose_it_is_and_whether_it_is_shown_credentials() -> None:
+    docs = McpSpec(
+        url="https://docs.example/mcp",
+        transport="sse",
+        protocol="2025-06-18",
+        token_env="TOKEN",
+        shared=True,
+        lazy=True,
+        restart="backoff",
+    )
+    assert block(Config(mcp={"docs": docs}), "server docs")[2:5] == [
+        "protocol: 2025-06-18, over HTTP+SSE",
+        "connections: one for all agents, from the first call, anew after each end",
+        "credentials: yes",
     ]
 
 
@@ -161,6 +185,8 @@ def test_no_secret_is_said_wherever_it_stands(secret: str) -> None:
         mcp={
             "a": McpSpec(command=f"npx --key={secret}", args=(secret,), env=env, cwd=f"/{secret}"),
             "b": McpSpec(url="https://host.example/x?key=zzhunter2zz", token_env=secret),
+            "c": McpSpec(url="https://host.example/y", token=secret, ca=f"/{secret}", hosts=("zzhunter2zz",)),
+            "d": McpSpec(url="https://host.example/z", headers={"zzhunter2zz": secret}, cert=f"/{secret}"),
         },
         tools={
             "run": ToolSpec(command=(f"/usr/lib/{secret}/x", secret), args=(secret,), env=env, description=secret),
@@ -173,7 +199,7 @@ def test_no_secret_is_said_wherever_it_stands(secret: str) -> None:
             "q": ProcessSpec(kind="agent", prompt=secret),
         },
         agent_command=("run-agent", secret),
-        agents={"default": ProfileSpec(token=secret, mcp=("a", "b"), tools=("run", "find"))},
+        agents={"default": ProfileSpec(token=secret, mcp=("a", "b", "c", "d"), tools=("run", "find"))},
     )
     said = "\n".join(explain(built(config)))
     assert secret not in said

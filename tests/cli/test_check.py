@@ -159,6 +159,8 @@ def test_an_explanation_says_what_was_understood_and_no_secret(
     server docs
         prefix: "docs"
         runs: program program
+        protocol: as the server speaks it
+        connections: one for each agent, from the start
         used by: tool find, profile clerk
 """
     )

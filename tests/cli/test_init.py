@@ -100,15 +100,30 @@ def test_the_example_states_the_default_of_every_limit(key: str) -> None:
     assert limits[key] == getattr(specs.LimitsSpec(), key)
 
 
-@pytest.mark.parametrize("source", ["token", "token_env", "token_file"])
+@pytest.mark.parametrize("key", specs.OAuthSpec.__struct_fields__)
+def test_the_example_names_every_particular_of_oauth(key: str) -> None:
+    assert re.search(rf"(?m)^#  .*\b{key}\b", section("mcp"))
+
+
+@pytest.mark.parametrize("source", ["token", "token_env", "token_file", "auth"])
 def test_the_example_with_every_key_in_force_is_right_too(tmp_path: Path, source: str) -> None:
     file = tmp_path / "t.toml"
-    # A profile has one token, from one place, and a server is a program or at a URL.
-    text = re.sub(r'(?m)^(url|token_env = "TIME).*\n', "", uncommented(EXAMPLE))
-    file.write_text(re.sub(rf"(?m)^(?!{source} )token\w* = .*\n", "", text))
+    # A token is from one place; a profile must have one, since nothing else is asked of it here.
+    others = {"token", "token_env", "token_file", "auth", "oauth"} - {source, "oauth" if source == "auth" else ""}
+    before, profiles = uncommented(EXAMPLE).split("# ---- Profiles")
+    servers = re.sub(rf"(?m)^({'|'.join(others)}) = .*\n", "", before)
+    wanted = "token" if source == "auth" else source
+    file.write_text(servers + re.sub(rf"(?m)^(?!{wanted} )token\w* = .*\n", "", f"#{profiles}"))
     (tmp_path / "tools.plumb").write_text("type Other = Person")
-    (tmp_path / "clock.token").write_text("x")
-    catalog = load_catalog(file, {"CLOCK_TOKEN": "x"})
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"git": {"command": "mcp-server-git"}}}')
+    for name in ("clock.token", "docs.token"):
+        (tmp_path / name).write_text("x")
+    catalog = load_catalog(file, {"CLOCK_TOKEN": "x", "DOCS_TOKEN": "x"})
     assert catalog.config.mcp["time"].deny == ("convert_time",)
+    assert list(catalog.servers) == ["time", "docs", "git"]
     assert list(catalog.profiles) == ["writer", "default", "clock"]
     assert list(catalog.tokens) == ["clock"]
+    assert [name for name, _ in catalog.servers["docs"].credentials.headers] == [
+        "X-Team",
+        *([] if source == "auth" else ["authorization"]),
+    ]

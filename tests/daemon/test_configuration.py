@@ -10,7 +10,10 @@ import pytest
 from tests.daemon.wrong_chains import CHAINS
 from tests.daemon.wrong_configurations import CORPUS
 from tests.daemon.wrong_expressions import EXPRESSIONS
+from tests.daemon.wrong_oauth import OAUTH
 from tests.daemon.wrong_processes import PROCESSES
+from tests.daemon.wrong_server_keys import SERVER_KEYS
+from tests.daemon.wrong_server_tokens import SERVER_TOKENS
 from tests.daemon.wrong_servers import SERVERS
 from tests.daemon.wrong_tools import TOOLS
 from tests.daemon.wrong_types import TYPES
@@ -34,13 +37,15 @@ def report_of(directory: Path, text: str, environ: dict[str, str] = NO_ENVIRONME
     return str(caught.value).replace(f"{directory}/", "")
 
 
-ALL: dict[str, tuple[str, str]] = CORPUS | TYPES | EXPRESSIONS | PROCESSES | CHAINS | TOOLS | SERVERS
+ALL: dict[str, tuple[str, str]] = CORPUS | TYPES | EXPRESSIONS | PROCESSES | CHAINS | TOOLS
+ALL |= SERVERS | SERVER_KEYS | SERVER_TOKENS | OAUTH
+ENVIRONMENT = {"EMPTY": "", "SET": "x", "LINES": "a\nb"}
 
 
 @pytest.mark.parametrize("case", ALL)
 def test_a_wrong_configuration_gets_its_exact_report(tmp_path: Path, case: str) -> None:
     text, report = ALL[case]
-    assert report_of(tmp_path, text, {"EMPTY": ""}) == report
+    assert report_of(tmp_path, text, ENVIRONMENT) == report
 
 
 def test_a_problem_of_a_tool_is_reported_with_those_of_the_keys(tmp_path: Path) -> None:
@@ -104,6 +109,21 @@ secret = "hunter2"
 [agents.default]
 token = "hunter2"
 password = "hunter2"
+[mcp.c]
+url = "https://host/?key=hunter2"
+auth = "Bearer hunter2"
+oauth = { client_id = 3, client_secret_env = "hunter2", private_key_file = "hunter2", secret = "hunter2" }
+hosts = ["x:hunter2@host"]
+ca = ["hunter2"]
+key = "hunter2"
+[mcp.d]
+url = "https://host/"
+token_env = "hunter2"
+headers = { A = "hunter2\\n", Host = "hunter2" }
+[mcp.e]
+url = "https://host/"
+token_file = "hunter2"
+headers = { Host = "hunter2", A = "${HOLDS}" }
 [hunter]
 x = "hunter2"
 """
@@ -174,26 +194,23 @@ def test_values_that_mean_what_happens_anyway_are_accepted(tmp_path: Path) -> No
     catalog = load(
         tmp_path,
         """\
-[mcp.a]
-command = "x"
-on_timeout = "dead"
-protocol = "auto"
-shared = false
 [tools.t]
 command = ["x"]
 input_mode = "json"
+resident = false
+prefork = 0
 [processes.p]
 kind = "agent"
 command = ["x"]
 output_mode = "json"
 """,
     )
-    assert catalog.config.mcp["a"].command == "x"
+    assert catalog.config.tools["t"].command == ("x",)
 
 
 def test_zero_is_not_false(tmp_path: Path) -> None:
-    report = report_of(tmp_path, '[mcp.a]\ncommand = "x"\nshared = 0\n')
-    assert "mcp.a.shared: not yet available\n    seen a whole number; allowed: false" in report
+    report = report_of(tmp_path, '[tools.a]\ncommand = ["x"]\nresident = 0\n')
+    assert "tools.a.resident: not yet available\n    seen a whole number; allowed: false" in report
 
 
 def test_an_empty_file_is_a_configuration(tmp_path: Path) -> None:

@@ -90,8 +90,36 @@ def test_a_guess_at_a_place_to_listen_shows_nothing_of_the_environment() -> None
     assert [(problem.value, problem.nearest) for problem in problems] == [("${A}", None), ("/run/x", "unix:/run/x")]
 
 
-SERVER = {"command": "${A}", "url": "https://${A}", "args": ["${A}"], "env": {"X": "${A}"}, "token_env": "${A}"}
-EXPANDED_SERVER = {"command": "1", "url": "https://1", "args": ["1"], "env": {"X": "1"}, "token_env": "${A}"}
+SERVER = {
+    "command": "${A}",
+    "url": "https://${A}",
+    "args": ["${A}"],
+    "env": {"X": "${A}"},
+    "headers": {"X-${A}": "${A}"},
+    "token": "${A}",
+    "token_env": "${A}",
+    "token_file": "${A}",
+    "oauth": {"client_id": "${A}", "client_secret_file": "x/${A}", "private_key_file": "/${A}"},
+    "ca": "${A}.pem",
+    "cert": "/${A}.pem",
+    "key": "../${A}.key",
+    "hosts": ["${A}"],
+}
+EXPANDED_SERVER = {
+    "command": "1",
+    "url": "https://1",
+    "args": ["1"],
+    "env": {"X": "1"},
+    "headers": {"X-${A}": "1"},
+    "token": "${A}",
+    "token_env": "${A}",
+    "token_file": "/etc/x/1",
+    "oauth": {"client_id": "${A}", "client_secret_file": "/etc/x/x/1", "private_key_file": "/1"},
+    "ca": "/etc/x/1.pem",
+    "cert": "/1.pem",
+    "key": "/etc/x/../1.key",
+    "hosts": ["${A}"],
+}
 
 
 def test_servers_processes_and_the_command_of_all_agents_are_expanded() -> None:
@@ -128,6 +156,57 @@ def test_servers_processes_and_the_command_of_all_agents_are_expanded() -> None:
     }
 
 
+@pytest.mark.parametrize("url", ["ws://${A}", "WSS://${A}", "Https://${A}"])
+def test_a_url_of_any_scheme_is_expanded_where_a_server_is_used(url: str) -> None:
+    table: Table = {"tools": {"t": {"mcp": url}}}
+    assert expand(table, {"A": "1"}, HERE) == []
+    assert table == {"tools": {"t": {"mcp": url.replace("${A}", "1")}}}
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\n", "\r", "ä", "\udcff", "x" * 16_385])
+def test_a_variable_cannot_make_a_header_what_none_is(value: str) -> None:
+    table: Table = {"mcp": {"a": {"headers": {"X": "${A}"}}}}
+    problem = expand(table, {"A": value}, HERE)[0]
+    assert problem.why == "no header can have this value once its variables are in place"
+    assert problem.value == "${A}"
+    assert table == {"mcp": {"a": {"headers": {"X": "${A}"}}}}
+
+
+@pytest.mark.parametrize("value", ["", "a b\tc~", "x" * 16_384])
+def test_a_header_may_become_any_line(value: str) -> None:
+    table: Table = {"mcp": {"a": {"headers": {"X": "${A}"}}}}
+    assert expand(table, {"A": value}, HERE) == []
+    assert table == {"mcp": {"a": {"headers": {"X": value}}}}
+
+
+@pytest.mark.parametrize(
+    ("root", "uri"),
+    [
+        (".", "file:///etc/x"),
+        ("work/", "file:///etc/x/work"),
+        ("../y/./z", "file:///etc/y/z"),
+        ("/srv/a b/ä#?%", "file:///srv/a%20b/%C3%A4%23%3F%25"),
+        ("${A}", "file:///srv"),
+        ("file:///srv/a%20b", "file:///srv/a%20b"),
+        ("file:///srv/a b/ä", "file:///srv/a%20b/%C3%A4"),
+        ("FILE://localhost/srv/", "file:///srv/"),
+        ("file:x", "file:///etc/x/file%3Ax"),
+    ],
+)
+def test_a_root_becomes_an_absolute_uri(root: str, uri: str) -> None:
+    table: Table = {"agents": {"a": {"roots": [root]}}}
+    assert expand(table, {"A": "/srv"}, HERE) == []
+    assert table == {"agents": {"a": {"roots": [uri]}}}
+
+
+@pytest.mark.parametrize("root", ["https://host/", "file://host/srv", "file://", "file:///%", "file:///a?b", "x://y"])
+def test_a_root_is_on_this_machine(root: str) -> None:
+    problems = expand({"agents": {"a": {"roots": [root]}}}, {}, HERE)
+    assert [(problem.path, problem.why) for problem in problems] == [
+        (("agents", "a", "roots", 0), "no directory of this machine")
+    ]
+
+
 def test_the_name_of_a_server_is_left_as_it_is_written() -> None:
     table: Table = {"tools": {"t": {"mcp": "${A}"}}, "processes": {"p": {"mcp": ["${A}"]}}}
     before = repr(table)
@@ -148,9 +227,9 @@ def test_a_url_may_not_become_empty() -> None:
 
 
 def test_a_plumb_file_starts_at_the_directory_of_the_configuration() -> None:
-    table: Table = {"plumb": ["a.plumb", "${A}/b.plumb"]}
+    table: Table = {"plumb": ["a.plumb", "${A}/b.plumb"], "mcp_json": [".mcp.json"]}
     assert expand(table, {"A": "/srv"}, HERE) == []
-    assert table == {"plumb": ["/etc/x/a.plumb", "/srv/b.plumb"]}
+    assert table == {"plumb": ["/etc/x/a.plumb", "/srv/b.plumb"], "mcp_json": ["/etc/x/.mcp.json"]}
     assert expand_file("${A}/b.plumb", {"A": "sub"}, HERE) == HERE / "sub/b.plumb"
 
 

@@ -20,7 +20,7 @@ t.toml:3: mcp.github.prefx: unknown key
         """\
 cannot use t.toml: 1 problem
 t.toml:2: zebra: unknown key
-    allowed: one of agent_command, agents, daemon, limits, mcp, plumb, processes, tools, types""",
+    allowed: one of agent_command, agents, daemon, limits, mcp, mcp_json, plumb, processes, tools, types""",
     ),
     "a dotted key and an inline table": (
         """\
@@ -182,39 +182,40 @@ t.toml:1: tool: unknown key
     ),
     "what comes later is refused by name": (
         """\
-mcp_json = [".mcp.json"]
+[limits]
+agent_depth = 3
 [processes.p]
 kind = "agent"
 nice = 5
 [mcp.docs]
-token = "TOKEN"
-headers = {}
-on_timeout = "cancel"
+memory = "1 GiB"
+network = false
 [tools.thumb]
 python = "a.b:c"
 memory = "1 GiB"
+output_mode = "text"
 [agents.default]
 tools = ["thumb"]
-roots = ["/srv"]
+user = "nobody"
 """,
         """\
 cannot use t.toml: 8 problems
-t.toml:1: mcp_json: not yet available
-    seen an array
-t.toml:4: processes.p.nice: not yet available
+t.toml:2: limits.agent_depth: not yet available
+    seen 3
+t.toml:5: processes.p.nice: not yet available
     seen a whole number
-t.toml:6: mcp.docs.token: not yet available
+t.toml:7: mcp.docs.memory: not yet available
     seen a string
-t.toml:7: mcp.docs.headers: not yet available
-    seen a table
-t.toml:8: mcp.docs.on_timeout: not yet available
-    seen "cancel"; allowed: "dead"
+t.toml:8: mcp.docs.network: not yet available
+    seen a boolean
 t.toml:10: tools.thumb.python: not yet available
     seen a string
 t.toml:11: tools.thumb.memory: not yet available
     seen a string
-t.toml:14: agents.default.roots: not yet available
-    seen an array""",
+t.toml:12: tools.thumb.output_mode: not yet available
+    seen a string; allowed: "json"
+t.toml:15: agents.default.user: not yet available
+    seen a string""",
     ),
     "places to listen": (
         """\

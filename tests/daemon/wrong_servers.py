@@ -32,11 +32,11 @@ url = "https://ann:s3cret@example.org"
         """\
 cannot use t.toml: 3 problems
 t.toml:2: mcp.a.url: this is no URL that can be used
-    allowed: http:// or https://, a host and no user, then a port, a path and a query where there are any
+    allowed: http(s):// or ws(s)://, a host and no user, then a port, a path and a query where there are any
 t.toml:4: mcp.b.url: this is no URL that can be used
-    allowed: http:// or https://, a host and no user, then a port, a path and a query where there are any
+    allowed: http(s):// or ws(s)://, a host and no user, then a port, a path and a query where there are any
 t.toml:6: mcp.c.url: this is no URL that can be used
-    allowed: http:// or https://, a host and no user, then a port, a path and a query where there are any""",
+    allowed: http(s):// or ws(s)://, a host and no user, then a port, a path and a query where there are any""",
     ),
     "what means nothing for a URL": (
         """\
@@ -82,7 +82,7 @@ mcp = "https://ann:s3cret@example.org"
         """\
 cannot use t.toml: 1 problem
 t.toml:2: tools.a.mcp: this is no URL that can be used
-    allowed: http:// or https://, a host and no user, then a port, a path and a query where there are any""",
+    allowed: http(s):// or ws(s)://, a host and no user, then a port, a path and a query where there are any""",
     ),
     "a tool of a server by what is no server": (
         """\
@@ -154,14 +154,14 @@ t.toml:2: tools.a.mcp: a server has command or url, this one has neither""",
     "a planned key in a server's table": (
         """\
 [tools.a]
-mcp = { command = "x", shared = true, auth = "oauth" }
+mcp = { command = "x", network = false, memory = "1 GiB" }
 """,
         """\
 cannot use t.toml: 2 problems
-t.toml:2: tools.a.mcp.auth: not yet available
+t.toml:2: tools.a.mcp.memory: not yet available
     seen a string
-t.toml:2: tools.a.mcp.shared: not yet available
-    seen a boolean; allowed: false""",
+t.toml:2: tools.a.mcp.network: not yet available
+    seen a boolean""",
     ),
     "a tool that its server does not offer": (
         """\

@@ -94,7 +94,7 @@ class Log:
     def debug(self, event: str, **fields: object) -> None:
         self._record.log.append((event, {**self._fields, **fields}))
 
-    info = warning = debug
+    info = warning = error = debug
 
     def incident(self, event: str, error: BaseException) -> str:
         raise AssertionError(f"a defect was logged: {event}: {error!r}") from error

@@ -1,6 +1,6 @@
 """An MCP server over stdio that goes wrong in one way, named by its first argument; the standard library only.
 
-Each mode is a function that serves until its input ends. `main` lists them by name.
+Each mode is a function that serves until its input ends.
 """
 
 import json
@@ -61,6 +61,8 @@ def calls(tools: list[Message] | None = None) -> Iterator[Message]:
             answer(request, {"tools": [ECHO] if tools is None else tools})
         elif request["method"] == "tools/call":
             yield request | {"arguments": request["params"]["arguments"]}
+        else:
+            send({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "No"}})
 
 
 def echo() -> None:
@@ -381,8 +383,7 @@ def typed() -> None:
 def batch() -> None:
     """Answers in a batch, behind a notification and something that is no message."""
     for call in calls():
-        reply = {"jsonrpc": "2.0", "id": call["id"], "result": text("batched")}
-        send([{"jsonrpc": "2.0", "method": "notifications/message"}, 7, reply])
+        send([{"method": "notifications/message"}, 7, {"id": call["id"], "result": text("batched")}])
 
 
 MODES: dict[str, Callable[[], None]] = {

@@ -27,5 +27,9 @@ def result_of(request: dict[str, Any], name: str, tools: list[str]) -> dict[str,
 for line in sys.stdin:
     message = json.loads(line)
     if "id" in message:
-        answer = {"jsonrpc": "2.0", "id": message["id"], "result": result_of(message, sys.argv[1], sys.argv[2:])}
+        answer = {"jsonrpc": "2.0", "id": message["id"]}
+        if message["method"] == "server/discover":
+            answer["error"] = {"code": -32601, "message": "Method not found"}
+        else:
+            answer["result"] = result_of(message, sys.argv[1], sys.argv[2:])
         print(json.dumps(answer), flush=True)

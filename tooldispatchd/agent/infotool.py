@@ -12,6 +12,7 @@ from tooldispatchd.agent.steps import compile_read
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.catalog.spelling import PROVIDER_RULES, spell
+from tooldispatchd.providers.mcp.instructions import instructions_text
 from tooldispatchd.wire.faults import Code, Fault
 
 INFO: Final = "info"
@@ -53,7 +54,12 @@ class InfoPlan(Plan):
         return _encode(doc).decode()
 
 
-def instructions_of(plans: Iterable[Plan]) -> str | None:
-    """The hints of all tools as one text, a line each, in the order in which the tools are offered."""
+def instructions_of(plans: Iterable[Plan], advice: Iterable[tuple[str, str]] = ()) -> str | None:
+    """What the agent is told of all its tools as one text; None where there is nothing to tell.
+
+    First the hints, a line each, in the order in which the tools are offered; then what the servers advise, each by
+    its prefix.
+    """
     hints = [plan.offered.hint.strip() for plan in plans if plan.offered.hint]
-    return "\n".join(f"- {' '.join(hint.split())}" for hint in hints) or None
+    parts = ["\n".join(f"- {' '.join(hint.split())}" for hint in hints), instructions_text(advice)]
+    return "\n\n".join(part for part in parts if part) or None

@@ -3,7 +3,7 @@
 With `toolset` this is where providers are named.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -21,7 +21,8 @@ from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import Check
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.providers.inline import compile_inline
-from tooldispatchd.providers.mcp.connection import Connection
+from tooldispatchd.providers.mcp.answers import Call as Request
+from tooldispatchd.providers.mcp.keeper import Kept
 from tooldispatchd.providers.mcp.server import McpTool, Result
 from tooldispatchd.providers.process import Command, Value, run_command
 from tooldispatchd.wire.faults import Fault
@@ -125,28 +126,28 @@ def declared_command_plan(runtime: Runtime, tool: DeclaredTool, command: Command
 
 
 class McpPlan(Plan):
-    """A tool of an MCP server, on this session's own connection, under the server's name for it or a declared one.
+    """A tool of an MCP server, on the connection that is kept to it, under the server's name for it or a declared one.
 
     Where the tool has a limit of its own, one that is shorter than the server's only gives up the call: the server was
     not yet due. One that is as long or longer says as much of the server as its own limit would, and ends the
     connection.
     """
 
-    __slots__ = ("_connection", "_runtime", "_tool")
+    __slots__ = ("_kept", "_runtime", "_tool")
 
     def __init__(
         self,
         runtime: Runtime,
-        connection: Connection,
+        kept: Kept,
         tool: McpTool,
         *,
         offered: Offered,
         read: Reader,
         limit_s: float | None = None,
     ) -> None:
-        server = connection.server
+        server = kept.server
         super().__init__(offered, kind="mcp", limit_s=limit_s or server.call_s, read=read, provider=server.name)
-        self._connection = connection
+        self._kept = kept
         self._tool = tool
         self._runtime = runtime
 
@@ -159,24 +160,24 @@ class McpPlan(Plan):
         """Send the request; the connection's reader ends the call."""
         done = partial(self._finish, call)
         if call.traceparent is None and not call.wants_updates:
-            request = self._connection.call(self._tool, call.line, done)
+            request = self._kept.call(self._tool, call.line, done)
         else:
             update = call.update if call.wants_updates else None
-            request = self._connection.call(self._tool, call.line, done, traceparent=call.traceparent, update=update)
+            request = self._kept.call(self._tool, call.line, done, traceparent=call.traceparent, update=update)
         if isinstance(request, Fault):
             call.finish(request)
             return
-        self._runtime.owed.add(self._connection)
+        self._runtime.owed.add(self._kept)
         call.halt = partial(self._halt, call, request)
 
-    def _halt(self, call: Call, request: int, reason: Reason) -> None:
-        connection = self._connection
+    def _halt(self, call: Call, request: Request, reason: Reason) -> None:
+        kept = self._kept
         if reason is Reason.CANCELLED:
-            connection.cancel(request, "cancelled")
-        elif self.limit_s < connection.server.call_s:
-            connection.cancel(request, "timeout")
+            kept.cancel(request, "cancelled")
+        elif self.limit_s < kept.server.call_s:
+            kept.cancel(request, "timeout")
         else:
-            connection.expire(request)
+            kept.expire(request)
         call.finish(CANCELLED)
 
     @staticmethod
@@ -187,21 +188,21 @@ class McpPlan(Plan):
 
 
 class DownPlan(Plan):
-    """A declared tool whose server did not come up: who calls it with a valid input is told why."""
+    """A declared tool whose server did not come up: who calls it with a valid input is told what `why` says then."""
 
-    __slots__ = ("_fault",)
+    __slots__ = ("_why",)
 
-    def __init__(self, runtime: Runtime, tool: DeclaredTool, fault: Fault, *, server: str) -> None:
+    def __init__(self, runtime: Runtime, tool: DeclaredTool, why: Callable[[], Fault], *, server: str) -> None:
         limit_s = runtime.limits.call_s
         super().__init__(offered_of(tool), kind="mcp", limit_s=limit_s, read=read_of(tool), provider=server)
-        self._fault = fault
+        self._why = why
 
     def start(self, call: Call) -> None:
         """End the call."""
-        call.finish(self._fault)
+        call.finish(self._why())
 
 
-def listed_plan(runtime: Runtime, connection: Connection, tool: McpTool, *, name: str) -> McpPlan:
+def listed_plan(runtime: Runtime, kept: Kept, tool: McpTool, *, name: str) -> McpPlan:
     """The plan of a server's tool as the server lists it, offered as `name`."""
     offered = Offered(
         name=name,
@@ -212,13 +213,13 @@ def listed_plan(runtime: Runtime, connection: Connection, tool: McpTool, *, name
         annotations=tool.annotations,
     )
     read = compile_read(tool.input, missing={}, wrapped=False)
-    plan = McpPlan(runtime, connection, tool, offered=offered, read=read)
+    plan = McpPlan(runtime, kept, tool, offered=offered, read=read)
     # Sessions with equal servers share the tool, and so what it looks like in a form.
     plan.rendered = tool.rendered
     return plan
 
 
-def declared_mcp_plan(runtime: Runtime, connection: Connection, declared: DeclaredTool, tool: McpTool) -> McpPlan:
+def declared_mcp_plan(runtime: Runtime, kept: Kept, declared: DeclaredTool, tool: McpTool) -> McpPlan:
     """The plan of a declared tool which is the server's `tool`.
 
     What is declared of it stands in the place of what the server lists; an input that admits everything says nothing.
@@ -240,7 +241,7 @@ def declared_mcp_plan(runtime: Runtime, connection: Connection, declared: Declar
         result = Result.TEXT if declared.output_schema.get("type") == "string" else Result.TYPED
         tool = msgspec.structs.replace(tool, output=declared.output, result=result)
         offered = msgspec.structs.replace(offered, output_schema=declared.output_schema or None)
-    return McpPlan(runtime, connection, tool, offered=offered, read=read, limit_s=spec.call_s)
+    return McpPlan(runtime, kept, tool, offered=offered, read=read, limit_s=spec.call_s)
 
 
 def offered_of(tool: DeclaredTool) -> Offered:

@@ -7,35 +7,21 @@ import trio
 
 from tooldispatchd.agent.call import Call, Plan, Starter
 from tooldispatchd.agent.entrance import Authenticator
+from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.places import Places
+from tooldispatchd.agent.sharing import Sharing
 from tooldispatchd.calls.census import Census
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.hints import Hints
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.children.family import Family
 from tooldispatchd.front.timer import Timer
+from tooldispatchd.providers.mcp.eras import Eras
+from tooldispatchd.providers.mcp.toollists import ToolLists
+from tooldispatchd.providers.mcp.ways import Authorizers
 
 # Four children a core keep the cores busy while some of them wait, and are few enough to be run in time.
 PROCESSES_A_CORE: Final = 4
-
-
-class Log(Protocol):
-    """The daemon's log, as the layers below it see it: a constant event and fields."""
-
-    def bind(self, **fields: object) -> "Log":
-        """A log that adds these fields to every line."""
-
-    def debug(self, event: str, **fields: object) -> object:
-        """For who looks at one call."""
-
-    def info(self, event: str, **fields: object) -> object:
-        """One line for each session and connection."""
-
-    def warning(self, event: str, **fields: object) -> object:
-        """Something that the operator may want to mend."""
-
-    def incident(self, event: str, error: BaseException) -> str:
-        """A defect, with its traceback; returns the incident's id."""
 
 
 class Host(Protocol):
@@ -90,6 +76,7 @@ class Runtime:
         cores: int,
         uid: int,
         agent_specs: Mapping[str, str] = {},
+        accounts: Authorizers | None = None,
     ) -> None:
         limits = catalog.config.limits
         self.catalog = catalog
@@ -100,6 +87,7 @@ class Runtime:
         self.log = log
         self.logs_calls = logs_calls
         self.agent_specs = agent_specs
+        self.accounts = accounts
         self.starter = Starter()
         self.processes: Gate[Call] = Gate(limits.processes or PROCESSES_A_CORE * cores)
         # Agents have places of their own: one of them may wait for a tool that needs one of the others.
@@ -114,12 +102,26 @@ class Runtime:
         self.bytes_in_flight = 0  # in the inputs of all agents' calls
         # Servers whose requests are queued: each is told in one write, at the end of the turn that queued them.
         self.owed: set[Owed] = set()
+        # What servers speak and which tools they have, as far as any connection has found out.
+        self.eras = Eras()
+        self.tool_lists = ToolLists()
+        self.sharing = Sharing(home, log)
         self._plans: dict[str, dict[str, Plan]] = {}
 
     def flush(self) -> None:
         """Send the requests that servers are owed, each server's in one write."""
         while self.owed:
             self.owed.pop().flush()
+
+    def roots(self, profile: str) -> tuple[str, ...]:
+        """The directories that the profile's servers are told of, as `file://` URIs."""
+        spec = self.catalog.config.agents.get(profile)
+        return () if spec is None else spec.roots
+
+    def offers_resources(self, profile: str) -> bool:
+        """Whether resources and prompts are offered of every server that the profile offers whole."""
+        spec = self.catalog.config.agents.get(profile)
+        return spec is not None and spec.mcp_resources
 
     def plans(self, profile: str, compile_plans: Callable[["Runtime", str], dict[str, Plan]]) -> dict[str, Plan]:
         """The plans of the profile's declared tools, compiled for its first session and shared by all of them."""

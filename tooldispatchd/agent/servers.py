@@ -1,26 +1,31 @@
-"""The servers of one session: which it has, a connection to each, and the prefix under which each offers its tools.
+"""The servers of one session: which it has, who keeps each, and the prefix under which each offers its tools.
 
-A server is there because the profile offers its tools, or because a declared tool is one of its tools, or both: there
-is one connection either way. One that cannot be started (it is switched off, or is behind a URL) settles at once.
+A server is there because the profile offers its tools, or because a declared tool is one of its tools, or both: it is
+kept once either way, by the session itself or for all that share it. One that is switched off settles at once.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Final, Protocol
 
-from tooldispatchd.agent.runtime import Log, Runtime
-from tooldispatchd.calls.connection import ConnectionState
+from tooldispatchd.agent.log import Log
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.servervalues import server_value
+from tooldispatchd.agent.sharing import View
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.names import default_prefix, unique_prefixes
 from tooldispatchd.catalog.profiles import Profile, ServerUse
-from tooldispatchd.catalog.servers import NOT_YET, Binding
+from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide
 from tooldispatchd.providers.mcp.connection import Connection
+from tooldispatchd.providers.mcp.keeper import Keeper, Kept
 from tooldispatchd.providers.mcp.server import Server
+from tooldispatchd.providers.mcp.toollists import key_of
+from tooldispatchd.providers.mcp.ways import way_to
 from tooldispatchd.wire.faults import Code, Fault
 
-# A line of a server holds an answer and its envelope.
-ENVELOPE_BYTES: Final = 1024 * 1024
+DISABLED: Final = "it is not enabled"
 
 
 class Owner(Protocol):
@@ -35,21 +40,28 @@ class Owner(Protocol):
     def flush(self) -> None:
         """Send what has been answered."""
 
+    def tools_changed(self) -> None:
+        """The agent has other tools than before, as its toolset says."""
+
+    @property
+    def agent_side(self) -> AgentSide:
+        """The agent, as far as the session's own servers may ask."""
+
 
 class SessionServer:
     """One of them. `use` is None where its tools are not offered themselves.
 
     `needed` are its tools that declared tools are made of, each with the name of one of these. `prefix` is None while
-    it is not known, and where it is of no use. `connection` is None where the server is never started. `warnings` are
+    it is not known, and where it is of no use. `kept` is None where the server is never started. `warnings` are
     there once it has settled.
     """
 
     __slots__ = (
         "_refusal",
         "binding",
-        "connection",
         "has_answered",
         "is_settled",
+        "kept",
         "name",
         "needed",
         "prefix",
@@ -63,7 +75,7 @@ class SessionServer:
         self.use = use
         self.needed: dict[str, str] = {}
         self.prefix = None if use is None else binding.prefix
-        self.connection: Connection | None = None
+        self.kept: Kept | None = None
         # It may have to wait for those before it until it settles.
         self.has_answered = False
         self.is_settled = False
@@ -72,7 +84,7 @@ class SessionServer:
 
     @property
     def is_startable(self) -> bool:
-        """Whether a connection can be opened at all."""
+        """Whether it is there at all."""
         return self._refusal is None
 
     @property
@@ -82,19 +94,15 @@ class SessionServer:
 
     @property
     def fault(self) -> Fault | None:
-        """Why none of its tools can be called; None while it starts, and while it serves."""
-        connection = self.connection
-        if connection is None or connection.state in {ConnectionState.OPENING, ConnectionState.OPEN}:
-            return self._refusal
-        return connection.fault
+        """Why none of its tools can be called now; None while it starts, and while it serves."""
+        return self._refusal if self.kept is None else self.kept.fault
 
 
 def _why_never(binding: Binding) -> Fault | None:
-    if binding.spec.enabled and binding.spec.url is None:
+    if binding.spec.enabled:
         return None
-    why = NOT_YET if binding.spec.enabled else "it is not enabled"
-    extras: dict[str, object] = {"server": binding.name, "reason": why}
-    return Fault(Code.SERVER_UNAVAILABLE, f"server {binding.name} is not available: {why}", extras)
+    extras: dict[str, object] = {"server": binding.name, "reason": DISABLED}
+    return Fault(Code.SERVER_UNAVAILABLE, f"server {binding.name} is not available: {DISABLED}", extras)
 
 
 def at_servers(catalog: Catalog, profile: Profile) -> dict[str, tuple[DeclaredTool, ...]]:
@@ -109,15 +117,29 @@ def at_servers(catalog: Catalog, profile: Profile) -> dict[str, tuple[DeclaredTo
 
 
 class Servers:
-    """All of them, by the names of their bindings. Agents of one `channel` wait for one another's servers to start."""
+    """All of them, by the names of their bindings. Agents of one `channel` wait for one another's servers to start.
 
-    __slots__ = ("_by_name", "_channel", "_log", "_owner", "_runtime")
+    `changed` is called with one that has settled and has other tools since.
+    """
 
-    def __init__(self, owner: Owner, runtime: Runtime, log: Log, *, channel: object) -> None:
+    __slots__ = ("_by_name", "_changed", "_channel", "_log", "_owner", "_profile", "_runtime")
+
+    def __init__(
+        self,
+        owner: Owner,
+        runtime: Runtime,
+        log: Log,
+        *,
+        profile: str,
+        channel: object,
+        changed: Callable[[SessionServer], None],
+    ) -> None:
         self._owner = owner
         self._runtime = runtime
         self._log = log
+        self._profile = profile
         self._channel = channel
+        self._changed = changed
         self._by_name: dict[str, SessionServer] = {}
 
     def __iter__(self) -> Iterator[SessionServer]:
@@ -147,42 +169,61 @@ class Servers:
     def open(self, settled: Callable[[SessionServer], None]) -> None:
         """Start them, all at once. Each calls `settled` by itself, and then the owner's `opened`.
 
-        One that cannot be started settles here and now, without `opened`.
+        One that cannot be started, or that others use already, settles here and now, without `opened`.
         """
         for server in self:
-            if server.is_startable:
-                self._start(server, settled)
-            else:
+            if not server.is_startable:
                 self._settle(server, settled)
+            elif server.binding.spec.shared:
+                self._share(server, settled)
+            else:
+                self._start(server, settled)
+
+    def _value(self, server: SessionServer) -> Server:
+        needed = tuple(server.needed)
+        return server_value(self._runtime, server.binding, server.use, needed=needed, profile=self._profile)
 
     def _start(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
-        connection = server.connection = Connection(
-            self._server(server),
-            family=self._runtime.family,
-            opening=self._runtime.opening.of(self._channel),
-            log=self._log.bind(server=server.name),
-            batch_done=self._owner.flush,
+        value, log = self._value(server), self._log.bind(server=server.name)
+        agent = self._owner.agent_side
+        keeper = open_keeper(
+            self._runtime,
+            server.binding,
+            value,
+            self._owner.flush,
+            partial(self._altered, server),
+            log=log,
+            agent=agent,
+            turns=self._channel,
         )
-        self._owner.own(partial(connection.run, partial(self._settle, server, settled)), connection.close)
+        server.kept = keeper
+        self._owner.own(partial(keeper.run, partial(self._answered, server, settled)), keeper.close)
 
-    def _server(self, server: SessionServer) -> Server:
-        spec = server.binding.spec
-        limits = self._runtime.limits
-        assert spec.command is not None
-        return Server(
-            name=server.name,
-            argv=(spec.command, *spec.args),
-            env=spec.env,
-            cwd=spec.cwd,
-            # What is not offered needs no more than the tools that declared ones are made of.
-            whitelist=spec.tools if server.use is not None else (),
-            declared=tuple(server.needed),
-            deny=spec.deny,
-            handshake_s=spec.handshake_s or limits.handshake_s,
-            call_s=spec.call_s or limits.call_s,
-            max_line_bytes=limits.max_content_bytes + ENVELOPE_BYTES,
-            max_content_bytes=limits.max_content_bytes,
+    def _share(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
+        runtime = self._runtime
+        value, log = self._value(server), runtime.log.bind(server=server.name)
+        # All shared servers together wait for places to start as the agents of one channel do.
+        make = partial(open_keeper, runtime, server.binding, value, log=log, agent=NOBODY, turns=runtime.sharing)
+        view = server.kept = View(
+            runtime.sharing.server(key_of(value), make),
+            settled=partial(self._answered, server, settled),
+            changed=partial(self._altered, server),
+            flush_agent=self._owner.flush,
         )
+        if view.is_settled:
+            self._settle(server, settled)
+
+    def _answered(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
+        self._settle(server, settled)
+        self._owner.opened()
+
+    def _altered(self, server: SessionServer) -> None:
+        """A server has other tools than before; where it has not settled yet, it will with these."""
+        if not server.is_settled:
+            return
+        if server.is_unnamed and server.prefix is None and server.kept is not None:
+            server.prefix = self._prefix(server, server.kept.said_name)
+        self._changed(server)
 
     def _settle(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
         """A server has answered or failed.
@@ -195,13 +236,11 @@ class Servers:
             if not one.has_answered:
                 break
             one.is_settled = True
-            if one.connection is not None:
-                one.warnings += one.connection.warnings
+            if one.kept is not None:
+                one.warnings += one.kept.warnings
                 if one.is_unnamed and one.fault is None:
-                    one.prefix = self._prefix(one, one.connection.said_name)
+                    one.prefix = self._prefix(one, one.kept.said_name)
             settled(one)
-        if server.is_startable:
-            self._owner.opened()
 
     def _prefix(self, server: SessionServer, said: str | None) -> str:
         """What a server that was given no name is called: what it calls itself, or after its command."""
@@ -214,10 +253,10 @@ class Servers:
         return prefix
 
     def close(self) -> None:
-        """Ask every connection to end; their owner tasks return when nothing of them is left."""
+        """Be done with all of them; twice is once. The owner tasks return when nothing of them is left."""
         for server in self:
-            if server.connection is not None:
-                server.connection.close()
+            if server.kept is not None:
+                server.kept.close()
 
     @property
     def is_settled(self) -> bool:
@@ -227,7 +266,7 @@ class Servers:
     @property
     def opening_limit_s(self) -> float:
         """How long a call may wait for the servers: the longest handshake, and its wait for a place to begin."""
-        waiting = (server.connection for server in self if not server.is_settled)
+        waiting = (server.kept for server in self if not server.is_settled)
         longest = max((each.server.handshake_s for each in waiting if each is not None), default=0.0)
         return 2 * longest + self._runtime.limits.call_s
 
@@ -241,3 +280,42 @@ class Servers:
         if not prefix or any(server.prefix == prefix for server in self):
             return False
         return any(server.is_unnamed and not server.is_settled for server in self)
+
+
+def open_keeper(
+    runtime: Runtime,
+    binding: Binding,
+    server: Server,
+    batch_done: Callable[[], None],
+    changed: Callable[[], None],
+    *,
+    log: Log,
+    agent: AgentSide,
+    turns: object,
+) -> Keeper:
+    """Who keeps a connection to `server`, still to be run; those of one `turns` wait for one another's to start."""
+
+    def connect(changed: Callable[[], None]) -> Connection:
+        return Connection(
+            server,
+            way=way_to(server, runtime.family, runtime.accounts),
+            eras=runtime.eras,
+            opening=runtime.opening.of(turns),
+            log=log,
+            batch_done=batch_done,
+            changed=changed,
+            agent=agent,
+        )
+
+    spec = binding.spec
+    return Keeper(
+        server,
+        connect,
+        lazy=spec.lazy,
+        restart=spec.restart,
+        lists=runtime.tool_lists,
+        log=log,
+        batch_done=batch_done,
+        changed=changed,
+        is_ending=lambda: runtime.is_draining,
+    )

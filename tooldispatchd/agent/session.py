@@ -11,7 +11,9 @@ from typing import Final, Literal
 
 from msgspec import Raw, UnsetType
 
+from tooldispatchd.agent.asker import Asker
 from tooldispatchd.agent.call import Call, Plan
+from tooldispatchd.agent.changes import Changes
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, queue_full
 from tooldispatchd.agent.inflight import InFlight, job_content
 from tooldispatchd.agent.infotool import instructions_of
@@ -22,6 +24,7 @@ from tooldispatchd.agent.toolset import Found, Toolset
 from tooldispatchd.calls.jobs import utf8_size
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.providers.mcp.asking import AgentSide
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import PROTOCOL, CallMeta, NestedReq, ReadyLine, Reply, Request, ToolsLine
 from tooldispatchd.wire.questions import Questions
@@ -36,6 +39,8 @@ class Session:
     """One agent's life in the daemon."""
 
     __slots__ = (
+        "_asker",
+        "_changes",
         "_has_jobs",
         "_host",
         "_in_flight",
@@ -67,6 +72,8 @@ class Session:
         self._log = runtime.log.bind(session=number, **name)
         self._in_flight: InFlight | None = None
         self._questions: Questions | None = None
+        self._asker: Asker | None = None
+        self._changes: Changes | None = None
         self._tree: TaskTree | None = None
         self._is_forced = False
         # None for an agent that was shown the plain form alone.
@@ -106,8 +113,22 @@ class Session:
     def _ready(self) -> ReadyLine:
         toolset, agent = self.toolset, self.machine.agent
         tools, notes = self._shown(None)
-        instructions = instructions_of(toolset.plans.values())
+        instructions = instructions_of(toolset.plans.values(), toolset.advice)
         return ReadyLine(self.profile, PROTOCOL, tools, [*toolset.warnings, *notes], agent, instructions)
+
+    def tools_changed(self) -> None:
+        """A server has other tools than before: they can be called at once, and the agent is told before long."""
+        if self._showing is not None:
+            self.plans = self._showing.table(self.toolset.plans)
+        # Before it is open there is `ready` to tell of them.
+        if self.machine.wants_updates and self.machine.state is not State.OPENING:
+            self._changes = self._changes or Changes(self._runtime.timer, self._tell_tools)
+            self._changes.note()
+
+    def _tell_tools(self) -> None:
+        tools, _ = self._shown(None)
+        self.machine.tools_changed(tools)
+        self._host.flush()
 
     def _shown(self, form: str | None) -> tuple[list[Raw], list[str]]:
         """The tools in a form, and what it could not say; their names as it spells them are known from here on."""
@@ -235,6 +256,13 @@ class Session:
             self._questions = Questions(self.machine)
         return self._questions
 
+    @property
+    def agent_side(self) -> AgentSide:
+        """The agent, as far as the session's own servers may ask."""
+        if self._asker is None:
+            self._asker = Asker(self, self._runtime.roots(self.profile))
+        return self._asker
+
     # --- what its calls need ---
 
     def count(self, outcome: Outcome) -> None:
@@ -325,6 +353,10 @@ class Session:
     def _close(self) -> None:
         if self.machine.state is State.CLOSED:
             return
+        # Of shared servers it has no tasks that would have ended with it.
+        self.toolset.close()
+        if self._changes is not None:
+            self._changes.close()
         if self.machine.state is not State.DRAINING:
             self.machine.apply(Event.ENDED)
         self.machine.apply(Event.TORN_DOWN)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from tooldispatchd.agent.runtime import Log
+from tooldispatchd.agent.log import Log
 
 Task = Callable[[], Awaitable[None]]
 

@@ -1,5 +1,6 @@
 """The tools of one session: which there are, and the plan of each; with `plans` the one place that names providers."""
 
+from collections.abc import Iterator
 from enum import Enum
 from typing import Final, Literal
 
@@ -10,13 +11,14 @@ from tooldispatchd.agent.chains import process_plan
 from tooldispatchd.agent.faults import SHOWN_NAME
 from tooldispatchd.agent.infotool import InfoPlan
 from tooldispatchd.agent.jobtools import JobPlan, job_plans
+from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.plans import DownPlan, InlinePlan, declared_mcp_plan, listed_plan, program_plan
-from tooldispatchd.agent.runtime import Log, Runtime
+from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.servers import Owner, Servers, SessionServer, at_servers
 from tooldispatchd.catalog.names import nearest, prefixed, split_name
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.tools import DeclaredTool
-from tooldispatchd.providers.mcp.connection import Connection
+from tooldispatchd.providers.mcp.keeper import Kept
 from tooldispatchd.wire.faults import Code, Fault
 
 # No tool's is longer: a prefix has at most 32 characters, the name of a server's tool 128, a declared one 128.
@@ -80,7 +82,7 @@ class Toolset:
 
     `plans` has the declared ones in the profile's order, those for jobs and `info`, then each server's, whichever of
     them was quicker. A declared tool that needs servers, itself or through its chains, is among them once all of these
-    have settled.
+    have settled. It stays the same object; calls that are under way keep the plan that they have when it changes.
     """
 
     __slots__ = (
@@ -88,6 +90,7 @@ class Toolset:
         "_inner",
         "_log",
         "_offered",
+        "_owner",
         "_profile",
         "_runtime",
         "_servers",
@@ -103,11 +106,12 @@ class Toolset:
             declared = narrow_plans(runtime, declared, profile)
         self.warnings: list[str] = []
         self.refusal: Fault | None = None
+        self._owner = owner
         self._runtime = runtime
         self._profile = profile
         self._log = log
         self._declared = declared
-        self._servers = Servers(owner, runtime, log, channel=channel)
+        self._servers = Servers(owner, runtime, log, profile=profile.name, channel=channel, changed=self._changed)
         for use in profile.servers:
             self._servers.offer(use)
         # What each tool that needs servers waits for.
@@ -141,53 +145,96 @@ class Toolset:
         self._servers.open(self._settled)
 
     def close(self) -> None:
-        """Ask every connection to end; their owner tasks return when nothing of them is left."""
+        """Be done with the servers; twice is once. Their owner tasks return when nothing of them is left."""
         self._servers.close()
 
+    @property
+    def advice(self) -> Iterator[tuple[str, str]]:
+        """What the servers that are offered advise, each with its prefix."""
+        for server in self._servers:
+            kept, prefix = server.kept, server.prefix
+            if server.use is not None and prefix is not None and kept is not None and kept.instructions:
+                yield prefix, kept.instructions
+
     def _settled(self, server: SessionServer) -> None:
-        connection, fault = server.connection, server.fault
+        kept, fault = server.kept, server.fault
         self.warnings.extend(f"server {server.name}: {warning}" for warning in server.warnings)
         if fault is not None:
             self._miss(server, fault)
-        elif connection is not None:
-            self._check_needed(server, connection)
-            self._offer(server, connection)
+        elif kept is not None:
+            for tool, detail in self._missing(server, kept).items():
+                self._refuse(kept, tool, detail)
+            hidden = self._offer(server, kept)
+            self.warnings += [f"server {server.name}: {name} is hidden by another tool of that name" for name in hidden]
         self._place()
         self._order()
 
-    def _check_needed(self, server: SessionServer, connection: Connection) -> None:
-        for tool, declared in server.needed.items():
-            if tool not in connection.tools:
-                self._log.warning("tool missing", server=server.name, tool=tool, declared=declared)
-                detail = f"server {server.name} does not offer the tool {tool}, which the tool {declared} is made of"
-                self._refuse(server, connection, tool, detail)
+    def _changed(self, server: SessionServer) -> None:
+        """A server has other tools than it had when it settled: make the plans of its tools anew."""
+        kept = server.kept
+        assert kept is not None
+        # Those that are missing now are offered no more, which is nothing to end a session for; the log says it.
+        self._missing(server, kept)
+        for name in self._offered.pop(server.name, ()):
+            del self.plans[name]
+        for name in self._made_of(server):
+            self._inner.pop(name, None)
+            if name in self._profile.tools:
+                self.plans.pop(name, None)
+                self._waiting[name] = [server]
+        self._offer(server, kept)
+        self._place()
+        self._order()
+        self._owner.tools_changed()
 
-    def _offer(self, server: SessionServer, connection: Connection) -> None:
+    def _made_of(self, server: SessionServer) -> list[str]:
+        """The declared tools, of the profile or of its chains, that are tools of this server."""
+        tools = self._runtime.catalog.tools
+        mine = {*self._inner, *self._profile.tools}
+        return [name for name in mine if (at := tools[name].server) is not None and at.binding == server.name]
+
+    def _missing(self, server: SessionServer, kept: Kept) -> dict[str, str]:
+        """The tools that the server should have and lacks, each with a sentence that says so."""
+        lacks = f"server {server.name} does not offer the tool"
+        missing = {
+            tool: f"{lacks} {tool}, which the tool {declared} is made of"
+            for tool, declared in server.needed.items()
+            if tool not in kept.tools
+        }
+        if server.use is not None:
+            deny = server.binding.spec.deny
+            named = (*(server.use.only or ()), *(server.binding.spec.tools or ()))
+            missing |= {tool: f"{lacks} {tool}" for tool in named if tool not in kept.tools and tool not in deny}
+        for tool, detail in missing.items():
+            self._log.warning("tool missing", server=server.name, tool=tool, reason=detail)
+        return missing
+
+    def _offer(self, server: SessionServer, kept: Kept) -> list[str]:
+        """Make the plans of the server's own tools; the names of those that others have."""
         use, prefix = server.use, server.prefix
         if use is None or prefix is None:
-            return
-        for name in use.only or ():
-            if name not in connection.tools:
-                self._refuse(server, connection, name, f"server {server.name} does not offer the tool {name}")
+            return []
         whitelist = server.binding.spec.tools
+        hidden: list[str] = []
         offered = self._offered[server.name] = []
-        for tool in connection.tools.values():
+        for tool in kept.tools.values():
             # Some may be there for declared ones alone.
             if any(names is not None and tool.name not in names for names in (use.only, whitelist)):
                 continue
             name = prefixed(prefix, tool.name)
             if name in self.plans or name in self._waiting:
-                self.warnings.append(f"server {server.name}: {name} is hidden by another tool of that name")
+                hidden.append(name)
                 self._log.warning("tool hidden", server=server.name, tool=name)
             else:
-                self.plans[name] = listed_plan(self._runtime, connection, tool, name=name)
+                self.plans[name] = listed_plan(self._runtime, kept, tool, name=name)
                 offered.append(name)
+        return hidden
 
-    def _refuse(self, server: SessionServer, connection: Connection, tool: str, detail: str) -> None:
+    def _refuse(self, kept: Kept, tool: str, detail: str) -> None:
         if self.refusal is not None:
             return
-        extras: dict[str, object] = {"server": server.name, "tool": tool}
-        close = nearest(tool, connection.tools)
+        extras: dict[str, object] = {"server": kept.server.name, "tool": tool}
+        close = nearest(tool, kept.listed or kept.tools)
         if close is not None:
             detail += f"; did you mean {close}?"
             extras["did_you_mean"] = close
@@ -198,7 +245,9 @@ class Toolset:
         use = server.use
         is_named = use is not None and (server.binding.spec.tools is not None or use.only is not None)
         # What is known when the configuration is read would refuse every session, and has been told then.
-        if is_named and server.is_startable:
+        if fault.code is Code.MISSING_TOOL and server.kept is not None:
+            self._refuse(server.kept, str(fault.extras["tool"]), fault.detail)
+        elif is_named and server.is_startable:
             self.refusal = self.refusal or fault
         else:
             self.warnings.append(fault.detail)
@@ -227,9 +276,10 @@ class Toolset:
         plan = self.inner(tool.name)
         if isinstance(plan, Plan):
             return plan
-        if not tool.input_schema:
+        server = self._servers[tool.server.binding]
+        if not tool.input_schema or server.fault is None:
             return None
-        return DownPlan(self._runtime, tool, plan, server=tool.server.binding)
+        return DownPlan(self._runtime, tool, lambda: server.fault or plan, server=server.name)
 
     # --- routing ---
 
@@ -243,13 +293,12 @@ class Toolset:
             return self._runtime.plans(LIFTED, compile_lifted)[name]
         if name not in self._inner:
             server = self._servers[tool.server.binding]
-            connection, fault = server.connection, server.fault
-            if connection is None or fault is not None:
-                return fault or self._unknown(name)
-            listed = connection.tools.get(tool.server.tool)
-            if listed is None:
-                return self._unknown(name)  # the session is refused for it
-            self._inner[name] = declared_mcp_plan(self._runtime, connection, tool, listed)
+            kept = server.kept
+            listed = None if kept is None else kept.tools.get(tool.server.tool)
+            if kept is None or listed is None:
+                # One that its server lacks is no tool of this session, or the session is refused for it.
+                return server.fault or self._unknown(name)
+            self._inner[name] = declared_mcp_plan(self._runtime, kept, tool, listed)
         return self._inner[name]
 
     def find(self, name: str) -> Plan | Fault | Literal[Found.HOLD]:

@@ -1,25 +1,25 @@
 """What was understood of a configuration, in lines for a person: each type, tool, process and server. Pure.
 
 Stable and in the file's order. It shows what a thing is and how it runs, and nothing that may be a secret: of a command
-its program, of a URL its host; never arguments, an environment, a prompt or the text of a description.
+its program, of a URL all but its query; never arguments, an environment, headers, a prompt or a description's text.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.processes import Process
 from tooldispatchd.catalog.schematypes import describe
+from tooldispatchd.catalog.serverchecks import has_credentials
 from tooldispatchd.catalog.servers import Binding
-from tooldispatchd.catalog.specs import ProcessSpec
+from tooldispatchd.catalog.serverurls import without_query
+from tooldispatchd.catalog.specs import McpSpec, ProcessSpec
 from tooldispatchd.catalog.tools import DeclaredTool
 
 # Two lines of a terminal: enough to know an expression or a type again.
 MAX_TEXT: Final = 160
 
 _INDENT: Final = "    "
-_HOST: Final = re.compile(r"[A-Za-z]+://(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?=[:/?#]|\Z)")
 
 
 def explain(catalog: Catalog) -> list[str]:
@@ -74,7 +74,11 @@ class _Explanation:
         for name, binding in self._catalog.servers.items():
             yield f"server {name}"
             yield f"{_INDENT}{_prefix(binding)}"
-            yield f"{_INDENT}runs: {_reached(binding)}"
+            yield f"{_INDENT}runs: {_reached(binding.spec)}"
+            yield f"{_INDENT}protocol: {_protocol(binding.spec)}"
+            yield f"{_INDENT}connections: {_connections(binding.spec)}"
+            if binding.spec.url is not None:
+                yield f"{_INDENT}credentials: {'yes' if has_credentials(binding.spec) else 'none'}"
             if not binding.spec.enabled:
                 yield f"{_INDENT}not enabled"
             yield f"{_INDENT}{_used_by(self._users_of_servers.get(name, ()))}"
@@ -177,12 +181,26 @@ def _prefix(binding: Binding) -> str:
     return f'prefix: "{binding.prefix}"' if binding.prefix else 'prefix: "", its tools have their names alone'
 
 
-def _reached(binding: Binding) -> str:
-    """How a server is reached: its program or its host, and nothing that may be a secret."""
-    if binding.spec.command is not None:
-        return f"program {_program((binding.spec.command,))}"
-    found = _HOST.match(binding.spec.url or "")
-    return f"at {found['host']}" if found is not None else "at a URL"
+def _reached(spec: McpSpec) -> str:
+    """How a server is reached: its program or its URL, and nothing that may be a secret."""
+    if spec.command is not None:
+        return f"program {_program((spec.command,))}"
+    return f"at {_cut(without_query(spec.url or ''))}"
+
+
+def _protocol(spec: McpSpec) -> str:
+    """Which revision is spoken, and over what where there is a choice."""
+    revision = "as the server speaks it" if spec.protocol == "auto" else spec.protocol
+    over = {"http": ", over Streamable HTTP", "sse": ", over HTTP+SSE"}.get(spec.transport, "")
+    return f"{revision}{over}"
+
+
+def _connections(spec: McpSpec) -> str:
+    """How many there are, when they begin, and what comes after one that ended."""
+    number = "one for all agents" if spec.shared else "one for each agent"
+    begin = "from the first call" if spec.lazy else "from the start"
+    end = ", anew after each end" if spec.restart == "backoff" else ""
+    return f"{number}, {begin}{end}"
 
 
 def _program(command: tuple[str, ...] | None) -> str:

@@ -4,7 +4,6 @@ Equal servers are one binding, so that a session opens one connection for them: 
 way, or the same command, and all other keys equal too. Two tables of `[mcp]` stay two, since each was given a name.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -13,23 +12,30 @@ from msgspec import UNSET
 
 from tooldispatchd.catalog.names import default_prefix, nearest, unique_prefixes
 from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.serverchecks import check_server, credential_warning
+from tooldispatchd.catalog.serverurls import URL_ALLOWED, host_of, is_meant_as_url, normal_url
 from tooldispatchd.catalog.specs import Config, McpSpec, Server, ToolSpec
 
-NOT_YET: Final = "servers over HTTP are not yet available"
-# What browsers and proxies take; a longer one is no address.
-MAX_URL_CHARS: Final = 2048
-# What starts a child, and means nothing where a server runs already.
-COMMAND_ONLY: Final = ("args", "env", "cwd")
 
-_SCHEMES: Final = ("http://", "https://")
-_PORTS: Final = {"http": 80, "https": 443}
-# RFC 3986, without a user and a password: a token has a key of its own.
-_CHARS: Final = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*"
-_QUERY_CHARS: Final = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*"
-_URL: Final = re.compile(
-    r"(?P<scheme>[A-Za-z]+)://(?P<host>[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?"
-    rf"(?P<path>/{_CHARS})?(?P<query>\?{_QUERY_CHARS})?(?:#{_QUERY_CHARS})?"
-)
+class ServerCredentials(msgspec.Struct, frozen=True):
+    """What the daemon shows to a server behind a URL, as it was read when the configuration was.
+
+    `headers` are the configured ones and the bearer token's, in the order in which they are sent; `client_secret` and
+    `private_key` (PEM) are those of its `oauth`.
+    """
+
+    headers: tuple[tuple[str, str], ...] = ()
+    client_secret: str | None = None
+    private_key: str | None = None
+
+    def __repr__(self) -> str:
+        """The names of the headers; all else is secret."""
+        parts = [f"headers={[name for name, _ in self.headers]}"] if self.headers else []
+        parts += [f"{key}=…" for key in ("client_secret", "private_key") if getattr(self, key) is not None]
+        return f"ServerCredentials({', '.join(parts)})"
+
+
+_NO_CREDENTIALS: Final = ServerCredentials()
 
 
 class Binding(msgspec.Struct, frozen=True):
@@ -37,11 +43,13 @@ class Binding(msgspec.Struct, frozen=True):
 
     `prefix` is what stands before the colon in its tools' names, "" where they are offered as they are; it is None for
     an anonymous server that states none, and known once the server has said its name. A URL in `spec` is normalised.
+    `credentials` are empty until they are read, which is not done here, and for a command.
     """
 
     name: str
     spec: McpSpec
     prefix: str | None
+    credentials: ServerCredentials = _NO_CREDENTIALS
 
 
 class ServerTool(msgspec.Struct, frozen=True):
@@ -79,22 +87,6 @@ def server_tool(name: str, spec: ToolSpec, servers: Mapping[str, Binding]) -> Se
     return ServerTool(binding_of(spec.mcp, servers), spec.name or name)
 
 
-def normal_url(text: str) -> str | None:
-    """An http or https URL in its one way of being written, or None where the text is none.
-
-    Scheme and host in lower case, no default port, no fragment, and `/` for an empty path (RFC 3986, 6.2).
-    """
-    found = _URL.fullmatch(text) if len(text) <= MAX_URL_CHARS else None
-    if found is None:
-        return None
-    scheme, host = found["scheme"].lower(), found["host"].lower()
-    port = None if found["port"] is None else int(found["port"])
-    if scheme not in _PORTS or (port is not None and not 0 < port < 1 << 16):
-        return None
-    shown = "" if port is None or port == _PORTS[scheme] else f":{port}"
-    return f"{scheme}://{host}{shown}{found['path'] or '/'}{found['query'] or ''}"
-
-
 def _spec_of(reference: Server) -> McpSpec | None:
     """An anonymous server's table, its URL normalised; None for what is meant as a name."""
     if isinstance(reference, McpSpec):
@@ -115,8 +107,7 @@ def _own_name(spec: McpSpec) -> str:
         # Who writes a whole line there, against the rule, may have put anything into it.
         program = spec.command.split(maxsplit=1)[0] if spec.command.strip() else ""
         return default_prefix(program.rpartition("/")[2])
-    found = _URL.fullmatch(spec.url or "")
-    return default_prefix("" if found is None else found["host"])
+    return default_prefix(host_of(spec.url or ""))
 
 
 def _references(config: Config) -> Iterator[tuple[Path, Server]]:
@@ -165,34 +156,19 @@ class _ServersBuilder:
             self._anonymous.append((path, spec))
 
     def _refuse_name(self, path: Path, reference: str) -> None:
-        if reference.lower().startswith(_SCHEMES):
-            self._refuse_url(path)
+        if is_meant_as_url(reference):
+            self.problems.append(Problem(path, "this is no URL that can be used", allowed=URL_ALLOWED))
             return
         # What looks like an address may hold a password.
         value = UNSET if "@" in reference or "/" in reference else reference
         close = nearest(reference, self._config.mcp)
         self.problems.append(Problem(path, "no such server in [mcp]", value=value, nearest=close))
 
-    def _refuse_url(self, path: Path) -> None:
-        why = "this is no URL that can be used"
-        allowed = "http:// or https://, a host and no user, then a port, a path and a query where there are any"
-        self.problems.append(Problem(path, why, allowed=allowed))
-
     def _check(self, path: Path, spec: McpSpec) -> None:
-        """A table's keys must go together."""
-        ways = [way for way in ("command", "url") if getattr(spec, way) is not None]
-        if len(ways) != 1:
-            found = "both" if ways else "neither"
-            self.problems.append(Problem(path, f"a server has command or url, this one has {found}"))
-        if spec.url is not None and normal_url(spec.url) is None:
-            self._refuse_url((*path, "url"))
-        if spec.token_env is not None and spec.url is None:
-            self.problems.append(Problem((*path, "token_env"), "only a server with url has token_env"))
-        for key in COMMAND_ONLY if ways == ["url"] else ():
-            if getattr(spec, key):
-                self.problems.append(Problem((*path, key), f"only a server with command has {key}"))
-        if spec.url is not None and spec.enabled:
-            self.warnings.append(f"{_dotted(path)}: {NOT_YET}; its tools answer server_unavailable")
+        self.problems.extend(check_server(path, spec))
+        warning = credential_warning(spec)
+        if warning is not None:
+            self.warnings.append(f"{_dotted(path)}: {warning}")
 
     def _bind(self) -> dict[str, Binding]:
         """Names and prefixes for all; a taken one gets the next free number."""

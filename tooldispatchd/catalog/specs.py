@@ -3,11 +3,13 @@
 `daemon.configuration` parses a TOML file into `Config`; past that, values are typed and trusted. Every limit states
 where its number comes from.
 
-`${VAR}`, `${VAR:-default}` and `$$` (a dollar) are expanded in `daemon.listen`, in `command`, `args`, `env` (its
-values) and `cwd` of servers and tools and in `token_file` of profiles, and nowhere else. In the same keys a relative
-path (a socket's, a `cwd`, a command with a slash in it, a token's file) starts at the directory of the configuration
-file: a service has no other directory that its author would expect. Past `daemon.configuration` all of them are
-absolute, users and groups are numbers, and no token is left. A `~` means nothing.
+`${VAR}`, `${VAR:-default}` and `$$` (a dollar) are expanded in `daemon.listen`, `plumb` and `mcp_json`, in `command`,
+`args`, `env` (its values) and `cwd` of servers and tools, in `url`, `headers` (their values), `ca`, `cert` and `key` of
+servers, in `roots` of profiles and in every key that names a file with a secret, and nowhere else. In the same keys a
+relative path (a socket's, a `cwd`, a command with a slash in it, a file's, a root) starts at the directory of the
+configuration file: a service has no other directory that its author would expect. Past `daemon.configuration` all of
+them are absolute, roots are `file://` URIs, users and groups are numbers, and no profile's token is left. A `~` means
+nothing.
 """
 
 from typing import Annotated, Final, Literal
@@ -27,6 +29,11 @@ PREFIX_PATTERN: Final = r"^([A-Za-z0-9][A-Za-z0-9._-]{0,31})?$"
 ENV_PATTERN: Final = r"^[^=\x00]+$"
 WORD_PATTERN: Final = r"^[^\x00]*$"
 SOME_WORD_PATTERN: Final = r"^[^\x00]+$"
+HEADER_NAME_PATTERN: Final = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
+HEADER_VALUE_PATTERN: Final = r"^[\t\x20-\x7e]*$"
+HOST_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]{1,5})?$"
+# Servers commonly take 8 to 16 KiB of one field.
+MAX_HEADER_CHARS: Final = 16 * KIB
 
 # Upper bounds catch a slip of the hand (one zero too many in seconds, bytes for kilobytes), not a policy.
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
@@ -37,6 +44,10 @@ EnvName = Annotated[str, Meta(pattern=ENV_PATTERN)]
 # The kernel ends an argument at a NUL.
 Word = Annotated[str, Meta(pattern=WORD_PATTERN)]
 SomeWord = Annotated[str, Meta(pattern=SOME_WORD_PATTERN)]
+# RFC 9110, 5.1 and 5.5: a field's name is a token, and its value is visible text.
+HeaderName = Annotated[str, Meta(pattern=HEADER_NAME_PATTERN, max_length=128)]
+HeaderValue = Annotated[str, Meta(pattern=HEADER_VALUE_PATTERN, max_length=MAX_HEADER_CHARS)]
+HostPort = Annotated[str, Meta(pattern=HOST_PATTERN, max_length=260)]
 Argv = Annotated[tuple[Word, ...], Meta(min_length=1)]
 # Users or groups: by number, or by name on this machine. No `Meta` here, whose bounds are checked where names are
 # looked up: a union of three kinds with it crashes the interpreter at its end, now and then (msgspec 0.22).
@@ -100,6 +111,29 @@ class LimitsSpec(Spec, frozen=True):
     """Results of one agent's jobs that it has not read yet; one of the largest answers."""
 
 
+class OAuthSpec(Spec, frozen=True):
+    """`oauth` of a server with `auth = "oauth"`: who the daemon is to the authorization server."""
+
+    grant: Literal["authorization_code", "client_credentials", "private_key_jwt"] = "authorization_code"
+    """`authorization_code` needs a person once, at `tooldispatchd login`; the others need none."""
+    client_id: SomeWord | None = None
+    """The client as it was registered; without one the daemon registers itself, where the server lets it."""
+    client_secret_env: SomeWord | None = None
+    """The variable of the daemon's environment that holds the client's secret. At most one of it and the file."""
+    client_secret_file: SomeWord | None = None
+    """The file that holds the client's secret; a newline at its end does not count."""
+    client_metadata_url: SomeWord | None = None
+    """The https URL of the client's own metadata document, for servers that know clients by it."""
+    private_key_file: SomeWord | None = None
+    """The PEM file of the key that signs a `private_key_jwt`."""
+    algorithm: Literal["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"] = "RS256"
+    """How a `private_key_jwt` is signed."""
+    scopes: tuple[SomeWord, ...] = ()
+    """What is asked for; by default what the server says that it needs."""
+    redirect_port: Annotated[int, Meta(ge=1, le=65_535)] | None = None
+    """The port of the loopback redirect, where the client is registered with a fixed one."""
+
+
 class McpSpec(Spec, frozen=True):
     """`[mcp.NAME]`: an MCP server of its own for each agent that uses it; exactly one of `command` and `url`.
 
@@ -109,9 +143,33 @@ class McpSpec(Spec, frozen=True):
     command: SomeWord | None = None
     """The program: a name looked for in `PATH`, or a path."""
     url: SomeWord | None = None
-    """Where a server is that runs already. It is understood, and cannot be reached yet."""
+    """Where a server is that runs already: `http://`, `https://`, `ws://` or `wss://`."""
+    transport: Literal["auto", "http", "sse"] = "auto"
+    """How an http URL is spoken to: Streamable HTTP, or the older pair of a stream and an endpoint. `auto` begins with
+    the first and goes over to the other where the server refuses it."""
+    headers: dict[HeaderName, HeaderValue] = {}
+    """Sent with every request to `url`; never to another origin."""
+    token: str | None = None
+    """The bearer token for `url`; taken as it is written. At most one of `token`, `token_env` and `token_file`."""
     token_env: SomeWord | None = None
     """The variable of the daemon's environment that holds the token for `url`."""
+    token_file: SomeWord | None = None
+    """The file that holds the token; a newline at its end does not count."""
+    auth: Literal["oauth"] | None = None
+    """How the daemon gets a token by itself."""
+    oauth: OAuthSpec | None = None
+    """The particulars of `auth = "oauth"`."""
+    ca: SomeWord | None = None
+    """The PEM file of the authorities that are trusted for `url`, in the place of the system's."""
+    cert: SomeWord | None = None
+    """The PEM file of the certificate that the daemon shows to `url`, and of its key unless `key` names it."""
+    key: SomeWord | None = None
+    """The PEM file of the key to `cert`."""
+    hosts: tuple[HostPort, ...] = ()
+    """Further hosts, as HOST or HOST:PORT, that redirects and the discovery of an authorization server may lead to.
+    Credentials for `url` never go there."""
+    private: bool = False
+    """Whether what a server leads to may have a private address (loopback, 10.0.0.0/8, …); `url` itself always may."""
     args: tuple[Word, ...] = ()
     env: dict[EnvName, Word] = {}
     """Added to the small environment that every child gets."""
@@ -123,12 +181,40 @@ class McpSpec(Spec, frozen=True):
     """Tools that are never offered; it wins over `tools`."""
     prefix: Annotated[str, Meta(pattern=PREFIX_PATTERN)] | None = None
     """What stands before the colon in its tools' names; by default the binding's name, and "" offers raw names."""
+    protocol: Literal["auto", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"] = "auto"
+    """The protocol's revision; `auto` asks the server once and remembers what it speaks."""
     handshake_s: Seconds | None = None
     """This server's own limit, in the place of `limits.handshake_s`."""
     call_s: Seconds | None = None
     """This server's own limit, in the place of `limits.call_s`."""
+    on_timeout: Literal["dead", "cancel"] | None = None
+    """What a call over `call_s` means: the server hangs and its connection is `dead` (by default), or that call alone
+    is cancelled (always with `shared`)."""
+    restart: Literal["never", "backoff"] = "never"
+    """Whether a connection that ended is opened anew, after 0, 1, 2, 5, 10, 30, then 60 s each time. A call that was in
+    flight is never tried again."""
+    shared: bool = False
+    """Whether all agents with this configuration use one connection, instead of one each."""
+    lazy: bool = False
+    """Whether the server starts with the first call instead of with the session, once its list of tools is known."""
+    mcp_resources: bool = False
+    """Whether its resources and prompts are offered as the tools `read_resource`, `list_resources`, `get_prompt`."""
+    trace: bool = False
+    """Whether each message from and to it is logged: its kind, its number and its size, never what it says."""
     enabled: bool = True
     """A server that is not enabled is never started; profiles that name it go without, with a warning."""
+
+    def __repr__(self) -> str:
+        """The table without what may be secret: what is shown ends up in logs."""
+        shown = msgspec.structs.replace(
+            self,
+            url=None if self.url is None else self.url.partition("?")[0],
+            token=None if self.token is None else "…",
+            headers=dict.fromkeys(self.headers, "…"),
+            args=tuple("…" for _ in self.args),
+            env=dict.fromkeys(self.env, "…"),
+        )
+        return msgspec.Struct.__repr__(shown)
 
 
 Server = str | McpSpec
@@ -218,6 +304,10 @@ class ProfileSpec(Spec, frozen=True):
     """Declared tools, and single tools of servers as `PREFIX:NAME`."""
     mcp: tuple[str, ...] = ()
     """Servers that are offered whole, by the names of their bindings."""
+    roots: tuple[SomeWord, ...] = ()
+    """Directories that servers are told of, where they ask what they should work on: paths, or `file://` URIs."""
+    mcp_resources: bool = False
+    """Whether resources and prompts are offered of every server that is offered whole, as `mcp_resources` there."""
     jobs: bool = True
     """Whether `job_wait`, `job_read`, `job_list` and `job_stop` are offered."""
     token: str | None = None
@@ -250,6 +340,8 @@ class Config(Spec, frozen=True):
     """Stream processes, of which tools and chains are made; none of them is offered by itself."""
     plumb: tuple[SomeWord, ...] = ()
     """Files in the plumb notation, which declare types, servers, processes and tools like the tables here."""
+    mcp_json: tuple[SomeWord, ...] = ()
+    """Files in which other MCP clients keep their servers (`mcpServers`, or `servers`); each is one in `[mcp]`."""
     agent_command: Argv | None = None
     """What runs an agent that has no `command`: these words, and the path of the file with its spec."""
     agents: dict[Name, ProfileSpec] = {}

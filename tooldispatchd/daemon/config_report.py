@@ -13,6 +13,7 @@ from tooldispatchd.catalog.notation.places import NotationProblem, Place
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.specs import BINDING_PATTERN
 from tooldispatchd.daemon.key_patterns import Pattern, Table, is_of
+from tooldispatchd.daemon.mcp_json import McpJson
 from tooldispatchd.daemon.plumb_excerpts import MaskedText
 from tooldispatchd.daemon.plumb_files import PlumbFiles
 from tooldispatchd.daemon.toml_lines import TomlLines
@@ -30,10 +31,21 @@ _SERVER_SHOWN: Final[tuple[Pattern, ...]] = (
     ("call_s",),
     ("enabled",),
     ("protocol",),
+    ("transport",),
+    ("private",),
     ("on_timeout",),
+    ("restart",),
+    ("shared",),
+    ("lazy",),
+    ("mcp_resources",),
+    ("trace",),
+    ("oauth", "grant"),
+    ("oauth", "algorithm"),
+    ("oauth", "redirect_port"),
 )
 # A list of what may be shown, not of what may not: a token ends up in `args`, in a URL and under keys that nobody
-# thought of. `env`, `args` and `command` of a server, and the value of any unknown key, are named by their kind only.
+# thought of. `env`, `args`, `command`, `auth`, `hosts` and all that names a file or a variable of a server, and the
+# value of any unknown key, are named by their kind only.
 _SHOWN: Final[tuple[Pattern, ...]] = (
     ("daemon", "listen"),
     ("daemon", "listen", "#"),
@@ -41,6 +53,7 @@ _SHOWN: Final[tuple[Pattern, ...]] = (
     ("limits", "*"),
     ("types", "*"),
     ("plumb", "#"),
+    ("mcp_json", "#"),
     *(("mcp", "*", *key) for key in _SERVER_SHOWN),
     ("tools", "*", "type"),
     ("tools", "*", "title"),
@@ -65,6 +78,8 @@ _SHOWN: Final[tuple[Pattern, ...]] = (
     *(("processes", "*", "mcp", "#", *key) for key in _SERVER_SHOWN),
     ("agents", "*", "tools", "#"),
     ("agents", "*", "mcp", "#"),
+    ("agents", "*", "roots", "#"),
+    ("agents", "*", "mcp_resources"),
     ("agents", "*", "jobs"),
     ("agents", "*", "uid"),
     ("agents", "*", "uid", "#"),
@@ -76,6 +91,7 @@ _SHOWN_IF_NAME: Final[tuple[Pattern, ...]] = (("tools", "*", "mcp"), ("processes
 _NAME: Final = re.compile(BINDING_PATTERN)
 _WITHIN: Final = re.compile(r"(?:line (?P<line>\d+), )?column (?P<column>\d+): ")
 _NO_FILES: Final = PlumbFiles()
+_NO_JSON: Final = McpJson()
 _KINDS: Final = (
     (bool, "a boolean"),
     (str, "a string"),
@@ -83,6 +99,7 @@ _KINDS: Final = (
     (float, "a number"),
     (list, "an array"),
     (dict, "a table"),
+    (type(None), "null"),
 )
 
 
@@ -113,35 +130,46 @@ class Finding(msgspec.Struct, frozen=True):
         return "\n    ".join(filter(None, (first, second, self.excerpt)))
 
 
-def find(problems: Iterable[Problem], table: Table, source: str, plumb: PlumbFiles = _NO_FILES) -> tuple[Finding, ...]:
-    """Each problem with its line, in the order of the files: the configuration's own, then those of `plumb`.
+def find(
+    problems: Iterable[Problem],
+    table: Table,
+    source: str,
+    plumb: PlumbFiles = _NO_FILES,
+    servers: McpJson = _NO_JSON,
+) -> tuple[Finding, ...]:
+    """Each problem with its line, in the order of the files: the configuration's own, those of `plumb`, of `servers`.
 
     `table` is what `source` and the files say together, before any expansion.
     """
     lines = TomlLines(source)
-    report = _Report(table, lines, plumb)
-    unique = {(problem.path, problem.why): problem for problem in [*plumb.problems, *problems]}
+    report = _Report(table, lines, plumb, servers)
+    unique = {(problem.path, problem.why): problem for problem in [*plumb.problems, *servers.problems, *problems]}
     findings = [report.finding(problem) for problem in unique.values()]
     findings += [report.mistake(mistake) for mistake in plumb.mistakes]
-    order = {file: number for number, file in enumerate(plumb.texts, 1)}
+    findings += [Finding(printable(each.why), each.line, file=each.file) for each in servers.mistakes]
+    order = {file: number for number, file in enumerate([*plumb.texts, *servers.files], 1)}
     return tuple(sorted(findings, key=lambda finding: (order.get(finding.file or "", 0), finding.line or 0)))
 
 
 class _Report:
     """Makes findings, of whichever file they are."""
 
-    def __init__(self, table: Table, lines: TomlLines, plumb: PlumbFiles) -> None:
+    def __init__(self, table: Table, lines: TomlLines, plumb: PlumbFiles, servers: McpJson) -> None:
         self._table = table
         self._lines = lines
         self._plumb = plumb
+        self._servers = servers
         # Made once, since a file may have many problems.
         self._texts: dict[str, MaskedText] = {}
 
     def finding(self, problem: Problem) -> Finding:
         place, why = self._place(problem)
+        foreign = self._servers.place_of(problem.path)
+        own_line = self._lines.line_of(problem.path) if foreign is None else foreign[1]
         finding = Finding(
             why=printable(why),
-            line=self._lines.line_of(problem.path) if place is None else place.line,
+            file=None if foreign is None else foreign[0],
+            line=own_line if place is None else place.line,
             key=_key(problem.path),
             seen=None if problem.value is UNSET else _seen(problem.path, self._table),
             allowed=problem.allowed,

@@ -1,9 +1,10 @@
 """Find a configuration file, read it, and make the catalog of it; all that is wrong with it is said at once.
 
-The way of a file: text → table (tomllib) → its plumb files put in → planned keys taken out → schema checked →
-environment put in → tokens read, users and groups looked up → `Config` → catalog. A table with a mistake is replaced
-by a harmless one of the same name before the catalog is built, so that the rest is checked too and nothing is reported
-that only follows from that mistake. Tokens leave the table before it becomes a `Config`. Nothing is started here.
+The way of a file: text → table (tomllib) → its plumb files and other clients' servers put in → planned keys taken out
+→ schema checked → environment put in → tokens read, users and groups looked up → `Config` → catalog → its servers'
+credentials. A table with a mistake is replaced by a harmless one of the same name before the catalog is built, so that
+the rest is checked too and nothing is reported that only follows from that mistake. Profiles' tokens leave the table
+before it becomes a `Config`; what was read for servers goes to their bindings. Nothing is started here.
 """
 
 import copy
@@ -16,7 +17,7 @@ from typing import Final, cast
 
 import msgspec
 
-from tooldispatchd.catalog import problems as found
+from tooldispatchd.catalog import problems as paths
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import MIB, Config
@@ -25,9 +26,16 @@ from tooldispatchd.daemon.credentials import Credentials, take_credentials
 from tooldispatchd.daemon.expansion import expand
 from tooldispatchd.daemon.key_patterns import Table
 from tooldispatchd.daemon.listen_values import Place, check_profiles, check_shared, parse_place
+from tooldispatchd.daemon.mcp_json import take_mcp_json
 from tooldispatchd.daemon.planned_keys import take_planned
-from tooldispatchd.daemon.plumb_files import take_plumb
+from tooldispatchd.daemon.plumb_files import PlumbFiles, take_plumb
 from tooldispatchd.daemon.schema_check import check_schema
+from tooldispatchd.daemon.server_credentials import (
+    ServerSecrets,
+    exposed_tokens,
+    read_server_secrets,
+    with_credentials,
+)
 from tooldispatchd.daemon.stand_ins import StandIns
 from tooldispatchd.daemon.toml_lines import TomlLines
 
@@ -77,23 +85,46 @@ def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
     source = _read(path)
     table = _parse(path, source)
     plumb = take_plumb(table, path, environ, lambda place: f"{path}:{TomlLines(source).line_of(place)}")
+    servers = take_mcp_json(table, path, environ, lambda place: _written(place, plumb, path=path, source=source))
     if _depth(table) > MAX_DEPTH:
         raise _unreadable(path, Finding(f"what its plumb files say is nested more than {MAX_DEPTH} deep", key="plumb"))
     checked = copy.deepcopy(table)
     stand_ins = StandIns(plumb.lacking)
     stand_ins.put(checked, ())
-    problems, credentials = _check(checked, environ, path.absolute().parent)
-    problems = [problem for problem in problems if problem.path not in plumb.lacking]
+    found = _check(checked, environ, path.absolute().parent)
+    problems = [problem for problem in (*servers.problems, *found.problems) if problem.path not in plumb.lacking]
     stand_ins.put(checked, problems)
-    catalog = _build(checked, problems, credentials) if plumb.read else problems
+    is_whole = plumb.read and servers.read
+    catalog = _build(checked, problems, found.credentials) if is_whole else problems
     if not isinstance(catalog, Catalog):
         own = set(map(_key_of, problems))
         catalog = [each for each in catalog if _key_of(each) in own or not stand_ins.is_follow_up(each, table)]
-    if isinstance(catalog, Catalog) and not plumb.mistakes:
-        return msgspec.structs.replace(catalog, warnings=(*catalog.warnings, *credentials.warnings))
-    findings = find([] if isinstance(catalog, Catalog) else catalog, table, source, plumb)
+    if isinstance(catalog, Catalog) and not (plumb.mistakes or servers.mistakes):
+        exposed = exposed_tokens(checked, path, is_elsewhere=lambda place: plumb.place_of(place) is not None)
+        return _finished(catalog, found, (*servers.warnings, *exposed))
+    findings = find([] if isinstance(catalog, Catalog) else catalog, table, source, plumb, servers)
     count = "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
     raise ConfigError(f"cannot use {path}: {count}", path, findings)
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """What a table holds besides what becomes its `Config`."""
+
+    problems: list[Problem]
+    credentials: Credentials
+    secrets: ServerSecrets
+
+
+def _finished(catalog: Catalog, found: _Found, warnings: Iterable[str]) -> Catalog:
+    """The catalog with what its servers are shown, and with all that is to be said of it."""
+    said = (*catalog.warnings, *found.credentials.warnings, *found.secrets.warnings, *warnings)
+    return msgspec.structs.replace(catalog, servers=with_credentials(catalog.servers, found.secrets), warnings=said)
+
+
+def _written(place: paths.Path, plumb: PlumbFiles, *, path: Path, source: str) -> str:
+    """Where the table at `place` was written: in a plumb file, or in the configuration itself."""
+    found = plumb.place_of(place)
+    return f"{path}:{TomlLines(source).line_of(place)}" if found is None else f"{found.file}:{found.line}"
 
 
 def _own_places(environ: Mapping[str, str]) -> Iterator[Path]:
@@ -163,25 +194,26 @@ def _inner(holder: object) -> Iterable[object]:
     return cast("list[object]", holder) if isinstance(holder, list) else ()
 
 
-def _check(table: Table, environ: Mapping[str, str], directory: Path) -> tuple[list[Problem], Credentials]:
-    """Every problem of `table` itself, and what it had of credentials; its tokens leave it."""
+def _check(table: Table, environ: Mapping[str, str], directory: Path) -> _Found:
+    """Every problem of `table` itself, and what it had of credentials; its profiles' tokens leave it."""
     problems = take_planned(table)
     no_json = list(_without_json_form(table))
     excused = {problem.path for problem in no_json}
     problems += no_json
     problems += [problem for problem in check_schema(table) if problem.path not in excused]
     problems += expand(table, environ, directory)
-    credentials = take_credentials(table, environ, wrong=frozenset(problem.path for problem in problems))
-    problems += credentials.problems
-    return problems, credentials
+    wrong = frozenset(problem.path for problem in problems)
+    credentials = take_credentials(table, environ, wrong=wrong)
+    secrets = read_server_secrets(table, environ, wrong=wrong)
+    return _Found([*problems, *credentials.problems, *secrets.problems], credentials, secrets)
 
 
-def _key_of(problem: Problem) -> tuple[found.Path, str]:
+def _key_of(problem: Problem) -> tuple[paths.Path, str]:
     return problem.path, problem.why
 
 
-def _without_json_form(holder: object, path: found.Path = ()) -> Iterator[Problem]:
-    """Each value that TOML has and JSON has not; it is replaced, in place, by one of the nearest kind."""
+def _without_json_form(holder: object, path: paths.Path = ()) -> Iterator[Problem]:
+    """Each value that a configuration cannot have; it is replaced, in place, by one of the nearest kind."""
     items: Iterable[tuple[str | int, object]] = ()
     if isinstance(holder, dict):
         items = list(cast("Table", holder).items())
@@ -194,7 +226,8 @@ def _without_json_form(holder: object, path: found.Path = ()) -> Iterator[Proble
             yield Problem((*path, key), "not a finite number", value=value)
             cast("dict[str | int, object]", holder)[key] = 0.0
         elif not isinstance(value, (str, int, float)):
-            yield Problem((*path, key), "a date or time has no meaning here", value=value)
+            why = "null has no meaning here" if value is None else "a date or time has no meaning here"
+            yield Problem((*path, key), why, value=value)
             cast("dict[str | int, object]", holder)[key] = str(value)
 
 

@@ -5,8 +5,6 @@ problem bears a token, nor the name of a variable or a file, since a token that 
 stand in its place.
 """
 
-import os
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, cast
 
@@ -16,6 +14,7 @@ from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import MAX_TOKEN_BYTES, digest_of, token_problem
 from tooldispatchd.daemon.key_patterns import Table
 from tooldispatchd.daemon.peers import AccountError, find_gid, find_uid
+from tooldispatchd.daemon.secret_files import SecretError, read_secret_file, read_variable
 
 # The kernel's numbers have 32 bits, and the largest stands for "none".
 MAX_OWNER: Final = 2**32 - 2
@@ -31,15 +30,6 @@ class Credentials(msgspec.Struct, frozen=True):
     tokens: dict[str, bytes]
     problems: tuple[Problem, ...]
     warnings: tuple[str, ...]
-
-
-class _WrongError(Exception):
-    """Why a value cannot be used; it is caught where the value's place is known."""
-
-    def __init__(self, why: str, allowed: str | None = None) -> None:
-        super().__init__(why)
-        self.why = why
-        self.allowed = allowed
 
 
 def take_credentials(table: Table, environ: Mapping[str, str], *, wrong: frozenset[Path]) -> Credentials:
@@ -85,26 +75,24 @@ class _Taken:
             return
         try:
             self.tokens[name] = digest_of(self._token(name, sources[0], values[0]))
-        except _WrongError as error:
+        except SecretError as error:
             # What was seen is shown by its kind only; the report knows these keys.
             self.problems.append(Problem(path, error.why, value=None, allowed=error.allowed))
 
     def _token(self, name: str, source: str, value: object) -> str:
         if not isinstance(value, str):
             # The schema stops at a profile whose name is wrong, and what is in it comes here as it is.
-            raise _WrongError("wrong kind of value", "a string")
+            raise SecretError("wrong kind of value", "a string")
         if source == "token":
             if "${" in value:
-                raise _WrongError("a token is taken as it is written", '"token_env", for one in the environment')
+                raise SecretError("a token is taken as it is written", '"token_env", for one in the environment')
             return _checked(value)
         if source == "token_env":
-            if value not in self._environ:
-                raise _WrongError("the environment has no such variable")
-            return _checked(self._environ[value])
-        token, mode = _read_file(value)
-        if mode & (stat.S_IROTH | stat.S_IWOTH):
-            self.warnings.append(f"agents.{name}.token_file: others may read or change the file (mode {mode:04o})")
-        return _checked(token)
+            return _checked(read_variable(value, self._environ))
+        file = read_secret_file(value, MAX_TOKEN_BYTES, what="token")
+        if file.is_exposed:
+            self.warnings.append(f"agents.{name}.token_file: others may read or change the file (mode {file.mode:04o})")
+        return _checked(file.text)
 
     def _numbers(self, owners: object, path: Path, number_of: Callable[[object], int]) -> Iterator[int]:
         if owners == []:
@@ -114,7 +102,7 @@ class _Taken:
             place = (*path, index) if isinstance(owners, list) else path
             try:
                 yield number_of(owner)
-            except _WrongError as error:
+            except SecretError as error:
                 self.problems.append(Problem(place, error.why, value=owner, allowed=error.allowed))
 
     def _is_wrong(self, path: Path) -> bool:
@@ -124,46 +112,26 @@ class _Taken:
 def _checked(token: str) -> str:
     why = token_problem(token)
     if why is not None:
-        raise _WrongError(why, _SIZE_ALLOWED)
+        raise SecretError(why, _SIZE_ALLOWED)
     return token
-
-
-def _read_file(path: str) -> tuple[str, int]:
-    """What a file holds without the newline at its end, and its mode."""
-    try:
-        # A pipe or a terminal would be waited for.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-        try:
-            mode = os.fstat(descriptor).st_mode
-            # One more than a newline at the end may add.
-            content = os.read(descriptor, MAX_TOKEN_BYTES + 3) if stat.S_ISREG(mode) else None
-        finally:
-            os.close(descriptor)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "no file can have this name"
-        raise _WrongError(f"cannot read the token's file: {why}") from None
-    if content is None:
-        raise _WrongError("cannot read the token's file: it is not a regular file")
-    text = content.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
-    return text, stat.S_IMODE(mode)
 
 
 def _uid_of(owner: object) -> int:
     try:
         return find_uid(owner) if isinstance(owner, str) else _number(owner)
     except (AccountError, ValueError):
-        raise _WrongError("no such user") from None
+        raise SecretError("no such user") from None
 
 
 def _gid_of(owner: object) -> int:
     try:
         return find_gid(owner) if isinstance(owner, str) else _number(owner)
     except (AccountError, ValueError):
-        raise _WrongError("no such group") from None
+        raise SecretError("no such group") from None
 
 
 def _number(owner: object) -> int:
     # A fraction of nothing, as in 3.0, is a whole number to the schema.
     if not isinstance(owner, int) or not 0 <= owner <= MAX_OWNER:
-        raise _WrongError("not a number of a user or a group", f"a whole number, at least 0 and at most {MAX_OWNER}")
+        raise SecretError("not a number of a user or a group", f"a whole number, at least 0 and at most {MAX_OWNER}")
     return owner

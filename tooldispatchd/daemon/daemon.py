@@ -20,6 +20,7 @@ from typing import Final
 
 import trio
 
+from tooldispatchd.agent.accounts import accounts_of
 from tooldispatchd.agent.entrance import Entrance, Visitor
 from tooldispatchd.agent.faults import too_many
 from tooldispatchd.agent.host import Host
@@ -275,6 +276,7 @@ async def serve(  # what the command found out, put together in one place
                     cores=os.cpu_count() or 1,
                     uid=os.geteuid(),
                     agent_specs=agent_specs,
+                    accounts=accounts_of(catalog, os.environ, log),
                 )
                 daemon = Daemon(runtime, front, log, notifier)
                 services.start_soon(daemon.heed_signals, signals, family.kill_all)

@@ -4,15 +4,19 @@ Only the keys that `EXPANDED` names are touched. `${VAR}` must be set, `${VAR:-d
 variable counts as unset, as in a shell), `$$` is a dollar, and a dollar before anything else is itself.
 """
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 from pathlib import Path as FilePath
 from typing import Final
+from urllib.parse import quote
 
 import msgspec
 
 from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.serverurls import is_meant_as_url
+from tooldispatchd.catalog.specs import HEADER_VALUE_PATTERN, MAX_HEADER_CHARS
 from tooldispatchd.daemon.key_patterns import Pattern, Place, Table, places
 from tooldispatchd.daemon.listen_values import check_listen, quote_path
 
@@ -26,6 +30,8 @@ class _Meaning(Enum):
     URL = auto()
     SERVER = auto()  # a binding's name or a URL
     LISTEN = auto()
+    HEADER = auto()  # a header's value
+    ROOT = auto()  # a directory, as a path or a file:// URI
 
 
 _SERVER: Final[dict[Pattern, _Meaning]] = {
@@ -34,6 +40,13 @@ _SERVER: Final[dict[Pattern, _Meaning]] = {
     ("args", "#"): _Meaning.WORD,
     ("env", "*"): _Meaning.WORD,
     ("cwd",): _Meaning.FILE,
+    ("headers", "*"): _Meaning.HEADER,
+    ("token_file",): _Meaning.FILE,
+    ("oauth", "client_secret_file"): _Meaning.FILE,
+    ("oauth", "private_key_file"): _Meaning.FILE,
+    ("ca",): _Meaning.FILE,
+    ("cert",): _Meaning.FILE,
+    ("key",): _Meaning.FILE,
 }
 _COMMAND: Final[dict[Pattern, _Meaning]] = {
     ("command", "#"): _Meaning.PROGRAM,
@@ -51,17 +64,25 @@ _TABLES: Final[tuple[tuple[Pattern, dict[Pattern, _Meaning]], ...]] = (
 EXPANDED: Final[dict[Pattern, _Meaning]] = {
     ("daemon", "listen", "#"): _Meaning.LISTEN,
     ("plumb", "#"): _Meaning.FILE,
+    ("mcp_json", "#"): _Meaning.FILE,
     ("agent_command", "#"): _Meaning.PROGRAM,
     **{(*table, *key): meaning for table, keys in _TABLES for key, meaning in keys.items()},
     ("tools", "*", "mcp"): _Meaning.SERVER,
     ("processes", "*", "mcp", "#"): _Meaning.SERVER,
     ("agents", "*", "token_file"): _Meaning.FILE,
+    ("agents", "*", "roots", "#"): _Meaning.ROOT,
 }
 _VARIABLE: Final = re.compile(
     r"\$\$ | \$\{ (?P<name>[A-Za-z_][A-Za-z0-9_]*) (?: :- (?P<default>[^{}]*) )? \} | (?P<broken>\$\{)", re.VERBOSE
 )
 _FORMS: Final = '"${NAME}", "${NAME:-default}", or "$$" for a dollar'
-_URL: Final = ("http://", "https://")
+_HEADER: Final = re.compile(HEADER_VALUE_PATTERN.removesuffix("$"))
+# RFC 8089, 2: no host, or this one.
+_FILE_URI: Final = re.compile(r"file://(?:localhost)?(?P<path>/(?:[^%?#\x00]|%[0-9A-Fa-f]{2})*)", re.IGNORECASE)
+# RFC 3986, 3.3, and the sign of what is encoded already.
+_PATH_SIGNS: Final = "/:@!$&'()*+,;=~%"
+# What may become empty.
+_MAY_BE_EMPTY: Final = frozenset({_Meaning.WORD, _Meaning.HEADER})
 
 
 def expand(table: Table, environ: Mapping[str, str], directory: FilePath) -> list[Problem]:
@@ -90,7 +111,7 @@ def _expand_place(
     place: Place, text: str, meaning: _Meaning, *, environ: Mapping[str, str], directory: FilePath
 ) -> list[Problem]:
     # A binding's name holds no dollar, and shows up in messages, where nothing of the environment may.
-    if meaning is _Meaning.SERVER and not text.startswith(_URL):
+    if meaning is _Meaning.SERVER and not is_meant_as_url(text):
         return []
     # Only a command's first word is the program.
     if meaning is _Meaning.PROGRAM and place.path[-1] not in {0, "command"}:
@@ -99,8 +120,11 @@ def _expand_place(
     if problems:
         return problems
     expanded = _VARIABLE.sub(lambda found: _replacement(found, environ), text)
-    if not expanded and meaning is not _Meaning.WORD:
+    if not expanded and meaning not in _MAY_BE_EMPTY:
         return [Problem(place.path, "is empty once its variables are in place", value=text)]
+    refusal = _refusal(meaning, text, expanded, path=place.path)
+    if refusal is not None:
+        return [refusal]
     value = _anchored(meaning, expanded, directory)
     place.put(value)
     problem = check_listen(value, place.path) if meaning is _Meaning.LISTEN else None
@@ -126,6 +150,22 @@ def _replacement(found: re.Match[str], environ: Mapping[str, str]) -> str:
     return environ.get(name, "") if default is None else environ.get(name, "") or default
 
 
+def _refusal(meaning: _Meaning, text: str, expanded: str, *, path: Path) -> Problem | None:
+    """Why a text, once it is expanded, cannot stand for what is meant; what came of it is not shown."""
+    # As it is written the schema has looked at it; a line feed out of a variable would begin another header.
+    if meaning is _Meaning.HEADER and text != expanded and not _is_header(expanded):
+        why = "no header can have this value once its variables are in place"
+        return Problem(path, why, value=text, allowed=f"ASCII in one line, at most {MAX_HEADER_CHARS} characters")
+    if meaning is _Meaning.ROOT and "://" in expanded and _FILE_URI.fullmatch(expanded) is None:
+        allowed = "a path, or file:// and an absolute path"
+        return Problem(path, "no directory of this machine", value=text, allowed=allowed)
+    return None
+
+
+def _is_header(text: str) -> bool:
+    return len(text) <= MAX_HEADER_CHARS and _HEADER.fullmatch(text) is not None
+
+
 def _anchored(meaning: _Meaning, text: str, directory: FilePath) -> str:
     """`text` with its relative path made absolute, where it is one."""
     if meaning is _Meaning.LISTEN:
@@ -134,7 +174,17 @@ def _anchored(meaning: _Meaning, text: str, directory: FilePath) -> str:
         if kind != "unix" or where.startswith("@") or not where:
             return text
         return f"unix:{FilePath(quote_path(str(directory))) / where}{mark}{options}"
+    if meaning is _Meaning.ROOT:
+        return _root(text, directory)
     # A program without a slash is looked for in PATH.
     if meaning is _Meaning.FILE or (meaning is _Meaning.PROGRAM and "/" in text):
         return str(directory / text)
     return text
+
+
+def _root(text: str, directory: FilePath) -> str:
+    """The URI of a root. Who reads it takes its dots away (RFC 3986, 5.2.4), so that none are left."""
+    found = _FILE_URI.fullmatch(text)
+    if found is not None:
+        return f"file://{quote(found['path'], safe=_PATH_SIGNS)}"
+    return FilePath(os.path.normpath(directory / text)).as_uri()

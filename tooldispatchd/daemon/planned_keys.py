@@ -27,25 +27,8 @@ _SANDBOX: Final = (
     "sandbox",
 )
 _KEYS: Final[dict[str, tuple[str, ...]]] = {
-    "": ("mcp_json",),
     "limits": ("agent_depth",),
-    "mcp.*": (
-        "transport",
-        "headers",
-        "token",
-        "token_file",
-        "auth",
-        "ca",
-        "cert",
-        "protocol",
-        "shared",
-        "lazy",
-        "on_timeout",
-        "restart",
-        "trace",
-        "mcp_resources",
-        *_SANDBOX,
-    ),
+    "mcp.*": _SANDBOX,
     "tools.*": (
         "python",
         "builtin",
@@ -61,36 +44,25 @@ _KEYS: Final[dict[str, tuple[str, ...]]] = {
         *_SANDBOX,
     ),
     "processes.*": ("input_mode", "output_mode", "reuse", *_SANDBOX),
-    "agents.*": ("roots", "mcp_resources", *_SANDBOX),
+    "agents.*": _SANDBOX,
 }
 # A server's table may also stand where the server is used.
 _SERVERS: Final = ("mcp.*", "tools.*.mcp", "processes.*.mcp.#")
 PLANNED: Final[tuple[Pattern, ...]] = tuple(
-    (*filter(None, place.split(".")), key)
+    (*place.split("."), key)
     for table, keys in _KEYS.items()
     for place in (_SERVERS if table == "mcp.*" else (table,))
     for key in keys
 )
 
 # What happens anyway may be said aloud.
-_SERVER_TODAY: Final[dict[str, object]] = {
-    "protocol": "auto",
-    "shared": False,
-    "lazy": False,
-    "on_timeout": "dead",
-    "trace": False,
-    "mcp_resources": False,
-}
 _TODAY: Final[dict[Pattern, object]] = {
-    (*place.split("."), key): value for place in _SERVERS for key, value in _SERVER_TODAY.items()
-} | {
     ("tools", "*", "input_mode"): "json",
     ("tools", "*", "output_mode"): "json",
     ("tools", "*", "resident"): False,
     ("tools", "*", "prefork"): 0,
     ("processes", "*", "input_mode"): "json",
     ("processes", "*", "output_mode"): "json",
-    ("agents", "*", "mcp_resources"): False,
 }
 
 

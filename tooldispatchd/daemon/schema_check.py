@@ -25,6 +25,9 @@ _PATTERN_WORDS: Final = {
     specs.ENV_PATTERN: 'a variable\'s name: not empty, with no "=" and no NUL',
     specs.WORD_PATTERN: "a string without NUL",
     specs.SOME_WORD_PATTERN: "a string that is not empty, without NUL",
+    specs.HEADER_NAME_PATTERN: "a header's name: letters, digits and signs, no space and no colon",
+    specs.HEADER_VALUE_PATTERN: f"ASCII in one line, at most {specs.MAX_HEADER_CHARS} characters",
+    specs.HOST_PATTERN: "HOST or HOST:PORT",
 }
 _TYPE_WORDS: Final = {
     "string": "a string",

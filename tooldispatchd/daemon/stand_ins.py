@@ -15,6 +15,10 @@ from tooldispatchd.catalog.wiring import LIFT
 from tooldispatchd.daemon.key_patterns import Table
 
 _PROGRAM: Final = "-"
+# RFC 2606, 2: a host that nobody has.
+_URL: Final = "https://server.invalid/"
+# What a server has only beside another key.
+_BESIDE: Final = {"auth": "oauth", "cert": "key"}
 _NAMES: Final = {
     "mcp": re.compile(BINDING_PATTERN),
     "tools": re.compile(NAME_PATTERN),
@@ -116,9 +120,13 @@ def _is_there(entry: object, table: Table) -> bool:
     return isinstance(entries, dict) and (str(entry) if lifted is None else lifted["tool"]) in entries
 
 
-def _server(kept: Table, _old: Table) -> Table:
-    url = kept.keys() & {"url"}
-    return kept if url or "command" in kept else {**kept, "command": _PROGRAM}
+def _server(kept: Table, old: Table) -> Table:
+    # What belongs to a key that is wrong says nothing without it.
+    orphans = {orphan for key, orphan in _BESIDE.items() if key in old and key not in kept}
+    kept = {key: value for key, value in kept.items() if key not in orphans}
+    if "url" in kept or "command" in kept:
+        return kept
+    return {**kept, "url": _URL} if "url" in old and "command" not in old else {**kept, "command": _PROGRAM}
 
 
 def _tool(kept: Table, old: Table) -> Table:

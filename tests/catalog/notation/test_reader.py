@@ -6,7 +6,7 @@ import pytest
 from tests.catalog.notation.reading import read, table, wrong
 from tooldispatchd.catalog.notation.places import NotationError, Place
 from tooldispatchd.catalog.notation.reader import read_notation
-from tooldispatchd.catalog.specs import Config
+from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec
 
 
 def test_the_issues_double_is_a_map_tool() -> None:
@@ -334,3 +334,24 @@ def test_what_is_read_is_a_configuration() -> None:
     config = msgspec.convert(read(text).table, Config)
     assert config.processes["m"].chain == ("w", "lift(s)", "m.filter1")
     assert config.mcp["ldc"].tools == ("a", "b")
+
+
+def test_a_server_has_every_key_that_it_has_in_a_configuration() -> None:
+    text = """
+        let docs = {
+          url: "https://docs.example/mcp" transport: "http" headers: { "X-Team": "docs" } hosts: ["login.example"]
+          token: "t" token_env: "T" token_file: "t" auth: "oauth" ca: "ca.pem" cert: "c.pem" key: "c.key" private: true
+          oauth: { grant: "client_credentials" client_id: "x" client_secret_env: "S" scopes: ["read"] }
+          protocol: "2025-06-18" on_timeout: "cancel" restart: "backoff" shared: true lazy: true trace: true
+          mcp_resources: true command: "x" args: [] env: {} cwd: "." tools: [a] deny: [b] prefix: "d" enabled: false
+          handshake_s: 5 call_s: 5
+        }
+        let s : {q: string} -> json = tool { mcp: docs }
+    """
+    docs = table(text, "mcp", "docs")
+    assert isinstance(docs, dict)
+    assert set(docs) == set(McpSpec.__struct_fields__)
+    config = msgspec.convert(read(text).table, Config)
+    assert config.mcp["docs"].oauth == OAuthSpec(
+        grant="client_credentials", client_id="x", client_secret_env="S", scopes=("read",)
+    )

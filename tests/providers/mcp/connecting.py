@@ -15,8 +15,11 @@ from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import ACCEPT
 from tooldispatchd.children.family import open_family
+from tooldispatchd.providers.mcp.answers import Call
 from tooldispatchd.providers.mcp.connection import Connection
+from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.server import McpTool, Server
+from tooldispatchd.providers.mcp.stdio import StdioWay
 from tooldispatchd.wire.faults import Fault
 
 SERVERS: Final = Path(__file__).parents[2] / "servers"
@@ -31,14 +34,23 @@ class Log:
 
     def __init__(self) -> None:
         self.ends: list[dict[str, object]] = []
+        self.said: list[tuple[str, dict[str, object]]] = []
         self.stderr_tail: object = None
 
     def debug(self, event: str, **fields: object) -> None:
         self.stderr_tail = fields.get("stderr_tail")
 
     def info(self, event: str, **fields: object) -> None:
-        assert event == "connection ended"
-        self.ends.append(fields)
+        if event == "connection ended":
+            self.ends.append(fields)
+        else:
+            self.said.append((event, fields))
+
+    def warning(self, event: str, **fields: object) -> None:
+        self.said.append((event, fields))
+
+    def error(self, event: str, **fields: object) -> None:
+        self.said.append((event, fields))
 
 
 class Waiting:
@@ -81,13 +93,13 @@ class Session:
         await self.connection.run(self.settle)
         self.ended.set()
 
-    def start(self, **arguments: object) -> tuple[int, Waiting]:
+    def start(self, **arguments: object) -> tuple[Call, Waiting]:
         tool = next(iter(self.connection.tools.values()))
         waiting = Waiting()
-        number = self.connection.call(tool, msgspec.json.encode(arguments), waiting.done)
-        assert isinstance(number, int)
+        call = self.connection.call(tool, msgspec.json.encode(arguments), waiting.done)
+        assert isinstance(call, Call)
         self.connection.flush()
-        return number, waiting
+        return call, waiting
 
     async def call(self, **arguments: object) -> Outcome:
         _, waiting = self.start(**arguments)
@@ -117,6 +129,8 @@ DEFAULT: Final = Server(
     argv=(),
     max_content_bytes=64 * MIB,
     max_line_bytes=65 * MIB,
+    # What these servers speak: one that ignored a probe would be waited for.
+    protocol="2025-11-25",
     handshake_s=SOON_S,
     polite_s=0.1,
     term_s=0.1,
@@ -143,7 +157,8 @@ async def connecting(server: Server) -> AsyncIterator[Session]:
     async with open_family() as family, trio.open_nursery() as nursery:
         session.connection = Connection(
             server,
-            family=family,
+            way=StdioWay(server, family),
+            eras=Eras(),
             opening=trio.CapacityLimiter(1),
             log=session.log,
             batch_done=session.batch_done,

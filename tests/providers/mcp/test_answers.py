@@ -4,16 +4,19 @@ import math
 from functools import partial
 
 import msgspec
+import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.catalog.schemas import compile_check
-from tooldispatchd.providers.mcp.answers import LARGE_BYTES, Answers, Call
+from tooldispatchd.providers.mcp.answers import LARGE_BYTES, MESSAGES_PER_TURN, Answers, Call, Exchange
+from tooldispatchd.providers.mcp.messages import Incoming
+from tooldispatchd.providers.mcp.rounds import InputRequired
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.updates import INTERVAL_S, Held
-from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.faults import Code, Fault
 
 SERVER = Server(name="docs", argv=("docs",), max_line_bytes=1_000_000, max_content_bytes=1_000_000)
 TOOL = McpTool(
@@ -44,15 +47,28 @@ class Asked:
     """Three calls that wait for what `answers` reads."""
 
     def __init__(self, server: Server = SERVER) -> None:
-        self.sent: list[bytes] = []
+        self.requests: list[tuple[object, object]] = []
+        self.notifications: list[object] = []
+        self.more: list[tuple[Call, InputRequired | None]] = []
         self.outcomes: dict[int, Outcome] = {}
-        self.answers = Answers(server, send=self.sent.append)
+        self.answers = Answers(server, asked=self, more=lambda call, required: self.more.append((call, required)))
         for number in (1, 2, 3):
             self.answers.pending.add(Call(TOOL, partial(self.tell, number)))
 
     def tell(self, number: int, outcome: Outcome) -> None:
         assert number not in self.outcomes
         self.outcomes[number] = outcome
+
+    def take_request(self, message: Incoming) -> None:
+        self.requests.append((message.id, message.method))
+
+    def take_notification(self, message: Incoming) -> None:
+        self.notifications.append(message.method)
+
+    async def completes(self, chunk: bytes) -> bool:
+        await self.answers.take_chunk(chunk)
+        has_completed, self.answers.has_completed = self.answers.has_completed, False
+        return has_completed
 
 
 @given(st.lists(st.integers(0, len(OUTPUT)), max_size=20))
@@ -63,11 +79,12 @@ def test_output_means_the_same_wherever_it_is_cut(cuts: list[int]) -> None:
 
     async def take_all() -> None:
         for chunk in chunks:
-            await asked.answers.take(chunk)
+            await asked.answers.take_chunk(chunk)
 
     trio.run(take_all)
     assert asked.outcomes == {1: Answer("one"), 2: Answer("two"), 3: Answer("")}
-    assert asked.sent == [b'{"jsonrpc":"2.0","id":"ping-1","result":{}}\n']
+    assert asked.requests == [("ping-1", "ping")]
+    assert asked.notifications == ["notifications/message"]
     assert (asked.answers.skipped, asked.answers.ignored) == (3, 1)
 
 
@@ -77,23 +94,48 @@ def test_any_bytes_are_taken(chunks: list[bytes]) -> None:
 
     async def take_all() -> None:
         for chunk in chunks:
-            await asked.answers.take(chunk)
+            await asked.answers.take_chunk(chunk)
 
     trio.run(take_all)
 
 
+@pytest.mark.parametrize("line", [b"\n", b"x\n", b"{}\n", b"[1]\n"])
+async def test_a_chunk_of_many_lines_leaves_turns_to_others_and_lets_go_what_is_completed(line: bytes) -> None:
+    asked = Asked()
+    completed: list[int] = []
+    asked.answers = Answers(
+        SERVER, asked=asked, more=lambda *_: None, taken=lambda: completed.append(len(asked.outcomes))
+    )
+    asked.answers.pending.add(Call(TOOL, partial(asked.tell, 1)))
+    chunk = b'{"id":1,"result":{}}\n' + line * 10 * MESSAGES_PER_TURN
+    turns = 0
+    async with trio.open_nursery() as nursery:
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                await trio.lowlevel.checkpoint()
+                turns += 1
+
+        nursery.start_soon(count)
+        await asked.answers.take_chunk(chunk)
+        nursery.cancel_scope.cancel()
+    assert turns >= 5
+    assert completed[0] == 1
+
+
 async def test_it_says_whether_a_call_was_completed() -> None:
     asked = Asked()
-    assert not await asked.answers.take(b'{"id":9,"result":{}}\n')
-    assert await asked.answers.take(b'{"id":1,"result":{}}\n')
-    assert not await asked.answers.take(b'{"id":1,"result":{}}\n')
+    assert not await asked.completes(b'{"id":9,"result":{}}\n')
+    assert await asked.completes(b'{"id":1,"result":{}}\n')
+    assert not await asked.completes(b'{"id":1,"result":{}}\n')
 
 
 async def test_a_large_answer_to_a_call_that_is_given_up_meanwhile_is_ignored() -> None:
     asked = Asked()
     line = b'{"id":1,"result":{"content":[{"type":"text","text":"' + b"x" * LARGE_BYTES + b'"}]}}\n'
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(asked.answers.take, line)
+        nursery.start_soon(asked.answers.take_chunk, line)
         await trio.lowlevel.checkpoint()
         asked.answers.pending.drain()
     assert asked.outcomes == {}
@@ -101,11 +143,11 @@ async def test_a_large_answer_to_a_call_that_is_given_up_meanwhile_is_ignored() 
 
 async def test_a_line_over_the_bound_fails_the_call_whose_id_stands_in_its_head() -> None:
     asked = Asked(msgspec.structs.replace(SERVER, max_line_bytes=100))
-    await asked.answers.take(b'{"jsonrpc":"2.0","id":2,"result":{"content":"' + b"x" * 100)
+    await asked.answers.take_chunk(b'{"jsonrpc":"2.0","id":2,"result":{"content":"' + b"x" * 100)
     outcome = asked.outcomes[2]
     assert isinstance(outcome, Fault)
     assert outcome.extras == {"server": "docs", "limit": "content_bytes"}
-    await asked.answers.take(b'x"}}\n{"id":1,"result":{}}\n')
+    await asked.answers.take_chunk(b'x"}}\n{"id":1,"result":{}}\n')
     assert asked.outcomes[1] == Answer("")
 
 
@@ -135,7 +177,7 @@ def test_progress_means_the_same_wherever_it_is_cut(cuts: list[int]) -> None:
 
     async def take_all() -> None:
         for start, end in zip([0, *ends], ends, strict=False):
-            assert not await followed.answers.take(PROGRESS[start:end])
+            assert not await followed.completes(PROGRESS[start:end])
 
     trio.run(take_all)
     assert followed.answers.due == -math.inf
@@ -146,7 +188,7 @@ def test_progress_means_the_same_wherever_it_is_cut(cuts: list[int]) -> None:
 
 async def test_what_is_held_of_a_call_that_is_given_up_is_not_told() -> None:
     followed = Followed()
-    await followed.answers.take(PROGRESS)
+    await followed.answers.take_chunk(PROGRESS)
     followed.answers.pending.take(4)
     followed.answers.tell_updates(7.0)
     assert followed.updates == []
@@ -154,7 +196,76 @@ async def test_what_is_held_of_a_call_that_is_given_up_is_not_told() -> None:
 
 async def test_the_next_progress_is_due_when_the_interval_is_over() -> None:
     followed = Followed()
-    await followed.answers.take(PROGRESS)
+    await followed.answers.take_chunk(PROGRESS)
     followed.answers.tell_updates(7.0)
-    await followed.answers.take(PROGRESS)
+    await followed.answers.take_chunk(PROGRESS)
     assert followed.answers.due == 7.0 + INTERVAL_S
+
+
+@given(st.lists(st.binary(), max_size=5))
+def test_any_whole_messages_are_taken(messages: list[bytes]) -> None:
+    asked = Asked()
+
+    async def take_all() -> None:
+        for message in messages:
+            await asked.answers.take(message)
+
+    trio.run(take_all)
+    assert asked.outcomes == {}
+
+
+async def test_whole_messages_mean_the_same_as_lines() -> None:
+    asked = Asked()
+    await asked.answers.take(b'{"id":2,"result":{"content":[{"type":"text","text":"two"}]}}')
+    await asked.answers.take(b'[{"id":1,"result":{"content":[]}},{"id":3,"result":{"content":[]}}]')
+    large = b"x" * LARGE_BYTES
+    asked.answers.pending.add(Call(TOOL, partial(asked.tell, 4)))
+    await asked.answers.take(b'{"id":4,"result":{"content":[{"type":"text","text":"' + large + b'"}]}}')
+    assert asked.outcomes == {1: Answer(""), 2: Answer("two"), 3: Answer(""), 4: Answer(large.decode())}
+
+
+def test_a_request_that_fails_ends_its_own_call_alone() -> None:
+    asked = Asked()
+    fault = Fault(Code.TOOL_FAILED, "broken")
+    asked.answers.fail(2, fault)
+    asked.answers.fail(2, fault)
+    asked.answers.fail(77, fault)
+    assert asked.outcomes == {2: fault}
+
+
+async def test_a_request_of_the_connection_itself_is_told_of_its_answer_or_its_failure() -> None:
+    asked = Asked()
+    first, second = Exchange(), Exchange()
+    numbers = asked.answers.pending.add(first), asked.answers.pending.add(second)
+    assert numbers == (4, 5)
+    await asked.answers.take_chunk(b'{"id":4,"result":{"tools":[]}}\n')
+    fault = Fault(Code.TOOL_FAILED, "broken")
+    asked.answers.fail(5, fault)
+    assert isinstance(first.reply, Incoming)
+    assert second.reply == fault
+    assert asked.answers.has_replied
+
+
+async def test_a_call_that_needs_input_leaves_and_is_told_to_who_knows_how_to_go_on() -> None:
+    asked = Asked()
+    required = b'{"resultType":"input_required","inputRequests":{"k":{"method":"roots/list"}},"requestState":"s"}'
+    await asked.answers.take_chunk(b'{"id":1,"result":' + required + b"}\n")
+    ((call, wanted),) = asked.more
+    assert wanted is not None
+    assert (list(wanted.requests), wanted.state) == (["k"], "s")
+    assert asked.outcomes == {}
+    assert asked.answers.pending.get(1) is None
+    assert call.tool is TOOL
+
+
+async def test_headers_that_do_not_match_ask_for_a_new_list_once() -> None:
+    asked = Asked()
+    mismatch = b'{"id":%d,"error":{"code":-32020,"message":"Header mismatch"}}\n'
+    await asked.answers.take_chunk(mismatch % 1)
+    ((call, wanted),) = asked.more
+    assert wanted is None
+    call.rounds = 1
+    number = asked.answers.pending.add(call)
+    await asked.answers.take_chunk(mismatch % number)
+    assert len(asked.more) == 1
+    assert isinstance(asked.outcomes[1], Fault)

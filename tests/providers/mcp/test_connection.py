@@ -12,7 +12,9 @@ from tests.providers.mcp.connecting import DEFAULT, ECHO, SOON_S, Session, Waiti
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.children.family import open_family
 from tooldispatchd.providers.mcp.connection import Connection
+from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.server import Server
+from tooldispatchd.providers.mcp.stdio import StdioWay
 from tooldispatchd.wire.faults import Code
 
 
@@ -72,7 +74,8 @@ async def test_an_unknown_protocol_revision_is_refused_by_name() -> None:
 async def test_a_server_that_refuses_initialize_is_unavailable() -> None:
     async with settled(misbehaving("refuses")) as session:
         assert session.fault().code is Code.SERVER_UNAVAILABLE
-        assert session.fault().extras["reason"] == "it refused initialize: Too old (code -32022)"
+        why = "it refused initialize: it speaks other revisions of the protocol: Too old (code -32022)"
+        assert session.fault().extras["reason"] == why
 
 
 async def test_a_list_of_tools_over_the_line_bound_makes_the_server_unavailable() -> None:
@@ -82,7 +85,7 @@ async def test_a_list_of_tools_over_the_line_bound_makes_the_server_unavailable(
 
 
 async def test_a_server_without_the_tools_capability_has_no_tools_and_is_open() -> None:
-    async with settled(misbehaving("toolless")) as session:
+    async with settled(misbehaving("toolless", protocol="2024-11-05")) as session:
         assert session.connection.state is ConnectionState.OPEN
         assert session.connection.tools == {}
 
@@ -166,7 +169,12 @@ async def test_the_handshake_clock_starts_with_the_slot() -> None:
     async with open_family() as family, trio.open_nursery() as nursery:
         server = misbehaving("echo", handshake_s=1.0)
         session.connection = Connection(
-            server, family=family, opening=slots, log=session.log, batch_done=session.batch_done
+            server,
+            way=StdioWay(server, family),
+            eras=Eras(),
+            opening=slots,
+            log=session.log,
+            batch_done=session.batch_done,
         )
         async with slots:
             nursery.start_soon(session.own)
@@ -185,7 +193,7 @@ tools, size = int(sys.argv[1]), int(sys.argv[2])
 def tool(number):
     properties = {f"p{number}_{index}": {"type": "string"} for index in range(size)}
     return {"name": f"t{number}", "inputSchema": {"type": "object", "properties": properties}}
-hello = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+hello = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
 for line in sys.stdin:
     asked = json.loads(line)
     if asked["method"] == "initialize":
@@ -224,9 +232,11 @@ async def test_others_have_their_turns_while_a_few_heavy_tools_are_read() -> Non
 async def test_cancelling_the_owner_leaves_nothing(mode: str) -> None:
     async with open_family() as family, trio.open_nursery() as nursery:
         session = Session()
+        server = misbehaving(mode)
         session.connection = Connection(
-            misbehaving(mode),
-            family=family,
+            server,
+            way=StdioWay(server, family),
+            eras=Eras(),
             opening=trio.CapacityLimiter(1),
             log=session.log,
             batch_done=session.batch_done,

@@ -17,8 +17,8 @@ from tooldispatchd.wire.faults import Code, Fault
 
 async def test_a_late_answer_to_a_cancelled_call_reaches_no_other_call() -> None:
     async with settled(misbehaving("late")) as session:
-        number, cancelled = session.start(hold=True)
-        session.connection.cancel(number, "no longer needed")
+        call, cancelled = session.start(hold=True)
+        session.connection.cancel(call, "no longer needed")
         assert await session.text() == "prompt"
         assert await session.text() == "prompt"
         assert cancelled.outcomes == []
@@ -28,14 +28,14 @@ async def test_a_late_answer_to_a_cancelled_call_reaches_no_other_call() -> None
 
 async def test_a_cancelled_call_is_told_to_the_server() -> None:
     async with settled(misbehaving("witness")) as session:
-        number, _ = session.start()
-        session.connection.cancel(number, "agent gone")
-        session.connection.cancel(number, "agent gone")
+        call, _ = session.start()
+        session.connection.cancel(call, "agent gone")
+        session.connection.cancel(call, "agent gone")
         assert json.loads(await session.text())[1:] == [
             {
                 "jsonrpc": "2.0",
                 "method": "notifications/cancelled",
-                "params": {"requestId": number, "reason": "agent gone"},
+                "params": {"requestId": call.number, "reason": "agent gone"},
             }
         ]
 
@@ -85,7 +85,7 @@ async def test_lines_that_cannot_be_read_are_skipped_and_counted() -> None:
         ('{"id":ID,"result":[1]}', "its result is not an object"),
         ('{"id":ID}', "neither a result nor an error"),
         ('{"id":ID,"result":{"content":"text"}}', "its content is not a list"),
-        ('{"id":ID,"result":{"resultType":"input_required"}}', "is not complete"),
+        ('{"id":ID,"result":{"resultType":"input_required"}}', "cannot be read"),
         ('{"id":ID,"error":{"code":-32602,"message":"Unknown tool"}}', "Unknown tool (code -32602)"),
         ('{"id":ID,"error":"bad"}', "an error that cannot be read"),
         ('{"id":ID,"result":{"content":' + "[" * 3000 + "]" * 3000 + "}}", "nested too deep"),

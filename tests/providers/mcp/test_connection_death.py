@@ -28,7 +28,7 @@ from tooldispatchd.wire.faults import Code, Fault
 LAST_WORDS = """
 import json, sys
 tool = {"name": "echo", "inputSchema": {"type": "object"}}
-hello = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+hello = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
 for line in sys.stdin:
     asked = json.loads(line)
     if asked["method"] == "initialize":
@@ -100,9 +100,9 @@ async def test_a_server_that_closes_its_input_and_lives_on_is_dead_at_once() -> 
 
 async def test_a_call_that_expires_marks_the_connection_dead_for_all_others() -> None:
     async with settled(misbehaving("silent_calls", call_s=1.5)) as session:
-        number, expired = session.start()
+        call, expired = session.start()
         _, other = session.start()
-        session.connection.expire(number)
+        session.connection.expire(call)
         outcome = await other.outcome()
         assert isinstance(outcome, Fault)
         assert outcome.code is Code.CONNECTION_DEAD
@@ -113,19 +113,19 @@ async def test_a_call_that_expires_marks_the_connection_dead_for_all_others() ->
 
 async def test_a_call_that_expires_is_told_to_the_server_before_its_input_ends() -> None:
     async with settled(misbehaving("tattle")) as session:
-        number, _ = session.start()
-        session.connection.expire(number)
+        call, _ = session.start()
+        session.connection.expire(call)
         await session.end()
         told = json.loads(str(session.log.stderr_tail).splitlines()[-1])
         assert told["method"] == "notifications/cancelled"
-        assert told["params"] == {"requestId": number, "reason": "timeout"}
+        assert told["params"] == {"requestId": call.number, "reason": "timeout"}
 
 
 async def test_a_call_that_was_answered_cannot_expire() -> None:
     async with settled(misbehaving("echo")) as session:
-        number, call = session.start(text="in time")
-        await call.outcome()
-        session.connection.expire(number)
+        call, waiting = session.start(text="in time")
+        await waiting.outcome()
+        session.connection.expire(call)
         assert session.connection.state is ConnectionState.OPEN
 
 

@@ -8,8 +8,9 @@ from msgspec import Raw
 
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import compile_check
-from tooldispatchd.providers.mcp.content import outcome_of
+from tooldispatchd.providers.mcp.content import is_header_mismatch, outcome_of
 from tooldispatchd.providers.mcp.messages import Incoming
+from tooldispatchd.providers.mcp.rounds import InputRequest, InputRequired
 from tooldispatchd.providers.mcp.server import McpTool, Result, Server
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -30,15 +31,23 @@ PLAIN = McpTool(
 TYPED = msgspec.structs.replace(PLAIN, output_schema=NUMBERED, output=compile_check(NUMBERED))
 
 
-def plain(result: bytes) -> Outcome:
+def plain(result: bytes) -> Outcome | InputRequired:
     return outcome_of(Incoming(id=1, result=Raw(result)), PLAIN, SERVER)
 
 
-def typed(result: bytes) -> Outcome:
+def typed(result: bytes) -> Outcome | InputRequired:
     return outcome_of(Incoming(id=1, result=Raw(result)), TYPED, SERVER)
 
 
-def declared(schema: dict[str, object], result: bytes, rule: Result = Result.TYPED) -> Outcome:
+def refused(error: bytes, method: str = "tools/call") -> Fault:
+    """The fault of a call that the server answers with an error."""
+    tool = msgspec.structs.replace(PLAIN, method=method)
+    outcome = outcome_of(Incoming(id=1, error=Raw(error)), tool, SERVER)
+    assert isinstance(outcome, Fault)
+    return outcome
+
+
+def declared(schema: dict[str, object], result: bytes, rule: Result = Result.TYPED) -> Outcome | InputRequired:
     """The outcome of a tool whose type the configuration declares."""
     tool = msgspec.structs.replace(PLAIN, output=compile_check(schema), result=rule)
     return outcome_of(Incoming(id=1, result=Raw(result)), tool, SERVER)
@@ -116,7 +125,11 @@ def test_a_tools_own_error_is_passed_on_unchecked(result: bytes, content: str) -
         b'{"content":"x"}',
         b'{"content":[{"type":"text","text":"\xff"}]}',
         b'{"resultType":"input_required"}',
+        b'{"resultType":"input_required","inputRequests":{"a":1}}',
+        b'{"resultType":"input_required","isError":true,"content":[]}',
         b'{"resultType":1}',
+        b'{"resultType":"task","content":[]}',
+        b'{"resultType":"Complete","content":[]}',
     ],
 )
 def test_a_result_that_is_none_is_tool_failed(result: bytes) -> None:
@@ -132,6 +145,118 @@ def test_an_error_is_told_with_its_code_and_message() -> None:
         "the call failed at server docs: Unknown tool: x (code -32602)",
         {"server": "docs", "rpc_code": -32602},
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (b'{"code":-32002,"message":"file:///a"}', "there is no such resource: file:///a (code -32002)"),
+        (
+            b'{"code":-32020,"message":"Mcp-Name"}',
+            "it finds headers that do not match the call: Mcp-Name (code -32020)",
+        ),
+        (
+            b'{"code":-32021,"message":"no","data":{"requiredCapabilities":{"sampling":{},"roots":{}}}}',
+            "it needs what this agent does not offer (sampling, roots): no (code -32021)",
+        ),
+        (b'{"code":-32021,"message":"no"}', "it needs what this agent does not offer: no (code -32021)"),
+        (
+            b'{"code":-32022,"message":"no","data":{"supported":["2025-11-25"],"requested":"x"}}',
+            "it speaks other revisions of the protocol (2025-11-25): no (code -32022)",
+        ),
+        (
+            b'{"code":-32042,"message":"Log in","data":{"elicitations":[{"mode":"url","url":"https://a.example/"}]}}',
+            "a person must visit a page before this call (https://a.example/): Log in (code -32042)",
+        ),
+        (b'{"code":-32042,"data":5}', "a person must visit a page before this call: an error without a message"),
+        (b'{"code":"E1","message":"no"}', "no (code E1)"),
+        (b'{"message":"no"}', "no"),
+        (b'{"code":{}}', "an error that cannot be read"),
+        (b"7", "an error that cannot be read"),
+    ],
+)
+def test_an_error_of_the_protocols_own_is_told_by_what_it_means(error: bytes, words: str) -> None:
+    assert refused(error).detail.removeprefix("the call failed at server docs: ").startswith(words)
+
+
+def test_parameters_that_a_resource_cannot_have_are_told_as_no_resource() -> None:
+    error = b'{"code":-32602,"message":"nope"}'
+    assert "there is no such resource: nope" in refused(error, "resources/read").detail
+    assert "there is no such resource" not in refused(error).detail
+
+
+def test_what_an_error_says_is_bounded() -> None:
+    urls = [{"url": "u" * 3000}] * 100
+    error = {"code": -32042, "message": "m" * 5000, "data": {"elicitations": urls[:10]}}
+    assert len(refused(msgspec.json.encode(error)).detail) < 4200
+    assert refused(msgspec.json.encode({"code": "x" * 5000})).extras["rpc_code"] == "x" * 64
+    assert "uuu" not in refused(msgspec.json.encode({"code": -32042, "data": {"elicitations": urls}})).detail
+
+
+@pytest.mark.parametrize(
+    ("reply", "is_one"),
+    [
+        (Incoming(id=1, error=Raw(b'{"code":-32020}')), True),
+        (Incoming(id=1, error=Raw(b'{"code":-32602}')), False),
+        (Incoming(id=1, error=Raw(b"null"), result=Raw(b"{}")), False),
+        (Incoming(id=1, result=Raw(b"{}")), False),
+    ],
+)
+def test_a_header_mismatch_is_seen(reply: Incoming, *, is_one: bool) -> None:
+    assert is_header_mismatch(reply) is is_one
+
+
+# --- what is no outcome yet ---
+
+
+def test_a_server_that_needs_input_says_what() -> None:
+    result = (
+        b'{"resultType":"input_required","requestState":"s","inputRequests":'
+        b'{"day":{"method":"elicitation/create","params":{"message":"Which day?"}}}}'
+    )
+    day = InputRequest("elicitation/create", Raw(b'{"message":"Which day?"}'))
+    assert typed(result) == InputRequired({"day": day}, "s")
+
+
+# --- resources and prompts ---
+
+
+@pytest.mark.parametrize(
+    ("method", "result", "content"),
+    [
+        ("resources/read", b'{"resultType":"complete","contents":[{"uri":"a","text":"hi"}]}', "hi"),
+        ("resources/list", b'{"resources":[ ]}', '{"resources":[]}'),
+        ("prompts/get", b'{"messages":[],"isError":true}', '{"messages":[]}'),
+    ],
+)
+def test_resources_and_prompts_are_answers_of_their_tools(method: str, result: bytes, content: str) -> None:
+    tool = msgspec.structs.replace(PLAIN, method=method)
+    assert outcome_of(Incoming(id=1, result=Raw(result)), tool, SERVER) == Answer(content)
+
+
+@pytest.mark.parametrize("method", ["resources/read", "resources/list", "prompts/get"])
+@pytest.mark.parametrize("result", [b"{}", b'{"content":[]}', b'{"contents":1,"resources":1,"messages":1}'])
+def test_a_result_of_another_method_is_tool_failed(method: str, result: bytes) -> None:
+    tool = msgspec.structs.replace(PLAIN, method=method)
+    outcome = outcome_of(Incoming(id=1, result=Raw(result)), tool, SERVER)
+    assert isinstance(outcome, Fault)
+    assert outcome.detail == f"the call failed at server docs: its answer is no result of {method}"
+
+
+def test_a_resource_over_the_bound_is_not_delivered() -> None:
+    tool = msgspec.structs.replace(PLAIN, method="resources/read")
+    reply = Incoming(id=1, result=Raw(b'{"contents":[{"uri":"a","text":"' + b"x" * 101 + b'"}]}'))
+    outcome = outcome_of(reply, tool, SERVER)
+    assert isinstance(outcome, Fault)
+    assert outcome.extras["limit"] == "content_bytes"
+
+
+@pytest.mark.parametrize("structured", [b"[1]", b'"x"', b"5", b"null", b"false"])
+def test_structured_content_may_be_any_value_that_its_schema_allows(structured: bytes) -> None:
+    schema: dict[str, object] = {"type": ["array", "string", "integer", "null", "boolean"]}
+    tool = msgspec.structs.replace(PLAIN, output_schema=schema, output=compile_check(schema))
+    result = Raw(b'{"resultType":"complete","content":[],"structuredContent":' + structured + b"}")
+    assert outcome_of(Incoming(id=1, result=result), tool, SERVER) == Answer(structured.decode())
 
 
 def test_a_null_error_beside_a_result_is_none() -> None:
@@ -151,17 +276,29 @@ def test_the_bound_on_content_counts_bytes_and_not_characters() -> None:
     assert outcome.extras["limit"] == "content_bytes"
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda of: st.lists(of) | st.dictionaries(
-    st.sampled_from(["content", "structuredContent", "isError", "resultType", "type", "text", "x"]), of
-)))  # fmt: skip
-def test_any_json_is_an_outcome(result: object) -> None:
-    for outcome in (plain(msgspec.json.encode(result)), typed(msgspec.json.encode(result))):
-        assert isinstance(outcome, Answer | Fault)
+KEYS = ["content", "structuredContent", "isError", "resultType", "type", "text", "contents", "resources", "messages"]
+MORE_KEYS = ["inputRequests", "requestState", "method", "params", "code", "message", "data", "elicitations"]
+WORDS = st.text(max_size=5) | st.sampled_from(["input_required", "complete", "text", "roots/list"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.just(-32042) | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS + MORE_KEYS), inner, max_size=4),
+    max_leaves=10,
+)
+METHODS = st.sampled_from(["tools/call", "resources/read", "resources/list", "prompts/get"])
 
 
-@given(st.binary())
-def test_any_bytes_are_an_outcome(result: bytes) -> None:
-    assert isinstance(plain(result), Answer | Fault)
+@given(JSON, METHODS)
+def test_any_json_is_an_outcome(value: object, method: str) -> None:
+    raw = Raw(msgspec.json.encode(value))
+    for tool in (PLAIN, TYPED, msgspec.structs.replace(PLAIN, method=method)):
+        for reply in (Incoming(id=1, result=raw), Incoming(id=1, error=raw)):
+            assert isinstance(outcome_of(reply, tool, SERVER), Answer | Fault | InputRequired)
+
+
+@given(st.binary(), METHODS)
+def test_any_bytes_are_an_outcome(result: bytes, method: str) -> None:
+    tool = msgspec.structs.replace(PLAIN, method=method)
+    assert isinstance(outcome_of(Incoming(id=1, result=Raw(result)), tool, SERVER), Answer | Fault)
 
 
 # --- tools whose type is declared ---

@@ -1,21 +1,28 @@
-"""The answer to `initialize`."""
+"""The answers to `initialize` and to `server/discover`."""
 
 from importlib.metadata import version
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Raw
 
 from tooldispatchd.providers.mcp.greeting import (
-    INITIALIZE,
+    CLIENT,
     MAX_INSTRUCTIONS_CHARS,
     MAX_NAME_CHARS,
+    MAX_REVISIONS,
     Greeting,
+    quoted,
+    read_discovery,
     read_greeting,
+    read_supported,
 )
 
 
 def test_the_client_names_itself_by_the_version_that_is_installed() -> None:
-    assert INITIALIZE["clientInfo"] == {"name": "tooldispatchd", "version": version("tooldispatchd")}
+    assert CLIENT["name"] == "tooldispatchd"
+    assert CLIENT["version"] == version("tooldispatchd")
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
@@ -24,7 +31,7 @@ def test_every_revision_with_a_handshake_is_accepted(revision: str) -> None:
     assert read_greeting(Raw(said)) == Greeting(revision, None, has_tools=True, instructions="Hi.")
 
 
-@pytest.mark.parametrize("capabilities", [b"{}", b'{"tools":null}', b'{"prompts":{}}'])
+@pytest.mark.parametrize("capabilities", [b"{}", b'{"tools":null}', b'{"tools":false}', b'{"sampling":{}}'])
 def test_a_server_that_declares_no_tools_has_none(capabilities: bytes) -> None:
     greeting = read_greeting(Raw(b'{"protocolVersion":"2025-11-25","capabilities":' + capabilities + b"}"))
     assert greeting == Greeting("2025-11-25", None, has_tools=False, instructions=None)
@@ -66,3 +73,90 @@ def test_long_instructions_are_cut() -> None:
     greeting = read_greeting(Raw(said))
     assert isinstance(greeting, Greeting)
     assert greeting.instructions == "x" * MAX_INSTRUCTIONS_CHARS
+
+
+def test_what_else_a_server_can_do_is_known() -> None:
+    said = b'{"tools":{"listChanged":true},"resources":{"subscribe":true},"prompts":{},"logging":{}}'
+    greeting = read_greeting(Raw(b'{"protocolVersion":"2025-11-25","capabilities":' + said + b"}"))
+    assert greeting == Greeting(
+        "2025-11-25",
+        None,
+        has_tools=True,
+        instructions=None,
+        has_resources=True,
+        has_prompts=True,
+        has_logging=True,
+        tools_list_changed=True,
+    )
+
+
+@pytest.mark.parametrize("tools", [b"{}", b'{"listChanged":false}', b'{"listChanged":"yes"}', b"true", b"[]"])
+def test_a_server_that_does_not_plainly_say_so_tells_of_no_changes(tools: bytes) -> None:
+    greeting = read_greeting(Raw(b'{"protocolVersion":"2025-11-25","capabilities":{"tools":' + tools + b"}}"))
+    assert isinstance(greeting, Greeting)
+    assert greeting.has_tools
+    assert not greeting.tools_list_changed
+
+
+def test_a_revision_that_is_not_the_wanted_one_is_refused_and_both_are_named() -> None:
+    why = read_greeting(Raw(b'{"protocolVersion":"2025-06-18"}'), frozenset({"2025-11-25"}))
+    assert why == "it speaks protocol revision '2025-06-18'; wanted is 2025-11-25"
+
+
+def test_a_discovery_is_a_greeting_in_the_revision_that_both_speak() -> None:
+    greeting = read_discovery(
+        Raw(
+            b'{"resultType":"complete","supportedVersions":["2025-11-25","2026-07-28"],'
+            b'"capabilities":{"tools":{"listChanged":true}},"instructions":"Hi.","ttlMs":0,"cacheScope":"private",'
+            b'"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"docs","version":"1"}}}'
+        )
+    )
+    assert greeting == Greeting("2026-07-28", "docs", has_tools=True, instructions="Hi.", tools_list_changed=True)
+
+
+@pytest.mark.parametrize("meta", [b"null", b"[]", b"{}", b'{"io.modelcontextprotocol/serverInfo":7}'])
+def test_a_discovery_needs_no_name_of_the_server(meta: bytes) -> None:
+    greeting = read_discovery(Raw(b'{"supportedVersions":["2026-07-28"],"_meta":' + meta + b"}"))
+    assert greeting == Greeting("2026-07-28", None, has_tools=False, instructions=None)
+
+
+def test_a_discovery_without_a_known_modern_revision_gives_the_revisions() -> None:
+    assert read_discovery(Raw(b'{"supportedVersions":["2025-11-25","2099-01-01"]}')) == ["2025-11-25", "2099-01-01"]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        b"null",
+        b"{}",
+        b"{",
+        b'{"supportedVersions":"2026-07-28"}',
+        b'{"supportedVersions":["2026-07-28"],"capabilities":[]}',
+        b'{"supportedVersions":["2026-07-28"],"resultType":"input_required"}',
+        b'{"supportedVersions":["2026-07-28"],"resultType":7}',
+    ],
+)
+def test_what_is_no_discovery_is_none(result: bytes) -> None:
+    assert read_discovery(Raw(result)) is None
+
+
+def test_the_revisions_that_a_refusal_names_are_read() -> None:
+    error = b'{"code":-32022,"message":"no","data":{"supported":["2026-07-28"],"requested":"2099-01-01"}}'
+    assert read_supported(Raw(error)) == ["2026-07-28"]
+
+
+@pytest.mark.parametrize("error", [b"7", b"{}", b'{"data":null}', b'{"data":{"supported":"2026-07-28"}}'])
+def test_a_refusal_that_names_no_revisions_gives_none(error: bytes) -> None:
+    assert read_supported(Raw(error)) is None
+
+
+def test_what_is_quoted_of_foreign_revisions_is_bounded() -> None:
+    assert quoted(["a\n", "x" * 100]) == "'a\\n', '" + "x" * 40 + "'"
+    assert quoted(["a"] * (MAX_REVISIONS + 1)) == "'a', " * MAX_REVISIONS + "…"
+
+
+@given(st.binary())
+def test_any_bytes_are_read_without_an_exception(said: bytes) -> None:
+    read_greeting(Raw(said))
+    read_discovery(Raw(said))
+    read_supported(Raw(said))

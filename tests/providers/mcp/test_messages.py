@@ -14,12 +14,13 @@ from tooldispatchd.providers.mcp.messages import (
     MAX_STRAY_BYTES,
     Incoming,
     call_line,
+    call_line_with,
     call_line_with_meta,
+    call_params,
     notification_line,
     peek_number,
     read_message,
     read_progress,
-    reply_line,
     request_line,
     request_number,
     split_batch,
@@ -109,6 +110,9 @@ def test_requests_are_written_as_lines() -> None:
     assert call_line(2, "echo", b'{"text":"x"}') == (
         b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"}}}\n'
     )
+    assert call_line_with(2, "echo", b"{}", b',"more":1') == (
+        b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{},"more":1}}\n'
+    )
     assert call_line_with_meta(2, "echo", b"{}", {"progressToken": 2, "traceparent": "00-1"}) == (
         b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{},'
         b'"_meta":{"progressToken":2,"traceparent":"00-1"}}}\n'
@@ -118,12 +122,17 @@ def test_requests_are_written_as_lines() -> None:
     )
 
 
-@given(st.one_of(st.integers(), st.text(), st.floats(allow_nan=False, allow_infinity=False)))
-def test_a_reply_gives_the_id_back_as_it_came_on_one_line(id_: int | float | str) -> None:
-    line = reply_line(id_, "ping")
-    assert line.endswith(b"\n")
-    assert b"\n" not in line[:-1]
-    assert msgspec.json.decode(line) == {"jsonrpc": "2.0", "id": id_, "result": {}}
+def test_the_arguments_of_a_tool_that_is_another_request_are_its_parameters() -> None:
+    params = call_params(
+        b'{"uri":"file:///a","big":123456789012345678901}', {"progressToken": 2}, {"requestState": "s"}
+    )
+    assert msgspec.json.encode(params) == (
+        b'{"uri":"file:///a","big":123456789012345678901,"requestState":"s","_meta":{"progressToken":2}}'
+    )
+
+
+def test_an_agent_cannot_say_what_the_client_says_of_itself() -> None:
+    assert call_params(b'{"_meta":{"progressToken":1}}', None, None) == {}
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from tests.providers.mcp.connecting import (
     settled,
 )
 from tooldispatchd.calls.outcome import Answer, Update
+from tooldispatchd.providers.mcp.answers import Call
 from tooldispatchd.providers.updates import INTERVAL_S
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -41,13 +42,13 @@ class Followed(Waiting):
         self.first.set()
 
 
-def follow(session: Session, **arguments: object) -> tuple[int, Followed]:
+def follow(session: Session, **arguments: object) -> tuple[Call, Followed]:
     followed = Followed()
     line = msgspec.json.encode(arguments)
-    number = session.connection.call(ECHO, line, followed.done, update=followed.add)
-    assert isinstance(number, int)
+    call = session.connection.call(ECHO, line, followed.done, update=followed.add)
+    assert isinstance(call, Call)
     session.connection.flush()
-    return number, followed
+    return call, followed
 
 
 async def test_a_call_that_wants_nothing_sends_no_meta() -> None:
@@ -65,8 +66,8 @@ async def test_a_traceparent_is_passed_on() -> None:
 
 async def test_a_call_that_wants_updates_gives_its_number_as_the_token() -> None:
     async with settled(misbehaving("progress")) as session:
-        number, followed = follow(session)
-        assert await followed.outcome() == Answer(f'{{"progressToken": {number}}}')
+        call, followed = follow(session)
+        assert await followed.outcome() == Answer(f'{{"progressToken": {call.number}}}')
         assert followed.updates == []
 
 
@@ -74,9 +75,10 @@ async def test_both_may_be_given() -> None:
     async with settled(misbehaving("progress")) as session:
         followed = Followed()
         connection = session.connection
-        number = connection.call(ECHO, b"{}", followed.done, traceparent=TRACEPARENT, update=followed.add)
+        call = connection.call(ECHO, b"{}", followed.done, traceparent=TRACEPARENT, update=followed.add)
+        assert isinstance(call, Call)
         connection.flush()
-        answer = Answer(f'{{"progressToken": {number}, "traceparent": "{TRACEPARENT}"}}')
+        answer = Answer(f'{{"progressToken": {call.number}, "traceparent": "{TRACEPARENT}"}}')
         assert await followed.outcome() == answer
 
 
@@ -136,9 +138,9 @@ async def test_progress_after_the_answer_is_ignored() -> None:
 
 async def test_progress_of_a_cancelled_call_is_ignored() -> None:
     async with settled(misbehaving("progress")) as session:
-        number, followed = follow(session, hold=True)
-        session.connection.cancel(number, "no need")
-        await session.call(before=[{"progressToken": number, "progress": 1}])
+        call, followed = follow(session, hold=True)
+        session.connection.cancel(call, "no need")
+        await session.call(before=[{"progressToken": call.number, "progress": 1}])
         assert followed.updates == []
         assert followed.outcomes == []
 
@@ -146,7 +148,7 @@ async def test_progress_of_a_cancelled_call_is_ignored() -> None:
 async def test_progress_goes_to_the_call_that_it_names() -> None:
     async with settled(misbehaving("progress")) as session:
         first, one = follow(session, hold=True)
-        _, two = follow(session, before=[{"progressToken": first, "progress": 1}, {"progress": 2}])
+        _, two = follow(session, before=[{"progressToken": first.number, "progress": 1}, {"progress": 2}])
         await one.outcome()
         await two.outcome()
         assert one.updates == [Update(1.0)]

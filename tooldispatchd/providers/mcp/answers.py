@@ -1,29 +1,29 @@
-"""What a server writes: its lines, to the requests that wait for them.
+"""What a server says: its messages, to the requests that wait for them.
 
 Answers are matched by number in any order, and progress by the same number to those calls that want updates. What
-nobody waits for (an unknown, a repeated or a late answer) and what cannot be read is counted and has no other effect,
-as other notifications have none; a server's own requests are answered at once.
+nobody waits for (an unknown, a repeated or a late answer) and what cannot be read is counted and has no other effect.
+What the server asks or tells by itself goes to who answers for the agent.
 """
 
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 from msgspec import Raw, UnsetType
 
 from tooldispatchd.calls.connection import Pending
-from tooldispatchd.calls.outcome import Outcome
-from tooldispatchd.providers.mcp.content import outcome_in_steps, outcome_of, too_large
+from tooldispatchd.calls.outcome import Outcome, Update
+from tooldispatchd.providers.mcp.content import is_header_mismatch, outcome_in_steps, outcome_of, too_large
 from tooldispatchd.providers.mcp.messages import (
     Incoming,
     peek_number,
     read_message,
     read_progress,
-    reply_line,
     request_number,
     split_batch,
 )
+from tooldispatchd.providers.mcp.rounds import InputRequired, InputRound
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.updates import INTERVAL_S, Held
 from tooldispatchd.wire.faults import Fault
@@ -32,18 +32,46 @@ from tooldispatchd.wire.lines import LineCutter, LongLine
 # From here on the passes over a line are done one at a time, with a turn of the loop for others in between; one pass
 # over this much takes about a millisecond.
 LARGE_BYTES: Final = 256 * 1024
-# Messages of a batch between two turns of the loop, for the same reason.
+# Messages of a batch, or lines of a chunk, between two turns of the loop, for the same reason: a chunk may hold some
+# ten thousand of them.
 MESSAGES_PER_TURN: Final = 512
 
 
+class Asked(Protocol):
+    """Who takes what the server says by itself."""
+
+    def take_request(self, message: Incoming) -> None:
+        """A request of the server."""
+
+    def take_notification(self, message: Incoming) -> None:
+        """A notification, other than progress."""
+
+
 class Call:
-    """A call that waits for its answer: of which tool, who is told, and the updates before that, where wanted."""
+    """A call that waits for its answer: of which tool, who is told, and the updates before that, where wanted.
 
-    __slots__ = ("_done", "held", "tool")
+    `number` is that of its request; `arguments` and `meta` are kept for a request that must be sent once more, of which
+    there have been `rounds`. While the agent is asked what the server needs to know, `round` is there.
+    """
 
-    def __init__(self, tool: McpTool, done: Callable[[Outcome], None], held: Held | None = None) -> None:
+    __slots__ = ("_done", "arguments", "held", "meta", "number", "round", "rounds", "tool")
+
+    def __init__(
+        self,
+        tool: McpTool,
+        done: Callable[[Outcome], None],
+        held: Held | None = None,
+        *,
+        arguments: bytes = b"{}",
+        meta: dict[str, object] | None = None,
+    ) -> None:
         self.tool = tool
         self.held = held
+        self.arguments = arguments
+        self.meta = meta
+        self.number = 0
+        self.rounds = 0
+        self.round: InputRound | None = None
         self._done = done
 
     def finish(self, outcome: Outcome) -> None:
@@ -53,8 +81,21 @@ class Call:
         self._done(outcome)
 
 
+def make_call(
+    tool: McpTool,
+    arguments: bytes,
+    done: Callable[[Outcome], None],
+    *,
+    traceparent: str | None = None,
+    update: Callable[[Update], None] | None = None,
+) -> Call:
+    """A call to be started; `Connection.call` says what each argument is."""
+    meta: dict[str, object] | None = None if traceparent is None else {"traceparent": traceparent}
+    return Call(tool, done, None if update is None else Held(update), arguments=arguments, meta=meta)
+
+
 class Exchange:
-    """A request of the handshake; `reply` is None until it is answered, and a fault where the answer was too large."""
+    """A request of the connection itself; `reply` is None until it is answered, and a fault where it will not be."""
 
     __slots__ = ("reply",)
 
@@ -62,55 +103,111 @@ class Exchange:
         self.reply: Incoming | Fault | None = None
 
 
-class Answers:
-    """Lines in, completed requests out. `send` takes the lines with which a server's requests are answered.
+# Told of each message that came, and of its size.
+Trace = Callable[[Incoming, int], None]
 
-    `due` is when `tell_updates` should be called, in trio's time; infinite where no call has any to be told.
+# A call that needs one more request: what the server wants to know first, or None where its list of tools was outdated.
+More = Callable[[Call, InputRequired | None], None]
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
+
+
+class Answers:
+    """Messages in, completed requests out.
+
+    `taken` is called before each turn of the loop within a piece of input: what was completed until then need not wait
+    for the rest. `has_completed` says that a call was completed, `has_replied` that a request of the connection itself
+    was; whoever looks at them clears them. `due` is when `tell_updates` should be called, in trio's time; infinite
+    where no call has any to be told.
     """
 
     __slots__ = (
+        "_asked",
         "_changed",
-        "_completed",
         "_cutter",
+        "_more",
         "_next",
-        "_send",
         "_server",
+        "_taken",
+        "_trace",
         "due",
+        "has_completed",
+        "has_replied",
         "ignored",
         "pending",
         "skipped",
     )
 
-    def __init__(self, server: Server, *, send: Callable[[bytes], None]) -> None:
+    def __init__(
+        self,
+        server: Server,
+        *,
+        asked: Asked,
+        more: More,
+        taken: Callable[[], None] = _nothing,
+        trace: Trace | None = None,
+    ) -> None:
         self.pending: Pending[Call | Exchange] = Pending()
         self.skipped = 0
         self.ignored = 0
+        self.has_completed = False
+        self.has_replied = False
         self._server = server
-        self._send = send
+        self._asked = asked
+        self._more = more
+        self._taken = taken
+        self._trace = trace
         self._cutter = LineCutter(server.max_line_bytes)
-        self._completed = False
         self.due = math.inf
         self._next = -math.inf
         self._changed: set[int] = set()
 
-    async def take(self, chunk: bytes) -> bool:
-        """Deal with what was read; whether a call was completed.
+    async def take_chunk(self, chunk: bytes) -> None:
+        """Deal with what was read of a stream of lines.
 
-        Runs without a turn of the loop unless there is a large line among it.
+        Runs without a turn of the loop unless a large line is there, or very many.
         """
-        self._completed = False
-        for line in self._cutter.cut(chunk):
+        for count, line in enumerate(self._cutter.cut(chunk), 1):
             if isinstance(line, LongLine):
                 self._take_long(line)
             elif len(line) < LARGE_BYTES:
                 message = read_message(line)
-                if message is not None:
-                    self._take_message(message)
-                    continue
-                await self._take_odd(line)
+                if message is None:
+                    await self._take_odd(line)
+                else:
+                    if self._trace is not None:
+                        self._trace(message, len(line))
+                    self.take_message(message)
             else:
                 await self._take_large(line)
-        return self._completed
+            if count % MESSAGES_PER_TURN == 0:
+                await self._turn()
+
+    def renew(self) -> None:
+        """The stream of lines begins anew: half a line that an earlier one left is none of it."""
+        self._cutter = LineCutter(self._server.max_line_bytes)
+
+    async def take(self, text: bytes | Raw) -> None:
+        """Deal with one whole message, or a batch."""
+        if len(memoryview(text)) >= LARGE_BYTES:
+            return await self._take_large(text)
+        message = read_message(text)
+        if message is None:
+            return await self._take_odd(bytes(text))
+        if self._trace is not None:
+            self._trace(message, len(memoryview(text)))
+        return self.take_message(message)
+
+    def fail(self, number: int, fault: Fault) -> None:
+        """Request `number` will not be answered; nothing where nobody waits for it."""
+        entry = self.pending.take(number)
+        if isinstance(entry, Call):
+            self.has_completed = True
+            entry.finish(fault)
+        elif entry is not None:
+            self._reply(entry, fault)
 
     def tell_updates(self, now: float) -> None:
         """Tell what is held of all calls. At once for all: so each is told at most once in the interval too."""
@@ -122,28 +219,41 @@ class Answers:
             if isinstance(entry, Call) and entry.held is not None:
                 entry.held.tell()
 
-    def _take_message(self, message: Incoming) -> None:
+    def take_message(self, message: Incoming) -> None:
+        """Deal with one message that is read already."""
         if isinstance(message.method, str):
-            return self._take_request(message)
+            return self._take_said(message)
         id_ = message.id
         number = id_ if type(id_) is int else request_number(id_)
         entry = None if number is None else self.pending.take(number)
         if entry is None:
             self.ignored += 1
         elif isinstance(entry, Call):
-            self._completed = True
-            entry.finish(outcome_of(message, entry.tool, self._server))
+            self._finish(entry, message, outcome_of(message, entry.tool, self._server))
         else:
-            entry.reply = message
+            self._reply(entry, message)
         return None
 
-    def _take_request(self, message: Incoming) -> None:
-        if not isinstance(message.method, str):
-            return
+    def _finish(self, call: Call, message: Incoming, outcome: Outcome | InputRequired) -> None:
+        if isinstance(outcome, InputRequired):
+            self._more(call, outcome)
+        elif not isinstance(message.error, UnsetType) and not call.rounds and is_header_mismatch(message):
+            self._more(call, None)
+        else:
+            self.has_completed = True
+            call.finish(outcome)
+
+    def _reply(self, exchange: Exchange, reply: Incoming | Fault) -> None:
+        self.has_replied = True
+        exchange.reply = reply
+
+    def _take_said(self, message: Incoming) -> None:
         if not isinstance(message.id, UnsetType) and message.id is not None:
-            self._send(reply_line(message.id, message.method))
+            self._asked.take_request(message)
         elif message.method == "notifications/progress":
             self._take_progress(message)
+        else:
+            self._asked.take_notification(message)
 
     def _take_progress(self, message: Incoming) -> None:
         progress = read_progress(message.params)
@@ -160,12 +270,8 @@ class Answers:
     def _take_long(self, line: LongLine) -> None:
         self.skipped += 1
         number = peek_number(line.head)
-        entry = None if number is None else self.pending.take(number)
-        if isinstance(entry, Call):
-            self._completed = True
-            entry.finish(too_large(self._server))
-        elif entry is not None:
-            entry.reply = too_large(self._server)
+        if number is not None:
+            self.fail(number, too_large(self._server))
 
     async def _take_odd(self, line: bytes) -> None:
         batch = split_batch(line)
@@ -177,29 +283,35 @@ class Answers:
             if message is None:
                 self.skipped += 1
             else:
-                self._take_message(message)
+                self.take_message(message)
             if count % MESSAGES_PER_TURN == 0:
-                await trio.lowlevel.checkpoint()
+                await self._turn()
 
     async def _take_large(self, line: bytes | Raw) -> None:
         message = read_message(line)
-        await trio.lowlevel.checkpoint()
+        await self._turn()
         if message is None:
             return await self._take_odd(bytes(line))
+        if self._trace is not None:
+            self._trace(message, len(memoryview(line)))
         number = request_number(message.id)
         entry = None if number is None or isinstance(message.method, str) else self.pending.get(number)
         if number is None or not isinstance(entry, Call):
-            return self._take_message(message)
+            return self.take_message(message)
         steps = outcome_in_steps(message, entry.tool, self._server)
         while True:
             try:
                 next(steps)
             except StopIteration as ended:
-                outcome: Outcome = ended.value
+                outcome: Outcome | InputRequired = ended.value
                 break
-            await trio.lowlevel.checkpoint()
+            await self._turn()
         # It may have been cancelled, or the connection ended, in the turns between.
         if self.pending.take(number) is not None:
-            self._completed = True
-            entry.finish(outcome)
+            self._finish(entry, message, outcome)
         return None
+
+    async def _turn(self) -> None:
+        """Let others have a turn of the loop; what is completed leaves before."""
+        self._taken()
+        await trio.lowlevel.checkpoint()

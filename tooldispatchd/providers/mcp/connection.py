@@ -1,98 +1,95 @@
-"""One session's connection to one MCP server: a single owner task, and calls that need none.
+"""One connection to one MCP server: a single owner task, and calls that need none.
 
-    run ── slot ── spawn ── initialize ── tools/list ── settled ── read until it ends ── stop, reap
-                                                                     ▲
+    run ── slot ── handshake ── settled ── turns, and lists again ── until it ends ── leave nothing
+                                              ▲
     call, cancel, expire, flush, close: plain functions, from any task of the loop
 
-A call is an entry in the pending table; the owner, which reads the server's output, completes it in place. Who waits
-how long is the caller's: its deadline calls `expire` or `cancel`. What the world does becomes state, never an exception
-out of `run`; a connection that ended stays ended.
+A call is an entry in the pending table; whoever reads the server's answer completes it in place. Who waits how long is
+the caller's: its deadline calls `expire` or `cancel`. What the world does becomes state, never an exception out of
+`run`; a connection that ended stays ended.
 """
 
 import math
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Protocol
+from functools import partial
+from typing import Final
 
+import msgspec
 import trio
-from msgspec import Raw, UnsetType
+from msgspec import Raw
 
 from tooldispatchd.calls.connection import ConnectionEvent, ConnectionMachine, ConnectionState
 from tooldispatchd.calls.outcome import Outcome, Update
-from tooldispatchd.children.family import Family
-from tooldispatchd.children.spawn import KILL_S, Child, Exit, SpawnError
-from tooldispatchd.providers.mcp.answers import Answers, Call, Exchange
-from tooldispatchd.providers.mcp.content import error_in, error_words
-from tooldispatchd.providers.mcp.greeting import INITIALIZE, Greeting, read_greeting
-from tooldispatchd.providers.mcp.listing import Listing
-from tooldispatchd.providers.mcp.messages import call_line, call_line_with_meta, notification_line, request_line
-from tooldispatchd.providers.mcp.pipes import MAX_REST_CHUNKS, Pipes
+from tooldispatchd.providers.mcp.answers import Call, make_call
+from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide, capabilities
+from tooldispatchd.providers.mcp.conversation import Conversation, Log, Subscription
+from tooldispatchd.providers.mcp.eras import Eras
+from tooldispatchd.providers.mcp.greeting import Greeting
+from tooldispatchd.providers.mcp.handshake import Found, Handshake, HandshakeError
+from tooldispatchd.providers.mcp.link import LinkError, Way
+from tooldispatchd.providers.mcp.rounds import InputRequired, InputRound
 from tooldispatchd.providers.mcp.server import McpTool, Server
-from tooldispatchd.providers.updates import Held
 from tooldispatchd.wire.faults import Code, Fault
 
-# A process's descriptors close microseconds before its exit can be seen; the exit is the better reason to give.
-EXIT_NOTICE_S: Final = 0.02
-# What a fault tells of stderr; a stack trace says most at its end.
-STDERR_BYTES: Final = 4096
-# Compiling a tool's schemas takes 50 µs, and 100 ms where they are as large and entangled as they may be: so it is time
-# that is counted between two turns of the loop. Other agents wait so long meanwhile.
-LISTING_TURN_S: Final = 0.002
-
 LIVING: Final = frozenset({ConnectionState.OPENING, ConnectionState.OPEN})
-
-
-class Log(Protocol):
-    """A bound structured logger."""
-
-    def debug(self, event: str, **fields: object) -> object:
-        """Log `event` for those who look closely."""
-
-    def info(self, event: str, **fields: object) -> object:
-        """Log `event`."""
-
+# A server that says all the time that its tools have changed is asked this often.
+LIST_AGAIN_S: Final = 1.0
 
 # Places for servers that open at once in the whole daemon; entering waits for one.
 Slots = AbstractAsyncContextManager[object]
 
 
-class HandshakeError(Exception):
-    """Why a server cannot be used; `why` follows its name."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
+def _nothing() -> None:
+    """Nobody wants to know."""
 
 
 class Connection:
-    """A connection of one session to `server`; its life is the time in which `run` runs.
+    """A connection to `server`, reached by `way`; its life is the time in which `run` runs.
 
-    `tools` by the server's own names, `said_name` (what the server calls itself, if anything), `instructions` and
-    `warnings` (of tools that were left out) are there once `run` has called `settled`. `fault` says why it failed, was
-    refused (`missing_tool`) or ended. `batch_done` is called after each turn in which calls were completed.
+    `tools` by the server's own names, `listed` (the names of all that it has), `ttl_s` (for how many seconds that list
+    is good; 0 where the server does not say), `said_name` (what the server calls itself, if anything), `instructions`
+    and `warnings` (of tools that were left out) are there once `run` has called `settled`. `fault` says why it failed,
+    was refused (`missing_tool`) or ended. `batch_done` is called after each turn in which calls were completed,
+    `changed` when `tools` have changed since.
     """
 
     def __init__(
-        self, server: Server, *, family: Family, opening: Slots, log: Log, batch_done: Callable[[], None]
+        self,
+        server: Server,
+        *,
+        way: Way,
+        eras: Eras,
+        opening: Slots,
+        log: Log,
+        batch_done: Callable[[], None],
+        changed: Callable[[], None] = _nothing,
+        agent: AgentSide = NOBODY,
     ) -> None:
         self.tools: dict[str, McpTool] = {}
+        self.listed: tuple[str, ...] = ()
         self.said_name: str | None = None
         self.instructions: str | None = None
         self.warnings: list[str] = []
+        self.ttl_s = 0.0
         self.fault: Fault | None = None
         self.server = server
-        self._family = family
+        self._way = way
+        self._eras = eras
         self._opening = opening
         self._log = log
         self._batch_done = batch_done
+        self._changed = changed
+        self._agent = agent
         self._machine = ConnectionMachine()
-        self._answers = Answers(server, send=self._queue)
-        self._pending = self._answers.pending
         self._living = trio.CancelScope()
-        self._child: Child | None = None
-        self._pipes: Pipes | None = None
-        self._stage = "initialize"
+        self._talk: Conversation | None = None
         self._calls = 0
+        # When the list of tools is outdated by what the server said of it, and when it may be asked for again.
+        self._list_ends = math.inf
+        self._list_from = 0.0
+        # Calls that wait for no answer of the server: for a new list, for the agent's words, or to be told of the end.
+        self._between: dict[Call, None] = {}
 
     @property
     def state(self) -> ConnectionState:
@@ -107,13 +104,31 @@ class Connection:
         Returns when the server is gone and reaped: after `close`, after its death, or after it failed to open. May be
         cancelled at any time, and then does the same.
         """
+        if not self._way.needs_tasks:
+            return await self._own(settled, None)
+        async with trio.open_nursery() as nursery:
+            await self._own(settled, nursery)
+            nursery.cancel_scope.cancel()
+        return None
+
+    async def _own(self, settled: Callable[[], None], nursery: trio.Nursery | None) -> None:
         to_settle = [settled]
+        talk = self._talk = Conversation(
+            self.server,
+            self._way,
+            nursery=nursery,
+            agent=self._agent,
+            batch_done=self._batch_done,
+            more=self._more,
+            log=self._log,
+        )
+        handshake = Handshake(self.server, self._way, talk, self._eras)
         try:
             with self._living:
-                await self._open()
+                greeting = await self._open(handshake)
                 to_settle.pop()()
-                while self._is_living():
-                    await self._turn()
+                if greeting is not None:
+                    await self._serve(talk, handshake, greeting)
         finally:
             try:
                 self.close()
@@ -121,159 +136,82 @@ class Connection:
                     settle()
             finally:
                 # Also when one of those who were told has a defect: the server must not outlive this task.
-                with trio.move_on_after(self.server.polite_s + self.server.term_s + KILL_S, shield=True):
-                    await self._stop()
+                with trio.move_on_after(talk.close_s, shield=True):
+                    await talk.close()
+                self._machine.apply(ConnectionEvent.GONE)
+                self._log_end(talk)
 
-    async def _open(self) -> None:
+    async def _open(self, handshake: Handshake) -> Greeting | None:
+        greeting: Greeting | None = None
         async with self._opening:
             with trio.move_on_after(self.server.handshake_s) as limit:
                 try:
-                    await self._handshake()
-                except HandshakeError as error:
-                    self._lose(error.why)
+                    greeting = await handshake.greet(capabilities(self._agent))
+                    self.said_name = greeting.name
+                    self.instructions = greeting.instructions
+                    self._opened(greeting, await handshake.list_all(greeting))
+                except (HandshakeError, LinkError) as error:
+                    self._lose(error.why, error.extras)
             if limit.cancelled_caught:
-                self._lose(f"it did not answer {self._stage} within {self.server.handshake_s:g} s")
+                self._lose(f"it did not answer {handshake.stage} within {self.server.handshake_s:g} s")
+        return greeting if self.state is ConnectionState.OPEN else None
 
-    async def _handshake(self) -> None:
-        self._spawn()
-        greeting = read_greeting(await self._request("initialize", INITIALIZE))
-        if isinstance(greeting, str):
-            raise HandshakeError(greeting)
-        self._queue(notification_line("notifications/initialized"))
-        self.flush()
-        self.said_name = greeting.name
-        self.instructions = greeting.instructions
-        listing = await self._list(greeting)
+    def _opened(self, greeting: Greeting, found: Found) -> None:
         if self.state is not ConnectionState.OPENING:
             # It ended in the very turn that brought its last answer, and has its fault: nothing has waited since.
-            return None
-        missing = listing.missing()
-        self.warnings = listing.all_warnings()
-        if missing is not None:
-            detail = f"server {self.server.name} does not offer the whitelisted tool {missing}"
-            extras: dict[str, object] = {"server": self.server.name, "tool": missing}
-            return self._end(ConnectionEvent.FAILED, Fault(Code.MISSING_TOOL, detail, extras))
-        self.tools = listing.tools
+            return
+        self.listed = found.listed
+        self.warnings = found.warnings
+        if found.missing is not None:
+            detail = f"server {self.server.name} does not offer the whitelisted tool {found.missing}"
+            extras: dict[str, object] = {"server": self.server.name, "tool": found.missing}
+            self._end(ConnectionEvent.FAILED, Fault(Code.MISSING_TOOL, detail, extras))
+            return
+        self._adopt(found)
         self._machine.apply(ConnectionEvent.OPENED)
         self._log.debug("connection opened", server=self.server.name, revision=greeting.revision, tools=len(self.tools))
-        return None
 
-    def _spawn(self) -> None:
-        server = self.server
+    def _adopt(self, found: Found) -> None:
+        self.tools = found.tools
+        self.listed = found.listed
+        self.warnings = found.warnings
+        self.ttl_s = found.ttl_s
+        self._listed(trio.current_time())
+
+    def _listed(self, now: float) -> None:
+        self._list_ends = now + self.ttl_s if self.ttl_s > 0 else math.inf
+
+    async def _serve(self, talk: Conversation, handshake: Handshake, greeting: Greeting) -> None:
+        """Turn until the connection ends; list again when the server has said that its tools changed."""
         try:
-            self._child = self._family.spawn(server.argv, env=server.env, cwd=server.cwd)
-            self._pipes = Pipes(self._child)
-        except SpawnError as error:
-            raise HandshakeError(f"{error.argv0} cannot be started: {error.why}") from error
-        except OSError as error:
-            raise HandshakeError(f"its pipes cannot be watched: {error}") from error
+            subscription = Subscription(talk, is_wanted=greeting.tools_list_changed)
+            while self._is_living():
+                subscription.look(trio.current_time())
+                await talk.turn(min(self._list_from if talk.asked.wants_list else math.inf, subscription.due))
+                if talk.asked.wants_list and trio.current_time() >= self._list_from and self._is_living():
+                    await self._list_again(talk, handshake, greeting)
+        except LinkError as error:
+            self._lose(error.why, error.extras)
 
-    async def _list(self, greeting: Greeting) -> Listing:
-        listing = Listing(self.server)
-        cursor: str | None = None
-        self._stage = "tools/list"
-        while greeting.has_tools:
-            page = listing.read_page(await self._request("tools/list", {"cursor": cursor} if cursor else {}))
-            if page is None:
-                raise HandshakeError("its list of tools cannot be read")
-            tools, cursor = page
-            await self._add_all(tools, listing)
-            if cursor is None:
-                break
-        return listing
-
-    async def _add_all(self, tools: list[Raw], listing: Listing) -> None:
-        """Read the tools in short turns, between which the handshake's limit and the end of the server are noticed."""
-        turn_ends = trio.current_time() + LISTING_TURN_S
-        for raw in tools:
-            listing.add(raw)
-            if trio.current_time() >= turn_ends:
-                await trio.lowlevel.checkpoint()
-                turn_ends = trio.current_time() + LISTING_TURN_S
-
-    async def _request(self, method: str, params: dict[str, object]) -> Raw:
-        exchange = Exchange()
-        self._queue(request_line(self._pending.add(exchange), method, params))
-        self.flush()
-        while exchange.reply is None:
-            await self._turn()
-        reply = exchange.reply
-        if isinstance(reply, Fault):
-            raise HandshakeError(f"its answer to {method} is too large")
-        error = error_in(reply)
-        if error is not None:
-            raise HandshakeError(f"it refused {method}: {error_words(error)[0]}")
-        if isinstance(reply.result, UnsetType):
-            raise HandshakeError(f"its answer to {method} holds no result")
-        return reply.result
-
-    async def _turn(self) -> None:
-        """Wait for the server to do something, and deal with all of it."""
-        child, pipes = self._child, self._pipes
-        assert child is not None
-        assert pipes is not None
-        ended: str | None = None
-        for fd, events in await pipes.wait(self._answers.due):
-            if fd == child.stdout:
-                chunk = pipes.read_output()
-                if chunk:
-                    await self._take(chunk)
-                elif chunk is not None:
-                    ended = ended or "it closed its output"
-            elif fd == child.stderr:
-                pipes.read_errors()
-            elif fd == child.pidfd:
-                ended = "it ended"
-            elif events & pipes.CLOSED:
-                ended = ended or "it closed its input"
-            else:
-                self.flush()
-        if self._answers.due < math.inf:
-            self._tell_updates()
-        if ended is not None:
-            await self._bury(child, pipes, ended)
-
-    async def _take(self, chunk: bytes) -> None:
-        if await self._answers.take(chunk):
-            self._batch_done()
-        # The server's own requests were answered into the queue.
-        self.flush()
-
-    def _tell_updates(self) -> None:
-        now = trio.current_time()
-        if self._answers.due <= now:
-            self._answers.tell_updates(now)
-            self._batch_done()
-
-    async def _bury(self, child: Child, pipes: Pipes, ended: str) -> None:
-        """Take what a server that is ending has still said, then give it up."""
-        for _ in range(MAX_REST_CHUNKS):
-            chunk = pipes.read_output()
-            if not chunk:
-                break
-            await self._take(chunk)
-        with trio.move_on_after(EXIT_NOTICE_S):
-            await child.exited()
-        pipes.read_errors()
-        exit_ = await child.kill() if child.has_exited() else None
-        self._lose(ended if exit_ is None else _exit_words(exit_))
-
-    async def _stop(self) -> None:
-        """Stop the server with all that it started, and reap it; `Child.stop` cannot be cut short and is bounded."""
-        child, pipes = self._child, self._pipes
-        exit_: Exit | None = None
+    async def _list_again(self, talk: Conversation, handshake: Handshake, greeting: Greeting) -> None:
+        talk.asked.wants_list = False
+        before = self.tools
         try:
-            if child is not None:
-                async with trio.open_nursery() as nursery:
-                    if pipes is not None:
-                        nursery.start_soon(pipes.discard)
-                    exit_ = await child.stop(polite_s=self.server.polite_s, term_s=self.server.term_s)
-                    nursery.cancel_scope.cancel()
-        finally:
-            if pipes is not None:
-                pipes.close()
-            self._machine.apply(ConnectionEvent.GONE)
-            self._log_end(exit_)
+            # Not cut short by cancelling, as answers to calls come in the same turns.
+            self._adopt(await handshake.list_all(greeting, trio.current_time() + self.server.handshake_s))
+        except HandshakeError as error:
+            self._log.warning("tools not listed again", reason=error.why)
+            self._listed(trio.current_time())
+        if not self._is_living():
+            return
+        if before != self.tools:
+            self._changed()
+        for call in [call for call in self._between if call.round is None]:
+            # By the new list, which may say otherwise what goes into the headers; all else stays as it was called.
+            listed = self.tools.get(call.tool.name, call.tool)
+            call.tool = msgspec.structs.replace(call.tool, params=listed.params)
+            self._send(call)
+        talk.flush()
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
@@ -285,47 +223,102 @@ class Connection:
         *,
         traceparent: str | None = None,
         update: Callable[[Update], None] | None = None,
-    ) -> int | Fault:
+    ) -> Call | Fault:
         """Queue a call of `tool` with `arguments`, a compact JSON object; `flush` sends it.
 
-        `tool` is one of `tools`, or one of them with another output and `Result`. The result is the
-        request's number, or why there can be none. `done` gets the outcome exactly once, from the owner's turn or
-        from whichever function ends the connection, unless the request is cancelled or expires before. `update` gets
-        the server's progress before that, as `updates` merges it; it must neither raise nor call the connection.
-        `traceparent` is passed on as it is.
+        `tool` is one of `tools`, or one of them with another output and `Result`. The result is the call that waits,
+        or why there can be none. `done` gets the outcome exactly once, from the owner's turn or from whichever
+        function ends the connection, unless the call is cancelled or expires before. `update` gets the server's
+        progress before that, as `updates` merges it; it must neither raise nor call the connection. `traceparent` is
+        passed on as it is.
         """
+        call = make_call(tool, arguments, done, traceparent=traceparent, update=update)
+        return self.start(call) or call
+
+    def start(self, call: Call) -> Fault | None:
+        """Queue a call that was made before; why there can be none. As `call`."""
         if self._machine.state is not ConnectionState.OPEN:
             return self.fault or self._fault(Code.SERVER_UNAVAILABLE, "it is still starting")
         self._calls += 1
-        if update is None and traceparent is None:
-            number = self._pending.add(Call(tool, done))
-            self._queue(call_line(number, tool.name, arguments))
-            return number
-        meta: dict[str, object] = {}
-        number = self._pending.add(Call(tool, done, None if update is None else Held(update)))
-        if update is not None:
-            meta["progressToken"] = number
-        if traceparent is not None:
-            meta["traceparent"] = traceparent
-        self._queue(call_line_with_meta(number, tool.name, arguments, meta))
-        return number
+        self._send(call)
+        if self._list_ends < math.inf and trio.current_time() >= self._list_ends:
+            self._list_soon()
+        return None
+
+    def _send(self, call: Call, answered: dict[str, object] | None = None) -> None:
+        talk = self._talk
+        assert talk is not None
+        assert talk.dialect is not None
+        self._between.pop(call, None)
+        number = call.number = talk.answers.pending.add(call)
+        meta = call.meta
+        if call.held is not None:
+            meta = {"progressToken": number, **(meta or {})}
+        talk.send(talk.dialect.call(number, call.tool, call.arguments, meta=meta, answered=answered))
+
+    def _more(self, call: Call, required: InputRequired | None) -> None:
+        """A call needs another request: with what the server wants to know, or by a new list of tools."""
+        talk = self._talk
+        assert talk is not None
+        call.rounds += 1
+        self._between[call] = None
+        if required is None:
+            self._list_soon()
+            return
+        done = partial(self._next_round, call, required)
+        call.round = InputRound(talk.asked.relay, required, done, number=call.rounds)
+        call.round.begin()
+
+    def _next_round(self, call: Call, required: InputRequired, answered: dict[str, Raw] | str) -> None:
+        """The agent has said what the server wants to know; or a text says why not."""
+        call.round = None
+        if call not in self._between:
+            return
+        if isinstance(answered, str):
+            self._give_back(call, answered)
+        else:
+            self._send(call, required.answered(answered))
+            self.flush()
+
+    def _give_back(self, call: Call, why: str) -> None:
+        self._between.pop(call, None)
+        detail = f"the call failed at server {self.server.name}: {why}"
+        call.finish(Fault(Code.TOOL_FAILED, detail, {"server": self.server.name, "reason": why}))
+        self._batch_done()
+
+    def _list_soon(self) -> None:
+        if self._talk is not None:
+            self._list_ends = math.inf
+            self._talk.asked.wants_list = True
+            self._talk.link.wake()
 
     def flush(self) -> None:
         """Send what is queued, as far as the server takes it now; the rest goes as it reads on."""
-        if self._pipes is not None and self._is_living() and not self._pipes.flush():
+        if self._talk is not None and self._is_living() and not self._talk.flush():
             self._lose("it does not read its input")
 
-    def cancel(self, request: int, reason: str) -> None:
-        """Wait for `request` no more and tell the server; its `done` is not called. The connection lives on."""
-        if self._pending.take(request) is not None:
-            self._queue(notification_line("notifications/cancelled", {"requestId": request, "reason": reason}))
-            self.flush()
+    def cancel(self, call: Call, reason: str) -> None:
+        """Wait for `call` no more and tell the server; its `done` is not called. The connection lives on."""
+        if call in self._between:
+            del self._between[call]
+            if call.round is not None:
+                call.round.withdraw()
+        elif self._talk is not None and self._is_pending(call):
+            self._talk.answers.pending.take(call.number)
+            self._talk.give_up(call.number, reason)
 
-    def expire(self, request: int) -> None:
-        """`request` ran longer than the server's `call_s`: cancel it, and give up a server that hangs."""
-        if request in self._pending:
-            self.cancel(request, "timeout")
+    def expire(self, call: Call) -> None:
+        """`call` ran longer than the server's `call_s`: cancel it, and give up a server that hangs.
+
+        One that waits for the agent's words does not hang.
+        """
+        is_hanging = self._is_pending(call)
+        self.cancel(call, "timeout")
+        if is_hanging and self.server.dies_of_timeouts:
             self._lose(f"a call took longer than {self.server.call_s:g} s")
+
+    def _is_pending(self, call: Call) -> bool:
+        return self._talk is not None and self._talk.answers.pending.get(call.number) is call
 
     def close(self) -> None:
         """Ask the owner to end the connection. Calls that still wait get `connection_dead`."""
@@ -336,65 +329,57 @@ class Connection:
 
     # --- ends --------------------------------------------------------------------------------------------------------
 
-    def _lose(self, why: str) -> None:
+    def _lose(self, why: str, extras: dict[str, object] | None = None) -> None:
         """The server failed: to come up, or while it served. Nothing where the connection has ended already."""
         if self.state is ConnectionState.OPENING:
-            self._end(ConnectionEvent.FAILED, self._fault(Code.SERVER_UNAVAILABLE, why))
+            self._end(ConnectionEvent.FAILED, self._fault(Code.SERVER_UNAVAILABLE, why, extras))
         elif self.state is ConnectionState.OPEN:
-            self._end(ConnectionEvent.DIED, self._fault(Code.CONNECTION_DEAD, why))
+            self._end(ConnectionEvent.DIED, self._fault(Code.CONNECTION_DEAD, why, extras))
 
     def _end(self, event: ConnectionEvent, fault: Fault) -> None:
         """Leave the living states: nothing is sent any more, and everything that waits is told `fault`."""
         self._machine.apply(event)
         self.fault = fault
-        if self._pipes is not None:
-            self._pipes.drop()
+        if self._talk is not None:
+            self._talk.drop()
+            waiting = self._talk.answers.pending.drain()
+            self._between.update((entry, None) for entry in waiting if isinstance(entry, Call))
         self._living.cancel()
-        waiting = [entry for entry in self._pending.drain() if isinstance(entry, Call)]
-        for entry in waiting:
-            entry.finish(fault)
-        if waiting:
-            self._batch_done()
+        if not self._between:
+            return
+        # One by one: whoever is told of a call's end may cancel another.
+        while self._between:
+            call = next(iter(self._between))
+            del self._between[call]
+            if call.round is not None:
+                call.round.withdraw()
+            call.finish(fault)
+        self._batch_done()
 
     def _is_living(self) -> bool:
         return self._machine.state in LIVING
 
-    def _queue(self, line: bytes) -> None:
-        if self._pipes is not None and self._is_living():
-            self._pipes.queue(line)
-
-    def _fault(self, code: Code, why: str) -> Fault:
+    def _fault(self, code: Code, why: str, extras: dict[str, object] | None = None) -> Fault:
         name = self.server.name
-        extras: dict[str, object] = {"server": name, "reason": why}
-        stderr_tail = self._stderr_tail()
-        if stderr_tail:
-            extras["stderr_tail"] = stderr_tail
+        shown: dict[str, object] = {"server": name, "reason": why, **(extras or {})}
+        if self._talk is not None and self._talk.link.stderr_tail:
+            shown["stderr_tail"] = self._talk.link.stderr_tail
         what = (
             f"server {name} is not available"
             if code is Code.SERVER_UNAVAILABLE
             else f"the connection to {name} is dead"
         )
-        return Fault(code, f"{what}: {why}", extras)
+        return Fault(code, f"{what}: {why}", shown)
 
-    def _stderr_tail(self) -> str:
-        if self._pipes is None:
-            return ""
-        return self._pipes.tail.text().encode()[-STDERR_BYTES:].decode(errors="ignore")
-
-    def _log_end(self, exit_: Exit | None) -> None:
+    def _log_end(self, talk: Conversation) -> None:
         server = self.server.name
         self._log.info(
             "connection ended",
             server=server,
             reason=self.fault.extras.get("reason") if self.fault else None,
-            exit_code=exit_.code if exit_ else None,
-            signal=exit_.signal if exit_ else None,
+            **talk.link.ended,
             calls=self._calls,
-            skipped_lines=self._answers.skipped,
-            ignored_answers=self._answers.ignored,
+            skipped_lines=talk.answers.skipped,
+            ignored_answers=talk.answers.ignored,
         )
-        self._log.debug("stderr ended", server=server, stderr_tail=self._stderr_tail())
-
-
-def _exit_words(exit_: Exit) -> str:
-    return f"it was ended by signal {exit_.signal}" if exit_.signal is not None else f"it exited with code {exit_.code}"
+        self._log.debug("stderr ended", server=server, stderr_tail=talk.link.stderr_tail)

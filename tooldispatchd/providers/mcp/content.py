@@ -1,15 +1,17 @@
-"""A server's answer to `tools/call` as the call's outcome (PROTOCOL.md, "content").
+"""A server's answer to a call as the call's outcome (PROTOCOL.md, "content").
 
 `structuredContent` where the tool declares an output schema (checked), else the text of a lone text block, else the
 content blocks as a JSON array. A tool whose type the configuration declares gives a value of that type: it is
 `structuredContent`, else what a lone text block says as JSON, else, for the type `string`, that text itself.
 
 What the server got wrong is a fault at once: nobody waits for a better answer. Unknown kinds of blocks are passed on as
-they are.
+they are. A server that must know more first (MCP 2026-07-28, `input_required`) has given no outcome yet; what it needs
+is given instead.
 """
 
-from collections.abc import Generator
-from typing import Final
+from collections.abc import Callable, Generator, Iterable
+from itertools import islice
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -18,13 +20,30 @@ from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import Check
 from tooldispatchd.providers.mcp.decoding import decode_in_steps
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, Incoming
+from tooldispatchd.providers.mcp.resources import READ_RESOURCE, content_in_steps
+from tooldispatchd.providers.mcp.rounds import InputRequired, read_input_required
 from tooldispatchd.providers.mcp.server import McpTool, Result, Server
 from tooldispatchd.wire.faults import Code, Fault
 
 # A server's own words in a fault: enough for a reason, too few to bury the model in a stack trace.
 MAX_MESSAGE_CHARS: Final = 2000
+# As much of a code that is a text, and of a list within an error: codes are numbers, and such lists have few items.
+MAX_CODE_CHARS: Final = 64
+MAX_ITEMS: Final = 8
+# An error's data, where it is looked at.
+MAX_DATA_BYTES: Final = 64 * 1024
 # Content that says nothing, as it is written without blanks.
 EMPTY: Final = frozenset({"[]", "null"})
+# Servers of revisions before 2026-07-28 do not say it.
+COMPLETE: Final = frozenset({b'"complete"', b"null"})
+
+# MCP 2026-07-28, "Error codes"; the last two were in 2025-11-25 and before.
+HEADER_MISMATCH: Final = -32020
+MISSING_CAPABILITY: Final = -32021
+UNSUPPORTED_REVISION: Final = -32022
+RESOURCE_NOT_FOUND: Final = -32002
+URL_ELICITATION: Final = -32042
+INVALID_PARAMS: Final = -32602
 
 
 class _Result(msgspec.Struct):
@@ -42,34 +61,64 @@ class _Text(msgspec.Struct):
 class _Error(msgspec.Struct):
     code: int | float | str | None = None
     message: str | None = None
+    data: Raw | UnsetType = UNSET
 
+
+class _Page(msgspec.Struct):
+    url: str
+
+
+class _Pages(msgspec.Struct):
+    pages: list[_Page] = msgspec.field(name="elicitations")
+
+
+class _Lacking(msgspec.Struct):
+    capabilities: dict[str, Raw] = msgspec.field(name="requiredCapabilities")
+
+
+class _Speaks(msgspec.Struct):
+    supported: list[str]
+
+
+Said = TypeVar("Said")
 
 _decode_result: Final = msgspec.json.Decoder(_Result).decode
 _decode_texts: Final = msgspec.json.Decoder(list[_Text]).decode
 _decode_error: Final = msgspec.json.Decoder(_Error).decode
+_decode_pages: Final = msgspec.json.Decoder(_Pages).decode
+_decode_lacking: Final = msgspec.json.Decoder(_Lacking).decode
+_decode_speaks: Final = msgspec.json.Decoder(_Speaks).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def outcome_of(reply: Incoming, tool: McpTool, server: Server) -> Outcome:
-    """The outcome of a call of `tool` that `server` answered with `reply`."""
+def outcome_of(reply: Incoming, tool: McpTool, server: Server) -> Outcome | InputRequired:
+    """The outcome of a call of `tool` that `server` answered with `reply`, or what the server needs to know first."""
     steps = outcome_in_steps(reply, tool, server)
     while True:
         try:
             next(steps)
         except StopIteration as ended:
-            outcome: Outcome = ended.value
+            outcome: Outcome | InputRequired = ended.value
             return outcome
 
 
-def outcome_in_steps(reply: Incoming, tool: McpTool, server: Server) -> Generator[None, None, Outcome]:
+def outcome_in_steps(reply: Incoming, tool: McpTool, server: Server) -> Generator[None, None, Outcome | InputRequired]:
     """The same, with a stop after each pass over the bytes: a large answer must not hold up the loop whole."""
     try:
         outcome = yield from _read(reply, tool, server)
     except DECODE_ERRORS:
-        return _failed(server, "its answer cannot be decoded")
+        return failed(server, "its answer cannot be decoded")
     if isinstance(outcome, Answer) and _is_longer(outcome.content, server.max_content_bytes):
         return too_large(server)
     return outcome
+
+
+def failed(server: Server, why: str, *, rpc_code: int | float | str | None = None) -> Fault:
+    """The call failed at the server, and why: a phrase that follows its name."""
+    extras: dict[str, object] = {"server": server.name}
+    if rpc_code is not None:
+        extras["rpc_code"] = rpc_code
+    return Fault(Code.TOOL_FAILED, f"the call failed at server {server.name}: {why}", extras)
 
 
 def too_large(server: Server) -> Fault:
@@ -85,43 +134,99 @@ def error_in(reply: Incoming) -> Raw | None:
     return reply.error
 
 
-def error_words(error: Raw) -> tuple[str, int | float | str | None]:
-    """What a JSON-RPC error says, as a phrase with its code, and the code alone."""
+def is_header_mismatch(reply: Incoming) -> bool:
+    """Whether the server says that headers and body differ: its list of tools is newer than ours (MCP 2026-07-28)."""
+    error = error_in(reply)
+    return error is not None and error_words(error)[1] == HEADER_MISMATCH
+
+
+def error_words(error: Raw, method: str = "") -> tuple[str, int | float | str | None]:
+    """What a JSON-RPC error to a request of `method` says, as a phrase with its code, and the code alone."""
     try:
         said = _decode_error(error)
     except DECODE_ERRORS:
         return "an error that cannot be read", None
+    code = said.code[:MAX_CODE_CHARS] if isinstance(said.code, str) else said.code
     message = (said.message or "an error without a message")[:MAX_MESSAGE_CHARS]
-    return message if said.code is None else f"{message} (code {said.code})", said.code
+    meaning = _meaning(code, said.data, method)
+    words = f"{meaning}: {message}" if meaning else message
+    return words if code is None else f"{words} (code {code})", code
 
 
-def _read(reply: Incoming, tool: McpTool, server: Server) -> Generator[None, None, Outcome]:
+def _meaning(code: int | float | str | None, data: Raw | UnsetType, method: str) -> str:
+    """What the caller can make of a code of MCP's own; "" for others, whose message must do."""
+    if code == RESOURCE_NOT_FOUND or (code == INVALID_PARAMS and method == READ_RESOURCE):
+        return "there is no such resource"
+    if code == HEADER_MISMATCH:
+        return "it finds headers that do not match the call"
+    if code == MISSING_CAPABILITY:
+        lacking = _decoded(_decode_lacking, data)
+        return _with("it needs what this agent does not offer", lacking.capabilities if lacking else ())
+    if code == UNSUPPORTED_REVISION:
+        speaks = _decoded(_decode_speaks, data)
+        return _with("it speaks other revisions of the protocol", speaks.supported if speaks else ())
+    if code == URL_ELICITATION:
+        pages = _decoded(_decode_pages, data)
+        return _with("a person must visit a page before this call", [each.url for each in pages.pages] if pages else ())
+    return ""
+
+
+def _with(words: str, items: Iterable[str]) -> str:
+    listed = ", ".join(islice(items, MAX_ITEMS))[:MAX_MESSAGE_CHARS]
+    return f"{words} ({listed})" if listed else words
+
+
+def _decoded(decode: Callable[[Raw], Said], data: Raw | UnsetType) -> Said | None:
+    if isinstance(data, UnsetType) or len(memoryview(data)) > MAX_DATA_BYTES:
+        return None
+    try:
+        return decode(data)
+    except DECODE_ERRORS:
+        return None
+
+
+def _read(reply: Incoming, tool: McpTool, server: Server) -> Generator[None, None, Outcome | InputRequired]:
     error = error_in(reply)
     if error is not None:
-        words, code = error_words(error)
-        return _failed(server, words, rpc_code=code)
+        words, code = error_words(error, tool.method)
+        return failed(server, words, rpc_code=code)
     if isinstance(reply.result, UnsetType):
-        return _failed(server, "its answer holds neither a result nor an error")
+        return failed(server, "its answer holds neither a result nor an error")
     try:
         result = _decode_result(reply.result)
     except msgspec.ValidationError:
         # Most often `null`, from a server whose function returned nothing.
-        return _failed(server, "its result is not an object")
+        return failed(server, "its result is not an object")
     yield
-    if not isinstance(result.kind, UnsetType) and bytes(result.kind) not in {b'"complete"', b"null"}:
-        return _failed(server, "its result is not complete: it asks for what this client does not offer")
+    if not isinstance(result.kind, UnsetType) and bytes(result.kind) not in COMPLETE:
+        return _incomplete(reply.result, result.kind, server)
+    if tool.method != "tools/call":
+        content = yield from content_in_steps(reply.result, tool.method)
+        return failed(server, f"its answer is no result of {tool.method}") if content is None else Answer(content)
     # Anything but a plain no counts as an error: a failure must not pass for a success.
     is_error = not isinstance(result.is_error, UnsetType) and bytes(result.is_error) not in {b"false", b"null"}
-    if tool.output is not None and not is_error:
-        if tool.result is Result.LISTED:
-            return (yield from _checked(result.structured, tool.output))
-        return (yield from _typed(result, tool, tool.output))
-    if tool.output is not None and not isinstance(result.structured, UnsetType) and bytes(result.structured) != b"null":
-        return Answer(_compact(result.structured), is_error)
+    if tool.output is not None:
+        if not is_error:
+            return (yield from _valid(result, tool, tool.output))
+        if not isinstance(result.structured, UnsetType) and bytes(result.structured) != b"null":
+            return Answer(_compact(result.structured), is_error)
     text = _text_of(result.content)
-    if text is None:
-        return _failed(server, "its content is not a list")
-    return Answer(text, is_error)
+    return failed(server, "its content is not a list") if text is None else Answer(text, is_error)
+
+
+def _incomplete(result: Raw, kind: Raw, server: Server) -> Fault | InputRequired:
+    if bytes(kind) == b'"input_required"':
+        required = read_input_required(result)
+        return failed(server, "it asks for more input in a form that cannot be read") if required is None else required
+    # MCP 2026-07-28: what is not known is no result.
+    said = bytes(kind)[:MAX_CODE_CHARS].decode(errors="replace")
+    return failed(server, f"its result is of a kind that is not known: {said}")
+
+
+def _valid(result: _Result, tool: McpTool, output: Check) -> Generator[None, None, Outcome]:
+    if tool.result is Result.LISTED:
+        return (yield from _checked(result.structured, output))
+    return (yield from _typed(result, tool, output))
 
 
 def _checked(structured: Raw | UnsetType, output: Check) -> Generator[None, None, Outcome]:
@@ -208,10 +313,3 @@ def _is_longer(text: str, max_bytes: int) -> bool:
     if len(text) * 4 <= max_bytes:
         return False
     return len(text) > max_bytes or (not text.isascii() and len(text.encode()) > max_bytes)
-
-
-def _failed(server: Server, why: str, *, rpc_code: int | float | str | None = None) -> Fault:
-    extras: dict[str, object] = {"server": server.name}
-    if rpc_code is not None:
-        extras["rpc_code"] = rpc_code
-    return Fault(Code.TOOL_FAILED, f"the call failed at server {server.name}: {why}", extras)

@@ -1,4 +1,4 @@
-"""`initialize`: what the client offers, and what it makes of the server's answer (MCP, "Lifecycle")."""
+"""What a server says of itself: its answers to `initialize` (MCP, "Lifecycle") and `server/discover` (2026-07-28)."""
 
 from typing import Final
 
@@ -10,33 +10,53 @@ from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
 OFFERED: Final = "2025-11-25"
 # To a client that calls tools they differ only in what it may ignore.
 ACCEPTED: Final = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", OFFERED})
+# The newest last.
+MODERN: Final = ("2026-07-28",)
 
-INITIALIZE: Final[dict[str, object]] = {
-    "protocolVersion": OFFERED,
-    "capabilities": {},
-    "clientInfo": {"name": "tooldispatchd", "version": "0.1.0"},
-}
+# MCP 2026-07-28: the error that names the revisions that the server does speak.
+UNSUPPORTED_VERSION: Final = -32022
+
+CLIENT: Final[dict[str, object]] = {"name": "tooldispatchd", "version": "0.1.0"}
 
 # Far longer than the prefix that is made of it.
 MAX_NAME_CHARS: Final = 128
 # Instructions go into every session's `ready`: a page of advice, not a book.
 MAX_INSTRUCTIONS_CHARS: Final = 64 * 1024
+# What is quoted of a foreign list of revisions.
+MAX_REVISIONS: Final = 8
+MAX_REVISION_CHARS: Final = 40
+
+# A result that says nothing of its kind is whole, as were all before there were kinds.
+_COMPLETE: Final = frozenset({b'"complete"', b"null"})
+_NO: Final = frozenset({b"null", b"false"})
 
 
 class Greeting(msgspec.Struct, frozen=True):
-    """What a server said of itself; `has_tools` is whether it declared the tools capability.
+    """What a server said of itself; `has_…` is whether it declared that capability.
 
-    `name` is None where it gave none that can be read, which is no reason to do without it.
+    `name` is None where it gave none that can be read, which is no reason to do without it. `tools_list_changed` is
+    whether it tells when its list of tools changes.
     """
 
     revision: str
     name: str | None
     has_tools: bool
     instructions: str | None
+    has_resources: bool = False
+    has_prompts: bool = False
+    has_logging: bool = False
+    tools_list_changed: bool = False
 
 
 class _Capabilities(msgspec.Struct):
     tools: Raw | UnsetType = UNSET
+    resources: Raw | UnsetType = UNSET
+    prompts: Raw | UnsetType = UNSET
+    logging: Raw | UnsetType = UNSET
+
+
+class _ToolsCapability(msgspec.Struct):
+    list_changed: bool = msgspec.field(default=False, name="listChanged")
 
 
 class _Implementation(msgspec.Struct):
@@ -50,22 +70,111 @@ class _Initialized(msgspec.Struct):
     instructions: str | None = None
 
 
+class _Discovered(msgspec.Struct):
+    revisions: list[str] = msgspec.field(name="supportedVersions")
+    capabilities: _Capabilities = msgspec.field(default_factory=_Capabilities)
+    instructions: str | None = None
+    kind: Raw | UnsetType = msgspec.field(default=UNSET, name="resultType")
+    meta: Raw | UnsetType = msgspec.field(default=UNSET, name="_meta")
+
+
+class _Meta(msgspec.Struct):
+    server: Raw | UnsetType = msgspec.field(default=UNSET, name="io.modelcontextprotocol/serverInfo")
+
+
+class _Supported(msgspec.Struct):
+    revisions: list[str] = msgspec.field(name="supported")
+
+
+class _Unsupported(msgspec.Struct):
+    data: _Supported
+
+
 _decode: Final = msgspec.json.Decoder(_Initialized).decode
+_decode_discovered: Final = msgspec.json.Decoder(_Discovered).decode
+_decode_unsupported: Final = msgspec.json.Decoder(_Unsupported).decode
+_decode_tools: Final = msgspec.json.Decoder(_ToolsCapability).decode
 _decode_server: Final = msgspec.json.Decoder(_Implementation).decode
+_decode_meta: Final = msgspec.json.Decoder(_Meta).decode
 
 
-def read_greeting(result: Raw) -> Greeting | str:
+def read_greeting(result: Raw, accepted: frozenset[str] = ACCEPTED) -> Greeting | str:
     """What the answer to `initialize` says, or why it cannot be accepted."""
     try:
         said = _decode(result)
     except DECODE_ERRORS:
         return "its answer to initialize cannot be read"
-    if said.revision not in ACCEPTED:
-        return f"it speaks protocol revision {said.revision[:40]!a}; known are {', '.join(sorted(ACCEPTED))}"
-    tools = said.capabilities.tools
-    has_tools = not isinstance(tools, UnsetType) and bytes(tools) not in {b"null", b"false"}
-    instructions = said.instructions[:MAX_INSTRUCTIONS_CHARS] if said.instructions else None
-    return Greeting(said.revision, _name_in(said.server), has_tools, instructions)
+    if said.revision not in accepted:
+        return f"it speaks protocol revision {quoted([said.revision])}; {known(accepted)}"
+    return _greeting(said.revision, _name_in(said.server), said.capabilities, said.instructions)
+
+
+def read_discovery(result: Raw) -> Greeting | list[str] | None:
+    """What the answer to `server/discover` says.
+
+    The revisions that the server speaks, where none of them is a modern one known here; None for what cannot be read,
+    or is no complete result.
+    """
+    try:
+        said = _decode_discovered(result)
+    except DECODE_ERRORS:
+        return None
+    if not is_complete(said.kind):
+        return None
+    revision = next((each for each in reversed(MODERN) if each in said.revisions), None)
+    if revision is None:
+        return said.revisions
+    return _greeting(revision, _name_in_meta(said.meta), said.capabilities, said.instructions)
+
+
+def read_supported(error: Raw) -> list[str] | None:
+    """The revisions that an `UNSUPPORTED_VERSION` error names; None where they cannot be read."""
+    try:
+        return _decode_unsupported(error).data.revisions
+    except DECODE_ERRORS:
+        return None
+
+
+def is_complete(kind: Raw | UnsetType) -> bool:
+    """Whether a result of this `resultType` is whole (2026-07-28); one without is."""
+    return isinstance(kind, UnsetType) or bytes(kind) in _COMPLETE
+
+
+def quoted(revisions: list[str]) -> str:
+    """Revisions that a server named, as they may stand in a sentence."""
+    shown = [f"{each[:MAX_REVISION_CHARS]!a}" for each in revisions[:MAX_REVISIONS]]
+    return ", ".join(shown) + (", …" if len(revisions) > MAX_REVISIONS else "")
+
+
+def known(accepted: frozenset[str]) -> str:
+    """The half of a sentence that says which revisions would have been accepted."""
+    return f"{'known are' if len(accepted) > 1 else 'wanted is'} {', '.join(sorted(accepted))}"
+
+
+def _greeting(revision: str, name: str | None, capabilities: _Capabilities, instructions: str | None) -> Greeting:
+    return Greeting(
+        revision,
+        name,
+        has_tools=_has(capabilities.tools),
+        instructions=instructions[:MAX_INSTRUCTIONS_CHARS] if instructions else None,
+        has_resources=_has(capabilities.resources),
+        has_prompts=_has(capabilities.prompts),
+        has_logging=_has(capabilities.logging),
+        tools_list_changed=_tells_of_tools(capabilities.tools),
+    )
+
+
+def _has(capability: Raw | UnsetType) -> bool:
+    return not isinstance(capability, UnsetType) and bytes(capability) not in _NO
+
+
+def _tells_of_tools(tools: Raw | UnsetType) -> bool:
+    if isinstance(tools, UnsetType):
+        return False
+    try:
+        return _decode_tools(tools).list_changed
+    except DECODE_ERRORS:
+        return False
 
 
 def _name_in(server: Raw | UnsetType) -> str | None:
@@ -73,5 +182,14 @@ def _name_in(server: Raw | UnsetType) -> str | None:
         return None
     try:
         return _decode_server(server).name[:MAX_NAME_CHARS] or None
+    except DECODE_ERRORS:
+        return None
+
+
+def _name_in_meta(meta: Raw | UnsetType) -> str | None:
+    if isinstance(meta, UnsetType):
+        return None
+    try:
+        return _name_in(_decode_meta(meta).server)
     except DECODE_ERRORS:
         return None

@@ -13,7 +13,9 @@ from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.catalog.names import is_server_tool_name
 from tooldispatchd.catalog.schemas import MAX_SCHEMA_BYTES, Check, SchemaError, compile_check
+from tooldispatchd.providers.mcp.greeting import is_complete
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
+from tooldispatchd.providers.mcp.paramheaders import ParamHeaderError, read_param_headers
 from tooldispatchd.providers.mcp.server import McpTool, Server
 
 # More than any model chooses from.
@@ -22,17 +24,26 @@ MAX_TOOLS: Final = 1000
 MAX_PAGE_BYTES: Final = 16 * 1024 * 1024
 # A page holds a tool at least, so this many pages hold all that is taken.
 MAX_PAGES: Final = MAX_TOOLS
+# Of all tools that are wanted: a thousand of 4 KiB. Decoded and compiled they take some forty times as much.
+MAX_LIST_BYTES: Final = 4 * 1024 * 1024
 # Opaque, and sent back as it came; servers put an offset or a key there.
 MAX_CURSOR_CHARS: Final = 4096
 # All descriptions go into every model request; one of this size is a mistake already.
 MAX_DESCRIPTION_CHARS: Final = 64 * 1024
+# A name for people, and four yes or no about the tool with a title of their own: what is longer is none of these.
+MAX_TITLE_CHARS: Final = 1024
+MAX_ANNOTATIONS_BYTES: Final = 16 * 1024
 # Warnings go into `ready`; a server with a thousand bad names has one problem, not a thousand.
 MAX_WARNINGS: Final = 20
+# A list that a server calls good for longer is asked for once a day all the same.
+MAX_TTL_S: Final = 24 * 3600.0
 
 
 class _Page(msgspec.Struct):
     tools: list[Raw]
     cursor: str | None = msgspec.field(default=None, name="nextCursor")
+    kind: Raw | UnsetType = msgspec.field(default=UNSET, name="resultType")
+    ttl_ms: Raw | UnsetType = msgspec.field(default=UNSET, name="ttlMs")
 
 
 class _Named(msgspec.Struct):
@@ -51,10 +62,12 @@ class _Listed(msgspec.Struct):
 _decode_page: Final = msgspec.json.Decoder(_Page).decode
 _decode_named: Final = msgspec.json.Decoder(_Named).decode
 _decode_listed: Final = msgspec.json.Decoder(_Listed).decode
+_decode_number: Final = msgspec.json.Decoder(float).decode
 _decode_schema: Final = msgspec.json.Decoder(dict[str, object]).decode
 
 # Equal servers of many sessions offer equal tools; a compiled schema is the largest part of an idle connection. By
-# digest of the tool's bytes, and only for as long as some connection holds the tool.
+# digest of the tool's bytes, and of whether headers repeat its arguments there; only for as long as some connection
+# holds the tool.
 _shared: Final[WeakValueDictionary[bytes, McpTool]] = WeakValueDictionary()
 
 
@@ -67,27 +80,46 @@ class ToolError(Exception):
 
 
 class Listing:
-    """The tools of one server as its pages come in: `tools` by name in the server's order, and `warnings`."""
+    """The tools of one server as its pages come in.
 
-    def __init__(self, server: Server) -> None:
+    `tools` are those that can be used, by name in the server's order, and `warnings` say why others cannot. `listed`
+    are the names of all that it offers, also of those that nobody wants.
+    """
+
+    def __init__(self, server: Server, *, is_http: bool = False, is_modern: bool = False) -> None:
         self._server = server
+        # Other transports have no headers, and other revisions none of arguments.
+        self._has_headers = is_http and is_modern
+        self._ttl_s: float | None = None
         self._offered: set[str] = set()
         self._cursors: set[str] = set()
         self._unshown = 0
+        self._bytes = 0
+        # In the server's order, each once.
+        self.listed: dict[str, None] = {}
         self.tools: dict[str, McpTool] = {}
         self.warnings: list[str] = []
+
+    @property
+    def ttl_s(self) -> float:
+        """How long the list is good for, in seconds, as far as the server says (2026-07-28, "Caching"); 0 else."""
+        return self._ttl_s or 0.0
 
     def read_page(self, result: Raw) -> tuple[list[Raw], str | None] | None:
         """A page's tools, still to be added, and the cursor of the next page if there is one to ask for.
 
         None where the page cannot be read, or is too large to be.
         """
-        if len(bytes(result)) > MAX_PAGE_BYTES:
+        if len(memoryview(result)) > MAX_PAGE_BYTES:
             return None
         try:
             page = _decode_page(result)
         except DECODE_ERRORS:
             return None
+        if not is_complete(page.kind):
+            return None
+        ttl_s = _ttl_s(page.ttl_ms)
+        self._ttl_s = ttl_s if self._ttl_s is None else min(self._ttl_s, ttl_s)
         if len(page.tools) > MAX_TOOLS:
             self._warn(f"the list of tools is cut short: a server may have {MAX_TOOLS} tools")
             return page.tools[:MAX_TOOLS], None
@@ -101,12 +133,15 @@ class Listing:
         except DECODE_ERRORS:
             self._warn("a listed tool has no name that can be read")
             return
+        if len(self.listed) < MAX_TOOLS and is_server_tool_name(name):
+            self.listed[name] = None
         if not self._is_wanted(name):
             return
         try:
             self._check_name(name)
             self._offered.add(name)
-            self.tools[name] = _read_tool(raw)
+            self._count(raw)
+            self.tools[name] = _read_tool(raw, has_headers=self._has_headers)
         except ToolError as error:
             self._warn(f"tool {name[:128]!a} is left out: {error.why}")
 
@@ -132,6 +167,12 @@ class Listing:
             raise ToolError("it is listed twice, and the first is used")
         if len(self._offered) == MAX_TOOLS:
             raise ToolError(f"a server may have {MAX_TOOLS} tools")
+
+    def _count(self, raw: Raw) -> None:
+        size = len(memoryview(raw))
+        if self._bytes + size > MAX_LIST_BYTES:
+            raise ToolError(f"the tools of a server may have {MAX_LIST_BYTES} bytes together")
+        self._bytes += size
 
     def _next(self, cursor: str) -> str | None:
         why = self._why_last(cursor)
@@ -159,15 +200,26 @@ class Listing:
             self._unshown += 1
 
 
-def _read_tool(raw: Raw) -> McpTool:
-    digest = hashlib.blake2b(raw, digest_size=32).digest()
+def _ttl_s(ttl_ms: Raw | UnsetType) -> float:
+    """Seconds, within bounds; 0 where the server says nothing, or nothing that is a time."""
+    if isinstance(ttl_ms, UnsetType):
+        return 0.0
+    try:
+        said = _decode_number(ttl_ms)
+    except DECODE_ERRORS:
+        return 0.0
+    return min(max(said / 1000, 0.0), MAX_TTL_S)
+
+
+def _read_tool(raw: Raw, *, has_headers: bool) -> McpTool:
+    digest = hashlib.blake2b(raw, digest_size=32, person=b"headers" if has_headers else b"").digest()
     tool = _shared.get(digest)
     if tool is None:
-        tool = _shared[digest] = _compile_tool(raw)
+        tool = _shared[digest] = _compile_tool(raw, has_headers=has_headers)
     return tool
 
 
-def _compile_tool(raw: Raw) -> McpTool:
+def _compile_tool(raw: Raw, *, has_headers: bool) -> McpTool:
     try:
         listed = _decode_listed(raw)
     except DECODE_ERRORS:
@@ -181,20 +233,34 @@ def _compile_tool(raw: Raw) -> McpTool:
         output_schema, output_check = _compile_schema(listed.output_schema, "outputSchema")
     return McpTool(
         name=listed.name,
-        title=listed.title,
+        title=listed.title[:MAX_TITLE_CHARS] if listed.title is not None else None,
         description=(listed.description or "")[:MAX_DESCRIPTION_CHARS],
         input_schema=input_schema,
         output_schema=output_schema,
-        # A copy, because a slice would hold the whole page in memory.
-        annotations=None if isinstance(listed.annotations, UnsetType) else listed.annotations.copy(),
+        annotations=_annotations(listed.annotations),
         input=input_check,
         output=output_check,
+        params=_param_headers(input_schema) if has_headers else (),
     )
+
+
+def _annotations(raw: Raw | UnsetType) -> Raw | None:
+    if isinstance(raw, UnsetType) or len(memoryview(raw)) > MAX_ANNOTATIONS_BYTES:
+        return None
+    # A copy, because a slice would hold the whole page in memory.
+    return raw.copy()
+
+
+def _param_headers(input_schema: dict[str, object]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    try:
+        return read_param_headers(input_schema)
+    except ParamHeaderError as error:
+        raise ToolError(f"its {error.where} {error.why}") from error
 
 
 def _compile_schema(raw: Raw, field: str) -> tuple[dict[str, object], Check]:
     # The compiler has this bound too; it is looked at before the schema is decoded.
-    if len(bytes(raw)) > MAX_SCHEMA_BYTES:
+    if len(memoryview(raw)) > MAX_SCHEMA_BYTES:
         raise ToolError(f"its {field} is larger than {MAX_SCHEMA_BYTES} bytes")
     try:
         schema = _decode_schema(raw)

@@ -19,6 +19,8 @@ DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 METHOD_NOT_FOUND: Final = -32601
 
+CALL: Final = "tools/call"
+
 # Batches were in one revision only (2025-03-26), and an array may hold an object in every third byte: each costs some
 # fifty bytes here. A longer batch is a bad line.
 MAX_BATCH_BYTES: Final = 8 * 1024 * 1024
@@ -42,11 +44,28 @@ class Incoming(msgspec.Struct):
     params: Raw | UnsetType = UNSET
 
 
+class Outgoing(msgspec.Struct, frozen=True, gc=False):
+    """A message to a server: `line` is its JSON with a newline at the end.
+
+    `number` is a request's, `method` is None for an answer to the server's own request. `name` is the tool, prompt or
+    resource that it is about, and `arguments` the compact JSON object with which a tool is called.
+    """
+
+    line: bytes
+    method: str | None = None
+    number: int | None = None
+    name: str | None = None
+    arguments: bytes = b""
+    params: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """For a tool's call: the HTTP headers that repeat some of its arguments, and where each lies in them."""
+
+
 _TOO_DEEP: Final = Raw(b'{"message":"its answer is nested too deep"}')
 _BROKEN: Final = Raw(b'{"message":"its answer is no valid JSON"}')
 
 _decode_incoming: Final = msgspec.json.Decoder(Incoming).decode
 _decode_batch: Final = msgspec.json.Decoder(list[Raw]).decode
+_decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def read_message(line: bytes | Raw) -> Incoming | None:
@@ -170,14 +189,34 @@ def call_line(number: int, tool: str, arguments: bytes) -> bytes:
     )
 
 
-def call_line_with_meta(number: int, tool: str, arguments: bytes, meta: dict[str, object]) -> bytes:
-    """As `call_line`, with what the server is to know beside the arguments (MCP, "General fields": `_meta`)."""
-    return b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":%s,"_meta":%s}}\n' % (
+def call_line_with(number: int, tool: str, arguments: bytes, more: bytes) -> bytes:
+    """As `call_line`, with further members of `params`: their JSON, with a comma in front of each."""
+    return b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":%s%s}}\n' % (
         number,
         tool.encode(),
         arguments,
-        msgspec.json.encode(meta),
+        more,
     )
+
+
+def call_line_with_meta(number: int, tool: str, arguments: bytes, meta: dict[str, object]) -> bytes:
+    """As `call_line`, with what the server is to know beside the arguments (MCP, "General fields": `_meta`)."""
+    return call_line_with(number, tool, arguments, b',"_meta":' + msgspec.json.encode(meta))
+
+
+def call_params(
+    arguments: bytes, meta: dict[str, object] | None, answered: dict[str, object] | None
+) -> dict[str, object]:
+    """The parameters of a request whose parameters are the `arguments` of a tool, a JSON object.
+
+    What an agent calls `_meta` is not passed on: that is between this client and the server.
+    """
+    params: dict[str, object] = dict(_decode_members(arguments))
+    params.pop("_meta", None)
+    params.update(answered or {})
+    if meta is not None:
+        params["_meta"] = meta
+    return params
 
 
 def notification_line(method: str, params: dict[str, object] | None = None) -> bytes:
@@ -186,16 +225,3 @@ def notification_line(method: str, params: dict[str, object] | None = None) -> b
     if params is not None:
         message["params"] = params
     return msgspec.json.encode(message) + b"\n"
-
-
-def reply_line(id_: Id, method: str) -> bytes:
-    """The answer to a server's request: `{}` to a ping, else that there is no such method here.
-
-    The revisions let a client offer sampling, roots and elicitation; this one offers none of them.
-    """
-    reply: dict[str, object] = {"jsonrpc": "2.0", "id": id_}
-    if method == "ping":
-        reply["result"] = {}
-    else:
-        reply["error"] = {"code": METHOD_NOT_FOUND, "message": "Method not found"}
-    return msgspec.json.encode(reply) + b"\n"

@@ -8,29 +8,76 @@ from msgspec import Raw
 from tooldispatchd.catalog.schemas import Check
 
 
+class OAuth(msgspec.Struct, frozen=True, kw_only=True):
+    """Who the daemon is to an authorization server, and where what it gets is kept; as `OAuthSpec`, read and found."""
+
+    grant: str
+    client_id: str | None = None
+    client_secret: str | None = None
+    client_metadata_url: str | None = None
+    private_key: str | None = None
+    algorithm: str = "RS256"
+    scopes: tuple[str, ...] = ()
+    redirect_port: int | None = None
+
+    def __repr__(self) -> str:
+        """Which grant; the rest may be secret."""
+        return f"OAuth(grant={self.grant!r})"
+
+
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """How a server behind a URL is reached, and with what.
+
+    `headers` go with every request to the URL's own origin, the bearer token of the configuration among them. `ca`,
+    `cert` and `key` are paths of PEM files. `hosts` (HOST or HOST:PORT) are where redirects and discovery may lead
+    besides, to private addresses only if `private`.
+    """
+
+    url: str
+    transport: str = "auto"
+    headers: tuple[tuple[str, str], ...] = ()
+    oauth: OAuth | None = None
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    hosts: tuple[str, ...] = ()
+    private: bool = False
+
+    def __repr__(self) -> str:
+        """The place; what goes there may be secret, and a query may hold a key."""
+        return f"Reach(url={self.url.partition('?')[0]!r}, transport={self.transport!r})"
+
+
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """One MCP server as a session uses it.
+    """One MCP server as a session uses it: exactly one of `argv` (with `env` and `cwd`) and `reach`.
 
     `name` is the binding's. `whitelist` holds the only tools wanted, each of which must be offered; `declared` those
     that are wanted besides, because declared tools are made of them; `deny` those never wanted. `handshake_s` bounds
-    all from spawn to the list of tools, `call_s` one call, `max_line_bytes` one line of the server: an answer of
+    all from spawn to the list of tools, `call_s` one call, `max_line_bytes` one message of the server: an answer of
     `max_content_bytes` and its envelope. A server that is being stopped has `polite_s` to end after its input closed,
-    and `term_s` after SIGTERM.
+    and `term_s` after SIGTERM. `protocol` is a revision or `auto`. A call over `call_s` is the connection's end only if
+    `dies_of_timeouts`. `resources` is whether resources and prompts are offered as tools; `traced`, whether each
+    message is logged.
     """
 
     name: str
-    argv: tuple[str, ...]
     max_line_bytes: int
     max_content_bytes: int
+    argv: tuple[str, ...] = ()
+    reach: Reach | None = None
     env: dict[str, str] = {}
     cwd: str | None = None
     whitelist: tuple[str, ...] | None = None
     declared: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    protocol: str = "auto"
     handshake_s: float = 30.0
     call_s: float = 60.0
+    dies_of_timeouts: bool = True
     polite_s: float = 2.0
     term_s: float = 2.0
+    resources: bool = False
+    traced: bool = False
 
 
 class Result(Enum):
@@ -58,4 +105,8 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     input: Check
     output: Check | None
     result: Result = Result.LISTED
+    method: str = "tools/call"
+    """The request that a call of it is; for any but `tools/call` the arguments are the request's parameters."""
+    params: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """HTTP headers that repeat some of its arguments, and where each lies in them (revision 2026-07-28)."""
     rendered: dict[tuple[str, str], tuple[Raw, tuple[str, ...]]] = {}

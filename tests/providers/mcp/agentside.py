@@ -1,0 +1,58 @@
+"""Agents behind a connection that live in a list: what they are asked, and a real session's questions."""
+
+import msgspec
+from msgspec import Raw
+
+from tooldispatchd.wire.messages import AskResp, Hello, Outgoing, Reply
+from tooldispatchd.wire.questions import Questions, Told
+from tooldispatchd.wire.session import Event, SessionMachine
+
+SAMPLED: dict[str, object] = {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"}
+ACCEPTED: dict[str, object] = {"action": "accept", "content": {"day": "Monday"}}
+
+
+class Agent:
+    """Keeps what it is asked, who is to be told, and what was withdrawn; takes no more than `room` questions."""
+
+    def __init__(self, *answers: str, roots: tuple[str, ...] = (), room: int = 1000) -> None:
+        self.answers = frozenset(answers)
+        self.roots = roots
+        self.asked: list[tuple[str, str, bytes]] = []
+        self.told: list[Told] = []
+        self.withdrawn: list[str] = []
+        self.room = room
+
+    def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:
+        if len(self.told) == self.room:
+            return None
+        self.asked.append((kind, server, bytes(params)))
+        self.told.append(told)
+        return f"q{len(self.told)}"
+
+    def withdraw(self, question: str) -> None:
+        self.withdrawn.append(question)
+
+
+class SessionAgent:
+    """A session whose agent said what it answers: the questions go where those of the daemon go."""
+
+    roots: tuple[str, ...] = ()
+
+    def __init__(self, *answers: str) -> None:
+        self.outgoing: list[Outgoing] = []
+        machine = SessionMachine(self.outgoing, agent="a")
+        machine.greet(Hello(agent="a", answers=list(answers)), line=1)
+        machine.apply(Event.OPENED)
+        self.answers = machine.answers
+        self.questions = Questions(machine)
+
+    def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:
+        return self.questions.ask(kind, server, params, told)
+
+    def withdraw(self, question: str) -> None:
+        self.questions.withdraw(question)
+
+
+def said(value: object, question: str = "q1") -> Reply:
+    """An agent's answer."""
+    return AskResp(question, result=Raw(msgspec.json.encode(value)))

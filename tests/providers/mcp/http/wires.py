@@ -1,0 +1,17 @@
+"""Wires for the tests of this folder, and the exchange that most of them make."""
+
+from typing import Final
+
+from tooldispatchd.providers.mcp.http.wire import Wire
+from tooldispatchd.providers.mcp.server import Reach
+
+MIB: Final = 1024 * 1024
+
+
+def wire_to(url: str, *, headers: tuple[tuple[str, str], ...] = (), max_bytes: int = MIB) -> Wire:
+    return Wire(Reach(url=url, headers=headers), max_bytes=max_bytes)
+
+
+async def post(wire: Wire, body: bytes = b"{}") -> tuple[int, bytes]:
+    async with wire.exchange("POST", [("Content-Type", "application/json")], body) as reply:
+        return reply.status, await reply.read(MIB)

@@ -1,0 +1,254 @@
+"""A link without a connection: an inbox that keeps what comes, a dialect that says little, and servers to link to."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+
+import msgspec
+import trio
+
+from tests.servers.raw_http import Asked, Peer, Script
+from tooldispatchd.providers.mcp.link import Link, Way
+from tooldispatchd.providers.mcp.messages import Incoming, Outgoing, notification_line, read_message, request_line
+from tooldispatchd.providers.mcp.server import McpTool, Reach, Server
+from tooldispatchd.wire.faults import Fault
+
+# Far above what anything here takes, far below any limit that is not under test.
+SOON_S = 10.0
+KIB = 1024
+
+
+class Inbox:
+    """Keeps messages, answers and faults; a request waits from `expect` until either of the latter two."""
+
+    def __init__(self) -> None:
+        self.waiting: set[int] = set()
+        self.messages: list[bytes] = []
+        self.answers: dict[int, Incoming] = {}
+        self.faults: dict[int, Fault] = {}
+        self._changed = trio.Event()
+
+    async def take_chunk(self, chunk: bytes) -> None:
+        raise AssertionError(chunk)
+
+    async def take(self, message: bytes | msgspec.Raw) -> None:
+        self.messages.append(bytes(message))
+        read = read_message(message)
+        if read is not None:
+            self.take_message(read)
+
+    def take_message(self, message: Incoming) -> None:
+        if isinstance(message.id, int) and message.method is msgspec.UNSET and message.id in self.waiting:
+            self.waiting.remove(message.id)
+            self.answers[message.id] = message
+        self._tell()
+
+    def fail(self, number: int, fault: Fault) -> None:
+        if number in self.waiting:
+            self.waiting.remove(number)
+            self.faults[number] = fault
+        self._tell()
+
+    def is_waiting(self, number: int) -> bool:
+        return number in self.waiting
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        """Wait for something that comes with a message."""
+        with trio.fail_after(SOON_S):
+            while not is_so():
+                await self._changed.wait()
+
+    async def result(self, number: int) -> object:
+        """What request `number` was answered with."""
+        await self.until(lambda: number not in self.waiting)
+        result = self.answers[number].result
+        assert isinstance(result, msgspec.Raw)
+        return msgspec.json.decode(result)
+
+    async def fault(self, number: int) -> Fault:
+        await self.until(lambda: number not in self.waiting)
+        return self.faults[number]
+
+
+class Speaks:
+    """A dialect with one header."""
+
+    def __init__(self, revision: str) -> None:
+        self.revision = revision
+        self.is_modern = revision == "2026-07-28"
+
+    def request(self, number: int, method: str, params: dict[str, object]) -> Outgoing:
+        return Outgoing(request_line(number, method, params), method, number)
+
+    def call(
+        self,
+        number: int,
+        tool: McpTool,
+        arguments: bytes,
+        *,
+        meta: dict[str, object] | None = None,
+        answered: dict[str, object] | None = None,
+    ) -> Outgoing:
+        raise NotImplementedError
+
+    def notification(self, method: str, params: dict[str, object] | None = None) -> Outgoing:
+        return Outgoing(notification_line(method, params), method)
+
+    def headers(self, message: Outgoing) -> list[tuple[str, str]]:
+        return [("MCP-Protocol-Version", self.revision)] if self.revision else []
+
+
+LEGACY = Speaks("2025-11-25")
+MODERN = Speaks("2026-07-28")
+
+
+class Linked:
+    """An open link and its inbox."""
+
+    def __init__(self, link: Link, inbox: Inbox) -> None:
+        self.link = link
+        self.inbox = inbox
+        self._number = 0
+
+    def ask(self, method: str = "tools/call", **params: object) -> int:
+        """Send a request; its number."""
+        self._number += 1
+        self.inbox.waiting.add(self._number)
+        assert self.link.dialect is not None
+        self.link.send(self.link.dialect.request(self._number, method, params))
+        assert self.link.flush()
+        return self._number
+
+    def tell(self, method: str, **params: object) -> None:
+        """Send a notification."""
+        assert self.link.dialect is not None
+        self.link.send(self.link.dialect.notification(method, params or None))
+        assert self.link.flush()
+
+    async def result(self, method: str = "tools/call", **params: object) -> object:
+        return await self.inbox.result(self.ask(method, **params))
+
+    async def fault(self, method: str = "tools/call", **params: object) -> Fault:
+        return await self.inbox.fault(self.ask(method, **params))
+
+    async def turn(self) -> None:
+        """Wait until the link has something for its owner."""
+        with trio.fail_after(SOON_S):
+            await self.link.turn(trio.current_time() + SOON_S * 2)
+
+
+@asynccontextmanager
+async def linked(way: Way, dialect: Speaks = LEGACY, *, is_opened: bool = True) -> AsyncIterator[Linked]:
+    """A link, closed at the end: within the time that its way states, and with none of its tasks left."""
+    inbox = Inbox()
+    async with trio.open_nursery() as nursery:
+        link = way.link(inbox, nursery)
+        link.dialect = dialect
+        try:
+            if is_opened:
+                with trio.fail_after(SOON_S):
+                    await link.open()
+            yield Linked(link, inbox)
+        finally:
+            with trio.fail_after(way.close_s + 2, shield=True):
+                link.drop()
+                await link.close()
+            assert not nursery.child_tasks
+
+
+def at(url: str, *, max_bytes: int = 1024 * KIB, **reach: object) -> Server:
+    """A server that is reached by URL."""
+    return Server(
+        name="far",
+        max_line_bytes=max_bytes,
+        max_content_bytes=max_bytes,
+        reach=msgspec.structs.replace(Reach(url=url), **reach),
+    )
+
+
+# --- what servers say ------------------------------------------------------------------------------------------------
+
+Handle = Callable[[Peer, Asked], Awaitable[None]]
+
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+STREAM_END = b"0\r\n\r\n"
+
+
+def each(handle: Handle) -> Script:
+    """A script that deals with each request by itself."""
+
+    async def script(peer: Peer) -> None:
+        while True:
+            await handle(peer, await peer.read_request())
+
+    return script
+
+
+def in_turn(*handles: Handle) -> Handle:
+    """The first request is dealt with by the first of `handles`, and so on, over all connections."""
+    rest = list(handles)
+
+    async def handle(peer: Peer, asked: Asked) -> None:
+        await rest.pop(0)(peer, asked)
+
+    return handle
+
+
+def number_of(asked: Asked) -> int:
+    found = msgspec.json.decode(asked.body)["id"]
+    assert isinstance(found, int)
+    return found
+
+
+def method_of(asked: Asked) -> str:
+    """The message's method, or HTTP's where there is no message."""
+    return str(msgspec.json.decode(asked.body)["method"]) if asked.body else asked.method
+
+
+def answer_to(number: int, result: object = None) -> bytes:
+    """A JSON-RPC answer."""
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": number, "result": result if result is not None else {"a": 1}})
+
+
+def chunk(data: bytes) -> bytes:
+    """A chunk of a chunked body."""
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def event(data: bytes = b"", *, id_: str | None = None, name: str | None = None, retry: int | None = None) -> bytes:
+    """One event, as a chunk."""
+    lines = []
+    if name is not None:
+        lines.append(f"event: {name}\n".encode())
+    if id_ is not None:
+        lines.append(f"id: {id_}\n".encode())
+    if retry is not None:
+        lines.append(b"retry: %d\n" % retry)
+    lines.append(b"data: " + data + b"\n")
+    return chunk(b"".join(lines) + b"\n")
+
+
+def streaming(*chunks: bytes, is_ended: bool = True) -> Handle:
+    """Answer with a stream of these chunks; one that does not end is held open until the client leaves."""
+
+    async def handle(peer: Peer, asked: Asked) -> None:
+        await peer.send(STREAM_HEAD + b"".join(chunks) + (STREAM_END if is_ended else b""))
+        if not is_ended:
+            await peer.wait_for_close()
+            raise EOFError
+
+    return handle
+
+
+def answering(body: bytes = b"", status: str = "200 OK", headers: str = "") -> Handle:
+    async def handle(peer: Peer, asked: Asked) -> None:
+        await peer.answer(body, status, headers)
+
+    return handle
+
+
+def methods(asked: Iterable[Asked]) -> list[str]:
+    return [method_of(each_) for each_ in asked]

@@ -1,0 +1,83 @@
+"""A client of a server that wants tokens, as a connection would make one."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from msgspec.structs import replace
+
+from tests.servers.authorization_server import OAuthServer
+from tooldispatchd.providers.mcp.http.wire import Wire
+from tooldispatchd.providers.mcp.oauth.accounts import Accounts, entry_name
+from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
+from tooldispatchd.providers.mcp.server import OAuth, Reach
+
+SECRET = OAuth(grant="client_credentials", client_id="daemon", client_secret="secret-of-client")
+PERSON = OAuth(grant="authorization_code")
+
+
+class Daemon:
+    """The accounts of one daemon, and what it warned of."""
+
+    def __init__(self, home: Path) -> None:
+        self.environ = {"XDG_STATE_HOME": str(home)}
+        self.warnings: list[str] = []
+        self.accounts = Accounts(self.environ, self.warnings.append)
+
+    @asynccontextmanager
+    async def wire(self, server: OAuthServer, oauth: OAuth, **reach: Any) -> AsyncIterator[Wire]:
+        found = reach_of(server, oauth, **reach)
+        async with Wire(found, max_bytes=1 << 20, authorizer=self.accounts.authorizer("docs", found)) as wire:
+            yield wire
+
+    def store(self, server: OAuthServer, oauth: OAuth, grant: Grant) -> None:
+        """Put `grant` where a login would have, with what a login would have learned."""
+        grant = replace(
+            grant,
+            client={"client_id": "client-0", "redirect_uris": ["http://127.0.0.1/callback"]},
+            resource={"resource": server.mcp, "authorization_servers": [server.url]},
+            issuer=server.url,
+            server={
+                "issuer": server.url,
+                "authorization_endpoint": f"{server.url}/authorize",
+                "token_endpoint": f"{server.url}/token",
+            },
+        )
+        TokenStore(self.environ).write(entry_name(server.mcp, oauth), grant)
+
+    def stored(self, server: OAuthServer, oauth: OAuth) -> Grant | None:
+        return TokenStore(self.environ).read(entry_name(server.mcp, oauth))
+
+
+def reach_of(server: OAuthServer, oauth: OAuth, **reach: Any) -> Reach:
+    return Reach(url=server.mcp, oauth=oauth, **reach)
+
+
+def keys(algorithm: str) -> tuple[str, str]:
+    """A private and a public key for `algorithm`, as PEM."""
+    key = (
+        ec.generate_private_key(ec.SECP256R1())
+        if algorithm == "ES256"
+        else rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    )
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return private.decode(), public.decode()
+
+
+async def until(is_true: Callable[[], object]) -> None:
+    """Wait for what a server in another task comes to."""
+    with trio.fail_after(10):
+        while not is_true():  # noqa: ASYNC110  # a server that tells nobody is a real one
+            await trio.sleep(0.005)
+
+
+async def call(wire: Wire) -> int:
+    """The status of one request."""
+    async with wire.exchange("POST", [("Content-Type", "application/json")], b'{"id":1}') as reply:
+        await reply.read(1 << 20)
+        return reply.status

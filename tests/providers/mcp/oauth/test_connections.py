@@ -1,0 +1,95 @@
+"""Whole connections to a server that wants tokens: what an agent is told."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+from msgspec.structs import replace
+
+from tests.providers.mcp.connecting import DEFAULT, SOON_S, Session
+from tests.providers.mcp.oauth.asking import PERSON, SECRET, Daemon, reach_of
+from tests.servers.authorization_server import OAuthServer, serving
+from tooldispatchd.providers.mcp.connection import Connection
+from tooldispatchd.providers.mcp.eras import Eras
+from tooldispatchd.providers.mcp.oauth.tokens import Grant
+from tooldispatchd.providers.mcp.server import OAuth
+from tooldispatchd.providers.mcp.ways import StreamableWay
+from tooldispatchd.wire.faults import Code, Fault
+
+LOGIN = "it needs a login: run tooldispatchd login docs"
+
+
+@asynccontextmanager
+async def connected(daemon: Daemon, server: OAuthServer, oauth: OAuth) -> AsyncIterator[Session]:
+    """A session whose connection has opened, or failed to."""
+    session = Session()
+    reach = reach_of(server, oauth)
+    told = replace(DEFAULT, name="docs", reach=reach)
+    async with trio.open_nursery() as nursery:
+        session.connection = Connection(
+            told,
+            way=StreamableWay(told, reach, daemon.accounts),
+            eras=Eras(),
+            opening=trio.CapacityLimiter(1),
+            log=session.log,
+            batch_done=session.batch_done,
+        )
+        nursery.start_soon(session.own)
+        with trio.fail_after(SOON_S):
+            await session.opened.wait()
+        yield session
+        session.connection.close()
+
+
+async def test_a_server_that_nobody_has_logged_in_at_is_not_available(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server), connected(daemon, server, PERSON) as session:
+        fault = session.fault()
+    assert fault.code is Code.SERVER_UNAVAILABLE
+    assert LOGIN in fault.detail
+    assert server.requests == []
+
+
+async def test_after_a_login_its_tools_can_be_called(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server):
+        daemon.store(server, PERSON, Grant(access_token=server.grant("tools"), scope="tools"))
+        async with connected(daemon, server, PERSON) as session:
+            assert await session.text() == "it was called"
+
+
+async def test_a_client_without_a_person_gets_its_token_in_the_handshake(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.secrets["daemon"] = "secret-of-client"
+    async with serving(server), connected(daemon, server, SECRET) as session:
+        assert await session.text() == "it was called"
+    assert len(server.asked("/token")) == 1
+
+
+async def test_a_call_that_needs_more_than_was_granted_fails_alone(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server):
+        token = server.grant("tools")
+        daemon.store(server, PERSON, Grant(access_token=token, scope="tools"))
+        async with connected(daemon, server, PERSON) as session:
+            server.needed_scope = "write"
+            fault = await session.call()
+            server.needed_scope = "tools"
+            assert await session.text() == "it was called"
+    assert isinstance(fault, Fault)
+    assert fault.code is Code.TOOL_FAILED
+    assert fault.extras == {"server": "docs", "reason": LOGIN, "http_status": 403}
+    assert token not in fault.content()
+
+
+async def test_a_login_that_is_over_makes_the_server_unavailable_for_that_call(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server):
+        daemon.store(server, PERSON, Grant(access_token=server.grant("tools"), scope="tools"))
+        async with connected(daemon, server, PERSON) as session:
+            server.tokens.clear()
+            fault = await session.call()
+    assert isinstance(fault, Fault)
+    assert fault.code is Code.SERVER_UNAVAILABLE
+    assert fault.extras == {"server": "docs", "reason": LOGIN, "http_status": 401}

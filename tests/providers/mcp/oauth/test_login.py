@@ -1,0 +1,224 @@
+"""A whole login, with a browser that does as it is told."""
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx2
+import pytest
+import trio
+
+from tests.providers.mcp.oauth.asking import PERSON, Daemon, call, reach_of, until
+from tests.servers.authorization_server import OAuthServer, Recorder, serving
+from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
+from tooldispatchd.providers.mcp.oauth.login import forget, log_in
+from tooldispatchd.providers.mcp.oauth.tokens import Grant
+from tooldispatchd.providers.mcp.server import OAuth, Reach
+
+
+async def logged_in(daemon: Daemon, reach: Reach, tamper: Callable[[str], str] = str) -> dict[str, str]:
+    """Log in; what the browser was sent away with. `tamper` changes where it is sent back to."""
+    urls: list[str] = []
+
+    async def browse() -> None:
+        await until(lambda: urls)
+        async with httpx2.AsyncClient(trust_env=False) as browser:
+            away = await browser.get(urls[0])
+            if away.status_code == 302:
+                await browser.get(tamper(away.headers["Location"]))
+
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(browse)
+            try:
+                await log_in(reach, daemon.environ, urls.append)
+            finally:
+                nursery.cancel_scope.cancel()
+    return dict(parse_qsl(urlsplit(urls[0]).query))
+
+
+async def failed(daemon: Daemon, reach: Reach, tamper: Callable[[str], str] = str) -> str:
+    with pytest.RaisesGroup(WireError) as caught:
+        await logged_in(daemon, reach, tamper)
+    error = caught.value.exceptions[0]
+    assert isinstance(error, WireError)
+    return error.why
+
+
+async def test_who_logs_in_can_call_and_goes_on_calling_when_the_token_is_over(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server):
+        sent = await logged_in(daemon, reach_of(server, PERSON))
+        async with daemon.wire(server, PERSON) as wire:
+            assert await call(wire) == 200
+            server.tokens.clear()
+            assert await call(wire) == 200
+    assert sent["code_challenge_method"] == "S256"
+    assert sent["resource"] == server.mcp
+    assert sent["scope"] == "tools"
+    assert sent["redirect_uri"].startswith("http://127.0.0.1:")
+    [registered] = server.clients.values()
+    assert registered["application_type"] == "native"
+    assert [request.form["grant_type"] for request in server.asked("/token")] == ["authorization_code", "refresh_token"]
+
+
+async def test_a_server_that_serves_strangers_too_is_logged_in_at(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.replies["/mcp"] = (200, {"Content-Type": "application/json"}, b"{}")
+    async with serving(server):
+        await logged_in(daemon, reach_of(server, PERSON))
+        assert daemon.stored(server, PERSON) is not None
+
+
+async def test_a_second_login_at_the_same_port_keeps_the_registration(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server):
+        port = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
+        number = port.socket.getsockname()[1]
+        await port.aclose()
+        oauth = OAuth(grant="authorization_code", redirect_port=number)
+        await logged_in(daemon, reach_of(server, oauth))
+        await logged_in(daemon, reach_of(server, oauth))
+    assert len(server.clients) == 1
+
+
+async def test_a_client_of_the_configuration_is_not_registered_and_not_stored(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    oauth = OAuth(grant="authorization_code", client_id="ours", client_secret="secret-of-client", redirect_port=0)
+    async with serving(server):
+        server.clients["ours"] = {"redirect_uris": _Any()}
+        await logged_in(daemon, reach_of(server, oauth))
+        stored = daemon.stored(server, oauth)
+    assert stored is not None
+    assert stored.client is None
+    assert not server.asked("/register")
+    assert server.asked("/token")[0].headers["authorization"].startswith("Basic ")
+
+
+async def test_a_client_with_a_document_of_its_own_needs_no_registration(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.metadata = {"client_id_metadata_document_supported": True}
+    document = "https://client.example/daemon.json"
+    oauth = OAuth(grant="authorization_code", client_metadata_url=document)
+    server.clients[document] = {"redirect_uris": _Any()}
+    async with serving(server):
+        sent = await logged_in(daemon, reach_of(server, oauth))
+        async with daemon.wire(server, oauth) as wire:
+            server.tokens.clear()
+            assert await call(wire) == 200
+    assert sent["client_id"] == document
+    assert server.asked("/token")[1].form["client_id"] == document
+    assert not server.asked("/register")
+
+
+async def test_a_document_that_cannot_be_one_is_said(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    oauth = OAuth(grant="authorization_code", client_metadata_url="http://client.example/")
+    async with serving(server):
+        with pytest.raises(AuthorizationError, match="client_metadata_url is no https URL with a path"):
+            await log_in(reach_of(server, oauth), daemon.environ, print)
+
+
+class _Any:
+    """Whatever is looked for is in it."""
+
+    def __contains__(self, value: object) -> bool:
+        return True
+
+
+async def test_scopes_that_a_server_asked_for_since_are_asked_for(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server):
+        daemon.store(server, PERSON, Grant(wanted="tools write"))
+        sent = await logged_in(daemon, reach_of(server, PERSON))
+        stored = daemon.stored(server, PERSON)
+    assert sent["scope"] == "tools write"
+    assert stored is not None
+    assert stored.wanted is None
+
+
+async def test_a_person_who_says_no_is_understood(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.denies = True
+    async with serving(server):
+        why = await failed(daemon, reach_of(server, PERSON))
+    assert why == "the authorization server refused the login (access_denied)"
+    assert daemon.stored(server, PERSON) is None
+
+
+async def test_a_code_from_another_authorization_server_is_not_redeemed(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.iss = "https://bank.example"
+    async with serving(server):
+        why = await failed(daemon, reach_of(server, PERSON))
+    assert why == "cannot get a token: the browser came back from another authorization server"
+    assert not server.asked("/token")
+
+
+async def test_a_redirect_without_the_name_that_was_promised_is_not_redeemed(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.iss = None
+    async with serving(server):
+        why = await failed(daemon, reach_of(server, PERSON))
+    assert why == "cannot get a token: the browser came back without the authorization server's name"
+    assert not server.asked("/token")
+
+
+async def test_a_code_of_somebody_else_is_refused_by_its_proof(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server):
+
+        def swap(url: str) -> str:
+            code = dict(parse_qsl(urlsplit(url).query))["code"]
+            server.codes["stolen"] = server.codes[code] | {"code_challenge": "another"}
+            return url.replace(code, "stolen")
+
+        why = await failed(daemon, reach_of(server, PERSON), swap)
+    assert why == "cannot get a token: HTTP 400 invalid_grant"
+
+
+async def test_a_server_that_registers_nobody_asks_for_a_client(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.replies["/register"] = (403, {}, b"secret")
+    async with serving(server):
+        with pytest.raises(AuthorizationError) as caught:
+            await log_in(reach_of(server, PERSON), daemon.environ, print)
+    assert caught.value.why == ("cannot register at its authorization server: HTTP 403; oauth.client_id names a client")
+
+
+async def test_a_person_is_never_sent_to_what_is_no_page(tmp_path: Path) -> None:
+    server, daemon, shown = OAuthServer(), Daemon(tmp_path), list[str]()
+    server.metadata = {"authorization_endpoint": "javascript:alert(1)"}
+    async with serving(server):
+        with pytest.raises(AuthorizationError):
+            await log_in(reach_of(server, PERSON), daemon.environ, shown.append)
+    assert shown == []
+
+
+async def test_tokens_that_the_server_itself_refuses_are_told_of(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.replies["/mcp"] = (401, {}, b"")
+    async with serving(server):
+        why = await failed(daemon, reach_of(server, PERSON))
+    assert why == "the tokens are stored, but the server refuses them (HTTP 401)"
+
+
+async def test_who_logs_out_leaves_no_tokens(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server):
+        reach = reach_of(server, PERSON)
+        await logged_in(daemon, reach)
+        assert await forget(reach, daemon.environ)
+        assert not await forget(reach, daemon.environ)
+        async with daemon.wire(server, PERSON) as wire:
+            with pytest.raises(AuthorizationError, match="it needs a login: run tooldispatchd login docs"):
+                await call(wire)
+
+
+async def test_a_server_that_is_not_there_is_said(tmp_path: Path) -> None:
+    server, daemon = Recorder(), Daemon(tmp_path)
+    async with serving(server):
+        gone = server.url
+    with pytest.raises(WireError, match="cannot connect to"):
+        await log_in(Reach(url=gone, oauth=PERSON), daemon.environ, print)

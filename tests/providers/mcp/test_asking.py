@@ -1,0 +1,448 @@
+"""A server's own requests and notifications, and the agent that is asked."""
+
+import math
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET, Raw, UnsetType
+
+from tests.providers.mcp.agentside import ACCEPTED, SAMPLED, Agent, SessionAgent, said
+from tooldispatchd.providers.mcp.asking import (
+    MAX_OPEN,
+    MAX_PARAMS_BYTES,
+    MAX_RESULT_BYTES,
+    NOBODY,
+    AgentSide,
+    Asked,
+    capabilities,
+)
+from tooldispatchd.providers.mcp.messages import Incoming, Outgoing
+from tooldispatchd.providers.mcp.server import Server
+from tooldispatchd.wire.messages import Ask, AskResp
+from tooldispatchd.wire.questions import Told
+
+SERVER = Server(name="docs", argv=("docs",), max_line_bytes=10_000, max_content_bytes=100, call_s=7.0)
+SAMPLING = "sampling/createMessage"
+ELICITATION = "elicitation/create"
+QUESTION = b'{"message":"Which day?"}'
+
+
+class Log:
+    """Keeps the events that are logged."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def debug(self, event: str, **_fields: object) -> None:
+        self.events.append(event)
+
+    info = warning = error = debug
+
+
+class Talk:
+    """A server's side of an `Asked`; `answers` are the messages that it got."""
+
+    def __init__(self, agent: AgentSide, server: Server = SERVER) -> None:
+        self.answers: list[dict[str, object]] = []
+        self.log = Log()
+        self.asked = Asked(server, agent, self.log, send=self._send)
+
+    def _send(self, message: Outgoing) -> None:
+        assert message.method is None
+        assert message.line.index(b"\n") == len(message.line) - 1
+        self.answers.append(msgspec.json.decode(message.line))
+
+    def request(self, method: str, params: bytes | None = QUESTION, *, id_: str | float | None = 1) -> None:
+        self.asked.take_request(Incoming(id=id_, method=method, params=as_raw(params)))
+
+    def notify(self, method: str, params: bytes | None = None) -> None:
+        self.asked.take_notification(Incoming(method=method, params=as_raw(params)))
+
+
+def as_raw(params: bytes | None) -> Raw | UnsetType:
+    return UNSET if params is None else Raw(params)
+
+
+def result(value: object, id_: object = 1) -> dict[str, object]:
+    return {"jsonrpc": "2.0", "id": id_, "result": value}
+
+
+def error(code: int, message: str, id_: object = 1) -> dict[str, object]:
+    return {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": message}}
+
+
+# --- what is answered at once ---
+
+
+def test_a_client_offers_only_what_its_agent_answers() -> None:
+    agent = Agent("sampling", "elicitation", "approve", roots=("file:///work",))
+    assert capabilities(agent) == {"roots": {}, "sampling": {}, "elicitation": {}}
+    assert capabilities(Agent("elicitation")) == {"elicitation": {}}
+    assert capabilities(NOBODY) == {}
+
+
+@pytest.mark.parametrize("id_", [7, "seven", 7.5])
+def test_a_ping_is_answered_with_its_own_id(id_: str | float) -> None:
+    talk = Talk(NOBODY)
+    talk.request("ping", None, id_=id_)
+    assert talk.answers == [result({}, id_)]
+
+
+def test_roots_are_told_with_their_names() -> None:
+    talk = Talk(Agent(roots=("file:///work/my%20docs/", "file:///")))
+    talk.request("roots/list", None)
+    roots = [{"uri": "file:///work/my%20docs/", "name": "my docs"}, {"uri": "file:///", "name": "/"}]
+    assert talk.answers == [result({"roots": roots})]
+
+
+@pytest.mark.parametrize("method", ["roots/list", SAMPLING, ELICITATION, "tasks/get", ""])
+def test_what_nobody_answers_is_no_method(method: str) -> None:
+    talk = Talk(NOBODY)
+    talk.request(method)
+    assert talk.answers == [error(-32601, "Method not found")]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Incoming(id="x" * 513, method="ping"),
+        Incoming(id=None, method="ping"),
+        Incoming(method="ping"),
+        Incoming(id=1),
+    ],
+)
+def test_a_request_that_cannot_be_answered_is_ignored(message: Incoming) -> None:
+    talk = Talk(NOBODY)
+    talk.asked.take_request(message)
+    assert talk.answers == []
+
+
+# --- what the agent is asked ---
+
+
+async def test_questions_are_relayed_and_their_answers_given_back_in_any_order() -> None:
+    agent = Agent("sampling", "elicitation")
+    talk = Talk(agent)
+    talk.request(ELICITATION, id_="a")
+    talk.request(SAMPLING, b'{"messages":[]}', id_="b")
+    assert agent.asked == [("elicitation", "docs", QUESTION), ("sampling", "docs", b'{"messages":[]}')]
+    assert talk.answers == []
+    agent.told[1](said(SAMPLED))
+    agent.told[0](said(ACCEPTED))
+    assert talk.answers == [result(SAMPLED, "b"), result(ACCEPTED, "a")]
+    assert talk.asked.due == math.inf
+
+
+async def test_a_session_asks_its_agent_on_its_own_port() -> None:
+    agent = SessionAgent("elicitation")
+    talk = Talk(agent)
+    talk.request(ELICITATION)
+    agent.questions.take(AskResp("q1", refuse=True))
+    assert agent.outgoing == [Ask("q1", "elicitation", "docs", Raw(QUESTION), "a")]
+    assert talk.answers == [result({"action": "decline"})]
+
+
+async def test_what_could_end_an_agents_line_is_not_in_what_it_is_sent() -> None:
+    agent = Agent("elicitation")
+    Talk(agent).request(ELICITATION, b'{ "message" :\r\n "Which day?" }')
+    assert agent.asked == [("elicitation", "docs", QUESTION)]
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "why"),
+    [
+        (ELICITATION, None, "The request has no params"),
+        (ELICITATION, b"[]", "The params cannot be read"),
+        (ELICITATION, b'{"message":"\xff"}', "The params cannot be read"),
+        (ELICITATION, b'{"message":"\\ud800"}', "The params cannot be read"),
+        (ELICITATION, b'{"a":' * 2000 + b"1" + b"}" * 2000, "The params cannot be read"),
+        (ELICITATION, b'{"mode":"url","url":"https://a.example"}', "Only the mode form is offered"),
+        (SAMPLING, b'{"messages":[],"tools":[{}]}', "Sampling with tools is not offered"),
+        (SAMPLING, b'{"a":"' + b"x" * MAX_PARAMS_BYTES + b'"}', "The params are larger than 1048576 bytes"),
+    ],
+)
+async def test_params_that_no_agent_can_be_asked_are_refused(method: str, params: bytes | None, why: str) -> None:
+    agent = Agent("sampling", "elicitation")
+    talk = Talk(agent)
+    talk.request(method, params)
+    assert talk.answers == [error(-32602, why)]
+    assert agent.asked == []
+
+
+@pytest.mark.parametrize(
+    ("refuse", "message"),
+    [
+        (True, "User rejected sampling request"),
+        ("", "User rejected sampling request"),
+        ("not\nnow", "User rejected sampling request: not\\nnow"),
+    ],
+)
+async def test_a_refused_sampling_is_told_with_the_agents_reason(*, refuse: bool | str, message: str) -> None:
+    agent = Agent("sampling")
+    talk = Talk(agent)
+    talk.request(SAMPLING)
+    agent.told[0](AskResp("q1", refuse=refuse, result=Raw(msgspec.json.encode(SAMPLED))))
+    assert talk.answers == [error(-1, message)]
+
+
+@pytest.mark.parametrize(
+    ("method", "value"),
+    [
+        (SAMPLING, None),
+        (SAMPLING, {"role": "assistant", "content": {"type": "text", "text": "hi"}}),
+        (SAMPLING, {**SAMPLED, "role": "system"}),
+        (SAMPLING, {**SAMPLED, "content": "hi"}),
+        (SAMPLING, {**SAMPLED, "content": ["hi"]}),
+        (SAMPLING, {**SAMPLED, "x": "y" * MAX_RESULT_BYTES}),
+        (ELICITATION, {}),
+        (ELICITATION, {"action": "maybe"}),
+        (ELICITATION, {"action": "accept", "content": [1]}),
+        (ELICITATION, "accept"),
+    ],
+)
+async def test_an_agents_answer_of_another_shape_reaches_no_server(method: str, value: object) -> None:
+    agent = Agent("sampling", "elicitation")
+    talk = Talk(agent)
+    talk.request(method)
+    agent.told[0](said(value))
+    assert talk.answers == [error(-32603, "The agent's answer has not the form that the request needs")]
+
+
+async def test_an_answer_without_a_result_or_a_refusal_is_malformed() -> None:
+    agent = Agent("sampling")
+    talk = Talk(agent)
+    talk.request(SAMPLING)
+    agent.told[0](AskResp("q1"))
+    assert [each["error"] for each in talk.answers] == [
+        {"code": -32603, "message": "The agent's answer has not the form that the request needs"}
+    ]
+
+
+async def test_a_session_that_ends_tells_the_server_that_waits() -> None:
+    agent = SessionAgent("sampling")
+    talk = Talk(agent)
+    talk.request(SAMPLING)
+    agent.questions.close()
+    assert talk.answers == [error(-32603, "The agent is gone")]
+
+
+# --- bounds ---
+
+
+async def test_a_server_that_asks_too_much_is_refused_until_something_is_answered() -> None:
+    agent = Agent("elicitation")
+    talk = Talk(agent)
+    for id_ in range(MAX_OPEN + 1):
+        talk.request(ELICITATION, id_=id_)
+    assert talk.answers == [error(-32000, "Too many requests wait for the agent already", 16)]
+    agent.told[0](said(ACCEPTED))
+    talk.request(ELICITATION, id_=17)
+    assert len(agent.asked) == MAX_OPEN + 1
+
+
+async def test_an_agent_that_is_asked_too_much_by_others_is_not_asked() -> None:
+    talk = Talk(Agent("elicitation", room=0))
+    talk.request(ELICITATION)
+    assert talk.answers == [error(-32000, "Too many requests wait for the agent already")]
+    assert talk.asked.due == math.inf
+
+
+async def test_an_id_that_still_waits_cannot_be_used_again() -> None:
+    agent = Agent("elicitation")
+    talk = Talk(agent)
+    talk.request(ELICITATION)
+    talk.request("ping")
+    agent.told[0](said(ACCEPTED))
+    talk.request("ping")
+    assert talk.answers == [
+        error(-32600, "The id is one of a request that still waits"),
+        result(ACCEPTED),
+        result({}),
+    ]
+
+
+async def test_a_question_is_withdrawn_when_its_time_is_over(autojump_clock: trio.testing.MockClock) -> None:
+    agent = SessionAgent("sampling")
+    talk = Talk(agent)
+    talk.request(SAMPLING, id_="a")
+    await trio.sleep(1)
+    talk.request(SAMPLING, id_="b")
+    await trio.sleep_until(talk.asked.due)
+    talk.asked.tell(trio.current_time())
+    agent.questions.take(said(SAMPLED))
+    assert autojump_clock.current_time() == 7.0
+    assert talk.answers == [error(-32001, "The agent did not answer within 7 s", "a")]
+    assert talk.asked.due == 8.0
+    assert len(agent.questions) == 1
+
+
+# --- what the server cancels, and ends ---
+
+
+async def test_a_request_that_its_server_cancels_is_withdrawn_and_never_answered() -> None:
+    agent = Agent("sampling")
+    talk = Talk(agent)
+    talk.request(SAMPLING, id_="a")
+    talk.notify("notifications/cancelled", b'{"requestId":"a","reason":"late"}')
+    agent.told[0](said(SAMPLED))
+    assert agent.withdrawn == ["q1"]
+    assert talk.answers == []
+
+
+@pytest.mark.parametrize(
+    "params", [None, b"[]", b"{}", b'{"requestId":null}', b'{"requestId":2}', b'{"requestId":"1"}']
+)
+async def test_a_cancel_of_nothing_changes_nothing(params: bytes | None) -> None:
+    agent = Agent("sampling")
+    talk = Talk(agent)
+    talk.request(SAMPLING)
+    talk.notify("notifications/cancelled", params)
+    agent.told[0](said(SAMPLED))
+    assert talk.answers == [result(SAMPLED)]
+
+
+async def test_a_connection_that_ends_withdraws_its_questions_and_says_nothing_more() -> None:
+    agent = Agent("sampling", "elicitation", roots=("file:///work",))
+    talk = Talk(agent)
+    talk.request(SAMPLING, id_="a")
+    talk.request(ELICITATION, id_="b")
+    talk.asked.close()
+    talk.asked.close()
+    agent.told[0](said(SAMPLED))
+    talk.request("ping", id_="c")
+    talk.notify("notifications/tools/list_changed")
+    assert agent.withdrawn == ["q1", "q2"]
+    assert (talk.answers, talk.asked.wants_list, talk.asked.due) == ([], False, math.inf)
+
+
+# --- notifications ---
+
+
+@pytest.mark.parametrize(
+    ("method", "resources", "wants_list"),
+    [
+        ("notifications/tools/list_changed", False, True),
+        ("notifications/prompts/list_changed", False, False),
+        ("notifications/prompts/list_changed", True, True),
+        ("notifications/resources/list_changed", True, True),
+        ("notifications/resources/updated", True, False),
+        ("notifications/progress", True, False),
+    ],
+)
+def test_a_changed_list_is_wanted_where_it_is_offered(method: str, *, resources: bool, wants_list: bool) -> None:
+    talk = Talk(NOBODY, msgspec.structs.replace(SERVER, resources=resources))
+    talk.notify(method)
+    assert talk.asked.wants_list is wants_list
+
+
+async def test_messages_of_a_server_go_to_the_log(autojump_clock: trio.testing.MockClock) -> None:
+    talk = Talk(NOBODY)
+    for _ in range(21):
+        talk.notify("notifications/message", b'{"level":"info","data":"hi"}')
+    await trio.sleep_until(talk.asked.due)
+    talk.asked.tell(trio.current_time())
+    assert autojump_clock.current_time() == 1.0
+    assert talk.log.events == ["server said"] * 20 + ["messages dropped"]
+
+
+METHODS = ["ping", "roots/list", SAMPLING, ELICITATION, "notifications/cancelled", "notifications/message", "x"]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(METHODS), st.integers(0, 3) | st.none(), st.binary(max_size=20)), max_size=20)
+)
+def test_every_request_is_answered_or_waits_whatever_its_bytes(said_: list[tuple[str, int | None, bytes]]) -> None:
+    async def main() -> None:
+        agent = Agent("sampling", "elicitation", roots=("file:///work",))
+        talk = Talk(agent)
+        requests = 0
+        for method, id_, params in said_:
+            if id_ is None:
+                talk.notify(method, params)
+            else:
+                talk.request(method, params, id_=id_)
+                requests += 1
+        assert len(talk.answers) + len(agent.asked) == requests
+
+    trio.run(main)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["ask", "answer", "refuse", "cancel", "wait"]), st.integers(0, 30)), max_size=60)
+)
+def test_every_question_is_answered_once_or_cancelled(steps: list[tuple[str, int]]) -> None:
+    clock = trio.testing.MockClock()
+
+    async def main() -> None:
+        agent = SessionAgent("sampling")
+        talk = Talk(agent)
+        asked: list[int] = []
+        cancelled: set[int] = set()
+        for step, number in steps:
+            if step == "ask":
+                asked.append(len(asked))
+                talk.request(SAMPLING, id_=asked[-1])
+            elif step == "answer":
+                agent.questions.take(said(SAMPLED, f"q{number}"))
+            elif step == "refuse":
+                agent.questions.take(AskResp(f"q{number}", refuse=True))
+            elif step == "cancel":
+                if all(each["id"] != number for each in talk.answers) and number < len(asked):
+                    cancelled.add(number)
+                talk.notify("notifications/cancelled", b'{"requestId":%d}' % number)
+            else:
+                clock.jump(number / 10)
+                talk.asked.tell(trio.current_time())
+            assert len(agent.questions) <= MAX_OPEN
+        clock.jump(SERVER.call_s)
+        talk.asked.tell(trio.current_time())
+        answered = [each["id"] for each in talk.answers]
+        assert sorted([*answered, *cancelled], key=repr) == sorted(asked, key=repr)
+        assert (len(agent.questions), talk.asked.due) == (0, math.inf)
+
+    trio.run(main, clock=clock)
+
+
+async def test_a_server_that_asks_and_cancels_in_turn_does_not_bury_the_agent(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    agent = Agent("elicitation")
+    talk = Talk(agent)
+    for id_ in range(100):
+        talk.request(ELICITATION, id_=id_)
+        talk.notify("notifications/cancelled", b'{"requestId":%d}' % id_)
+    assert len(agent.asked) == MAX_OPEN
+    assert len(talk.answers) == 100 - MAX_OPEN
+    await trio.sleep(SERVER.call_s)
+    talk.request(ELICITATION)
+    assert len(agent.asked) == MAX_OPEN + 1
+
+
+async def test_an_agent_that_is_found_gone_as_it_is_asked_ends_the_connection() -> None:
+    class Leaving(Agent):
+        def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:
+            talk.asked.close()
+            return super().ask(kind, server, params, told)
+
+    talk = Talk(Leaving("elicitation"))
+    talk.request(ELICITATION)
+    assert talk.asked.relay.due == math.inf
+
+
+async def test_what_an_earlier_run_of_the_server_asked_is_not_answered_to_the_next() -> None:
+    agent = Agent("elicitation")
+    talk = Talk(agent)
+    talk.request(ELICITATION)
+    talk.notify("notifications/tools/list_changed")
+    talk.asked.renew()
+    assert agent.withdrawn == ["q1"]
+    assert not talk.asked.wants_list
+    agent.told[0](said(ACCEPTED))
+    assert talk.answers == []
+    talk.request(ELICITATION)
+    agent.told[1](said(ACCEPTED))
+    assert talk.answers == [result(ACCEPTED)]

@@ -1,0 +1,53 @@
+"""Lists of tools that outlive the connections that brought them."""
+
+import msgspec
+import pytest
+
+from tests.providers.mcp.connecting import DEFAULT, ECHO
+from tooldispatchd.providers.mcp.server import OAuth, Reach
+from tooldispatchd.providers.mcp.toollists import ToolList, ToolLists, key_of
+
+KNOWN = ToolList({"echo": ECHO}, ("echo",), "s", None, ())
+URL = Reach(url="https://x.example/mcp")
+
+
+def test_a_list_is_good_until_the_server_said() -> None:
+    lists = ToolLists()
+    lists.keep(b"a", msgspec.structs.replace(KNOWN, good_until=10.0))
+    lists.keep(b"b", KNOWN)
+    assert lists.get(b"a", 9.9) is not None
+    assert lists.get(b"a", 10.0) is None
+    assert lists.get(b"a", 0.0) is None
+    assert lists.get(b"b", 1e12) is KNOWN
+
+
+def test_the_list_that_was_not_asked_for_longest_leaves() -> None:
+    lists = ToolLists(limit=2)
+    lists.keep(b"a", KNOWN)
+    lists.keep(b"b", KNOWN)
+    lists.get(b"a", 0.0)
+    lists.keep(b"c", KNOWN)
+    assert [key for key in (b"a", b"b", b"c") if lists.get(key, 0.0) is not None] == [b"a", b"c"]
+
+
+def test_equal_servers_have_one_key() -> None:
+    assert key_of(DEFAULT) == key_of(msgspec.structs.replace(DEFAULT))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"argv": ("other",)},
+        {"env": {"TOKEN": "a"}},
+        {"cwd": "/elsewhere"},
+        {"whitelist": ("echo",)},
+        {"resources": True},
+        {"reach": URL},
+        {"reach": msgspec.structs.replace(URL, headers=(("authorization", "Bearer a"),))},
+        {"reach": msgspec.structs.replace(URL, headers=(("authorization", "Bearer b"),))},
+        {"reach": msgspec.structs.replace(URL, oauth=OAuth(grant="client_credentials", client_secret="a"))},
+    ],
+)
+def test_whatever_makes_a_server_another_makes_its_key_another(change: dict[str, object]) -> None:
+    keys = {key_of(DEFAULT), key_of(msgspec.structs.replace(DEFAULT, reach=URL, name="one"))}
+    assert key_of(msgspec.structs.replace(DEFAULT, **change)) not in keys

@@ -1,0 +1,396 @@
+"""What a server asks of its client and tells it: its own requests, and its notifications other than progress.
+
+    server ── request ──▶ Asked ── sampling, elicitation ──▶ Relay ── ask ──▶ agent
+       ◀── result, error ──┘ ping, roots, all others at once   ◀── ask_resp ──┘
+
+Every request is answered exactly once, unless the server cancels it or the connection ends: servers wait for ever. An
+agent is asked only what it said that it answers; what it says reaches the server only in the shape that was asked for.
+Sources: MCP 2024-11-05 to 2025-11-25, "Roots", "Sampling", "Elicitation", "Ping", "Cancellation".
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Literal, Protocol
+from urllib.parse import unquote
+
+import msgspec
+import trio
+from msgspec import Raw, UnsetType
+
+from tooldispatchd.providers.mcp.logmessages import Log, ServerLog, printable
+from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, METHOD_NOT_FOUND, Id, Incoming, Outgoing
+from tooldispatchd.providers.mcp.server import Server
+from tooldispatchd.wire.messages import AskResp, Reply
+from tooldispatchd.wire.questions import Told
+
+# One connection's questions that wait at once: the agent has other servers too.
+MAX_OPEN: Final = 16
+# A conversation with an image in it; the agent reads it as one line.
+MAX_PARAMS_BYTES: Final = 1024 * 1024
+# What an agent answers may hold some images more.
+MAX_RESULT_BYTES: Final = 4 * 1024 * 1024
+# Comes back in the answer; servers count, or write a UUID.
+MAX_ID_CHARS: Final = 512
+# Why an agent refused is a sentence.
+MAX_REASON_CHARS: Final = 500
+
+# JSON-RPC 2.0, "Error object"; the first two lie in its range for servers' own, and the second is the SDKs' time-out.
+TOO_MANY: Final = -32000
+TIMED_OUT: Final = -32001
+INVALID_REQUEST: Final = -32600
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+# MCP 2025-06-18, "Sampling", error handling: the user rejected the request.
+REJECTED: Final = -1
+
+KINDS: Final = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
+
+LISTS: Final = frozenset({"notifications/prompts/list_changed", "notifications/resources/list_changed"})
+
+
+class AgentSide(Protocol):
+    """Who stands behind a connection, as far as servers may ask."""
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """What servers are told to work on: `file://` URIs."""
+
+    @property
+    def answers(self) -> frozenset[str]:
+        """Of `sampling` and `elicitation`, what the agent answers."""
+
+    def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:
+        """Ask the agent, and have the question sent; as `wire.questions.Questions.ask`.
+
+        `told` is not called before this has returned.
+        """
+
+    def withdraw(self, question: str) -> None:
+        """Wait no more for this answer; `told` is not called for it."""
+
+
+class _Nobody:
+    roots: tuple[str, ...] = ()
+    answers: frozenset[str] = frozenset()
+
+    def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:  # noqa: ARG002 - a Protocol's
+        return None
+
+    def withdraw(self, question: str) -> None:
+        """Nothing was asked."""
+
+
+NOBODY: Final[AgentSide] = _Nobody()
+"""Behind a connection that many agents share: none of them could say who is meant."""
+
+
+def capabilities(agent: AgentSide) -> dict[str, object]:
+    """What the client offers to servers on behalf of `agent` (MCP, `ClientCapabilities`).
+
+    Of elicitation the form alone, and of sampling none with tools: both need more of an agent than one answer.
+    """
+    offered: dict[str, object] = {}
+    if agent.roots:
+        offered["roots"] = {}
+    for kind in KINDS.values():
+        if kind in agent.answers:
+            offered[kind] = {}
+    return offered
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a server's request has no result: a JSON-RPC error's code and message."""
+
+    code: int
+    message: str
+
+
+Answered = Callable[[Raw | Refusal], None]
+
+
+class _Sampled(msgspec.Struct):
+    role: Literal["user", "assistant"]
+    content: dict[str, object] | list[dict[str, object]]
+    model: str
+
+
+class _Elicited(msgspec.Struct):
+    action: Literal["accept", "decline", "cancel"]
+    content: dict[str, object] | None = None
+
+
+class _Cancelled(msgspec.Struct):
+    id: int | float | str = msgspec.field(name="requestId")
+
+
+_decode_params: Final = msgspec.json.Decoder(dict[str, object]).decode
+_decode_value: Final = msgspec.json.Decoder().decode
+_decode_cancelled: Final = msgspec.json.Decoder(_Cancelled).decode
+_decode_result: Final[dict[str, Callable[[Raw], object]]] = {
+    "sampling": msgspec.json.Decoder(_Sampled).decode,
+    "elicitation": msgspec.json.Decoder(_Elicited).decode,
+}
+_encode: Final = msgspec.json.Encoder().encode
+
+PONG: Final = Raw(b"{}")
+DECLINED: Final = Raw(b'{"action":"decline"}')
+UNKNOWN: Final = Refusal(METHOD_NOT_FOUND, "Method not found")
+GONE: Final = Refusal(INTERNAL_ERROR, "The agent is gone")
+CROWDED: Final = Refusal(TOO_MANY, "Too many requests wait for the agent already")
+MALFORMED: Final = Refusal(INTERNAL_ERROR, "The agent's answer has not the form that the request needs")
+
+
+class _Waiting:
+    """What waits until `due` at the latest: a question that was asked, or a pause, which has no `question`."""
+
+    __slots__ = ("answered", "due", "question")
+
+    def __init__(self, due: float, answered: Answered) -> None:
+        self.due = due
+        self.answered = answered
+        self.question: str | None = None
+
+
+class Relay:
+    """One connection's questions to its agent, at most `MAX_OPEN` of them and each for the server's `call_s`.
+
+    Times are trio's. Whoever asked is told exactly once, unless it withdraws or the connection ends.
+    """
+
+    __slots__ = ("_agent", "_asked", "_in_vain", "_is_closed", "_server", "_waiting")
+
+    def __init__(self, server: Server, agent: AgentSide) -> None:
+        self._server = server
+        self._agent = agent
+        self._asked = 0
+        self._is_closed = False
+        self._waiting: dict[int, _Waiting] = {}
+        # Until when questions count that were withdrawn: the agent has them all the same, and whoever asks and
+        # withdraws in turn must not bury it.
+        self._in_vain: list[float] = []
+
+    @property
+    def due(self) -> float:
+        """When `expire` should be called; infinite where nothing waits."""
+        # Looked at with every message of the server, and almost always there is nothing.
+        return min(each.due for each in self._waiting.values()) if self._waiting else math.inf
+
+    def ask(self, method: str, params: Raw | UnsetType, answered: Answered) -> Raw | Refusal | int:
+        """Have a server's request answered: the answer at once, or a number under which `answered` waits for it."""
+        if self._is_closed:
+            return GONE
+        if method == "roots/list":
+            return _encode_roots(self._agent.roots) if self._agent.roots else UNKNOWN
+        kind = KINDS.get(method)
+        if kind is None or kind not in self._agent.answers:
+            return UNKNOWN
+        if self._open() >= MAX_OPEN:
+            return CROWDED
+        asked = _read_params(kind, params)
+        return asked if isinstance(asked, Refusal) else self._ask(kind, asked, answered)
+
+    def pause(self, seconds: float, over: Callable[[], None]) -> int:
+        """Call `over` after that time; the number to withdraw it by."""
+        return self._wait(seconds, lambda _answer: over())
+
+    def withdraw(self, number: int) -> None:
+        """Nobody waits for this any more; an unknown number is ignored."""
+        waiting = self._waiting.pop(number, None)
+        if waiting is not None and waiting.question is not None:
+            self._in_vain.append(waiting.due)
+            self._agent.withdraw(waiting.question)
+
+    def expire(self, now: float) -> None:
+        """Withdraw what has waited long enough at `now`, and tell those who asked."""
+        late = Refusal(TIMED_OUT, f"The agent did not answer within {self._server.call_s:g} s")
+        for number, waiting in [each for each in self._waiting.items() if each[1].due <= now]:
+            # One of those before it may have withdrawn it.
+            if number in self._waiting:
+                self.withdraw(number)
+                waiting.answered(late)
+
+    def clear(self) -> None:
+        """Withdraw everything and tell nobody."""
+        for number in list(self._waiting):
+            self.withdraw(number)
+
+    def close(self) -> None:
+        """The same; nothing is asked after that."""
+        self._is_closed = True
+        self.clear()
+
+    def _open(self) -> int:
+        """How many questions the agent may still be busy with."""
+        now = trio.current_time()
+        self._in_vain = [due for due in self._in_vain if due > now]
+        return len(self._in_vain) + sum(each.question is not None for each in self._waiting.values())
+
+    def _ask(self, kind: str, params: Raw, answered: Answered) -> Refusal | int:
+        number = self._wait(self._server.call_s, answered)
+        question = self._agent.ask(kind, self._server.name, params, partial(self._take, number, kind))
+        waiting = self._waiting.get(number)
+        if waiting is None:
+            # To send the question may be how it is noticed that the agent is gone, which ends its connections.
+            return GONE
+        if question is None:
+            # It answers this kind, so it is asked too much, or is leaving.
+            del self._waiting[number]
+            return CROWDED
+        waiting.question = question
+        return number
+
+    def _wait(self, seconds: float, answered: Answered) -> int:
+        self._asked += 1
+        self._waiting[self._asked] = _Waiting(trio.current_time() + seconds, answered)
+        return self._asked
+
+    def _take(self, number: int, kind: str, reply: Reply | None) -> None:
+        waiting = self._waiting.pop(number, None)
+        if waiting is not None:
+            waiting.answered(_read_reply(kind, reply))
+
+
+class Asked:
+    """A server's own requests and notifications on one connection.
+
+    `send` takes the answers and has them leave: an agent answers in no turn of the connection's owner. `due` is when
+    `tell` should be called, in trio's time. `wants_list` is set when the server's lists have changed; who lists anew
+    clears it. `relay` is for rounds of input, which share its bounds.
+    """
+
+    __slots__ = ("_is_closed", "_lists", "_numbers", "_said", "_send", "relay", "wants_list")
+
+    def __init__(self, server: Server, agent: AgentSide, log: Log, *, send: Callable[[Outgoing], None]) -> None:
+        self.wants_list = False
+        self.relay = Relay(server, agent)
+        self._said = ServerLog(server.name, log)
+        self._send = send
+        self._numbers: dict[Id, int] = {}
+        self._is_closed = False
+        self._lists = LISTS if server.resources else frozenset()
+
+    @property
+    def due(self) -> float:
+        """When something is to be told, or has waited long enough; infinite for never."""
+        return min(self.relay.due, self._said.due)
+
+    def tell(self, now: float) -> None:
+        """Deal with what is due at `now`."""
+        self.relay.expire(now)
+        self._said.tell(now)
+
+    def renew(self) -> None:
+        """What follows comes from another run of the server: forget what the one before has asked and told."""
+        self.wants_list = False
+        self.relay.clear()
+        self._numbers.clear()
+
+    def close(self) -> None:
+        """The connection is over: withdraw what the agent is asked, and send nothing more."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.relay.close()
+            self._numbers.clear()
+            self._said.close()
+
+    def take_request(self, message: Incoming) -> None:
+        """Answer a request of the server, now or when the agent has; one whose id cannot be given back is ignored."""
+        id_, method = message.id, message.method
+        if self._is_closed or isinstance(id_, UnsetType) or id_ is None or isinstance(method, UnsetType):
+            return
+        if isinstance(id_, str) and len(id_) > MAX_ID_CHARS:
+            return
+        if id_ in self._numbers:
+            self._send(_answer(id_, Refusal(INVALID_REQUEST, "The id is one of a request that still waits")))
+            return
+        answer = PONG if method == "ping" else self.relay.ask(method, message.params, partial(self._answered, id_))
+        if isinstance(answer, int):
+            self._numbers[id_] = answer
+        else:
+            self._send(_answer(id_, answer))
+
+    def take_notification(self, message: Incoming) -> None:
+        """Note what the server tells, but progress; what is unknown is ignored."""
+        method = message.method
+        if self._is_closed:
+            return
+        if method == "notifications/message":
+            self._said.take(message.params, trio.current_time())
+        elif method == "notifications/cancelled":
+            self._cancel(message.params)
+        elif method == "notifications/tools/list_changed" or method in self._lists:
+            self.wants_list = True
+
+    def _cancel(self, params: Raw | UnsetType) -> None:
+        if isinstance(params, UnsetType) or len(memoryview(params)) > MAX_PARAMS_BYTES:
+            return
+        try:
+            id_ = _decode_cancelled(params).id
+        except DECODE_ERRORS:
+            return
+        number = self._numbers.pop(id_, None)
+        if number is not None:
+            self.relay.withdraw(number)
+
+    def _answered(self, id_: Id, answer: Raw | Refusal) -> None:
+        self._numbers.pop(id_, None)
+        self._send(_answer(id_, answer))
+
+
+def _answer(id_: Id, answer: Raw | Refusal) -> Outgoing:
+    reply: dict[str, object] = {"jsonrpc": "2.0", "id": id_}
+    if isinstance(answer, Refusal):
+        reply["error"] = answer
+    else:
+        reply["result"] = answer
+    return Outgoing(_encode(reply) + b"\n")
+
+
+def _encode_roots(roots: tuple[str, ...]) -> Raw:
+    return Raw(_encode({"roots": [{"uri": uri, "name": _root_name(uri)} for uri in roots]}))
+
+
+def _root_name(uri: str) -> str:
+    return unquote(uri.removeprefix("file://").rstrip("/").rpartition("/")[2]) or "/"
+
+
+def _read_params(kind: str, params: Raw | UnsetType) -> Raw | Refusal:
+    """What the agent is asked: encoded anew, as the bytes of a server may hold what breaks the agent's line."""
+    if isinstance(params, UnsetType):
+        return Refusal(INVALID_PARAMS, "The request has no params")
+    if len(memoryview(params)) > MAX_PARAMS_BYTES:
+        return Refusal(INVALID_PARAMS, f"The params are larger than {MAX_PARAMS_BYTES} bytes")
+    try:
+        asked = _decode_params(params)
+        # MCP 2025-11-25: what the client did not declare is an error.
+        if kind == "elicitation" and asked.get("mode", "form") != "form":
+            return Refusal(INVALID_PARAMS, "Only the mode form is offered")
+        if kind == "sampling" and (asked.get("tools") or asked.get("toolChoice")):
+            return Refusal(INVALID_PARAMS, "Sampling with tools is not offered")
+        return Raw(_encode(asked))
+    except DECODE_ERRORS:
+        return Refusal(INVALID_PARAMS, "The params cannot be read")
+
+
+def _read_reply(kind: str, reply: Reply | None) -> Raw | Refusal:
+    if not isinstance(reply, AskResp):
+        return GONE
+    if reply.refuse is True or isinstance(reply.refuse, str):
+        return _refused(kind, reply.refuse)
+    result = reply.result
+    if isinstance(result, UnsetType) or len(memoryview(result)) > MAX_RESULT_BYTES:
+        return MALFORMED
+    try:
+        _decode_result[kind](result)
+        return Raw(_encode(_decode_value(result)))
+    except DECODE_ERRORS:
+        return MALFORMED
+
+
+def _refused(kind: str, why: str | Literal[True]) -> Raw | Refusal:
+    if kind == "elicitation":
+        # MCP, "Elicitation": to decline is a result, and has no place for a reason.
+        return DECLINED
+    reason = f": {printable(why, MAX_REASON_CHARS)}" if isinstance(why, str) and why else ""
+    return Refusal(REJECTED, f"User rejected sampling request{reason}")

@@ -1,0 +1,281 @@
+"""One link to a server, and what is said over it: requests out, messages to those who wait, whoever they are.
+
+    Connection, Handshake ──▶ Conversation ──▶ Link
+                                   ▲             │ Inbox
+                                   └── Answers ◀─┘
+
+The owner's task alone opens, turns and closes; anything else may be called by any task of the loop.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import msgspec
+import trio
+
+from tooldispatchd.providers.mcp.answers import Answers, Exchange, More
+from tooldispatchd.providers.mcp.asking import AgentSide, Asked
+from tooldispatchd.providers.mcp.content import error_in
+from tooldispatchd.providers.mcp.dialect import Dialect
+from tooldispatchd.providers.mcp.link import Link, LinkError, Way
+from tooldispatchd.providers.mcp.logmessages import printable
+from tooldispatchd.providers.mcp.messages import Incoming, Outgoing
+from tooldispatchd.providers.mcp.server import Server
+from tooldispatchd.wire.faults import Fault
+
+# Longer than any that the protocol knows.
+MAX_METHOD: Final = 64
+# Proxies cut what is idle after a minute or so; asking anew costs a request and a list of tools.
+SUBSCRIBE_AGAIN_S: Final = 30.0
+
+
+class Log(Protocol):
+    """A bound structured logger."""
+
+    def debug(self, event: str, **fields: object) -> object:
+        """Log `event` for those who look closely."""
+
+    def info(self, event: str, **fields: object) -> object:
+        """Log `event`."""
+
+    def warning(self, event: str, **fields: object) -> object:
+        """Log `event`, which somebody may want to mend."""
+
+    def error(self, event: str, **fields: object) -> object:
+        """Log `event`, which is somebody's failure."""
+
+
+class Conversation:
+    """What goes to and fro between a connection and its server.
+
+    `batch_done` is called after each turn in which calls were completed, `more` with a call that needs another request.
+    """
+
+    __slots__ = (
+        "_batch_done",
+        "_is_overrun",
+        "_log",
+        "_more",
+        "_nursery",
+        "_server",
+        "_until",
+        "_way",
+        "answers",
+        "asked",
+        "dialect",
+        "link",
+    )
+
+    def __init__(
+        self,
+        server: Server,
+        way: Way,
+        *,
+        nursery: trio.Nursery | None,
+        agent: AgentSide,
+        batch_done: Callable[[], None],
+        more: More,
+        log: Log,
+    ) -> None:
+        self.dialect: Dialect | None = None
+        self.asked = Asked(server, agent, log, send=self._reply)
+        trace = self._trace_incoming if server.traced else None
+        self.answers = Answers(server, asked=self.asked, more=more, taken=self._taken, trace=trace)
+        self.link: Link = way.link(self, nursery)
+        self._server = server
+        self._way = way
+        self._nursery = nursery
+        self._batch_done = batch_done
+        self._log = log
+        self._until = math.inf
+        self._is_overrun = False
+
+    # --- out ---------------------------------------------------------------------------------------------------------
+
+    def send(self, message: Outgoing) -> None:
+        """Queue a message; `flush` sends it."""
+        if self._server.traced:
+            self._trace("message sent", message.method, message.number, len(message.line) - 1)
+        self.link.send(message)
+
+    def flush(self) -> bool:
+        """Send what is queued, as far as the server takes it now; false where that is too little, which ends a turn."""
+        self._is_overrun = self._is_overrun or not self.link.flush()
+        return not self._is_overrun
+
+    def _reply(self, message: Outgoing) -> None:
+        """Answer a request of the server; an agent that was asked does so in no turn of ours."""
+        self.send(message)
+        self.flush()
+
+    def give_up(self, number: int, reason: str) -> None:
+        """Wait for a request no more, and tell the server; never for one of the handshake."""
+        if not self.link.give_up(number) and self.dialect is not None:
+            cancelled = self.dialect.notification("notifications/cancelled", {"requestId": number, "reason": reason})
+            self.send(cancelled)
+            self.flush()
+
+    async def request(self, method: str, params: dict[str, object], until: float = math.inf) -> Incoming | Fault | None:
+        """A request of the connection itself, and its answer; None where there is none at the time `until`.
+
+        Raises `LinkError`. Who must go on after that time bounds it so, and not by cancelling: a turn that is cancelled
+        may lose what it was about to deal with, which others wait for.
+        """
+        assert self.dialect is not None
+        exchange = Exchange()
+        number = self.answers.pending.add(exchange)
+        self.send(self.dialect.request(number, method, params))
+        self.flush()
+        try:
+            while exchange.reply is None and trio.current_time() < until:
+                await self.turn(until)
+        finally:
+            if self.answers.pending.take(number) is not None:
+                # Not told: some of these must never be cancelled, and none of them is work.
+                self.link.give_up(number)
+        return exchange.reply
+
+    # --- turns -------------------------------------------------------------------------------------------------------
+
+    @property
+    def due(self) -> float:
+        """When something is to be told, in trio's time."""
+        return min(self.answers.due, self.asked.due)
+
+    async def turn(self, until: float = math.inf) -> None:
+        """Wait for the server to do something, and deal with all of it. Raises `LinkError` once it is gone."""
+        self._until = min(until, self.due)
+        await self.link.turn(self._until)
+        if self.due < math.inf:
+            self._tell(trio.current_time())
+        if self._is_overrun:
+            raise LinkError("it does not read its input")
+
+    def _tell(self, now: float) -> None:
+        if self.answers.due <= now:
+            self.answers.tell_updates(now)
+            self._batch_done()
+        if self.asked.due <= now:
+            self.asked.tell(now)
+            self.flush()
+
+    # --- in ----------------------------------------------------------------------------------------------------------
+
+    async def take_chunk(self, chunk: bytes) -> None:
+        """Bytes of a stream of lines."""
+        await self.answers.take_chunk(chunk)
+        self._taken()
+
+    async def take(self, message: bytes | msgspec.Raw) -> None:
+        """One whole message."""
+        await self.answers.take(message)
+        self._taken()
+
+    def take_message(self, message: Incoming) -> None:
+        """One message that is read already."""
+        self.answers.take_message(message)
+        self._taken()
+
+    def fail(self, number: int, fault: Fault) -> None:
+        """Request `number` will not be answered."""
+        self.answers.fail(number, fault)
+        self._taken()
+
+    def is_waiting(self, number: int) -> bool:
+        """Whether somebody waits for the answer to request `number`."""
+        return number in self.answers.pending
+
+    def _taken(self) -> None:
+        answers = self.answers
+        if answers.has_completed:
+            answers.has_completed = False
+            self._batch_done()
+        if answers.has_replied or self.asked.wants_list or self.due < self._until:
+            answers.has_replied = False
+            self.link.wake()
+        # The server's own requests were answered into the queue.
+        self.flush()
+
+    def _trace(self, event: str, method: str | None, number: object, size: int) -> None:
+        # What it says may be secret, and its number may be the server's own words.
+        shown = number if isinstance(number, int) else None
+        self._log.info(
+            event, method=None if method is None else printable(method, MAX_METHOD), number=shown, bytes=size
+        )
+
+    def _trace_incoming(self, message: Incoming, size: int) -> None:
+        self._trace("message received", message.method or None, message.id, size)
+
+    # --- links -------------------------------------------------------------------------------------------------------
+
+    async def renew(self, way: Way) -> None:
+        """Leave the link for a new one, which is opened. Raises `LinkError`."""
+        with trio.move_on_after(self.close_s, shield=True):
+            await self.close()
+        self.answers.renew()
+        self.asked.renew()
+        self._way = way
+        self.link = way.link(self, self._nursery)
+        # Whoever ended the connection meanwhile wants no new server.
+        await trio.lowlevel.checkpoint_if_cancelled()
+        await self.link.open()
+
+    def drop(self) -> None:
+        """Nothing is sent any more, and nothing is waited for of the agent."""
+        self.asked.close()
+        self.link.drop()
+
+    @property
+    def close_s(self) -> float:
+        """The longest that `close` takes; whoever calls it shields it for so long."""
+        return self._way.close_s
+
+    async def close(self) -> None:
+        """Leave nothing of the link behind."""
+        await self.link.close()
+
+
+class Subscription:
+    """Changes of the tools, told on a request that stays open (MCP 2026-07-28, "Subscriptions").
+
+    One that ends (a proxy that cuts what is idle, a server that is renewed) is made again after `SUBSCRIBE_AGAIN_S`,
+    and the tools are listed again, as nobody knows what was missed; one that is refused is not. `due` is when `look`
+    should be called, in trio's time; infinite while it is open, or not wanted. The revisions before need none.
+    """
+
+    __slots__ = ("_is_again", "_open", "_talk", "due")
+
+    def __init__(self, talk: Conversation, *, is_wanted: bool) -> None:
+        is_needed = talk.dialect is not None and talk.dialect.is_modern
+        self.due = -math.inf if is_wanted and is_needed else math.inf
+        self._talk = talk
+        self._open: Exchange | None = None
+        self._is_again = False
+
+    def look(self, now: float) -> None:
+        """Subscribe where that is due at `now`, and see whether the subscription has ended."""
+        if self._open is not None and self._open.reply is not None:
+            self.due = math.inf if _is_refusal(self._open.reply) else now + SUBSCRIBE_AGAIN_S
+            self._open = None
+        if now >= self.due:
+            self.due = math.inf
+            self._subscribe()
+
+    def _subscribe(self) -> None:
+        talk = self._talk
+        assert talk.dialect is not None
+        self._open = Exchange()
+        number = talk.answers.pending.add(self._open)
+        talk.send(talk.dialect.request(number, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
+        talk.flush()
+        talk.asked.wants_list = talk.asked.wants_list or self._is_again
+        self._is_again = True
+
+
+def _is_refusal(reply: Incoming | Fault) -> bool:
+    """Whether it makes no sense to ask again: an error, or a status of HTTP that says no."""
+    if isinstance(reply, Fault):
+        status = reply.extras.get("http_status")
+        return isinstance(status, int) and status // 100 == 4 and status not in {408, 429}
+    return error_in(reply) is not None

@@ -1,0 +1,192 @@
+"""How a connection gets from a way to its server to the list of its tools: the asynchronous half of `negotiation`.
+
+    open ─▶ negotiate, over as many links as it takes ─▶ tools/list, page by page ─▶ prompts/list, where wanted
+
+Listing once more, later, is the last two steps by themselves.
+"""
+
+import math
+from typing import Final
+
+import msgspec
+import trio
+from msgspec import Raw, UnsetType
+
+from tooldispatchd.providers.mcp.content import error_in, error_words
+from tooldispatchd.providers.mcp.conversation import Conversation
+from tooldispatchd.providers.mcp.dialect import Dialect
+from tooldispatchd.providers.mcp.eras import Eras
+from tooldispatchd.providers.mcp.greeting import Greeting
+from tooldispatchd.providers.mcp.link import LinkError, Way
+from tooldispatchd.providers.mcp.listing import Listing
+from tooldispatchd.providers.mcp.logmessages import printable
+from tooldispatchd.providers.mcp.negotiation import MAX_WORDS, Agreed, Failed, Negotiation, Older, Respawn, Send
+from tooldispatchd.providers.mcp.resources import MAX_PROMPT_PAGES, Prompt, read_prompts, resource_tools
+from tooldispatchd.providers.mcp.server import McpTool, Server
+from tooldispatchd.wire.faults import Fault
+
+# Compiling a tool's schemas takes 50 µs, and 100 ms where they are as large and entangled as they may be: so it is time
+# that is counted between two turns of the loop. Other agents wait so long meanwhile.
+LISTING_TURN_S: Final = 0.002
+
+
+class HandshakeError(Exception):
+    """Why a server cannot be used; `why` follows its name, and `extras` are added to the fault."""
+
+    def __init__(self, why: str, extras: dict[str, object] | None = None) -> None:
+        super().__init__(why)
+        self.why = why
+        self.extras = extras or {}
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a server offers; `missing` is the first whitelisted tool that it lacks.
+
+    `listed` are the names of all its tools, wanted or not. The list is good for `ttl_s` seconds, where the server says
+    so; else 0.
+    """
+
+    tools: dict[str, McpTool]
+    warnings: list[str]
+    missing: str | None
+    listed: tuple[str, ...]
+    ttl_s: float
+
+
+class Handshake:
+    """One handshake with `server`; `stage` is what it waits for."""
+
+    def __init__(self, server: Server, way: Way, conversation: Conversation, eras: Eras) -> None:
+        self.stage = "initialize"
+        self._server = server
+        self._way = way
+        self._talk = conversation
+        self._eras = eras
+
+    async def greet(self, capabilities: dict[str, object]) -> Greeting:
+        """Open the link and agree on a revision. Raises `HandshakeError`, `LinkError`."""
+        await self._talk.link.open()
+        negotiation = Negotiation(
+            self._server.protocol,
+            self._eras.of(self._way.origin),
+            capabilities=capabilities,
+            is_http=self._way.is_http,
+            has_older_way=self._way.older() is not None,
+            may_probe=self._way.may_probe,
+        )
+        agreed = await self._negotiate(negotiation)
+        if negotiation.is_mistaken:
+            self._eras.forget(self._way.origin)
+        if isinstance(agreed, Failed):
+            raise HandshakeError(agreed.why, agreed.extras)
+        return await self._agree(agreed)
+
+    async def _negotiate(self, negotiation: Negotiation) -> Agreed | Failed:
+        way = self._way
+        while True:
+            # To read a step is to do it.
+            step = negotiation.step
+            try:
+                if isinstance(step, Send):
+                    await self._ask(negotiation, step)
+                elif isinstance(step, Respawn):
+                    await self._talk.renew(way)
+                elif isinstance(step, Older):
+                    older = way.older()
+                    assert older is not None
+                    await self._talk.renew(older)
+                else:
+                    return step
+            except LinkError as error:
+                negotiation.ended(error.why, error.extras)
+
+    async def _agree(self, agreed: Agreed) -> Greeting:
+        talk = self._talk
+        self._eras.learn(self._way.origin, agreed.era)
+        self._speak(agreed.dialect)
+        if agreed.needs_initialized:
+            talk.send(agreed.dialect.notification("notifications/initialized"))
+            talk.flush()
+        await talk.link.greeted()
+        return agreed.greeting
+
+    def _speak(self, dialect: Dialect) -> None:
+        self._talk.dialect = self._talk.link.dialect = dialect
+
+    async def _ask(self, negotiation: Negotiation, step: Send) -> None:
+        self.stage = step.method
+        self._speak(step.dialect)
+        until = math.inf if step.limit_s is None else trio.current_time() + step.limit_s
+        reply = await self._talk.request(step.method, step.params, until)
+        if reply is None:
+            negotiation.timed_out()
+        elif isinstance(reply, Fault):
+            negotiation.refused(reply)
+        else:
+            negotiation.answered(reply)
+
+    # --- lists -------------------------------------------------------------------------------------------------------
+
+    async def list_all(self, greeting: Greeting, until: float = math.inf) -> Found:
+        """Everything that the server offers as tools, asked for up to the time `until`.
+
+        Raises `HandshakeError`, `LinkError`.
+        """
+        dialect = self._talk.dialect
+        assert dialect is not None
+        listing = Listing(self._server, is_http=self._way.is_http, is_modern=dialect.is_modern)
+        self.stage = "tools/list"
+        cursor: str | None = None
+        while greeting.has_tools:
+            page = listing.read_page(await self._page("tools/list", cursor, until))
+            if page is None:
+                raise HandshakeError("its list of tools cannot be read")
+            raws, cursor = page
+            await self._add_all(raws, listing)
+            if cursor is None:
+                break
+        tools = listing.tools
+        if self._server.resources:
+            prompts = await self._list_prompts(until) if greeting.has_prompts else None
+            # A tool of the server's own has the name.
+            more = resource_tools(has_resources=greeting.has_resources, prompts=prompts)
+            tools = {tool.name: tool for tool in more} | tools
+        return Found(tools, listing.all_warnings(), listing.missing(), tuple(listing.listed), listing.ttl_s)
+
+    async def _add_all(self, raws: list[Raw], listing: Listing) -> None:
+        """Read the tools in short turns, between which the handshake's limit and the end of the server are noticed."""
+        turn_ends = trio.current_time() + LISTING_TURN_S
+        for raw in raws:
+            listing.add(raw)
+            if trio.current_time() >= turn_ends:
+                await trio.lowlevel.checkpoint()
+                turn_ends = trio.current_time() + LISTING_TURN_S
+
+    async def _list_prompts(self, until: float) -> list[Prompt]:
+        """The prompts, which are there to be described: a list that cannot be read is cut short."""
+        self.stage = "prompts/list"
+        prompts: list[Prompt] = []
+        cursor: str | None = None
+        for _ in range(MAX_PROMPT_PAGES):
+            page = read_prompts(await self._page("prompts/list", cursor, until))
+            if page is None:
+                break
+            more, cursor = page
+            prompts += more
+            if cursor is None:
+                break
+        return prompts
+
+    async def _page(self, method: str, cursor: str | None, until: float) -> Raw:
+        reply = await self._talk.request(method, {"cursor": cursor} if cursor else {}, until)
+        if reply is None:
+            raise HandshakeError(f"it did not answer {method} in time")
+        if isinstance(reply, Fault):
+            reason = "is too large" if "limit" in reply.extras else f"is missing: {reply.extras.get('reason')}"
+            raise HandshakeError(f"its answer to {method} {reason}", reply.extras)
+        error = error_in(reply)
+        if error is not None:
+            raise HandshakeError(f"it refused {method}: {printable(error_words(error)[0], MAX_WORDS)}")
+        if isinstance(reply.result, UnsetType):
+            raise HandshakeError(f"its answer to {method} holds no result")
+        return reply.result

@@ -1,0 +1,27 @@
+"""The one exception of the HTTP wire."""
+
+
+class WireError(Exception):
+    """An exchange failed; `why` is a clause that can stand in a fault, and holds nothing secret.
+
+    `was_sent` is whether the server may have seen the request, `is_too_large` whether its answer is over the bound.
+    `extras` are fields for a fault: `http_status` where an answer had begun.
+    """
+
+    def __init__(
+        self,
+        why: str,
+        *,
+        was_sent: bool = False,
+        is_too_large: bool = False,
+        extras: dict[str, object] | None = None,
+    ) -> None:
+        super().__init__(why)
+        self.why = why
+        self.was_sent = was_sent
+        self.is_too_large = is_too_large
+        self.extras = extras or {}
+
+
+class UnansweredError(WireError):
+    """The TCP connection ended before one byte of an answer came."""

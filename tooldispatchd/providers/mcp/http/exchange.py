@@ -1,0 +1,205 @@
+"""One request to a server that speaks Streamable HTTP, and its answer, whatever form that takes.
+
+    POST ─┬─ application/json ───▶ the answer
+          ├─ text/event-stream ──▶ messages … the answer
+          │          └─ ended before it ──▶ GET with Last-Event-ID, where events had numbers ──▶ …
+          └─ anything else ──────▶ a fault
+
+What goes wrong is the fault of this one request, and never an exception; only the end of the MCP session is more.
+"""
+
+from typing import Final
+
+import trio
+
+from tooldispatchd.providers.mcp.content import error_in, error_words, too_large
+from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent
+from tooldispatchd.providers.mcp.http.outbox import Sent
+from tooldispatchd.providers.mcp.http.peer import DRAIN_S, EVENT_STREAM, INITIALIZE, JSON, SESSION_HEADER, Peer
+from tooldispatchd.providers.mcp.http.refusals import failed, refused, status_words, unavailable
+from tooldispatchd.providers.mcp.http.stream import Stream, is_message
+from tooldispatchd.providers.mcp.http.wire import Reply
+from tooldispatchd.providers.mcp.messages import Incoming, read_message
+from tooldispatchd.wire.faults import Fault
+
+# Tries in a row that bring nothing new, before an answer counts as lost.
+MAX_FRUITLESS: Final = 3
+# An error is a sentence or two; a page of HTML is nobody's answer.
+MAX_ERROR_BYTES: Final = 64 * 1024
+ERROR_BODY_S: Final = 2.0
+# The one revision that had no such streams, so that a number in them cannot mean this.
+_WITHOUT_RESUMING: Final = "2024-11-05"
+
+
+class Exchange:
+    """The life of one request; `run` ends when it is answered, failed, or nobody waits any more."""
+
+    def __init__(self, peer: Peer, sent: Sent) -> None:
+        assert sent.message.number is not None
+        self._peer = peer
+        self._sent = sent
+        self._number = sent.message.number
+        self._stream = Stream(peer.server.max_line_bytes)
+        self._broken: WireError | None = None
+
+    async def run(self) -> None:
+        """Send the request and see to its answer. Whoever waits for it bounds it, by cancelling."""
+        try:
+            await self._post()
+            await self._resume()
+        except WireError as error:
+            self._fail(fault_of(self._peer, error))
+            return
+        if self._is_waiting():
+            self._fail(self._unanswered())
+
+    async def _post(self) -> None:
+        peer, message = self._peer, self._sent.message
+        headers = [("Accept", f"{JSON}, {EVENT_STREAM}"), ("Content-Type", JSON), *self._protocol_headers()]
+        async with peer.wire.exchange("POST", headers, message.line[:-1]) as reply:
+            if reply.status != 200:
+                await refuse(peer, self._number, reply, headers)
+            elif message.method == INITIALIZE and not self._adopt(reply):
+                self._fail(failed(peer.server, "its session id is not visible ASCII, or too long"))
+            elif reply.media_type == EVENT_STREAM:
+                await self._follow(reply)
+            elif reply.media_type == JSON:
+                await self._take_body(reply)
+            else:
+                self._fail(_odd(peer, reply))
+
+    def _protocol_headers(self) -> list[tuple[str, str]]:
+        """Those of the revision, and the session's: the stateless revision has none."""
+        is_first = self._sent.message.method == INITIALIZE
+        return self._sent.headers + ([] if self._sent.is_modern or is_first else self._peer.session_headers())
+
+    def _adopt(self, reply: Reply) -> bool:
+        session_id = reply.headers.get(SESSION_HEADER.lower())
+        return session_id is None or self._peer.adopt(session_id)
+
+    async def _take_body(self, reply: Reply) -> None:
+        body = await reply.read(self._peer.server.max_line_bytes)
+        if body.strip():
+            await self._peer.inbox.take(body)
+        if self._is_waiting():
+            what = "its HTTP response is empty" if not body.strip() else "its HTTP response holds no answer to it"
+            self._fail(failed(self._peer.server, what, {"http_status": reply.status}))
+
+    # --- streams -----------------------------------------------------------------------------------------------------
+
+    async def _follow(self, reply: Reply) -> None:
+        try:
+            if await self._stream.follow(reply, self._take):
+                await reply.drain(DRAIN_S)
+        except WireError as error:
+            if error.is_too_large:
+                raise
+            self._broken = error
+
+    async def _take(self, event: ServerSentEvent) -> bool:
+        if is_message(event):
+            await self._peer.inbox.take(event.data)
+        return not self._is_waiting()
+
+    async def _resume(self) -> None:
+        """Ask for the rest of a stream that ended too early, for as long as that brings something."""
+        fruitless = 0
+        while self._is_waiting() and self._may_resume() and fruitless < MAX_FRUITLESS:
+            await trio.sleep(self._stream.retry_s)
+            if not self._is_waiting():
+                return
+            before = self._stream.last_id
+            try:
+                if not await self._get():
+                    return
+            except WireError as error:
+                if error.is_too_large:
+                    raise
+                self._broken = error
+            # By where it ended: a server may say the same again and again, and that is no progress.
+            fruitless = 0 if self._stream.last_id != before else fruitless + 1
+
+    def _may_resume(self) -> bool:
+        return bool(self._stream.last_id) and not self._sent.is_modern and self._sent.revision != _WITHOUT_RESUMING
+
+    async def _get(self) -> bool:
+        """Go on with the stream; whether another try makes sense."""
+        peer = self._peer
+        headers = [
+            ("Accept", EVENT_STREAM),
+            ("Last-Event-ID", self._stream.last_id),
+            *self._sent.headers,
+            *peer.session_headers(),
+        ]
+        async with peer.wire.exchange("GET", headers, b"") as reply:
+            if reply.status == 200 and reply.media_type == EVENT_STREAM:
+                self._broken = None
+                await self._follow(reply)
+                return True
+            if peer.is_session_over(reply.status, headers):
+                return False
+            self._broken = WireError(status_words(reply.status), was_sent=True)
+            return reply.status == 429 or reply.status >= 500
+
+    # --- ends --------------------------------------------------------------------------------------------------------
+
+    def _is_waiting(self) -> bool:
+        return not self._peer.bell.is_lost and self._peer.inbox.is_waiting(self._number)
+
+    def _fail(self, fault: Fault) -> None:
+        self._peer.inbox.fail(self._number, fault)
+
+    def _unanswered(self) -> Fault:
+        why = "its event stream ended before the answer"
+        if self._broken is not None:
+            why = f"{why}: {self._broken.why}"
+        return failed(self._peer.server, why)
+
+
+async def refuse(peer: Peer, number: int, reply: Reply, headers: list[tuple[str, str]]) -> None:
+    """A request was answered with another status than 200: give its waiter the reason. `headers` are what was sent.
+
+    Raises `WireError`.
+    """
+    if peer.is_session_over(reply.status, headers):
+        return
+    if 200 <= reply.status < 300:
+        peer.inbox.fail(number, failed(peer.server, status_words(reply.status), {"http_status": reply.status}))
+        await reply.drain(DRAIN_S)
+        return
+    fault = refused(peer.server, reply.status, reply.retry_after_ms)
+    error = None
+    if reply.status not in {401, 403, 429} and "retry_after_ms" not in fault.extras:
+        error = await _read_error(reply)
+    if error is None:
+        peer.inbox.fail(number, fault)
+    else:
+        peer.inbox.take_message(Incoming(id=number, error=error.error))
+
+
+def fault_of(peer: Peer, error: WireError) -> Fault:
+    """The fault for a request whose exchange broke."""
+    if error.is_too_large:
+        return too_large(peer.server)
+    of = failed if error.was_sent else unavailable
+    return of(peer.server, error.why, error.extras)
+
+
+async def _read_error(reply: Reply) -> Incoming | None:
+    """The JSON-RPC error in the body of a refusal; None where there is none."""
+    body = b""
+    with trio.move_on_after(ERROR_BODY_S):
+        try:
+            body = await reply.read(MAX_ERROR_BYTES)
+        except WireError:
+            return None
+    message = read_message(body)
+    error = None if message is None else error_in(message)
+    # A web framework's own refusal may also be an object with the member `error`: a JSON-RPC one has a code.
+    return message if error is not None and isinstance(error_words(error)[1], int) else None
+
+
+def _odd(peer: Peer, reply: Reply) -> Fault:
+    kind = reply.media_type[:100] if reply.media_type else "no content type"
+    return failed(peer.server, f"it answered with {kind} instead of JSON", {"http_status": reply.status})

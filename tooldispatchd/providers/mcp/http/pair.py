@@ -1,0 +1,217 @@
+"""HTTP+SSE, revision 2024-11-05: one stream for all that the server says, and an endpoint that takes POSTs.
+
+    open ─▶ GET, `endpoint` event ─▶ send ─▶ POST to the endpoint, 202
+                    └─ `message` events ─▶ Inbox … the stream's end is the link's end
+
+The stream is the connection: it cannot be resumed, as the server forgets its client with it.
+"""
+
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import urljoin
+
+import trio
+
+from tooldispatchd.providers.mcp.bell import Bell
+from tooldispatchd.providers.mcp.dialect import Dialect
+from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent
+from tooldispatchd.providers.mcp.http.exchange import fault_of, refuse
+from tooldispatchd.providers.mcp.http.outbox import Outbox, Sent
+from tooldispatchd.providers.mcp.http.peer import DRAIN_S, EVENT_STREAM, JSON, Peer
+from tooldispatchd.providers.mcp.http.places import place
+from tooldispatchd.providers.mcp.http.refusals import status_words
+from tooldispatchd.providers.mcp.http.stream import Stream, is_message
+from tooldispatchd.providers.mcp.http.wire import Authorizer, Reply, Wire
+from tooldispatchd.providers.mcp.link import Inbox, LinkError
+from tooldispatchd.providers.mcp.messages import Outgoing
+from tooldispatchd.providers.mcp.server import Server
+from tooldispatchd.providers.mcp.tasks import Tasks
+
+# The endpoint comes with the head of the stream.
+ENDPOINT_S: Final = 10.0
+# A path and a session's id.
+MAX_ENDPOINT_BYTES: Final = 8 * 1024
+TASKS_S: Final = 1.0
+LAST_S: Final = 1.0
+WIRE_S: Final = 1.0
+CLOSE_S: Final = TASKS_S + LAST_S + WIRE_S
+
+
+class PairLink:
+    """A server that speaks through one stream and listens at an endpoint."""
+
+    def __init__(
+        self,
+        server: Server,
+        inbox: Inbox,
+        nursery: trio.Nursery,
+        *,
+        authorize: Callable[[], Authorizer] | None = None,
+        endpoint_s: float = ENDPOINT_S,
+    ) -> None:
+        assert server.reach is not None
+        self.dialect: Dialect | None = None
+        self._reach = server.reach
+        self._authorize = authorize
+        self._endpoint_s = endpoint_s
+        self._server = server
+        self._inbox = inbox
+        self._bell = Bell()
+        self._tasks = Tasks(nursery)
+        self._outbox = Outbox(
+            self._tasks, post_request=self._request, post_notice=self._notify, is_waiting=inbox.is_waiting
+        )
+        self._peer: Peer | None = None
+        self._endpoint: str | None = None
+        self._undelivered = 0
+
+    async def open(self) -> None:
+        """Open the stream and wait for the endpoint. Raises `LinkError`."""
+        authorizer = None if self._authorize is None else self._authorize()
+        try:
+            wire = Wire(self._reach, max_bytes=self._server.max_line_bytes, authorizer=authorizer)
+        except WireError as error:
+            raise LinkError(error.why, error.extras) from error
+        self._peer = Peer(self._server, wire, self._inbox, self._bell)
+        self._tasks.start(self._listen)
+        until = trio.current_time() + self._endpoint_s
+        while self._endpoint is None:
+            if trio.current_time() >= until:
+                raise LinkError(f"it named no endpoint within {self._endpoint_s:g} s")
+            await self._bell.wait(until)
+
+    async def greeted(self) -> None:
+        """Everything is open already."""
+
+    def send(self, message: Outgoing) -> None:
+        """Queue a message."""
+        self._outbox.add(message, self.dialect)
+
+    def flush(self) -> bool:
+        """Begin to send what is queued; whether what waits is within the bounds."""
+        return self._outbox.flush()
+
+    async def turn(self, until: float) -> None:
+        """Wait for `wake`, for the end of the stream or for the time; what comes in is taken by another task."""
+        await self._bell.wait(until)
+
+    def wake(self) -> None:
+        """Let `turn` return soon."""
+        self._bell.ring()
+
+    def give_up(self, number: int) -> bool:
+        """End the POST of request `number`, if it still runs; whether it was never sent."""
+        return self._outbox.give_up(number) or False
+
+    def drop(self) -> None:
+        """End all exchanges, the stream too, and begin none any more."""
+        self._outbox.drop()
+        self._tasks.cancel()
+
+    async def close(self) -> None:
+        """Close what is connected."""
+        self.drop()
+        with trio.move_on_after(TASKS_S, shield=True):
+            await self._tasks.ended()
+        peer = self._peer
+        if peer is None:
+            return
+        if self._endpoint is not None and not self._bell.is_lost:
+            with trio.move_on_after(LAST_S, shield=True):
+                await self._outbox.say_last()
+        with trio.move_on_after(WIRE_S, shield=True):
+            await peer.wire.aclose()
+        self._peer = None
+
+    @property
+    def stderr_tail(self) -> str:
+        """It has none."""
+        return ""
+
+    @property
+    def ended(self) -> dict[str, object]:
+        """How many notifications and answers the server did not take."""
+        return {"undelivered": self._undelivered}
+
+    # --- the stream --------------------------------------------------------------------------------------------------
+
+    async def _listen(self) -> None:
+        peer = self._peer
+        assert peer is not None
+        why = "it closed its event stream"
+        extras: dict[str, object] = {}
+        try:
+            async with peer.wire.exchange("GET", [("Accept", EVENT_STREAM)], b"") as reply:
+                if reply.status == 200 and reply.media_type == EVENT_STREAM:
+                    await Stream(self._server.max_line_bytes).follow(reply, self._take)
+                else:
+                    why, extras = _refusal(reply), {"http_status": reply.status}
+        except WireError as error:
+            why, extras = error.why, error.extras
+        if not self._bell.is_lost:
+            self._bell.lose(why, extras)
+
+    async def _take(self, event: ServerSentEvent) -> bool:
+        if is_message(event):
+            await self._inbox.take(event.data)
+        elif event.event == "endpoint" and self._endpoint is None:
+            try:
+                self._endpoint = _resolve(self._reach.url, event.data)
+            except WireError as error:
+                self._bell.lose(error.why)
+                return True
+            self._bell.ring()
+        return False
+
+    # --- exchanges ---------------------------------------------------------------------------------------------------
+
+    async def _request(self, sent: Sent) -> None:
+        """POST a request; its answer comes by the stream, and only what shows that none will come is told here."""
+        peer, number = self._peer, sent.message.number
+        assert peer is not None
+        assert number is not None
+        headers = _headers(sent)
+        try:
+            async with peer.wire.exchange("POST", headers, sent.message.line[:-1], url=self._endpoint) as reply:
+                if 200 <= reply.status < 300:
+                    await reply.drain(DRAIN_S)
+                else:
+                    await refuse(peer, number, reply, headers)
+        except WireError as error:
+            self._inbox.fail(number, fault_of(peer, error))
+
+    async def _notify(self, sent: Sent) -> None:
+        peer = self._peer
+        assert peer is not None
+        self._undelivered += 1
+        try:
+            async with peer.wire.exchange("POST", _headers(sent), sent.message.line[:-1], url=self._endpoint) as reply:
+                if 200 <= reply.status < 300:
+                    self._undelivered -= 1
+                await reply.drain(DRAIN_S)
+        except WireError:
+            return
+
+
+def _headers(sent: Sent) -> list[tuple[str, str]]:
+    return [("Accept", f"{JSON}, {EVENT_STREAM}"), ("Content-Type", JSON), *sent.headers]
+
+
+def _refusal(reply: Reply) -> str:
+    return status_words(reply.status) if reply.status != 200 else "it answered GET with something else than events"
+
+
+def _resolve(url: str, said: bytes) -> str:
+    """The endpoint that the server named, which must be of our own origin. Raises `WireError`."""
+    if len(said) > MAX_ENDPOINT_BYTES:
+        raise WireError(f"its endpoint is longer than {MAX_ENDPOINT_BYTES} bytes")
+    try:
+        found = urljoin(url, said.decode().strip())
+    except ValueError:
+        raise WireError("its endpoint is not a URL") from None
+    there, own = place(found), place(url)
+    if there.origin != own.origin:
+        # Credentials of this origin go with every message.
+        raise WireError(f"its endpoint is at another origin, {there.origin}")
+    return there.url

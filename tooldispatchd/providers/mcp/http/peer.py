@@ -1,0 +1,51 @@
+"""The server at the other end, as every exchange of one link knows it."""
+
+import re
+from typing import Final
+
+from tooldispatchd.providers.mcp.bell import Bell
+from tooldispatchd.providers.mcp.http.wire import Wire
+from tooldispatchd.providers.mcp.link import Inbox
+from tooldispatchd.providers.mcp.server import Server
+
+INITIALIZE: Final = "initialize"
+SESSION_HEADER: Final = "Mcp-Session-Id"
+# Visible ASCII is all that the specification allows; real ones are 32 to 64 characters, signed tokens some hundred.
+_SESSION_ID: Final = re.compile(r"[\x21-\x7e]{1,2048}")
+EVENT_STREAM: Final = "text/event-stream"
+JSON: Final = "application/json"
+
+# After the answer a stream is at its end within the same segment, or never: what it waits longer for costs more than a
+# new TCP connection.
+DRAIN_S: Final = 0.25
+
+
+class Peer:
+    """A server, the wire to it, and where what it says goes; `session_id` is what it asked to be shown, if anything."""
+
+    __slots__ = ("bell", "inbox", "server", "session_id", "wire")
+
+    def __init__(self, server: Server, wire: Wire, inbox: Inbox, bell: Bell) -> None:
+        self.server = server
+        self.wire = wire
+        self.inbox = inbox
+        self.bell = bell
+        self.session_id: str | None = None
+
+    def adopt(self, session_id: str) -> bool:
+        """Show `session_id` from now on; false where it is no such thing (MCP, "Session Management")."""
+        if _SESSION_ID.fullmatch(session_id) is None:
+            return False
+        self.session_id = session_id
+        return True
+
+    def session_headers(self) -> list[tuple[str, str]]:
+        """The headers that show the session, if there is one."""
+        return [] if self.session_id is None else [(SESSION_HEADER, self.session_id)]
+
+    def is_session_over(self, status: int, sent: list[tuple[str, str]]) -> bool:
+        """Whether this status to a request with these headers ends the connection; if so, its owner is told."""
+        if status != 404 or not any(name == SESSION_HEADER for name, _ in sent):
+            return False
+        self.bell.lose("the server ended the session (HTTP 404)", {"http_status": status})
+        return True

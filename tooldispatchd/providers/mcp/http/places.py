@@ -1,0 +1,119 @@
+"""Where a request goes: origins, targets, and where a server may lead besides its own origin; no I/O.
+
+A server is trusted with its own origin (RFC 6454: scheme, host and port) and with nothing else: what it redirects to,
+or names as its authorization server, must be that origin or stand in the configuration's `hosts`.
+"""
+
+import re
+from typing import Final, NamedTuple
+from urllib.parse import quote, urljoin, urlsplit
+
+from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.providers.mcp.server import Reach
+
+PORTS: Final = {"http": 80, "https": 443}
+# What may stand in a request target as it is; all else is escaped. "%" is there because escapes are.
+_PLAIN: Final = "!$%&'()*+,-./:;=?@_~"
+_NAME: Final = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?")
+_WITH_BODY: Final = frozenset({307, 308})
+_TO_GET: Final = frozenset({301, 302, 303})
+
+
+class Origin(NamedTuple):
+    """Scheme, host and port, the host in lower case, ASCII and without brackets."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def authority(self) -> str:
+        """The value of a `Host` header: without the port where it is the scheme's own."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if PORTS[self.scheme] == self.port else f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.authority}"
+
+
+class Place(NamedTuple):
+    """An origin, and the target that is asked for there: a path and, if there is one, a query."""
+
+    origin: Origin
+    target: str
+
+    @property
+    def url(self) -> str:
+        """The whole again, in its absolute form."""
+        return f"{self.origin}{self.target}"
+
+
+def place(url: str) -> Place:
+    """The place that an absolute http(s) URL names. Raises `WireError`, which shows nothing of a query."""
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").encode("ascii" if url.isascii() else "idna").decode()
+        port = parts.port
+    except ValueError:  # UnicodeError is one
+        raise WireError("cannot use its URL: it is not one") from None
+    scheme = parts.scheme.lower()
+    if scheme not in PORTS or not _is_host(host) or port == 0:
+        raise WireError(f"cannot use a URL of scheme {scheme[:20]!r} and host {host[:253]!r}: expected http or https")
+    if parts.username is not None or parts.password is not None:
+        raise WireError("cannot use a URL with a user name in it: credentials belong into `headers` or `token`")
+    target = quote(parts.path or "/", safe=_PLAIN.replace("?", ""))
+    if parts.query:
+        target += "?" + quote(parts.query, safe=_PLAIN)
+    return Place(Origin(scheme, host, port or PORTS[scheme]), target)
+
+
+def _is_host(host: str) -> bool:
+    """Whether it is an address, or a name as DNS has them (RFC 1035, 2.3.4: 63 and 253 characters)."""
+    return ":" in host or (len(host) <= 253 and _NAME.fullmatch(host) is not None)
+
+
+class Territory:
+    """Where the server of a `Reach` may lead: its own origin, and the listed hosts."""
+
+    def __init__(self, reach: Reach) -> None:
+        self.own = place(reach.url)
+        self._hosts = frozenset(host.lower() for host in reach.hosts)
+
+    def admit(self, url: str) -> Place:
+        """The place of `url`, to which the server led. Raises `WireError` where it may not."""
+        found = place(url)
+        if found.origin == self.own.origin:
+            return found
+        if self.own.origin.scheme == "https" and found.origin.scheme != "https":
+            raise WireError(f"it leads from https to {found.origin}, where nothing is encrypted")
+        if not self._is_listed(found.origin):
+            raise WireError(f"it leads to {found.origin}, which is not among its `hosts`")
+        return found
+
+    def redirected(self, method: str, at: Place, status: int, location: str | None) -> Place | None:
+        """Where an answer sends the request on to; None where it is an answer. Raises `WireError` (RFC 9110, 15.4).
+
+        Only 307 and 308 carry a body on. What else redirects would make a GET of a POST.
+        """
+        if location is None or status not in _WITH_BODY | _TO_GET:
+            return None
+        try:
+            target = self.admit(urljoin(at.url, location))
+        except WireError as error:
+            raise WireError(f"HTTP {status}: {error.why}", was_sent=True, extras={"http_status": status}) from None
+        except ValueError:
+            raise WireError(
+                f"HTTP {status} to what is not a URL", was_sent=True, extras={"http_status": status}
+            ) from None
+        if status in _TO_GET and method != "GET":
+            raise WireError(
+                f"HTTP {status} to {target.origin}: only 307 and 308 are followed with a {method}",
+                was_sent=True,
+                extras={"http_status": status},
+            )
+        return target
+
+    def _is_listed(self, origin: Origin) -> bool:
+        """Whether HOST (at its scheme's own port) or HOST:PORT is listed."""
+        host = f"[{origin.host}]" if ":" in origin.host else origin.host
+        return origin.authority in self._hosts or f"{host}:{origin.port}" in self._hosts

@@ -1,0 +1,172 @@
+"""The answer to one HTTP request, its body read as it is needed."""
+
+import email.utils
+import re
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, Self
+
+import h11
+import trio
+
+from tooldispatchd.providers.mcp.http.encoding import decoder
+from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.providers.mcp.http.http1 import Http1
+from tooldispatchd.providers.mcp.http.places import Origin
+
+# A server that asks for more is not waited for; a day fits where milliseconds are counted.
+_MAX_RETRY_S: Final = 86_400.0
+_KEEP_ALIVE: Final = re.compile(r"\btimeout=([0-9]{1,6})\b", re.ASCII | re.IGNORECASE)
+
+
+class Reply:
+    """Status, headers (names in lower case, what came twice joined by ", ") and body of an answer.
+
+    `connection` and `origin` are the wire's: where it came from, and is put back to.
+    """
+
+    def __init__(self, connection: Http1, response: h11.Response, origin: Origin, *, max_bytes: int) -> None:
+        self.connection = connection
+        self.origin = origin
+        self.status = response.status_code
+        self.headers: Mapping[str, str] = MappingProxyType(_read_headers(response))
+        self._pieces: Iterator[bytes] = iter(())
+        self._is_ended = False
+        try:
+            self._decoder = decoder(self.headers.get("content-encoding", ""))
+        except WireError as error:
+            error.extras["http_status"] = self.status
+            raise
+        length = self.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > max_bytes:
+            raise self._too_large(f"it says {length} bytes", max_bytes)
+
+    def __repr__(self) -> str:
+        return f"Reply({self.status}, {self.media_type!r})"
+
+    @property
+    def media_type(self) -> str:
+        """What the body is: lower case and without parameters, "" where nothing says so."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def retry_after_ms(self) -> int | None:
+        """When to try again by the server's word (RFC 9110, 10.2.3: seconds or a date), at most a day; else None."""
+        said = self.headers.get("retry-after", "").strip()
+        if said.isascii() and said.isdecimal():
+            # Digits beyond these are over the bound in any case.
+            return int(min(float(said[:12]), _MAX_RETRY_S) * 1000)
+        try:
+            seconds = email.utils.parsedate_to_datetime(said).timestamp() - time.time()
+        except (ValueError, OverflowError):
+            return None
+        return int(min(max(seconds, 0.0), _MAX_RETRY_S) * 1000)
+
+    @property
+    def keep_alive_s(self) -> int | None:
+        """How long the server keeps the TCP connection for a next request, where it says so (RFC 2068, 19.7.1.1)."""
+        found = _KEEP_ALIVE.search(self.headers.get("keep-alive", ""))
+        return None if found is None else int(found[1])
+
+    def is_spent(self) -> bool:
+        """Whether the body was read to its end, or its end lies here unread."""
+        return self._is_ended or self.connection.skip()
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it comes, decoded, never an empty piece; only the reader bounds the sum. Raises `WireError`."""
+        return _Chunks(self)
+
+    async def read(self, max_bytes: int) -> bytes:
+        """The rest of the body. Raises `WireError`, where it is longer than `max_bytes` with `is_too_large`."""
+        # One array, and not a list of pieces: those of a byte or two would take forty each.
+        body = bytearray()
+        while piece := await self.receive():
+            if len(body) + len(piece) > max_bytes:
+                self.close()
+                raise self._too_large("it goes on", max_bytes)
+            body += piece
+        return bytes(body)
+
+    async def drain(self, limit_s: float) -> None:
+        """Read to the end, so that the TCP connection can serve again; close it if that is not done in time."""
+        with trio.move_on_after(limit_s):
+            try:
+                while not self._is_ended:
+                    # What is read away need not be understood.
+                    self._is_ended = not await self.connection.receive()
+            except WireError:
+                return
+        if not self._is_ended:
+            self.close()
+
+    async def receive(self) -> bytes:
+        """The next piece of the body; nothing at its end. Raises `WireError`."""
+        while True:
+            try:
+                if (piece := next(self._pieces, None)) is not None:
+                    # 64 KiB of a bomb are a thousand pieces: others get their turn in between.
+                    await trio.lowlevel.checkpoint()
+                    return piece
+                if self._is_ended:
+                    return b""
+                chunk = await self.connection.receive()
+                if not chunk:
+                    self._end()
+                    return b""
+                if self._decoder is None:
+                    return chunk
+                self._pieces = self._decoder.decode(chunk)
+            except WireError as error:
+                self.close()
+                error.was_sent = True
+                error.extras.setdefault("http_status", self.status)
+                raise
+
+    def close(self) -> None:
+        """Let the rest of the body be: the TCP connection ends."""
+        self.connection.close()
+
+    def _end(self) -> None:
+        if self._decoder is not None:
+            self._decoder.finish()
+        self._is_ended = True
+
+    def _too_large(self, why: str, max_bytes: int) -> WireError:
+        return WireError(
+            f"its answer is over {max_bytes} bytes: {why}",
+            was_sent=True,
+            is_too_large=True,
+            extras={"http_status": self.status},
+        )
+
+
+class _Chunks:
+    """A reply's body as an iterator; not a generator, whose end would be the garbage collector's to find."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = await self._reply.receive()
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
+
+
+def _read_headers(response: h11.Response) -> dict[str, str]:
+    found: dict[str, str] = {}
+    repeated: dict[str, list[str]] = {}
+    for name, value in response.headers:
+        key, text = name.decode("ascii"), value.decode("latin-1")
+        if key not in found:
+            found[key] = text
+        else:
+            repeated.setdefault(key, [found[key]]).append(text)
+    # Joined at the end: one after the other thousands of them would be copied thousands of times.
+    for key, texts in repeated.items():
+        found[key] = ", ".join(texts)
+    return found

@@ -1,0 +1,96 @@
+"""The events of one stream, over as many HTTP responses as it takes (WHATWG HTML, "Server-sent events").
+
+A server that numbers its events lets a stream that broke go on from the last of them; `last_id` is that number, and
+`retry_s` how long the server wants to be left alone before.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+
+from tooldispatchd.providers.mcp.http.eventstream import EventStream, EventTooLargeError, ServerSentEvent
+from tooldispatchd.providers.mcp.http.wire import Reply
+
+# Between two tries where the server does not say; and the most that it may say.
+RETRY_S: Final = 1.0
+MAX_RETRY_S: Final = 30.0
+# It is sent back in a header. Visible ASCII and blanks cannot break one; other ids count as none.
+_ID: Final = re.compile(r"[\x20-\x7e]{1,1024}")
+# Events and pieces of the body between two turns of the loop for others: thousands of small ones fit into one read.
+STEPS_PER_TURN: Final = 256
+# Where a read has more lines than that, it is looked at in pieces, with a turn for others after each. A line takes a
+# microsecond and has one byte at least.
+DENSE_LINES: Final = 512
+PIECE_BYTES: Final = 1024
+
+Take = Callable[[ServerSentEvent], Awaitable[bool]]
+
+
+class Stream:
+    """One stream. `events` is how many have come that bore a message or moved `last_id`."""
+
+    __slots__ = ("_max_event_bytes", "_retry_ms", "_steps", "events", "last_id")
+
+    def __init__(self, max_event_bytes: int) -> None:
+        self.last_id = ""
+        self.events = 0
+        self._max_event_bytes = max_event_bytes
+        self._retry_ms: int | None = None
+        self._steps = 0
+
+    @property
+    def retry_s(self) -> float:
+        """How long to wait before the stream is asked for again."""
+        return RETRY_S if self._retry_ms is None else min(self._retry_ms / 1000, MAX_RETRY_S)
+
+    async def follow(self, reply: Reply, take: Take) -> bool:
+        """Give each event of a response to `take` until it returns true; whether it did before the response ended.
+
+        Raises `WireError`: the response broke, or an event was over the bound.
+        """
+        parser = EventStream(self._max_event_bytes)
+        async for chunk in reply.chunks():
+            if chunk.count(b"\n") + chunk.count(b"\r") <= DENSE_LINES:
+                if await self._feed(parser, chunk, take):
+                    return True
+                continue
+            for start in range(0, len(chunk), PIECE_BYTES):
+                if await self._feed(parser, chunk[start : start + PIECE_BYTES], take):
+                    return True
+                await trio.lowlevel.checkpoint()
+        return False
+
+    async def _feed(self, parser: EventStream, chunk: bytes, take: Take) -> bool:
+        overrun = None
+        try:
+            events = parser.feed(chunk)
+        except EventTooLargeError as error:
+            events, overrun = error.before, error
+        for event in events:
+            self._note(event)
+            if await take(event):
+                return True
+            self._steps += 1
+            if self._steps % STEPS_PER_TURN == 0:
+                await trio.lowlevel.checkpoint()
+        if overrun is not None:
+            raise overrun
+        return False
+
+    def _note(self, event: ServerSentEvent) -> None:
+        if event.retry_ms is not None:
+            self._retry_ms = event.retry_ms
+        has_moved = False
+        if event.id is not None:
+            new_id = event.id if _ID.fullmatch(event.id) else ""
+            has_moved = new_id not in {"", self.last_id}
+            self.last_id = new_id
+        if event.data or has_moved:
+            self.events += 1
+
+
+def is_message(event: ServerSentEvent) -> bool:
+    """Whether the event bears a message; one without data only tells its number (MCP 2025-11-25, "polling")."""
+    return bool(event.data) and event.event in {"", "message"}

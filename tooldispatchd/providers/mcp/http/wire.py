@@ -1,0 +1,305 @@
+"""HTTP to the one server of a `Reach`: exchanges over kept TCP connections, under the rules of where they may go.
+
+    Wire.exchange ── authorizer's headers ──▶ redirects, at most 3 ──▶ an idle connection, or a new one ──▶ Reply
+          ▲                                                                                                  │
+          └────────────── the authorizer, told of 401 and 403, may ask for one more attempt ◀────────────────┘
+
+A wire has no tasks: an exchange lives in the task that makes it. It keeps no cookies and no caches. How long anything
+but connecting and writing takes is the caller's to bound.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple, Protocol, Self
+
+import h11
+import trio
+
+from tooldispatchd.providers.mcp.http.connecting import open_connection
+from tooldispatchd.providers.mcp.http.errors import UnansweredError, WireError
+from tooldispatchd.providers.mcp.http.http1 import Http1
+from tooldispatchd.providers.mcp.http.places import Origin, Place, Territory
+from tooldispatchd.providers.mcp.http.proxies import Proxy, proxy_for
+from tooldispatchd.providers.mcp.http.reply import Reply
+from tooldispatchd.providers.mcp.http.tls import files_of
+from tooldispatchd.providers.mcp.server import Reach
+
+__all__ = ["Asked", "Authorizer", "Headers", "Reply", "Wire", "WireError"]
+
+Headers = Sequence[tuple[str, str]]
+
+MAX_REDIRECTS: Final = 3
+# Exchanges at once; each has a descriptor. What is over waits, under its own deadline.
+MAX_EXCHANGES: Final = 256
+# As many as a busy agent has calls in flight; shorter than what servers and what stands before them keep (60 s, often).
+MAX_IDLE: Final = 32
+IDLE_S: Final = 50.0
+# A request's way to the server, and a slow moment of either.
+KEEP_ALIVE_MARGIN_S: Final = 1.0
+# A discovery document or a token is a few KiB.
+MAX_FETCHED_BYTES: Final = 1024 * 1024
+# What is worth reading of an answer that nobody wants, for the sake of its TCP connection.
+_LEFTOVER_S: Final = 0.25
+# Repeating these once more than asked for does no harm (RFC 9110, 9.2.2).
+_REPEATABLE: Final = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
+
+
+class Asked(NamedTuple):
+    """A request as the caller of `exchange` made it, without credentials."""
+
+    method: str
+    url: str
+    headers: Headers
+
+
+class Authorizer(Protocol):
+    """Who knows the credentials for the server's own origin where the configuration does not hold them.
+
+    Both may send requests of their own with `wire.fetch`, and raise `WireError`, which ends the exchange. Any number of
+    exchanges ask at the same time.
+    """
+
+    async def credentials(self, asked: Asked, wire: "Wire") -> Headers:
+        """The headers to send with a request; none where there are no credentials yet."""
+
+    async def challenged(self, asked: Asked, status: int, headers: Mapping[str, str], wire: "Wire") -> Headers | None:
+        """The server answered 401 or 403 (`headers` in lower case): those for one more attempt; None to let it be."""
+
+
+class Wire:
+    """HTTP to one server, for one connection; `max_bytes` bounds an answer that says its length beforehand.
+
+    Raises `WireError` where the URL of the reach is none. A wire is of the task tree that closes it with `aclose`.
+    """
+
+    def __init__(self, reach: Reach, *, max_bytes: int, authorizer: Authorizer | None = None) -> None:
+        self._reach = reach
+        self._max_bytes = max_bytes
+        self._authorizer = authorizer
+        self._territory = Territory(reach)
+        self._own = self._territory.own
+        self._files = files_of(reach)
+        # By origin; no more than the configuration lists.
+        self._proxies: dict[Origin, Proxy | None] = {}
+        self._slots = trio.Semaphore(MAX_EXCHANGES)
+        self._idle: list[tuple[Origin, Http1]] = []
+        self._live: set[Http1] = set()
+        self._is_closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    @asynccontextmanager
+    async def exchange(
+        self, method: str, headers: Headers = (), body: bytes = b"", url: str | None = None
+    ) -> AsyncIterator[Reply]:
+        """Send a request to `url`, of the server's own origin, or else to the server's; the reply's head is read.
+
+        To leave it early closes the TCP connection, which is how a server learns that nobody waits. Raises `WireError`.
+        """
+        place = self._own if url is None else self._same_origin(url)
+        async with self._slots:
+            reply = await self._authorized(Asked(method, place.url, headers), place, body)
+            try:
+                yield reply
+            finally:
+                self._put_back(reply)
+
+    async def fetch(
+        self, method: str, url: str, headers: Headers, body: bytes, max_bytes: int = MAX_FETCHED_BYTES
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body of an exchange with a URL that the server named, where it may lead there.
+
+        The headers of the configuration go along to the server's own origin alone, and the authorizer is not asked.
+        Raises `WireError`.
+        """
+        # It takes no slot: it is done within an exchange that has one, and could wait for all the others like it.
+        # What goes out here may hold a client's secret: nothing but a GET is redirected to another origin.
+        reply = await self._followed(self._territory.admit(url), method, headers, (), body, may_leave=method == "GET")
+        try:
+            return reply.status, dict(reply.headers), await reply.read(max_bytes)
+        finally:
+            self._put_back(reply)
+
+    async def aclose(self) -> None:
+        """Close every TCP connection, also those of exchanges that are under way. It waits for nothing."""
+        self._is_closed = True
+        for connection in (*self._live, *(idle for _, idle in self._idle)):
+            connection.close()
+        self._idle.clear()
+        await trio.lowlevel.checkpoint()
+
+    def _same_origin(self, url: str) -> Place:
+        found = self._territory.admit(url)
+        if found.origin != self._own.origin:
+            raise WireError(f"it leads to {found.origin}, which is not its own origin")
+        return found
+
+    async def _authorized(self, asked: Asked, place: Place, body: bytes) -> Reply:
+        """The exchange, and once more if the authorizer got other credentials for it."""
+        if self._authorizer is None:
+            return await self._followed(place, asked.method, asked.headers, (), body)
+        given = await self._authorizer.credentials(asked, self)
+        reply = await self._followed(place, asked.method, asked.headers, given, body)
+        # What another origin refuses, these credentials are not for.
+        if reply.status not in {401, 403} or reply.origin != self._own.origin:
+            return reply
+        try:
+            again = await self._authorizer.challenged(asked, reply.status, reply.headers, self)
+        except BaseException:
+            reply.close()
+            self._put_back(reply)
+            raise
+        if again is None:
+            return reply
+        await self._leave(reply)
+        return await self._followed(place, asked.method, asked.headers, again, body)
+
+    async def _followed(
+        self, place: Place, method: str, headers: Headers, given: Headers, body: bytes, *, may_leave: bool = True
+    ) -> Reply:
+        """The exchange, wherever the server sends it on to; another origin only if it `may_leave` the first."""
+        first = place.origin
+        for hop in range(MAX_REDIRECTS + 1):
+            reply = await self._asked(place, method, headers, given, body, is_first=hop == 0)
+            try:
+                onward = self._territory.redirected(method, place, reply.status, reply.headers.get("location"))
+            except WireError:
+                self._put_back(reply)
+                raise
+            if onward is None:
+                return reply
+            await self._leave(reply)
+            if onward.origin != first and not may_leave:
+                raise WireError(
+                    f"HTTP {reply.status} to {onward.origin}: what is asked here goes to no other origin",
+                    was_sent=True,
+                    extras={"http_status": reply.status},
+                )
+            place = onward
+        raise WireError(
+            f"HTTP {reply.status} to {place.origin}: more than {MAX_REDIRECTS} redirects in a row",
+            was_sent=True,
+            extras={"http_status": reply.status},
+        )
+
+    async def _asked(
+        self, place: Place, method: str, headers: Headers, given: Headers, body: bytes, *, is_first: bool
+    ) -> Reply:
+        try:
+            request = self._request(place, method, headers, given, body)
+            connection, response = await self._answered(place.origin, request, method, body)
+        except WireError as error:
+            # The server that redirected has seen it in any case.
+            error.was_sent = error.was_sent or not is_first
+            raise
+        try:
+            return Reply(connection, response, place.origin, max_bytes=self._max_bytes)
+        except WireError:
+            self._live.discard(connection)
+            connection.close()
+            raise
+
+    async def _answered(
+        self, origin: Origin, request: h11.Request, method: str, body: bytes
+    ) -> tuple[Http1, h11.Response]:
+        """A connection and the head of an answer, on an idle connection if one is alive.
+
+        A server may close an idle connection at the very moment in which a request leaves. The request is then sent
+        again if it cannot have been read, or if reading it twice does no harm; else it may have been run.
+        """
+        if self._is_closed:
+            raise WireError("the connection to the server is closed")
+        idle = self._take_idle(origin)
+        if idle is not None:
+            try:
+                return idle, await self._ask(idle, request, body)
+            except UnansweredError as error:
+                if error.was_sent and method not in _REPEATABLE:
+                    raise
+        connection = await open_connection(
+            origin, files=self._files, proxy=self._proxy(origin), must_be_public=self._must_be_public(origin)
+        )
+        return connection, await self._ask(connection, request, body)
+
+    async def _ask(self, connection: Http1, request: h11.Request, body: bytes) -> h11.Response:
+        if self._is_closed:
+            connection.close()
+            raise WireError("the connection to the server is closed")
+        self._live.add(connection)
+        try:
+            return await connection.ask(request, body)
+        except BaseException:
+            self._live.discard(connection)
+            raise
+
+    def _request(self, place: Place, method: str, headers: Headers, given: Headers, body: bytes) -> h11.Request:
+        """The request as it goes out; what the configuration and the authorizer add goes to the own origin alone."""
+        lines = [("Host", place.origin.authority), ("Accept-Encoding", "identity"), *headers]
+        if place.origin == self._own.origin:
+            lines += given
+            # Who sends a request may say more exactly what the configuration says for all.
+            said = {name.lower() for name, _ in lines}
+            lines += [line for line in self._reach.headers if line[0].lower() not in said]
+        if body or method == "POST":
+            lines.append(("Content-Length", str(len(body))))
+        target = place.target
+        proxy = self._proxy(place.origin)
+        if proxy is not None and place.origin.scheme == "http":
+            target = place.url
+            if proxy.authorization is not None:
+                lines.append(("Proxy-Authorization", proxy.authorization))
+        try:
+            return h11.Request(method=method, target=target, headers=lines)
+        except (h11.LocalProtocolError, UnicodeEncodeError):
+            # h11 quotes what it refuses, which may be a credential.
+            raise WireError("cannot write the request: a header of it is not HTTP") from None
+
+    def _proxy(self, origin: Origin) -> Proxy | None:
+        """The proxy to an origin; looked up once, as going through the environment takes longer than a call."""
+        if origin not in self._proxies:
+            self._proxies[origin] = proxy_for(origin)
+        return self._proxies[origin]
+
+    def _must_be_public(self, origin: Origin) -> bool:
+        return origin != self._own.origin and not self._reach.private
+
+    def _take_idle(self, origin: Origin) -> Http1 | None:
+        """The idle connection to an origin that was used last and is still open, if there is one."""
+        self._drop_aged()
+        for index in range(len(self._idle) - 1, -1, -1):
+            if self._idle[index][0] == origin:
+                _, connection = self._idle.pop(index)
+                if connection.idle_until > trio.current_time() and connection.is_alive():
+                    return connection
+                connection.close()
+        return None
+
+    def _drop_aged(self) -> None:
+        """Close what has been idle for too long. It stands first, as what is used goes to the end."""
+        now = trio.current_time()
+        while self._idle and self._idle[0][1].idle_until <= now:
+            self._idle.pop(0)[1].close()
+
+    async def _leave(self, reply: Reply) -> None:
+        """Be done with a reply whose body nobody wants."""
+        try:
+            await reply.drain(_LEFTOVER_S)
+        finally:
+            self._put_back(reply)
+
+    def _put_back(self, reply: Reply) -> None:
+        """Keep the connection of an exchange that is over, or close it."""
+        connection = reply.connection
+        self._live.discard(connection)
+        if self._is_closed or not reply.is_spent() or len(self._idle) >= MAX_IDLE:
+            connection.close()
+        elif connection.rewind():
+            said_s = reply.keep_alive_s
+            # Given up before the server does it: a request that meets a closing looks like one that was run.
+            idle_s = IDLE_S if said_s is None else min(IDLE_S, said_s - KEEP_ALIVE_MARGIN_S)
+            connection.idle_until = trio.current_time() + idle_s
+            self._idle.append((reply.origin, connection))

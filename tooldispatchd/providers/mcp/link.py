@@ -1,0 +1,113 @@
+"""What a connection and its transport know of each other: messages out, messages in, and how a link ends.
+
+    Connection ── send, flush, give_up ──▶ Link ══ stdio, Streamable HTTP, HTTP+SSE, WebSocket ══▶ server
+        ▲                                   │
+        └────────── Inbox: take, fail ◀─────┘
+
+A link knows bytes and framing, nothing of tools. The connection's owner is the one task that opens it, drives it with
+`turn` and closes it; whatever other tasks a link needs live in the nursery that it was made with.
+"""
+
+from collections.abc import Hashable
+from typing import Protocol
+
+import msgspec
+import trio
+
+from tooldispatchd.providers.mcp.dialect import Dialect
+from tooldispatchd.providers.mcp.messages import Incoming, Outgoing
+from tooldispatchd.wire.faults import Fault
+
+
+class LinkError(Exception):
+    """The server cannot be reached, or is gone; `why` follows its name in a fault, and `extras` are added to it."""
+
+    def __init__(self, why: str, extras: dict[str, object] | None = None) -> None:
+        super().__init__(why)
+        self.why = why
+        self.extras = extras or {}
+
+
+class Inbox(Protocol):
+    """Where a link puts what comes in. Any task of the link may call these."""
+
+    async def take_chunk(self, chunk: bytes) -> None:
+        """Bytes of a stream of lines, cut anywhere."""
+
+    async def take(self, message: bytes | msgspec.Raw) -> None:
+        """One whole JSON message (or batch), as it came."""
+
+    def take_message(self, message: Incoming) -> None:
+        """One message that is read already."""
+
+    def fail(self, number: int, fault: Fault) -> None:
+        """Request `number` will not be answered, and why; nothing where nobody waits for it."""
+
+    def is_waiting(self, number: int) -> bool:
+        """Whether somebody waits for the answer to request `number`."""
+
+
+class Link(Protocol):
+    """One way to one server, from `open` to `close`; never used again after that."""
+
+    dialect: Dialect | None
+    """What is spoken, for the headers of what is sent; whoever negotiates sets it before each message."""
+
+    async def open(self) -> None:
+        """Spawn or connect. Raises `LinkError`. The caller bounds it."""
+
+    async def greeted(self) -> None:
+        """The handshake is done: open what else the transport has (a stream for the server's own messages)."""
+
+    def send(self, message: Outgoing) -> None:
+        """Queue a message; it leaves with `flush`, or before."""
+
+    def flush(self) -> bool:
+        """Send what is queued as far as it goes now; false where more lies unread than the server may leave unread."""
+
+    async def turn(self, until: float) -> None:
+        """Wait until the server did something, `wake` was called or the time is `until`, and deal with it.
+
+        Raises `LinkError` once the server is gone, after what it had still said has gone into the inbox.
+        """
+
+    def wake(self) -> None:
+        """Let `turn` return soon."""
+
+    def give_up(self, number: int) -> bool:
+        """Nobody waits for request `number` any more; whether the server is told by this already."""
+
+    def drop(self) -> None:
+        """Forget what is queued and end every exchange: the connection is over, and nothing is sent any more."""
+
+    async def close(self) -> None:
+        """Leave nothing behind. Bounded by itself, and never raises for what the server does."""
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what the server wrote to stderr, "" where it has none."""
+
+    @property
+    def ended(self) -> dict[str, object]:
+        """How it ended, as fields for the log; known after `close`."""
+
+
+class Way(Protocol):
+    """How a server is reached, as a value that makes links."""
+
+    origin: Hashable
+    """The command, or the origin of the URL: what the server's era is remembered by."""
+    needs_tasks: bool
+    """Whether links of this way need a nursery."""
+    close_s: float
+    """The longest that closing a link takes."""
+    is_http: bool
+    """Whether each message is an HTTP request."""
+    may_probe: bool
+    """Whether a server on this way may be of a revision without a handshake."""
+
+    def link(self, inbox: Inbox, nursery: trio.Nursery | None) -> Link:
+        """A new link, not yet opened."""
+
+    def older(self) -> "Way | None":
+        """The way to try where a server refuses both forms of POST; None where there is none."""

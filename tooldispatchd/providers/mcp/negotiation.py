@@ -1,0 +1,289 @@
+"""Which revision to speak with a server: what to send next, from what came of what was sent before. No clock, no tasks.
+
+`server/discover` comes first because a modern server need not know `initialize`. Whatever does not say that the server
+is modern says that it is not, whichever code it bears, except what says nothing of the server at all: that it cannot
+be reached, that it lets nobody in, that it is out of order (MCP 2026-07-28, "Versioning", "Backward Compatibility").
+What is remembered of a server is believed until it proves wrong: then all begins anew, once. The stages stand in
+`stages`.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from tooldispatchd.providers.mcp.content import error_in, error_words
+from tooldispatchd.providers.mcp.dialect import Dialect
+from tooldispatchd.providers.mcp.eras import Era
+from tooldispatchd.providers.mcp.greeting import (
+    ACCEPTED,
+    CLIENT,
+    MODERN,
+    OFFERED,
+    UNSUPPORTED_VERSION,
+    Greeting,
+    known,
+    quoted,
+    read_discovery,
+    read_greeting,
+    read_supported,
+)
+from tooldispatchd.providers.mcp.legacy import Legacy
+from tooldispatchd.providers.mcp.logmessages import printable
+from tooldispatchd.providers.mcp.messages import Incoming
+from tooldispatchd.providers.mcp.modern import Modern
+from tooldispatchd.providers.mcp.stages import DISCOVERING, ENDS, OVER_SSE, REMEMBERING, TRANSITIONS, Sign, Stage
+from tooldispatchd.wire.faults import Fault
+
+# A server on this machine answers in milliseconds, once it runs; one that ignores what it does not know costs this
+# much, once in the daemon's life.
+PROBE_S: Final = 3.0
+# One that is known to answer may be slow to start; a third of the usual limit on the whole handshake.
+TRUST_S: Final = 10.0
+
+DISCOVER: Final = "server/discover"
+INITIALIZE: Final = "initialize"
+
+# Only a modern server has these codes (2026-07-28): headers that say something else than the body, a capability that
+# the client lacks.
+_MODERN_CODES: Final = frozenset({-32020, -32021})
+
+# Answers of HTTP that say nothing of what the server speaks: who asks is not let in, or too often, or too late.
+_NO_EVIDENCE: Final = frozenset({401, 403, 407, 408, 425, 429})
+# How a server of the two endpoints answers a POST to the one that is only read (2025-11-25, "Backwards Compatibility").
+_ABSENT: Final = frozenset({400, 404, 405})
+
+# Of what a server says for itself: a reason, which ends up in a log.
+MAX_WORDS: Final = 500
+
+# What a fault of the whole server repeats of the failed request's.
+_TOLD: Final = frozenset({"http_status", "retry_after_ms"})
+
+
+class Send(msgspec.Struct, frozen=True):
+    """Send this request, written in `dialect`, and say what came of it; within `limit_s` seconds, where there is one.
+
+    Neither request may be cancelled by a notification; an answer that comes too late is nobody's.
+    """
+
+    method: str
+    params: dict[str, object]
+    dialect: Dialect
+    limit_s: float | None = None
+
+
+class Respawn(msgspec.Struct, frozen=True):
+    """End the link, and open a new one of the way that is configured."""
+
+
+class Older(msgspec.Struct, frozen=True):
+    """End the link, and open one of the older way."""
+
+
+class Agreed(msgspec.Struct, frozen=True):
+    """Done. `needs_initialized`: send `notifications/initialized` before all else."""
+
+    dialect: Dialect
+    greeting: Greeting
+    era: Era
+
+    @property
+    def needs_initialized(self) -> bool:
+        """Whether the server waits for `notifications/initialized`."""
+        return not self.dialect.is_modern
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """There is no speaking with it; `why` follows the server's name, and `extras` are added to the fault."""
+
+    why: str
+    extras: dict[str, object] = {}
+
+
+Step = Send | Respawn | Older | Agreed | Failed
+
+_LIMITS_S: Final = {Stage.PROBING: PROBE_S, Stage.REPEATING: PROBE_S, Stage.KNOWN_MODERN: TRUST_S}
+
+
+class Negotiation:
+    """One server, from the first word to an agreement or a failure.
+
+    `protocol` is a revision, the only one that is accepted then, or `auto`; `remembered` is what the server was found
+    to speak before, and `is_mistaken` says that it proved wrong. `may_probe` is false where the way itself is older
+    than 2026-07-28.
+    """
+
+    def __init__(
+        self,
+        protocol: str,
+        remembered: Era | None,
+        *,
+        capabilities: dict[str, object],
+        is_http: bool,
+        has_older_way: bool,
+        may_probe: bool = True,
+    ) -> None:
+        self.is_mistaken = False
+        self._capabilities = capabilities
+        self._is_http = is_http
+        self._has_older_way = has_older_way
+        self._wanted = ACCEPTED | set(MODERN) if protocol == "auto" else frozenset({protocol})
+        self._offered = OFFERED if protocol == "auto" else protocol
+        self._modern = MODERN[-1]
+        self._agreed: Agreed | None = None
+        self._failed = Failed("it was not asked")
+        self._afresh = _first(protocol, may_probe=may_probe)
+        self._stage = _believed(self._afresh, remembered, has_older_way=has_older_way)
+
+    @property
+    def step(self) -> Step:
+        """What to do now.
+
+        To read it is to do it: after `Respawn` and `Older` the next step is what to send over the new link. Where that
+        cannot be opened, `refused` or `ended` says so.
+        """
+        if self._stage is Stage.AGREED:
+            assert self._agreed is not None
+            return self._agreed
+        if self._stage is Stage.FAILED:
+            return self._failed
+        if self._stage in {Stage.RESPAWNING, Stage.RETURNING}:
+            self._apply(Sign.LINKED)
+            return Respawn()
+        if self._stage in {Stage.LEAVING, Stage.TRUSTING}:
+            self._apply(Sign.LINKED)
+            return Older()
+        return self._discover() if self._stage in DISCOVERING else self._initialize()
+
+    # --- what came of it ---------------------------------------------------------------------------------------------
+
+    def answered(self, reply: Incoming) -> None:
+        """The server answered."""
+        error = error_in(reply)
+        if error is not None:
+            self._take_error(error)
+        elif isinstance(reply.result, UnsetType):
+            self._fail(Sign.REFUSED, f"its answer to {self._method} holds no result")
+        elif self._stage in DISCOVERING:
+            self._take_discovery(reply.result)
+        else:
+            self._take_greeting(reply.result)
+
+    def refused(self, fault: Fault) -> None:
+        """There is no answer that could be read: HTTP said no (`http_status`), or it was over the bound (`limit`)."""
+        reason = fault.extras.get("reason")
+        if "limit" in fault.extras:
+            self._fail(Sign.REFUSED, f"its answer to {self._method} is too large")
+        else:
+            self._take_failure(reason if isinstance(reason, str) else fault.detail, fault.extras)
+
+    def timed_out(self) -> None:
+        """The step's `limit_s` is over."""
+        self._fail(Sign.OUTAGE if self._is_http else Sign.SILENT, f"it did not answer {self._method}")
+
+    def ended(self, why: str, extras: dict[str, object] | None = None) -> None:
+        """The link ended, or a new one cannot be opened: `why` and `extras`, as of a `LinkError`."""
+        if self._is_http:
+            self._take_failure(why, extras or {})
+        else:
+            self._fail(Sign.GONE, why, extras)
+
+    def _take_failure(self, why: str, extras: dict[str, object]) -> None:
+        status = extras.get("http_status")
+        told = {key: value for key, value in extras.items() if key in _TOLD}
+        # Also a success is no answer here, of another kind of content for example.
+        if not isinstance(status, int) or status // 100 not in {2, 4} or status in _NO_EVIDENCE:
+            self._fail(Sign.OUTAGE, why, told)
+        else:
+            self._fail(Sign.ABSENT if status in _ABSENT else Sign.REFUSED, why, told)
+
+    def _take_error(self, error: Raw) -> None:
+        words, code = error_words(error)
+        why = f"it refused {self._method}: {printable(words, MAX_WORDS)}"
+        supported = read_supported(error) if code == UNSUPPORTED_VERSION else None
+        if supported:
+            self._take_revisions(supported)
+        elif self._is_http and self._stage in DISCOVERING and code in _MODERN_CODES:
+            self._fail(Sign.FOREIGN, why)
+        else:
+            self._fail(Sign.REFUSED, why)
+
+    def _take_revisions(self, supported: list[str]) -> None:
+        """The server speaks these, and not in the way in which it was spoken to."""
+        common = next((each for each in reversed(MODERN) if each in supported), None)
+        why = f"it speaks protocol revision {quoted(supported)}; {known(self._wanted)}"
+        if common is not None:
+            self._modern = common
+            self._fail(Sign.COMMON, why)
+        else:
+            self._fail(Sign.REFUSED if ACCEPTED & set(supported) else Sign.FOREIGN, why)
+
+    def _take_discovery(self, result: Raw) -> None:
+        said = read_discovery(result)
+        if isinstance(said, Greeting):
+            self._agreed = Agreed(Modern(said.revision, self._capabilities), said, Era.MODERN)
+            self._apply(Sign.GREETED)
+        elif said:
+            self._take_revisions(said)
+        else:
+            self._fail(Sign.REFUSED, f"its answer to {DISCOVER} cannot be read")
+
+    def _take_greeting(self, result: Raw) -> None:
+        said = read_greeting(result, self._wanted & ACCEPTED)
+        if isinstance(said, Greeting):
+            era = Era.SSE if self._stage in OVER_SSE else Era.LEGACY
+            self._agreed = Agreed(Legacy(said.revision), said, era)
+            self._apply(Sign.GREETED)
+        else:
+            self._fail(Sign.REFUSED, said)
+
+    # --- the machine -------------------------------------------------------------------------------------------------
+
+    def _fail(self, sign: Sign, why: str, extras: dict[str, object] | None = None) -> None:
+        """Go on as the table says; `why` is told if that is the end."""
+        if self._stage is Stage.LAST_PROBE:
+            why = f"{self._failed.why}; then {why}"
+        self._failed = Failed(why, extras or {})
+        self._apply(sign)
+
+    def _apply(self, sign: Sign) -> None:
+        if self._stage in ENDS:
+            raise RuntimeError(f"negotiation is over ({self._stage}): {sign}")
+        stage = TRANSITIONS[self._stage].get(sign, Stage.FAILED)
+        if stage is Stage.LEAVING and not self._has_older_way:
+            stage = Stage.FAILED
+        if self._stage in REMEMBERING and stage not in ENDS:
+            self.is_mistaken = True
+        self._stage = self._afresh if stage is Stage.AFRESH else stage
+
+    @property
+    def _method(self) -> str:
+        return DISCOVER if self._stage in DISCOVERING else INITIALIZE
+
+    def _discover(self) -> Send:
+        # Over HTTP silence is an outage, so it gets all the time that the handshake has.
+        limit_s = None if self._is_http else _LIMITS_S.get(self._stage)
+        return Send(DISCOVER, {}, Modern(self._modern, self._capabilities), limit_s)
+
+    def _initialize(self) -> Send:
+        params: dict[str, object] = {
+            "protocolVersion": self._offered,
+            "capabilities": self._capabilities,
+            "clientInfo": CLIENT,
+        }
+        return Send(INITIALIZE, params, Legacy())
+
+
+def _first(protocol: str, *, may_probe: bool) -> Stage:
+    if protocol in MODERN:
+        return Stage.DEMANDING_MODERN
+    return Stage.PROBING if protocol == "auto" and may_probe else Stage.DEMANDING_LEGACY
+
+
+def _believed(afresh: Stage, remembered: Era | None, *, has_older_way: bool) -> Stage:
+    """Where to begin, by what is remembered; a revision that is asked for goes before it, but for the way to it."""
+    if remembered is Era.SSE and has_older_way and afresh is not Stage.DEMANDING_MODERN:
+        return Stage.TRUSTING
+    if afresh is Stage.PROBING and remembered in {Era.LEGACY, Era.MODERN}:
+        return Stage.KNOWN_MODERN if remembered is Era.MODERN else Stage.KNOWN_LEGACY
+    return afresh

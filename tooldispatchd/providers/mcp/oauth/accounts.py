@@ -1,0 +1,238 @@
+"""The daemon's accounts at authorization servers: one for each server, client and grant, whoever uses the server.
+
+    Wire ── credentials ─▶ Authorizer ─▶ Account ── the token, as long as it is good
+         ── challenged ──▶                  └────── one flow at a time, whose token or failure all share
+
+An agent's connection has an `Authorizer` of its own; all those of a server have one `Account`, which stays for the
+daemon's life. Where a person is needed, an account never starts what ends in a browser: it says who is to do what.
+"""
+
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from functools import partial
+from importlib import import_module
+from typing import Final
+
+import trio
+from msgspec.structs import replace
+
+from tooldispatchd.providers.mcp.http.wire import Asked, Headers, Wire
+from tooldispatchd.providers.mcp.link import LinkError
+from tooldispatchd.providers.mcp.oauth.challenge import Challenge, covers, read_challenge, union
+from tooldispatchd.providers.mcp.oauth.errors import EXTRA_MISSING, AuthorizationError, login_needed
+from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, TokenStoreError
+from tooldispatchd.providers.mcp.server import OAuth, Reach
+
+# A token that is refused so soon after it was given will be refused again: another flow would only cost.
+FRESH_S: Final = 5.0
+
+# The token that this task's request left with. An exchange asks for credentials and meets its challenge in one task,
+# and what was refused is what tells a token that is over from one that another task has replaced meanwhile.
+_used: ContextVar[str | None] = ContextVar("_used", default=None)
+
+
+def preload() -> None:
+    """Import the SDK, which holds up the loop for most of a second: to be done before anybody waits.
+
+    Raises `LinkError` where the extra is not installed.
+    """
+    try:
+        import_module("tooldispatchd.providers.mcp.oauth.flow")
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("tooldispatchd"):
+            raise
+        raise LinkError(EXTRA_MISSING) from None
+
+
+class Accounts:
+    """All accounts of the daemon. `warn` is given a sentence where tokens cannot be stored; no sentence holds any."""
+
+    def __init__(self, environ: Mapping[str, str], warn: Callable[[str], None]) -> None:
+        self._store = TokenStore(environ)
+        self._warn = warn
+        self._accounts: dict[tuple[str, OAuth], Account] = {}
+
+    def authorizer(self, name: str, reach: Reach) -> "Authorizer":
+        """What authorises the requests of one connection to the server `name`, which has `reach.oauth`.
+
+        Raises `LinkError` where the extra is not installed.
+        """
+        preload()
+        assert reach.oauth is not None
+        # With its secret: who has another one is not given what this one got.
+        whose = (reach.url, reach.oauth)
+        account = self._accounts.get(whose)
+        if account is None:
+            account = self._accounts[whose] = Account(self._store, reach.url, reach.oauth, self._warn)
+        return Authorizer(name, account)
+
+
+class Authorizer:
+    """As `http.wire.Authorizer`, for one connection; `name` is what its server is called."""
+
+    def __init__(self, name: str, account: "Account") -> None:
+        self._name = name
+        self._account = account
+
+    async def credentials(self, asked: Asked, wire: Wire) -> Headers:  # noqa: ARG002  # all requests are equal
+        """The bearer token, renewed if it is over; none where a challenge must tell first how to get one."""
+        token = await self._account.token(self._name, wire)
+        _used.set(token)
+        return _bearer(token)
+
+    async def challenged(self, asked: Asked, status: int, headers: Mapping[str, str], wire: Wire) -> Headers | None:  # noqa: ARG002
+        """Another token for one more attempt; None where none would help."""
+        challenge = read_challenge(status, headers.get("www-authenticate", ""))
+        if status == 403 and not challenge.asks_for_more:
+            return None
+        token = await self._account.answer(challenge, self._name, wire, refused=_used.get())
+        return None if token is None else _bearer(token)
+
+
+class Account:
+    """Who the daemon is to the server at `url`, and the token that it has there."""
+
+    def __init__(self, store: TokenStore, url: str, oauth: OAuth, warn: Callable[[str], None]) -> None:
+        self._store = store
+        self._entry = entry_name(url, oauth)
+        self._url = url
+        self._oauth = oauth
+        self._warn = warn
+        # Only what a person has consented to is worth a file: the other grants ask anew whenever they like.
+        self._has_person = oauth.grant == "authorization_code"
+        self._grant = Grant()
+        # Whether the file lacks what is in memory, since it could not be written.
+        self._is_ahead = False
+        self._given_at = -math.inf
+        self._answered: Challenge | None = None
+        self._lock = trio.Lock()
+        self._flows = 0
+        self._failure: AuthorizationError | None = None
+
+    def __repr__(self) -> str:
+        """Whose it is; what it holds is secret."""
+        return f"Account({self._url.partition('?')[0]!r}, {self._oauth.grant!r})"
+
+    async def token(self, name: str, wire: Wire) -> str | None:
+        """The token for a request; None where there is none yet. Raises `AuthorizationError`."""
+        if not self._has_person:
+            # The server says with 401 when it is over, and with that where to get another.
+            return self._grant.access_token
+        if self._grant.access_token is None:
+            self._read()
+        token = self._grant.access_token
+        if token is None:
+            raise login_needed(name)
+        is_due = self._grant.refresh_at is not None and self._grant.refresh_at <= time.time()
+        if not is_due or self._grant.refresh_token is None:
+            return token
+        return await self._share(partial(self._renew, None, name, wire), refused=token)
+
+    async def answer(self, challenge: Challenge, name: str, wire: Wire, *, refused: str | None) -> str | None:
+        """The token to try after `refused` met a challenge; None where none would help. Raises `AuthorizationError`."""
+        if refused is not None and refused == self._grant.access_token and self._is_fresh(challenge):
+            return None
+        get = self._renew if self._has_person else self._obtain
+        token = await self._share(partial(get, challenge, name, wire), refused=refused)
+        self._answered = challenge
+        return token
+
+    def _is_fresh(self, challenge: Challenge) -> bool:
+        """Whether the token has just been got for this very reason."""
+        is_same = challenge.status == 401 or challenge == self._answered
+        return is_same and time.monotonic() - self._given_at < FRESH_S
+
+    async def _share(self, get: Callable[[], Awaitable[None]], *, refused: str | None) -> str | None:
+        """The token of one flow for all who wait for one; also its failure, or each would try for itself in turn."""
+        before = self._flows
+        async with self._lock:
+            if self._flows != before and self._failure is not None:
+                raise self._failure.again()
+            if self._grant.access_token in {None, refused}:
+                self._failure = None
+                try:
+                    await get()
+                except AuthorizationError as error:
+                    self._failure = error.again()
+                    raise
+                finally:
+                    self._flows += 1
+            return self._grant.access_token
+
+    async def _renew(self, challenge: Challenge | None, name: str, wire: Wire) -> None:
+        """Another token without a person: one that another process has got, or by the refresh token."""
+        refused = self._grant.access_token
+        try:
+            async with self._store.lock(self._entry):
+                self._read()
+                if self._grant.access_token in {None, refused}:
+                    await self._refresh(challenge, name, wire)
+        except TokenStoreError as error:
+            raise AuthorizationError(str(error)) from None
+
+    async def _refresh(self, challenge: Challenge | None, name: str, wire: Wire) -> None:
+        status = None if challenge is None else challenge.status
+        if challenge is not None and challenge.asks_for_more and not covers(self._grant.scope, challenge.scope):
+            # Whoever logs in next is asked for it.
+            self._put(replace(self._grant, wanted=union(self._grant.wanted, self._grant.scope, challenge.scope)))
+            raise login_needed(name, status=status)
+        # The SDK is imported by now; above it would be imported by every daemon.
+        from tooldispatchd.providers.mcp.oauth.flow import Client, renew  # noqa: PLC0415
+
+        refused = self._grant.access_token
+        if not await renew(Client(self._url, self._oauth, wire.fetch, self._keep), self._grant):
+            if self._is_ahead:
+                # What could not be stored is of no use any more, and whoever saw the warning may have logged in.
+                self._is_ahead = False
+                self._read()
+                if self._grant.access_token not in {None, refused}:
+                    return
+            self._put(replace(self._grant, access_token=None, refresh_token=None, refresh_at=None))
+            raise login_needed(name, status=status)
+
+    async def _obtain(self, challenge: Challenge, _name: str, wire: Wire) -> None:
+        """A first token, or another, for a client that needs no person."""
+        from tooldispatchd.providers.mcp.oauth.flow import Client, obtain  # noqa: PLC0415  # as above
+
+        if self._oauth.scopes:
+            more = challenge.scope if challenge.asks_for_more else None
+            challenge = replace(challenge, scope=union(*self._oauth.scopes, more))
+        await obtain(Client(self._url, self._oauth, wire.fetch, self._keep), self._grant, challenge)
+
+    def _keep(self, grant: Grant) -> None:
+        """Take up what a flow has just been given; nothing is awaited from there to here."""
+        self._given_at = time.monotonic()
+        self._put(replace(grant, wanted=self._grant.wanted))
+
+    def _put(self, grant: Grant) -> None:
+        """Go on with `grant`, in the file too; without that, for as long as the daemon lives."""
+        self._grant = grant
+        if not self._has_person:
+            return
+        try:
+            self._store.write(self._entry, grant)
+        except TokenStoreError as error:
+            self._is_ahead = True
+            self._warn(f"a token is not stored, and a login will be needed after a restart: {error}")
+        else:
+            self._is_ahead = False
+
+    def _read(self) -> None:
+        """Go on with what is in the file: a login, or another daemon, may have changed it. Raises as `token`."""
+        if self._is_ahead:
+            return
+        try:
+            self._grant = self._store.read(self._entry) or Grant()
+        except TokenStoreError as error:
+            raise AuthorizationError(str(error)) from None
+
+
+def entry_name(url: str, oauth: OAuth) -> str:
+    """The name of the entry that holds what `oauth` was granted at the server `url`."""
+    return TokenStore.name_of(url, oauth.client_id or oauth.client_metadata_url, oauth.grant, oauth.scopes)
+
+
+def _bearer(token: str | None) -> Headers:
+    return () if token is None else (("Authorization", f"Bearer {token}"),)

@@ -1,0 +1,134 @@
+"""Where a browser comes back to after a login: a listener on the loopback interface, for one redirect (RFC 8252, 7.3).
+
+Anything on this machine can connect to it. What does not bring the state that the browser was sent away with is
+answered with an error and not waited for any longer; the wait goes on.
+"""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+import h11
+import trio
+
+from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
+
+PATH: Final = "/callback"
+# Browsers open connections that they never use; and one request is all that any of them needs.
+MAX_CONNECTIONS: Final = 16
+CONNECTION_S: Final = 10.0
+MAX_HEAD_BYTES: Final = 32 * 1024
+
+_CLOSE_PAGE: Final = b"You can close this page: the login goes on where it was started.\n"
+_NOT_IT: Final = b"This is not the redirect that the login waits for.\n"
+_ERROR: Final = re.compile(r"[a-z_]{1,64}")
+
+
+class Redirected:
+    """What the browser brought: the parameters of RFC 6749, 4.1.2, and the issuer of RFC 9207."""
+
+    __slots__ = ("code", "iss", "state")
+
+    def __init__(self, code: str, state: str, iss: str | None) -> None:
+        self.code = code
+        self.state = state
+        self.iss = iss
+
+
+class Listener:
+    """Listens from `open_listener` on; `uri` is what to give as `redirect_uri`."""
+
+    def __init__(self, listener: trio.SocketListener) -> None:
+        self._listener = listener
+        self.port: int = listener.socket.getsockname()[1]
+        self.uri = f"http://127.0.0.1:{self.port}{PATH}"
+        self._state: str | None = None
+        self._said: dict[str, str] | None = None
+        self._came = trio.Event()
+        self._connections = 0
+
+    def expect(self, url: str) -> None:
+        """Wait for what is sent back for the authorization request `url`."""
+        self._state = _parameters(url).get("state")
+
+    async def redirected(self) -> Redirected:
+        """What the browser brings; the caller bounds it. Raises `AuthorizationError` where it brings a refusal."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.serve_listeners, self._serve, [self._listener])
+            await self._came.wait()
+            nursery.cancel_scope.cancel()
+        assert self._said is not None
+        said, state = self._said, self._state
+        if "code" not in said:
+            error = said.get("error", "")
+            shown = f" ({error})" if _ERROR.fullmatch(error) else ""
+            raise AuthorizationError(f"the authorization server refused the login{shown}")
+        return Redirected(said["code"], state or "", said.get("iss"))
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        self._connections += 1
+        try:
+            async with stream:
+                if self._connections <= MAX_CONNECTIONS:
+                    with trio.move_on_after(CONNECTION_S):
+                        await self._converse(stream)
+        except (h11.ProtocolError, trio.BrokenResourceError):
+            pass  # it is no browser, or has gone
+        finally:
+            self._connections -= 1
+        if self._said is not None:
+            self._came.set()
+
+    async def _converse(self, stream: trio.SocketStream) -> None:
+        """Answer one request."""
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
+        event = connection.next_event()
+        while event is h11.NEED_DATA:
+            connection.receive_data(await stream.receive_some(MAX_HEAD_BYTES))
+            event = connection.next_event()
+        is_it = isinstance(event, h11.Request) and self._takes(event)
+        body = _CLOSE_PAGE if is_it else _NOT_IT
+        headers = [
+            ("Content-Type", "text/plain; charset=utf-8"),
+            ("Content-Length", str(len(body))),
+            ("Connection", "close"),
+            # The code stands in the page's address.
+            ("Cache-Control", "no-store"),
+            ("Referrer-Policy", "no-referrer"),
+        ]
+        if isinstance(event, h11.Request):
+            response = h11.Response(status_code=200 if is_it else 404, headers=headers)
+            await stream.send_all((connection.send(response) or b"") + (connection.send(h11.Data(data=body)) or b""))
+
+    def _takes(self, request: h11.Request) -> bool:
+        target = request.target.decode("ascii", "replace")
+        said = _parameters(target)
+        if self._said is not None or request.method != b"GET" or target.partition("?")[0] != PATH:
+            return False
+        if self._state is None or said.get("state") != self._state or not said.keys() & {"code", "error"}:
+            return False
+        self._said = said
+        return True
+
+
+@asynccontextmanager
+async def open_listener(port: int | None) -> AsyncIterator[Listener]:
+    """Listen on 127.0.0.1, on any free port where none is given. Raises `AuthorizationError`."""
+    try:
+        # By address: `localhost` may be another one in the browser.
+        listeners = await trio.open_tcp_listeners(port or 0, host="127.0.0.1")
+    except OSError as error:
+        raise AuthorizationError(f"cannot listen on 127.0.0.1 port {port or 0}: {error.strerror}") from None
+    async with listeners[0] as listener:
+        yield Listener(listener)
+
+
+def _parameters(url: str) -> dict[str, str]:
+    """The query's parameters that stand in it once: one that comes twice is none (RFC 6749, 3.1)."""
+    try:
+        found = parse_qs(urlsplit(url).query, max_num_fields=32)
+    except ValueError:
+        return {}
+    return {name: values[0] for name, values in found.items() if len(values) == 1}

@@ -1,0 +1,244 @@
+"""Tokens on disk: a file for each server, client and grant, read and replaced whole, and nobody else's to read.
+
+    DIRECTORY (0700)/DIGEST.json (0600)   what was granted, sealed where there is a key (`sealing`)
+    DIRECTORY/DIGEST.lock                 held by whoever is about to change it: a daemon, or `tooldispatchd login`
+
+Names of files are digests of what is no secret. Files are small and local: they are read and written at once, without
+a thread.
+"""
+
+import errno
+import fcntl
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import trio
+
+from tooldispatchd.providers.mcp.oauth.sealing import CREDENTIAL, Seal, SealError, find_seal, is_sealed
+
+# A registration and two metadata documents of 64 KiB each, which is what the flow reads at most, and the tokens.
+MAX_FILE_BYTES: Final = 512 * 1024
+# Whoever holds the lock is in a flow, which takes 30 s at most.
+LOCK_S: Final = 35.0
+
+_LOCK_EVERY_S: Final = 0.05
+_PRIVATE: Final = 0o600
+_PRIVATE_DIRECTORY: Final = 0o700
+
+
+class TokenStoreError(Exception):
+    """The store cannot be used; the text is a clause that says why, and shows nothing of what is in it."""
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """What an authorization server gave, and what is needed to ask it again.
+
+    Times are seconds since 1970. `client` is the registration (RFC 7591, 3.2.1), `resource` the protected resource's
+    metadata (RFC 9728), `issuer` the authorization server that it named, and `server` that one's metadata (RFC 8414).
+    Without the last a token would be refreshed at a guessed address.
+    """
+
+    access_token: str | None = None
+    refresh_token: str | None = None
+    scope: str | None = None
+    refresh_at: float | None = None
+    """When the token is due to be replaced, a little before it ends; None where its end is not known."""
+    client: dict[str, object] | None = None
+    resource: dict[str, object] | None = None
+    issuer: str | None = None
+    server: dict[str, object] | None = None
+    wanted: str | None = None
+    """Scopes that a server has asked for and that only a person can grant: the next login asks for them."""
+
+    def __repr__(self) -> str:
+        """What there is, and none of it."""
+        held = [name for name in self.__struct_fields__ if getattr(self, name) is not None]
+        return f"Grant({', '.join(held)})"
+
+
+def find_directory(environ: Mapping[str, str]) -> Path:
+    """Where tokens are kept: below systemd's `$STATE_DIRECTORY`, else below the user's own directory for state.
+
+    Raises `TokenStoreError` where the environment names none.
+    """
+    # systemd.exec: several are separated by colons.
+    service = environ.get("STATE_DIRECTORY", "").partition(":")[0]
+    if service.startswith("/"):
+        return Path(service) / "oauth"
+    own = environ.get("XDG_STATE_HOME", "")
+    # The specification of base directories has a relative one ignored.
+    if own.startswith("/"):
+        return Path(own) / "tooldispatchd" / "oauth"
+    if environ.get("HOME", "").startswith("/"):
+        return Path(environ["HOME"]) / ".local" / "state" / "tooldispatchd" / "oauth"
+    raise TokenStoreError("no directory for tokens: neither $STATE_DIRECTORY nor $XDG_STATE_HOME nor $HOME names one")
+
+
+class TokenStore:
+    """The files of one user. It is made without touching them; each method raises `TokenStoreError`."""
+
+    __slots__ = ("_directory", "_seal", "_why_not")
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._directory: Path | None = None
+        self._seal: Seal | None = None
+        self._why_not = ""
+        # A server that nobody calls must not keep the daemon from starting: it is said when the store is used.
+        try:
+            seal = find_seal(environ)
+            self._directory, self._seal = find_directory(environ), seal
+        except (TokenStoreError, SealError) as error:
+            self._why_not = str(error)
+
+    def __repr__(self) -> str:
+        """Where it is."""
+        return f"TokenStore({str(self._directory)!r})"
+
+    @staticmethod
+    def name_of(url: str, client_id: str | None, grant: str, scopes: tuple[str, ...]) -> str:
+        """What the entry of a server's URL, a client, a kind of grant and what is asked for is called."""
+        key = msgspec.json.encode([url, client_id, grant, sorted(scopes)])
+        return hashlib.sha256(key).hexdigest()[:40]
+
+    def path_of(self, name: str) -> Path:
+        """Where the entry `name` is, or would be."""
+        if self._directory is None:
+            raise TokenStoreError(self._why_not)
+        return self._directory / f"{name}.json"
+
+    def read(self, name: str) -> Grant | None:
+        """The entry `name`, None where there is none."""
+        path = self.path_of(name)
+        try:
+            _check(path.parent, path.parent.lstat())
+            return msgspec.json.decode(self._opened(_read_private(path), path.name), type=Grant)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise TokenStoreError(f"cannot read {path}: {error.strerror}") from None
+        except SealError as error:
+            raise TokenStoreError(f"cannot open {path}: {error}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            # The cause would carry the content along.
+            raise TokenStoreError(f"cannot read {path}: it is not a token file") from None
+
+    def write(self, name: str, grant: Grant) -> None:
+        """Put `grant` in the place of the entry `name`; who holds the lock may."""
+        path = self._made(name)
+        content = msgspec.json.encode(grant)
+        if self._seal is not None:
+            content = self._seal.close(content, path.name)
+        try:
+            _replace(path, content)
+        except OSError as error:
+            raise TokenStoreError(f"cannot write {path}: {error.strerror}") from None
+
+    def forget(self, name: str) -> bool:
+        """Remove the entry `name`; whether there was one. Who holds the lock may."""
+        path = self._made(name)
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise TokenStoreError(f"cannot remove {path}: {error.strerror}") from None
+        return True
+
+    @asynccontextmanager
+    async def lock(self, name: str) -> AsyncIterator[None]:
+        """Hold the entry `name` against other processes, which is waited for at most `LOCK_S`."""
+        path = self._made(name).with_suffix(".lock")
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _PRIVATE)
+        except OSError as error:
+            raise TokenStoreError(f"cannot lock {path}: {error.strerror}") from None
+        try:
+            with trio.move_on_after(LOCK_S) as waiting:
+                # The other process cannot tell us; and to wait in the kernel would stop the loop.
+                while not _is_locked(path, descriptor):  # noqa: ASYNC110
+                    await trio.sleep(_LOCK_EVERY_S)
+            if waiting.cancelled_caught:
+                raise TokenStoreError(f"cannot lock {path}: another process has held it for {LOCK_S:.0f} s")
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _made(self, name: str) -> Path:
+        """The path of the entry `name`, in a directory that is there and private."""
+        path = self.path_of(name)
+        try:
+            path.parent.mkdir(_PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+            _check(path.parent, path.parent.lstat())
+        except OSError as error:
+            raise TokenStoreError(f"cannot make {path.parent}: {error.strerror}") from None
+        return path
+
+    def _opened(self, content: bytes, name: str) -> bytes:
+        if not is_sealed(content):
+            return content
+        if self._seal is None:
+            raise SealError(f"it is sealed, and there is no credential {CREDENTIAL}")
+        return self._seal.open(content, name)
+
+
+def _check(path: Path, found: os.stat_result) -> None:
+    """Refuse what another user could have written or could read."""
+    if found.st_uid != os.geteuid():
+        raise TokenStoreError(f"cannot use {path}: it belongs to another user")
+    if found.st_mode & 0o077:
+        mode = stat.S_IMODE(found.st_mode)
+        raise TokenStoreError(f"cannot use {path}: others may get at it (mode {mode:04o})")
+
+
+def _read_private(path: Path) -> bytes:
+    # A link could lead to a file of somebody else's, a pipe would be waited for.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise TokenStoreError(f"cannot read {path}: it is not a regular file")
+        _check(path, found)
+        content = file.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise TokenStoreError(f"cannot read {path}: it is over {MAX_FILE_BYTES // 1024} KiB")
+    return content
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Whoever reads sees the old content or the new, also after a power cut."""
+    if len(content) > MAX_FILE_BYTES:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, _PRIVATE)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError:
+        with suppress(OSError):
+            fresh.unlink()
+        raise
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _is_locked(path: Path, descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:  # a file system without locks
+        raise TokenStoreError(f"cannot lock {path}: {error.strerror}") from None
+    return True

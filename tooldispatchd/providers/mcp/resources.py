@@ -1,0 +1,288 @@
+"""A server's resources and prompts as three tools of its own prefix (MCP, "Resources" and "Prompts").
+
+Each tool's arguments are the parameters of the request that it stands for, so they are closed to everything else. What
+the server says of its prompts goes into the description of `get_prompt`, which is bounded like any other.
+"""
+
+from collections.abc import Generator
+from typing import Final
+from weakref import WeakValueDictionary
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from tooldispatchd.catalog.schemas import Check, compile_check
+from tooldispatchd.providers.mcp.listing import MAX_CURSOR_CHARS
+from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
+from tooldispatchd.providers.mcp.server import McpTool
+
+READ_RESOURCE: Final = "resources/read"
+LIST_RESOURCES: Final = "resources/list"
+GET_PROMPT: Final = "prompts/get"
+
+# More than a model reads in one description.
+MAX_PROMPTS: Final = 200
+MAX_PROMPT_PAGES: Final = 16
+MAX_PAGE_BYTES: Final = 1024 * 1024
+# As of tools: MCP's guidance on names.
+MAX_NAME_CHARS: Final = 128
+# Forms have fewer fields.
+MAX_ARGUMENTS: Final = 32
+# In the description of `get_prompt`, which stands in every model request: of one prompt or argument, and of all.
+MAX_SENTENCE_CHARS: Final = 300
+MAX_DESCRIPTION_CHARS: Final = 16 * 1024
+
+READ_ONLY: Final = Raw(b'{"readOnlyHint":true}')
+
+
+class PromptArgument(msgspec.Struct, frozen=True):
+    """One argument of a prompt; its value is text."""
+
+    name: str
+    description: str = ""
+    is_required: bool = False
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """One prompt that a server listed."""
+
+    name: str
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+
+
+class _Page(msgspec.Struct):
+    prompts: list[Raw]
+    cursor: str | None = msgspec.field(default=None, name="nextCursor")
+
+
+class _Argument(msgspec.Struct):
+    name: str
+    description: str | None = None
+    required: bool | None = None
+
+
+class _Prompt(msgspec.Struct):
+    name: str
+    description: str | None = None
+    arguments: list[_Argument] | None = None
+
+
+class _Contents(msgspec.Struct):
+    contents: Raw
+
+
+class _Text(msgspec.Struct):
+    text: str
+
+
+class _Resources(msgspec.Struct):
+    resources: Raw
+    cursor: str | None = msgspec.field(default=None, name="nextCursor")
+
+
+class _Messages(msgspec.Struct):
+    messages: Raw
+    description: str | None = None
+
+
+_decode_page: Final = msgspec.json.Decoder(_Page).decode
+_decode_prompt: Final = msgspec.json.Decoder(_Prompt).decode
+_decode_contents: Final = msgspec.json.Decoder(_Contents).decode
+_decode_texts: Final = msgspec.json.Decoder(list[_Text]).decode
+_decode_resources: Final = msgspec.json.Decoder(_Resources).decode
+_decode_messages: Final = msgspec.json.Decoder(_Messages).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def _closed(properties: dict[str, object], *required: str) -> dict[str, object]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+_PROMPT_SCHEMA: Final = _closed(
+    {
+        "name": {"type": "string", "minLength": 1, "description": "The prompt's name, as it is listed above."},
+        "arguments": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "The prompt's arguments by name; every value is text.",
+        },
+    },
+    "name",
+)
+_PROMPT_CHECK: Final = compile_check(_PROMPT_SCHEMA)
+
+
+def _tool(name: str, method: str, *, description: str, schema: dict[str, object], check: Check) -> McpTool:
+    return McpTool(
+        name=name,
+        title=None,
+        description=description,
+        input_schema=schema,
+        output_schema=None,
+        annotations=READ_ONLY,
+        input=check,
+        output=None,
+        method=method,
+    )
+
+
+_URI: Final = {
+    "type": "string",
+    "minLength": 1,
+    "description": "The resource's URI, as list_resources or another tool of this server gave it.",
+}
+_READ_SCHEMA: Final = _closed({"uri": _URI}, "uri")
+_READ: Final = _tool(
+    "read_resource",
+    READ_RESOURCE,
+    description="Read one resource of this server by its URI. A single text comes back as it is, anything else as a "
+    "JSON array of contents, with binary ones in base64.",
+    schema=_READ_SCHEMA,
+    check=compile_check(_READ_SCHEMA),
+)
+_CURSOR: Final = {"type": "string", "description": "The nextCursor of the answer before, if it had one."}
+_LIST_SCHEMA: Final = _closed({"cursor": _CURSOR})
+_LIST: Final = _tool(
+    "list_resources",
+    LIST_RESOURCES,
+    description="List the resources of this server: their URIs, names, descriptions and types. Where the answer has a "
+    "nextCursor, call again with it for more.",
+    schema=_LIST_SCHEMA,
+    check=compile_check(_LIST_SCHEMA),
+)
+
+# Equal servers of many sessions list equal prompts; for as long as some connection holds the tool.
+_shared: Final[WeakValueDictionary[str, McpTool]] = WeakValueDictionary()
+
+
+def resource_tools(*, has_resources: bool, prompts: list[Prompt] | None) -> list[McpTool]:
+    """The tools that stand for a server's resources and prompts; none for prompts where it has, or listed, none."""
+    tools = [_READ, _LIST] if has_resources else []
+    return [*tools, _prompt_tool(prompts)] if prompts else tools
+
+
+def read_prompts(result: Raw) -> tuple[list[Prompt], str | None] | None:
+    """One page of `prompts/list`: its prompts, without those that cannot be read, and the cursor of the next page.
+
+    None where the page cannot be read, or is larger than `MAX_PAGE_BYTES`. Whoever asks for the pages stops after
+    `MAX_PROMPT_PAGES` of them, and at `MAX_PROMPTS`.
+    """
+    if len(memoryview(result)) > MAX_PAGE_BYTES:
+        return None
+    try:
+        page = _decode_page(result)
+    except DECODE_ERRORS:
+        return None
+    read = [_read_prompt(each) for each in page.prompts[:MAX_PROMPTS]]
+    # One that is too long to be sent back ends the list, as none does.
+    cursor = page.cursor if page.cursor and len(page.cursor) <= MAX_CURSOR_CHARS else None
+    return [each for each in read if each is not None], cursor
+
+
+def _read_prompt(raw: Raw) -> Prompt | None:
+    try:
+        said = _decode_prompt(raw)
+    except DECODE_ERRORS:
+        return None
+    if not 0 < len(said.name) <= MAX_NAME_CHARS or not said.name.isprintable():
+        return None
+    # An argument that cannot be named can be left out, too.
+    arguments = [
+        PromptArgument(each.name, _sentence(each.description), bool(each.required))
+        for each in (said.arguments or [])[:MAX_ARGUMENTS]
+        if 0 < len(each.name) <= MAX_NAME_CHARS and each.name.isprintable()
+    ]
+    return Prompt(said.name, _sentence(said.description), tuple(arguments))
+
+
+def _sentence(text: str | None) -> str:
+    """`text` on one line, cut to a sentence's length."""
+    # Cut before it is looked at, as it may be long; blanks between words are few.
+    words = "".join(each if each.isprintable() else " " for each in (text or "")[: MAX_SENTENCE_CHARS * 2]).split()
+    line = " ".join(words)
+    return line if len(line) <= MAX_SENTENCE_CHARS else line[: MAX_SENTENCE_CHARS - 1] + "…"
+
+
+def _prompt_tool(prompts: list[Prompt]) -> McpTool:
+    description = _describe(prompts)
+    tool = _shared.get(description)
+    if tool is None:
+        tool = _tool("get_prompt", GET_PROMPT, description=description, schema=_PROMPT_SCHEMA, check=_PROMPT_CHECK)
+        _shared[description] = tool
+    return tool
+
+
+def _describe(prompts: list[Prompt]) -> str:
+    lines = ["Get a prompt that this server has prepared: a list of messages, filled in with your arguments. It has:"]
+    room = MAX_DESCRIPTION_CHARS
+    shown = prompts[:MAX_PROMPTS]
+    for count, prompt in enumerate(shown):
+        line = f"- {_signature(prompt)}"
+        room -= len(line)
+        if room < 0:
+            lines.append(f"- and {len(shown) - count} more")
+            break
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _signature(prompt: Prompt) -> str:
+    arguments = ", ".join(_show(each) for each in prompt.arguments)
+    described = f": {prompt.description}" if prompt.description else ""
+    return f"{prompt.name}({arguments}){described}"
+
+
+def _show(argument: PromptArgument) -> str:
+    name = argument.name if argument.is_required else f"{argument.name}?"
+    return f"{name} ({argument.description})" if argument.description else name
+
+
+def content_in_steps(result: Raw, method: str) -> Generator[None, None, str | None]:
+    """What the result of one of these tools says, with a stop after each pass; None where it is none of `method`.
+
+    Raises what a decoder raises where it cannot be decoded.
+    """
+    try:
+        if method == READ_RESOURCE:
+            return (yield from _contents(_decode_contents(result).contents))
+        if method == LIST_RESOURCES:
+            page = _decode_resources(result)
+            yield
+            return _object(page.resources, "resources", "nextCursor", page.cursor or UNSET)
+        said = _decode_messages(result)
+        yield
+        return _object(said.messages, "messages", "description", said.description or UNSET)
+    except msgspec.ValidationError:
+        return None
+
+
+def _contents(contents: Raw) -> Generator[None, None, str | None]:
+    yield
+    try:
+        texts = _decode_texts(contents)
+    except DECODE_ERRORS:
+        # Not all of them are texts, or not all can be decoded; the latter shows where they are written.
+        texts = []
+    yield
+    if len(texts) == 1:
+        return texts[0].text
+    return _list(contents)
+
+
+def _object(items: Raw, name: str, other: str, value: str | UnsetType) -> str | None:
+    written = _list(items)
+    if written is None:
+        return None
+    more = "" if isinstance(value, UnsetType) else f',"{other}":{_encode(value).decode()}'
+    return f'{{"{name}":{written}{more}}}'
+
+
+def _list(raw: Raw) -> str | None:
+    written = msgspec.json.format(raw, indent=-1).decode()
+    return written if written.startswith("[") else None

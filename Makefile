@@ -8,6 +8,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Written when all that the lock names is installed, so that the second run is quick.
 STAMP := $(VENV)/.installed
+# MCP servers that others wrote, to test against.
+SERVERS := build/servers
+NPM := $(if $(shell command -v node 2>/dev/null),$(shell command -v npm 2>/dev/null))
 # flake8-async takes files only. Naming a rule to leave out brings in the optional ones (ASYNC9), which contradict trio's
 # synchronous methods. A test may be async for the loop that it runs in (ASYNC124), may look again and again at a process
 # that sends no event (ASYNC110), and may block: nobody else waits for its loop (ASYNC22).
@@ -15,10 +18,10 @@ PROGRAMS = $(shell find tooldispatchd protocol benchmarks -name '*.py')
 TESTS = $(shell find tests -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check bench fuzz protocol lock clean
+.PHONY: help install demo test test-servers servers check bench fuzz protocol lock clean
 
 help: ## say what each command does
-	@sed -n 's/^\([a-z]*\):.*## /make \1 - /p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /make \1 - /p' Makefile
 
 install: $(STAMP)
 
@@ -34,8 +37,27 @@ demo: install ## show an agent calling inline, process and MCP tools through a d
 	$(BIN)/tooldispatchd demo
 
 # The tests come last: their closing line is what a reader looks for.
-test: check ## everything that must pass: the checks, then the tests
+test: check servers ## everything that must pass: the checks, then the tests
 	$(BIN)/python -m pytest
+
+test-servers: servers ## only the tests against MCP servers that others wrote
+	$(BIN)/python -m pytest tests/real
+
+# Those of npm where node is there; without it their tests are skipped, and say so. Each set has a directory of its own,
+# for two makes of the SDK cannot share one, and nothing that the project locks may depend on them.
+servers: install $(SERVERS)/sdk1/.installed $(SERVERS)/sdk2/.installed $(if $(NPM),$(SERVERS)/npm/.installed)
+
+# The lock is complete, and pip would look for an extra that it names as if for another package.
+$(SERVERS)/%/.installed: tests/servers/pypi/%.lock
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+	touch $@
+
+$(SERVERS)/npm/.installed: tests/servers/npm/package.json tests/servers/npm/package-lock.json tests/servers/npm/.npmrc
+	mkdir -p $(@D)
+	cp $^ $(@D)
+	cd $(@D) && $(NPM) ci --silent
+	touch $@
 
 check: install ## lint, format, types and layers
 	$(BIN)/ruff check .
@@ -57,13 +79,17 @@ protocol: install ## write the JSON Schemas of protocol/ anew from the Structs
 
 # One lock for every supported Python: the markers say what each of them needs. The compiler lives in a directory of
 # its own, since nothing that is locked may depend on it.
-lock: ## choose the versions anew and write requirements.lock
+lock: ## choose the versions anew and write requirements.lock, and the locks of the servers to test against
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(PYTHON) -c "$$LOCK_INPUT" > build/lock/requirements.in
-	build/lock/bin/uv pip compile build/lock/requirements.in --output-file requirements.lock --upgrade --quiet \
-		--universal --python-version 3.11 --generate-hashes --strip-extras --no-header --no-annotate \
-		--no-emit-index-url --no-emit-find-links
+	$(LOCK) build/lock/requirements.in --output-file requirements.lock
+	$(LOCK) tests/servers/pypi/sdk1.in --output-file tests/servers/pypi/sdk1.lock
+	$(LOCK) tests/servers/pypi/sdk2.in --output-file tests/servers/pypi/sdk2.lock
+	$(if $(NPM),cd tests/servers/npm && $(NPM) update --package-lock-only --silent)
+
+LOCK := build/lock/bin/uv pip compile --upgrade --quiet --universal --python-version 3.11 --generate-hashes \
+	--strip-extras --no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
 define LOCK_INPUT
 import tomllib

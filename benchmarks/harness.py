@@ -158,6 +158,25 @@ def _running(words: Sequence[str], path: Path, log: Path) -> Iterator[Server]:
                 print(f"killed: {words[-1]} was not gone {STOP_S} s after SIGTERM", file=sys.stderr)
 
 
+@contextlib.contextmanager
+def start_port_peer(name: str) -> Iterator[Server]:
+    """One of `benchmarks/peers/` that listens on a port of 127.0.0.1, prints it, and ends with its input.
+
+    Its `path` is the port.
+    """
+    words = [sys.executable, "-m", f"benchmarks.peers.{name}"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        port = process.stdout.readline().decode().strip()
+        if not port:
+            raise BenchmarkError(f"{name} did not begin")
+        try:
+            yield Server(port, process.pid)
+        finally:
+            process.stdin.close()
+
+
 def _wait_for(path: Path, process: subprocess.Popen[bytes], log: Path) -> None:
     until = time.monotonic() + START_S
     while time.monotonic() < until and process.poll() is None:
@@ -291,10 +310,15 @@ class Agent:
         self.socket.close()
 
 
-def memory_kib(pid: int) -> dict[str, int]:
-    """The process's memory as smaps_rollup sums it up, in KiB: `Rss`, `Pss`, `Anonymous` and more."""
+def memory_kib(pid: int | str) -> dict[str, int]:
+    """The memory of a process (`self` for this one) as smaps_rollup sums it up, in KiB: `Rss`, `Pss`, and more."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     return {name: int(value.split()[0]) for name, _colon, value in (line.partition(":") for line in lines)}
+
+
+def cpu_s(pid: int) -> float:
+    """CPU of all threads of a process, its children excluded."""
+    return sum(int(each.read_text().split()[0]) for each in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
 
 
 def raise_descriptor_limit(wanted: int) -> None:

@@ -1,6 +1,6 @@
-"""An agent that behaves: one inline call after another, until stdin ends; then print how long they took.
+"""An agent that behaves: one call after another, until stdin ends; then print how long they took.
 
-    prober.py SOCKET
+    prober.py SOCKET [TOOL]     of an inline `echo`, or of the tool `echo` of a server, by its full name
 
 It runs before all others on its core, so that a peer that shares it takes nothing from it; where the system does not
 allow that, it says so. It prints a line "ready" after its first answer.
@@ -18,16 +18,22 @@ import msgspec
 
 PAUSE_S: Final = 0.0005
 """Between two calls, so that what holds the daemon up is met as often as it lasts."""
-REQUEST: Final = b'{"__port":"tool_req","id":"1","name":"echo","input":"is anybody there"}\n'
+WORDS: Final = "is anybody there"
 
 
-def ask(peer: socket.socket) -> float:
+def request(tool: str) -> bytes:
+    """The call as a line; a server's tool takes a record."""
+    value: object = {"text": WORDS} if ":" in tool else WORDS
+    return msgspec.json.encode({"__port": "tool_req", "id": "1", "name": tool, "input": value}) + b"\n"
+
+
+def ask(peer: socket.socket, line: bytes) -> float:
     """One call; the seconds it took."""
     start = time.perf_counter()
-    peer.sendall(REQUEST)
+    peer.sendall(line)
     answer = peer.recv(4096)
     took = time.perf_counter() - start
-    if b"is anybody there" not in answer or not answer.endswith(b"\n"):
+    if WORDS.encode() not in answer or not answer.endswith(b"\n"):
         sys.exit(f"no answer: {answer[:200]!r}")
     return took
 
@@ -44,11 +50,12 @@ def main() -> None:
         is_first = True
     peer = socket.socket(socket.AF_UNIX)
     peer.connect(sys.argv[1])
-    ask(peer)
+    line = request(sys.argv[2] if len(sys.argv) > 2 else "echo")
+    ask(peer, line)
     print("ready", flush=True)
     took = []
     while not select.select([sys.stdin], [], [], PAUSE_S)[0]:
-        took.append(ask(peer))
+        took.append(ask(peer, line))
     took.sort()
     found = {
         "calls": len(took),

@@ -1,6 +1,6 @@
 """The official SDK's client against the same thin server, under trio.
 
-sdk_client.py IN_FLIGHT SECONDS    one JSON object on stdout
+sdk_client.py IN_FLIGHT SECONDS [URL]    one JSON object on stdout; over stdio, or to the server at URL
 """
 
 import sys
@@ -24,9 +24,9 @@ async def call_until(client: Client, until: float, took: list[float]) -> None:
         start = now
 
 
-async def measure(in_flight: int, seconds: float) -> dict[str, float]:
+async def measure(in_flight: int, seconds: float, server: StdioServerParameters | str) -> dict[str, float]:
     # The handshake that every server knows: the daemon's too, and without a probe before it.
-    async with Client(SERVER, mode="legacy") as client:
+    async with Client(server, mode="legacy") as client:
         for _ in range(WARM_CALLS):
             await client.call_tool("echo", {"text": "warm"})
         took: list[float] = []
@@ -40,4 +40,5 @@ async def measure(in_flight: int, seconds: float) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    print(msgspec.json.encode(trio.run(measure, int(sys.argv[1]), float(sys.argv[2]))).decode())
+    server = sys.argv[3] if len(sys.argv) > 3 else SERVER
+    print(msgspec.json.encode(trio.run(measure, int(sys.argv[1]), float(sys.argv[2]), server)).decode())

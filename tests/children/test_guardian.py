@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from tests.processes import is_running, until_gone
+from tests.processes import PATIENCE_S, is_running, until_gone
 from tooldispatchd.children import guardian as guardian_module
 from tooldispatchd.children.family import Family, open_family
 from tooldispatchd.children.guardian import Guardian
@@ -100,6 +100,26 @@ async def test_a_guardian_that_was_told_to_end_still_does_its_work(daemon: subpr
         os.kill(guardian, signum)
     daemon.kill()
     await until_gone(*family, guardian)
+
+
+# It takes orphans in, so that what left its child's group is a child of its own.
+ADOPTING: Final = DAEMON.replace(
+    "async with open_family() as family:",
+    """async with open_family() as family, trio.open_nursery() as services:
+        services.start_soon(family.end_orphans)
+        await trio.testing.wait_all_tasks_blocked()""",
+).replace("import os, trio", "import os, trio, trio.testing")
+
+
+async def test_a_killed_daemon_leaves_no_orphan_that_it_took_in(nothing_left: None) -> None:
+    with running(ADOPTING) as daemon:
+        family = family_of(daemon)
+        children = Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children")
+        with trio.fail_after(PATIENCE_S):
+            while len(set(map(int, children.read_text().split())) & set(family)) < 2:
+                await trio.sleep(0.005)
+        daemon.kill()
+    await until_gone(*family)
 
 
 async def test_a_daemon_killed_with_its_own_group_leaves_nothing(nothing_left: None) -> None:

@@ -64,13 +64,19 @@ async def test_a_child_sees_nothing_else_of_the_daemons_environment(
     assert f"TOOLDISPATCHD_RUN_ID={run_id}" in lines
     names = {line.partition("=")[0] for line in lines}
     known = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"}
-    assert names - known == {"GIVEN", "TOOLDISPATCHD_RUN_ID"}
+    assert names - known == {"GIVEN", "TOOLDISPATCHD_RUN_ID", "TOOLDISPATCHD_CHILD"}
 
 
 async def test_the_run_id_cannot_be_given_another_value(family: Family) -> None:
     seen = await output_of(family, ["env"], env={"TOOLDISPATCHD_RUN_ID": "mine"})
     assert f"TOOLDISPATCHD_RUN_ID={family.run_id}\n" in seen
     assert "mine" not in seen
+
+
+async def test_each_child_has_a_number_of_its_own_that_cannot_be_given_another_value(family: Family) -> None:
+    seen = [await output_of(family, ["env"], env={"TOOLDISPATCHD_CHILD": "7"}) for _ in range(2)]
+    assert "TOOLDISPATCHD_CHILD=1\n" in seen[0]
+    assert "TOOLDISPATCHD_CHILD=2\n" in seen[1]
 
 
 async def test_what_a_tool_is_given_stands_over_what_the_daemon_passes_on(family: Family) -> None:

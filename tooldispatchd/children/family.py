@@ -1,9 +1,10 @@
 """All children of one daemon: what they inherit, who kills them, and that none is left.
 
-open_family ── spawn ──▶ Child … ── reap ──▶ gone
-    └── on exit: KILL and reap what is left, then the guardian sweeps and is reaped
+open_family ── spawn ──▶ Child … ── reap ──▶ gone, and its orphans soon after
+    └── on exit: KILL and reap what is left, orphans too, then the guardian sweeps and is reaped
 """
 
+import itertools
 import secrets
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -13,7 +14,8 @@ from typing import Final
 import trio
 
 from tooldispatchd.children.guardian import Guardian
-from tooldispatchd.children.inheritance import RUN_ID, UPDATES_FD, environment, seal
+from tooldispatchd.children.inheritance import CHILD, RUN_ID, UPDATES_FD, environment, seal
+from tooldispatchd.children.orphans import TICK_S, Orphans
 from tooldispatchd.children.spawn import KILL_S, Child, SpawnError, spawn
 
 # Between two tries to start a guardian where the kernel had no room for it.
@@ -26,6 +28,8 @@ class Family:
     def __init__(self) -> None:
         self.run_id = secrets.token_hex(16)
         self._guardian = Guardian(self.run_id)
+        self._orphans = Orphans(self.run_id)
+        self._numbers = itertools.count(1)
         self._environment = environment()
         self._slots: dict[Child, int] = {}
         # Killed, but asleep in a driver; few, and looked at when the next child is started.
@@ -41,15 +45,16 @@ class Family:
     ) -> Child:
         """Start `argv` (a program and its arguments, at least one word); raises SpawnError.
 
-        Its environment is a few of the daemon's variables (`inheritance`), then `env`, then the run id. A program
-        without a slash is looked for in that environment's PATH; where `cwd` is given, a relative program or PATH
-        entry starts there. A child `with_updates` has a fourth pipe, and is told of its number. Must be called in
-        trio's thread, always the same.
+        Its environment is a few of the daemon's variables (`inheritance`), then `env`, then the run id and the child's
+        number. A program without a slash is looked for in that environment's PATH; where `cwd` is given, a relative
+        program or PATH entry starts there. A child `with_updates` has a fourth pipe, and is told of its number. Must
+        be called in trio's thread, always the same.
         """
         if self._is_closed:
             raise SpawnError(argv[0], "the daemon is ending")
         slot = self._prepare(argv[0])
-        whole = {**self._environment, **env, RUN_ID: self.run_id}
+        number = next(self._numbers)
+        whole = {**self._environment, **env, RUN_ID: self.run_id, CHILD: str(number)}
         if with_updates:
             whole[UPDATES_FD] = "3"
         else:
@@ -61,6 +66,7 @@ class Family:
             self._guardian.free(slot)
             raise
         self._guardian.enter(slot, child.pid)
+        self._orphans.enter(child.pid, number)
         self._slots[child] = slot
         return child
 
@@ -73,6 +79,7 @@ class Family:
         """`spawn.Owner`: the child's group is no longer the guardian's business."""
         self._lingering.discard(child)
         self._guardian.free(self._slots.pop(child))
+        self._orphans.release(child.pid)
 
     def take_over(self, child: Child) -> None:
         """`spawn.Owner`: reap the child when it has ended."""
@@ -90,8 +97,16 @@ class Family:
             else:
                 replaced()
 
+    async def end_orphans(self, *, tick_s: float = TICK_S) -> None:
+        """End what children leave behind in groups of its own soon after each has ended; runs until cancelled.
+
+        Orphans come to us from when this has begun; without it they live until the family is closed. What helpers of
+        living children leave is reaped at least every `tick_s` seconds.
+        """
+        await self._orphans.run(lambda: self._guardian.pid, tick_s=tick_s)
+
     async def close(self) -> None:
-        """KILL and reap every child, then end the guardian; bounded, cannot be cancelled."""
+        """KILL and reap every child and its orphans, then end the guardian; bounded, cannot be cancelled."""
         self._is_closed = True
         self.kill_all()
         with trio.move_on_after(KILL_S, shield=True):
@@ -99,7 +114,10 @@ class Family:
                 await child.exited()
         for child in list(self._slots):
             await child.kill(within_s=0)
+        with trio.move_on_after(KILL_S, shield=True):
+            await self._orphans.end_all(self._guardian.pid)
         await self._guardian.end()
+        self._orphans.resign(self._guardian.pid)
 
     def _prepare(self, argv0: str) -> int:
         for child in [child for child in self._lingering if child.has_exited()]:

@@ -43,6 +43,11 @@ class Guardian:
         self._pipe = -1
         self._started = trio.Event()
 
+    @property
+    def pid(self) -> int:
+        """Its process, reaped by nobody else; -1 where there is none."""
+        return self._pid
+
     async def died(self) -> None:
         """Wait until there has been a process and it has died. For one task, which must have ended before `end`."""
         while not (self._pid >= 0 and has_exited(self._pidfd)):

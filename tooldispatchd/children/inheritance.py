@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Final
 
 RUN_ID: Final = "TOOLDISPATCHD_RUN_ID"
+# A number of the child's own, never used again: what it leaves behind is known by it.
+CHILD: Final = "TOOLDISPATCHD_CHILD"
 # The number of the descriptor that a child may write updates to; only where there is one.
 UPDATES_FD: Final = "TOOLDISPATCHD_UPDATES_FD"
 

@@ -264,6 +264,7 @@ async def serve(  # what the command found out, put together in one place
         doors = open_doors(places, handed, catalog.profiles, bound=bound)
         async with open_family() as family, trio.open_nursery() as services:
             services.start_soon(family.keep_guarded, partial(log.warning, "guardian replaced"))
+            services.start_soon(family.end_orphans)
             front = _start_front(services, catalog.config.limits, log)
             async with trio.open_nursery() as home:
                 runtime = Runtime(

@@ -1,0 +1,193 @@
+"""Orphans: processes that outlived their parent inside a child's tree, and end with that child.
+
+    a child's helper ── its parent ends ──▶ ours ┬─ its child lives ──▶ left alone, reaped when it has ended
+                                                 └─ its child ended ──▶ KILL ──▶ reaped; what it leaves is ours next
+
+The kernel gives orphans to the nearest ancestor that asked for them, a *subreaper*, or to process 1. Which child one
+comes from, only its environment says, by the run id and the child's number: who wipes that escapes, here as it escapes
+the guardian.
+
+A number is signalled or reaped only while it stands among our own children, who stay there until this task reaps them:
+it cannot be another process's meanwhile. Known children and the guardian are reaped by their owners alone.
+"""
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable, Container
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from tooldispatchd.children.inheritance import CHILD, RUN_ID
+
+# linux/prctl.h; Python has no name for it.
+PR_SET_CHILD_SUBREAPER: Final = 36
+
+# Ends come by the hundred in a second: one look serves all of this long, which is also how long an orphan may outlive
+# its child, and each generation of its own descendants it. Where a look is dear (thousands of children), looks are
+# rarer, so that they take at most a fiftieth of the time.
+PAUSE_S: Final = 0.2
+PAUSES_PER_LOOK: Final = 50
+MAX_PAUSE_S: Final = 1.0
+
+# While no child ends, helpers of those that live may still leave zombies.
+TICK_S: Final = 10.0
+
+# Looks in a row against a program that forks faster than it is killed; the next end or tick goes on.
+LOOKS: Final = 20
+
+# So many are looked at in one turn of the loop: each may cost two dozen microseconds.
+BATCH: Final = 64
+
+# Where everything ends nobody needs to be spared looks: a killed process takes about so long to be gone.
+HASTE_S: Final = 0.005
+
+# The kernel gives no more than a page at once.
+READ_BYTES: Final = 4096
+
+# No child has it: the origin of what bears the run id, and a number that says nothing.
+NOBODY: Final = -1
+# The digits of the largest number that is read; no daemon starts more children than that.
+MAX_DIGITS: Final = 19
+
+
+class Orphans:
+    """Tells our children from what they left to us, and ends the latter."""
+
+    def __init__(self, run_id: str) -> None:
+        self._mark = f"\0{RUN_ID}={run_id}\0".encode()
+        self._numbers: dict[int, int] = {}
+        # From which child each orphan comes, by its pid; None where it does not say.
+        self._origins: dict[int, int | None] = {}
+        self._ended = trio.Event()
+        self._is_adopting = False
+        self._pause_s = PAUSE_S
+
+    def enter(self, pid: int, number: int) -> None:
+        """A child was started, and bears `number`. To be told before anything is awaited."""
+        self._numbers[pid] = number
+
+    def release(self, pid: int) -> None:
+        """A child has ended and is reaped before anything is awaited; its orphans end soon."""
+        del self._numbers[pid]
+        self._ended.set()
+
+    async def run(self, guardian: Callable[[], int], *, tick_s: float) -> None:
+        """Take orphans in and end them with their children; `guardian` tells its pid. Runs until cancelled."""
+        # Process 1 of a container gets them in any case. Where the kernel refuses (a filter of system calls), they go
+        # elsewhere and the guardian finds them at the end.
+        self._is_adopting = _set_subreaper(1) or os.getpid() == 1
+        while True:
+            with trio.move_on_after(tick_s) as tick:
+                await self._ended.wait()
+            if not tick.cancelled_caught:
+                await trio.sleep(self._pause_s)
+            self._ended = trio.Event()
+            is_thorough = tick.cancelled_caught
+            for _ in range(LOOKS):
+                if not await self._look(guardian(), thorough=is_thorough):
+                    break
+                await trio.sleep(self._pause_s)
+                is_thorough = True
+
+    async def end_all(self, guardian: int) -> None:
+        """KILL and reap until none is left; to be bounded by the caller, when there are no children any more."""
+        while self._is_adopting and await self._look(guardian, thorough=True):  # noqa: ASYNC110  # no event tells it
+            await trio.sleep(HASTE_S)
+
+    def resign(self, guardian: int) -> None:
+        """Reap what has ended and take no more in; idempotent."""
+        if self._is_adopting:
+            for pid in self._unknown(guardian):
+                self._reap(pid)
+            _set_subreaper(0)
+            self._is_adopting = False
+
+    async def _look(self, guardian: int, *, thorough: bool) -> bool:
+        """Look at each orphan once; whether to look again soon. Raises nothing."""
+        began = time.thread_time()
+        unknown = self._unknown(guardian)
+        took_s = time.thread_time() - began
+        self._pause_s = min(MAX_PAUSE_S, max(PAUSE_S, PAUSES_PER_LOOK * took_s))
+        # Whom somebody else has reaped: the number may come back.
+        self._origins = {pid: self._origins[pid] for pid in unknown if pid in self._origins}
+        is_unfinished = False
+        for start in range(0, len(unknown), BATCH):
+            living = set(self._numbers.values())
+            for pid in unknown[start : start + BATCH]:
+                is_unfinished |= self._settle(pid, living, thorough=thorough)
+            await trio.lowlevel.checkpoint()
+        return is_unfinished
+
+    def _unknown(self, guardian: int) -> list[int]:
+        # Orphans go to the first thread of a process. As nobody but our one thread reaps, the list is whole.
+        try:
+            listed = _children()
+        except OSError:
+            # Out of descriptors, or a kernel without such lists.
+            return []
+        return [pid for pid in map(int, listed.split()) if pid not in self._numbers and pid != guardian]
+
+    def _settle(self, pid: int, living: Container[int], *, thorough: bool) -> bool:
+        """Reap or KILL one orphan, or leave it alone; whether that changes anything soon."""
+        if pid in self._numbers:
+            # Another part of this program reaped it since it was listed, and a child got its number.
+            return False
+        if self._reap(pid):
+            # What it left came to us perhaps after the list was read.
+            return True
+        is_new = pid not in self._origins
+        origin = self._origins.get(pid)
+        if is_new or (thorough and origin is None):
+            origin = self._origins[pid] = self._origin(pid)
+        if origin is None:
+            # In the moment of its exec a process shows no environment; that proves nothing until it is seen again.
+            return is_new
+        if origin in living:
+            return False
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+        return True
+
+    def _reap(self, pid: int) -> bool:
+        """Reap an orphan if it has ended; whether it has."""
+        try:
+            # A zombie has no environment. One in our own group, which each child leaves, may be another part's of
+            # this program, who waits for it.
+            if self._origins.get(pid) is None and os.getpgid(pid) == os.getpgrp():
+                return False
+            return os.waitpid(pid, os.WNOHANG)[0] == pid
+        except (ChildProcessError, ProcessLookupError):
+            return False
+
+    def _origin(self, pid: int) -> int | None:
+        """The number of the child that `pid` comes from; None where it has not our run id, or we may not look."""
+        try:
+            # The kernel bounds it: a quarter of the stack's limit.
+            environment = b"\0" + Path(f"/proc/{pid}/environ").read_bytes() + b"\0"
+        except OSError:
+            return None
+        if self._mark not in environment:
+            return None
+        _, _, rest = environment.partition(f"\0{CHILD}=".encode())
+        digits = rest[: rest.find(b"\0")]
+        return int(digits) if digits.isdigit() and len(digits) <= MAX_DIGITS else NOBODY
+
+
+def _children() -> bytes:
+    """The numbers of all children of this process's first thread, ended ones too; raises OSError."""
+    fd = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
+    # With nothing around it: this is most of what a look costs where no child leaves anything.
+    try:
+        return b"".join(iter(lambda: os.read(fd, READ_BYTES), b""))
+    finally:
+        os.close(fd)
+
+
+def _set_subreaper(is_one: int) -> bool:
+    """Whether the kernel did as asked; it holds for the whole process, and is not inherited."""
+    return bool(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, is_one, 0, 0, 0) == 0)

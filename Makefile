@@ -17,6 +17,9 @@ NPM := $(if $(shell command -v node 2>/dev/null),$(shell command -v npm 2>/dev/n
 PROGRAMS = $(shell find tooldispatchd protocol benchmarks -name '*.py')
 TESTS = $(shell find tests -name '*.py')
 
+# As many files at a time as there are cores; the tests of one file stay together, since some share what they set up.
+PYTEST = $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --quiet
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-servers servers check bench fuzz protocol lock clean
 
@@ -38,10 +41,10 @@ demo: install ## show an agent calling inline, process and MCP tools through a d
 
 # The tests come last: their closing line is what a reader looks for.
 test: check servers ## everything that must pass: the checks, then the tests
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-servers: servers ## only the tests against MCP servers that others wrote
-	$(BIN)/python -m pytest tests/real
+	$(PYTEST) tests/real
 
 # Those of npm where node is there; without it their tests are skipped, and say so. Each set has a directory of its own,
 # for two makes of the SDK cannot share one, and nothing that the project locks may depend on them.
@@ -95,7 +98,7 @@ define LOCK_INPUT
 import tomllib
 project = tomllib.load(open("pyproject.toml", "rb"))
 names = project["project"]["dependencies"] + project["build-system"]["requires"] + ["editables"]
-for group in project["dependency-groups"].values():
+for group in [*project["project"]["optional-dependencies"].values(), *project["dependency-groups"].values()]:
     names += group
 print(*dict.fromkeys(names), sep="\n")
 endef

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.explanation import explain
-from tooldispatchd.catalog.specs import Config, McpSpec, ProcessSpec, ProfileSpec, ToolSpec
+from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec, ProcessSpec, ProfileSpec, ToolSpec
 
 
 def built(config: Config) -> Catalog:
@@ -157,14 +157,72 @@ def test_a_server_says_what_it_speaks_whose_it_is_and_whether_it_is_shown_creden
     assert block(Config(mcp={"docs": docs}), "server docs")[2:5] == [
         "protocol: 2025-06-18, over HTTP+SSE",
         "connections: one for all agents, from the first call, anew after each end",
-        "credentials: yes",
+        "credentials: token",
+    ]
+
+
+def test_a_server_says_what_it_offers_and_its_limits_where_it_states_any() -> None:
+    servers = {
+        "hub": McpSpec(command="hub", tools=("find", "get"), deny=("get",), mcp_resources=True, call_s=5),
+        "slow": McpSpec(command="slow", deny=("drop",), mcp_resources=True, handshake_s=90, on_timeout="cancel"),
+        "none": McpSpec(command="none", tools=()),
+    }
+    said = {name: block(Config(mcp=servers), f"server {name}")[4:-1] for name in servers}
+    assert said == {
+        "hub": ["offers: find only", "limits: 30 s to start, 5 s a call"],
+        "slow": [
+            "offers: all but drop, its resources and prompts",
+            "limits: 90 s to start, 60 s a call, which then is cancelled alone",
+        ],
+        "none": ["offers: nothing"],
+    }
+
+
+def test_a_server_says_that_it_is_traced() -> None:
+    said = block(Config(mcp={"a": McpSpec(command="a", trace=True)}), "server a")
+    assert "logged: each message's kind, number and size" in said
+
+
+def test_a_server_says_each_kind_of_credentials_and_none_of_them() -> None:
+    url = "https://docs.example/mcp"
+    servers = {
+        "none": McpSpec(url=url, headers={"X-Team": "docs"}),
+        "file": McpSpec(url=url, token_file="/t", headers={"X-Api-Key": "hunter2"}),
+        "login": McpSpec(url=url, auth="oauth"),
+        "both": McpSpec(
+            url=url,
+            auth="oauth",
+            oauth=OAuthSpec(grant="client_credentials", client_id="x", client_secret_env="S"),
+            cert="/c.pem",
+        ),
+    }
+    said = [line.strip() for line in explain(built(Config(mcp=servers))) if "credentials:" in line]
+    assert said == [
+        "credentials: none",
+        "credentials: token, headers",
+        "credentials: oauth authorization_code",
+        "credentials: oauth client_credentials, client certificate",
+    ]
+
+
+def test_a_profile_says_its_roots_and_that_it_offers_resources() -> None:
+    agents = {
+        "default": ProfileSpec(roots=("file:///srv/a%20b", "file:///tmp")),
+        "clerk": ProfileSpec(mcp_resources=True),
+        "plain": ProfileSpec(),
+    }
+    assert explain(built(Config(agents=agents))) == [
+        "profile default",
+        "    roots: file:///srv/a%20b, file:///tmp",
+        "profile clerk",
+        "    offers: the resources and prompts of its servers",
     ]
 
 
 def test_a_tool_of_a_server_has_the_servers_limit_unless_it_has_its_own() -> None:
     tools = {"a": ToolSpec(mcp="m"), "b": ToolSpec(mcp="m", call_s=2)}
     lines = explain(built(Config(mcp={"m": McpSpec(command="x", call_s=9)}, tools=tools)))
-    assert [line for line in lines if "limit" in line] == ["    limit: 9 s", "    limit: 2 s"]
+    assert [line for line in lines if "limit:" in line] == ["    limit: 9 s", "    limit: 2 s"]
 
 
 def test_a_long_expression_is_cut_and_stays_one_line() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tooldispatchd.catalog.serverchecks import check_server, credential_warning, has_credentials
+from tooldispatchd.catalog.serverchecks import check_server, credential_kinds, credential_warning
 from tooldispatchd.catalog.specs import McpSpec, OAuthSpec
 
 URL = "https://docs.example/mcp"
@@ -60,7 +60,7 @@ def test_what_goes_together_is_no_problem(spec: McpSpec) -> None:
     ],
 )
 def test_what_says_who_the_daemon_is_are_credentials(spec: McpSpec, has: bool) -> None:
-    assert has_credentials(spec) is has
+    assert bool(credential_kinds(spec)) is has
 
 
 def test_a_certificate_is_not_shown_where_nothing_is_encrypted() -> None:

@@ -13,7 +13,7 @@ FINE = """\
 inline = "id"
 type = "string -> string"
 [mcp.time]
-command = "/no/such/program"
+command = "/bin/sh"
 [mcp.off]
 command = "x"
 enabled = false
@@ -69,6 +69,18 @@ def test_warnings_go_to_stderr_and_change_no_exit_code(tmp_path: Path, capsys: p
     file.write_text(FINE + 'mcp = ["off"]\n')
     assert run_check("--config", str(file)) == 0
     assert capsys.readouterr().err == f"{file}: warning: agents.other: off is not offered: server off is not enabled\n"
+
+
+def test_what_is_not_there_yet_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text('[mcp.time]\ncommand = "/no/such/program"\ncwd = "/no/such/place"\n')
+    assert run_check("--config", str(file)) == 0
+    out, err = capsys.readouterr()
+    assert out == f"{file}: fine: 0 tools, 1 server, 1 profile\n"
+    assert err == (
+        f"{file}: warning: mcp.time.command: there is no such program\n"
+        f"{file}: warning: mcp.time.cwd: there is no such directory\n"
+    )
 
 
 def test_a_wrong_configuration_is_reported_on_stderr_with_exit_code_2(

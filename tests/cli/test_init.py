@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.providers.mcp.http.certificates import Authority
 from tooldispatchd.catalog import specs
 from tooldispatchd.cli import init
 from tooldispatchd.daemon.configuration import load_catalog
@@ -118,6 +119,9 @@ def test_the_example_with_every_key_in_force_is_right_too(tmp_path: Path, source
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"git": {"command": "mcp-server-git"}}}')
     for name in ("clock.token", "docs.token"):
         (tmp_path / name).write_text("x")
+    authority = Authority(tmp_path, "ca")
+    _, key = authority.issue("client")
+    Path(key).rename(tmp_path / "client.key")
     catalog = load_catalog(file, {"CLOCK_TOKEN": "x", "DOCS_TOKEN": "x"})
     assert catalog.config.mcp["time"].deny == ("convert_time",)
     assert list(catalog.servers) == ["time", "docs", "git"]

@@ -1,5 +1,6 @@
 """A login from the command line, with the test as the person's browser."""
 
+import argparse
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 import trio
 
 from tests.servers.authorization_server import OAuthServer, serving
+from tooldispatchd.cli import login as command
 
 PROGRAM = """\
 import argparse, signal, sys
@@ -35,18 +37,31 @@ url = "{url}/mcp"
 """
 
 
-def words(home: Path, *arguments: str, program: str = PROGRAM) -> list[str]:
-    return [sys.executable, "-c", program, "--config", str(home / "t.toml"), *arguments]
-
-
 def environ(home: Path, **more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "STATE_", "DISPLAY"))}
     return kept | {"HOME": str(home), "XDG_STATE_HOME": str(home / "state")} | more
 
 
-def login(home: Path, *arguments: str, program: str = PROGRAM) -> subprocess.CompletedProcess[str]:
-    command = words(home, *arguments, program=program)
-    return subprocess.run(command, env=environ(home), capture_output=True, text=True, timeout=30, check=False)
+def words(home: Path, *arguments: str) -> list[str]:
+    return ["--config", str(home / "t.toml"), *arguments]
+
+
+def login(home: Path, *arguments: str) -> int:
+    """The command in this process, where what it needs is imported once for all tests; its exit code."""
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return command.run(parser.parse_args(words(home, *arguments)))
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A person's home, with a configuration that names no server that is there."""
+    for name in os.environ.keys() - environ(tmp_path).keys():
+        monkeypatch.delenv(name)
+    for name, value in environ(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    configure(tmp_path)
+    return tmp_path
 
 
 def configure(home: Path, url: str = "http://127.0.0.1:9") -> None:
@@ -54,11 +69,14 @@ def configure(home: Path, url: str = "http://127.0.0.1:9") -> None:
 
 
 @asynccontextmanager
-async def started(server: OAuthServer, home: Path, *arguments: str, **more: str) -> AsyncIterator[trio.Process]:
+async def started(server: OAuthServer, home: Path, *arguments: str) -> AsyncIterator[trio.Process]:
     """A login at `server`, which serves already."""
     configure(home, server.url)
     process = await trio.lowlevel.open_process(
-        words(home, *arguments), env=environ(home, **more), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", PROGRAM, *words(home, *arguments)],
+        env=environ(home),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert process.stdout is not None
     assert process.stderr is not None
@@ -80,63 +98,94 @@ async def address(process: trio.Process) -> str:
     return said.decode().split()[-1]
 
 
+async def shown(capsys: pytest.CaptureFixture[str]) -> str:
+    """The same, of a login in this process."""
+    said = ""
+    with trio.fail_after(20):
+        while not said.endswith("\n\n"):
+            await trio.sleep(0.005)
+            said += capsys.readouterr().out
+    return said.split()[-1]
+
+
+async def consent(url: str) -> httpx2.Response:
+    """What a browser does at the address of a login; the page that it ends at."""
+    async with httpx2.AsyncClient(trust_env=False) as browser:
+        away = await browser.get(url)
+        return await browser.get(away.headers["Location"])
+
+
 async def rest(stream: trio.abc.ReceiveStream | None) -> str:
     assert stream is not None
     return b"".join([chunk async for chunk in stream]).decode()
 
 
-async def test_a_login_prints_the_address_waits_for_the_browser_and_stores_the_tokens(tmp_path: Path) -> None:
+async def test_a_login_prints_the_address_waits_for_the_browser_and_stores_the_tokens(home: Path) -> None:
     server = OAuthServer()
-    async with serving(server), started(server, tmp_path, "docs", "--no-browser") as process:
-        async with httpx2.AsyncClient(trust_env=False) as browser:
-            away = await browser.get(await address(process))
-            page = await browser.get(away.headers["Location"])
+    async with serving(server), started(server, home, "docs", "--no-browser") as process:
+        page = await consent(await address(process))
         said, complaints = await rest(process.stdout), await rest(process.stderr)
         assert await process.wait() == 0
     assert page.text == "You can close this page: the login goes on where it was started.\n"
-    [stored] = (tmp_path / "state" / "tooldispatchd" / "oauth").glob("*.json")
+    [stored] = (home / "state" / "tooldispatchd" / "oauth").glob("*.json")
     assert said == f"logged in at docs; the tokens are in {stored}\n"
     assert complaints == ""
     assert not any(secret in said for secret in server.given)
-    again = login(tmp_path, "docs", "--forget")
-    assert (again.returncode, again.stdout) == (0, "forgot the tokens of docs\n")
+
+
+async def test_a_login_is_forgotten_once(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = OAuthServer()
+    async with serving(server), trio.open_nursery() as nursery:
+        configure(home, server.url)
+        nursery.start_soon(trio.to_thread.run_sync, login, home, "docs", "--no-browser")
+        await consent(await shown(capsys))
+    [stored] = (home / "state" / "tooldispatchd" / "oauth").glob("*.json")
+    assert capsys.readouterr().out == f"logged in at docs; the tokens are in {stored}\n"
+    assert await trio.to_thread.run_sync(login, home, "docs", "--forget") == 0
+    assert await trio.to_thread.run_sync(login, home, "docs", "--forget") == 0
+    assert capsys.readouterr().out == "forgot the tokens of docs\nthere were no tokens of docs\n"
     assert not stored.exists()
-    again = login(tmp_path, "docs", "--forget")
-    assert (again.returncode, again.stdout) == (0, "there were no tokens of docs\n")
 
 
-async def test_the_browser_is_opened_where_there_is_a_screen(tmp_path: Path) -> None:
-    server, opened = OAuthServer(), tmp_path / "opened"
-    browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}.part && mv {opened}.part {opened}\n')
+async def test_the_browser_is_opened_where_there_is_a_screen(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server, opened = OAuthServer(), home / "opened"
+    browser = home / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}\n')
     browser.chmod(0o755)
-    screen = {"DISPLAY": ":0", "BROWSER": str(browser)}
-    async with serving(server), started(server, tmp_path, "docs", **screen) as process:
-        shown = await address(process)
-        with trio.fail_after(20):
-            while not opened.exists():  # noqa: ASYNC110  # a shell cannot set an event
-                await trio.sleep(0.01)
-        assert opened.read_text() == shown
-        process.terminate()
-        await process.wait()
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setenv("BROWSER", str(browser))
+    async with serving(server), trio.open_nursery() as nursery:
+        configure(home, server.url)
+        nursery.start_soon(trio.to_thread.run_sync, login, home, "docs")
+        url = await shown(capsys)
+        await consent(url)
+    await trio.to_thread.run_sync(command._opened.pop().wait)
+    assert opened.read_text() == url
 
 
-async def test_a_login_that_is_refused_fails_and_says_why(tmp_path: Path) -> None:
+async def test_a_login_that_is_refused_fails_and_says_why(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server = OAuthServer()
+    codes: list[int] = []
     server.denies = True
-    async with serving(server), started(server, tmp_path, "docs", "--no-browser") as process:
-        async with httpx2.AsyncClient(trust_env=False) as browser:
-            away = await browser.get(await address(process))
-            await browser.get(away.headers["Location"])
-        complaints = await rest(process.stderr)
-        assert await process.wait() == 1
+
+    async def log_in() -> None:
+        codes.append(await trio.to_thread.run_sync(login, home, "docs", "--no-browser"))
+
+    async with serving(server), trio.open_nursery() as nursery:
+        configure(home, server.url)
+        nursery.start_soon(log_in)
+        url = await shown(capsys)
+        await consent(url)
     refused = "cannot log in at docs: the authorization server refused the login (access_denied)"
-    assert complaints == f"tooldispatchd: {refused}\n"
+    assert codes == [1]
+    assert capsys.readouterr().err == f"tooldispatchd: {refused}\n"
 
 
-async def test_who_gives_up_is_not_shown_a_traceback(tmp_path: Path) -> None:
+async def test_who_gives_up_is_not_shown_a_traceback(home: Path) -> None:
     server = OAuthServer()
-    async with serving(server), started(server, tmp_path, "docs", "--no-browser") as process:
+    async with serving(server), started(server, home, "docs", "--no-browser") as process:
         await address(process)
         process.send_signal(2)
         complaints = await rest(process.stderr)
@@ -144,12 +193,11 @@ async def test_who_gives_up_is_not_shown_a_traceback(tmp_path: Path) -> None:
     assert complaints == "tooldispatchd: gave up the login at docs\n"
 
 
-def test_a_server_that_is_not_there_is_said(tmp_path: Path) -> None:
-    configure(tmp_path)
-    ended = login(tmp_path, "docs", "--no-browser")
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("tooldispatchd: cannot log in at docs: cannot connect to 127.0.0.1 port 9")
-    assert ended.stdout == ""
+def test_a_server_that_is_not_there_is_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert login(home, "docs", "--no-browser") == 1
+    said = capsys.readouterr()
+    assert said.err.startswith("tooldispatchd: cannot log in at docs: cannot connect to 127.0.0.1 port 9")
+    assert said.out == ""
 
 
 @pytest.mark.parametrize(
@@ -163,22 +211,37 @@ def test_a_server_that_is_not_there_is_said(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_server_that_nobody_can_log_in_at_is_a_mistake(tmp_path: Path, server: str, why: str) -> None:
-    configure(tmp_path)
-    ended = login(tmp_path, server)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"tooldispatchd: {why}\n")
+def test_a_server_that_nobody_can_log_in_at_is_a_mistake(
+    home: Path, capsys: pytest.CaptureFixture[str], server: str, why: str
+) -> None:
+    assert login(home, server) == 2
+    assert capsys.readouterr() == ("", f"tooldispatchd: {why}\n")
 
 
-def test_a_configuration_that_cannot_be_used_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "t.toml").write_text("[mcp.docs]\n")
-    ended = login(tmp_path, "docs")
-    assert ended.returncode == 2
-    assert "cannot use" in ended.stderr
+def test_a_configuration_that_cannot_be_used_is_reported(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "t.toml").write_text("[mcp.docs]\n")
+    assert login(home, "docs") == 2
+    assert "cannot use" in capsys.readouterr().err
 
 
-def test_without_the_extra_it_is_named(tmp_path: Path) -> None:
-    configure(tmp_path)
-    ended = login(tmp_path, "docs", program=f"import sys\nsys.modules['mcp'] = None\n{PROGRAM}")
+def test_without_the_extra_it_is_named(home: Path) -> None:
+    program = f"import sys\nsys.modules['mcp'] = None\n{PROGRAM}"
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *words(home, "docs")], capture_output=True, text=True, timeout=30, check=False
+    )
     assert ended.returncode == 1
     missing = 'oauth needs tooldispatchd[oauth]: pip install "tooldispatchd[oauth]"'
     assert ended.stderr == f"tooldispatchd: cannot log in at docs: {missing}\n"
+
+
+def test_logging_out_needs_no_extra(home: Path) -> None:
+    program = f"import sys\nsys.modules['mcp'] = None\n{PROGRAM}"
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *words(home, "docs", "--forget")],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, ended.stderr)
+    assert "oauth needs" not in ended.stderr

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.daemon.spawned import SERVE, Agent, without_places
+from tests.daemon.spawned import SERVE, Agent, daemon_on, without_places
 
 CONFIG: Final = """
 [tools.echo]
@@ -21,6 +21,17 @@ inline = "id"
 command = ["sh", "-c", "cat >/dev/null; sleep 0.2; echo 1"]
 [tools.stuck]
 command = ["sleep", "1000"]
+"""
+SERVERS: Final = """
+[mcp.web]
+url = "https://docs.example/mcp"
+[mcp.socket]
+url = "wss://docs.example/mcp"
+[mcp.child]
+command = "no-such-program"
+[agents.plain]
+[agents.default]
+mcp = ["web", "socket", "child"]
 """
 ECHO: Final = b'{"__port":"tool_req","id":"1","name":"echo","input":"hi"}\n'
 SLOW: Final = b'{"__port":"tool_req","id":"2","name":"slow","input":{}}\n'
@@ -226,6 +237,21 @@ def test_a_secret_of_an_input_is_in_no_log(words: list[str]) -> None:
 
 
 # --- configuration ---
+
+
+def test_what_only_servers_need_is_not_imported_for_those_that_nobody_uses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+    with daemon_on(tmp_path, SERVERS) as daemon, daemon.agent() as agent:
+        assert agent.hello("plain")["__port"] == "ready"
+        log = daemon.log.read_text()
+    imported = {line.rpartition("|")[2].strip() for line in log.splitlines() if line.startswith("import time:")}
+    # The SDK, HTTP clients, and what speaks HTTP/1.1 and WebSocket; of ours, the links over the network.
+    heavy = {"mcp", "pydantic", "anyio", "httpx2", "httpcore2", "cryptography", "h11", "wsproto"}
+    ways = {f"tooldispatchd.providers.mcp.{name}" for name in ("http", "websocket", "oauth")}
+    assert "tooldispatchd.providers.mcp.connection" in imported
+    assert imported & (heavy | ways | {"cel_expr_python", "lark"}) == set()
 
 
 def test_without_a_configuration_it_says_where_it_looked_and_offers_init(tmp_path: Path) -> None:

@@ -306,9 +306,9 @@ token_fil = "s3cret"
         """\
 cannot use t.toml: 17 problems
 t.toml:3: agents.a.token_env: "token" says already where the token is
-    seen a string
+    seen "S3CRET"
 t.toml:5: agents.b.token_env: the environment has no such variable
-    seen a string
+    seen "S3CRET"
 t.toml:6: agents.b.uid[1]: no such user
     seen "s3-nobody"
 t.toml:6: agents.b.uid[2]: not a number of a user or a group
@@ -328,7 +328,7 @@ t.toml:14: agents.d.jobs: wrong kind of value
 t.toml:16: agents.e.token: the token is empty
     seen a string; allowed: 1 to 4096 bytes
 t.toml:18: agents.f.token_env: the token is empty
-    seen a string; allowed: 1 to 4096 bytes
+    seen "EMPTY"; allowed: 1 to 4096 bytes
 t.toml:19: agents.f.uid: not a number of a user or a group
     seen 4294967295; allowed: a whole number, at least 0 and at most 4294967294
 t.toml:20: agents.f.gid: wrong kind of value

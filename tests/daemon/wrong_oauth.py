@@ -146,7 +146,7 @@ oauth = { client_id = "x", client_secret_file = "s3cret" }
         """\
 cannot use t.toml: 2 problems
 t.toml:4: mcp.a.oauth.client_secret_env: the environment has no such variable
-    seen a string
+    seen "S3CRET"
 t.toml:8: mcp.b.oauth.client_secret_file: cannot read the secret's file: No such file or directory
     seen a string""",
     ),
@@ -160,7 +160,7 @@ oauth = { client_id = "x", client_secret_env = "LINES" }
         """\
 cannot use t.toml: 1 problem
 t.toml:4: mcp.a.oauth.client_secret_env: the secret has more than one line, or is not UTF-8
-    seen a string""",
+    seen "LINES\"""",
     ),
     "a key that is none": (
         """\

@@ -60,7 +60,34 @@ token_env = "S3CRET"
         """\
 cannot use t.toml: 1 problem
 t.toml:3: mcp.a.token_env: the environment has no such variable
+    seen "S3CRET\"""",
+    ),
+    "a token where the name of its variable belongs": (
+        """\
+[mcp.a]
+url = "https://docs.example/mcp"
+token_env = "s3cretT0ken"
+""",
+        """\
+cannot use t.toml: 1 problem
+t.toml:3: mcp.a.token_env: the environment has no such variable
     seen a string""",
+    ),
+    "a way to get tokens by a name that is not far off": (
+        """\
+[mcp.a]
+url = "https://docs.example/mcp"
+auth = "oauth2"
+[mcp.b]
+url = "https://docs.example/mcp"
+auth = "bearer"
+""",
+        """\
+cannot use t.toml: 2 problems
+t.toml:3: mcp.a.auth: no such choice
+    seen "oauth2"; allowed: "oauth"; did you mean "oauth"?
+t.toml:6: mcp.b.auth: no such choice
+    seen "bearer"; allowed: "oauth\"""",
     ),
     "a variable that is empty for a token": (
         """\
@@ -71,7 +98,7 @@ token_env = "EMPTY"
         """\
 cannot use t.toml: 1 problem
 t.toml:3: mcp.a.token_env: the token is empty
-    seen a string""",
+    seen "EMPTY\"""",
     ),
     "a token that no header can have": (
         """\
@@ -154,7 +181,7 @@ mcp = [{ url = "https://docs.example/mcp", token_file = "s3cret" }]
         """\
 cannot use t.toml: 2 problems
 t.toml:2: tools.a.mcp.token_env: the environment has no such variable
-    seen a string
+    seen "S3CRET"
 t.toml:6: processes.p.mcp[0].token_file: cannot read the token's file: No such file or directory
     seen a string""",
     ),

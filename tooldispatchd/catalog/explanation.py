@@ -1,4 +1,4 @@
-"""What was understood of a configuration, in lines for a person: each type, tool, process and server. Pure.
+"""What was understood of a configuration, in lines for a person: types, tools, processes, servers, profiles. Pure.
 
 Stable and in the file's order. It shows what a thing is and how it runs, and nothing that may be a secret: of a command
 its program, of a URL all but its query; never arguments, an environment, headers, a prompt or a description's text.
@@ -10,10 +10,10 @@ from typing import Final
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.processes import Process
 from tooldispatchd.catalog.schematypes import describe
-from tooldispatchd.catalog.serverchecks import has_credentials
+from tooldispatchd.catalog.serverchecks import credential_kinds
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.serverurls import without_query
-from tooldispatchd.catalog.specs import McpSpec, ProcessSpec
+from tooldispatchd.catalog.specs import LimitsSpec, McpSpec, ProcessSpec
 from tooldispatchd.catalog.tools import DeclaredTool
 
 # Two lines of a terminal: enough to know an expression or a type again.
@@ -30,6 +30,7 @@ def explain(catalog: Catalog) -> list[str]:
         *explanation.tools(),
         *explanation.processes(),
         *explanation.servers(),
+        *explanation.profiles(),
     ]
 
 
@@ -77,11 +78,22 @@ class _Explanation:
             yield f"{_INDENT}runs: {_reached(binding.spec)}"
             yield f"{_INDENT}protocol: {_protocol(binding.spec)}"
             yield f"{_INDENT}connections: {_connections(binding.spec)}"
+            yield from (f"{_INDENT}{line}" for line in _stated(binding.spec, self._config.limits))
             if binding.spec.url is not None:
-                yield f"{_INDENT}credentials: {'yes' if has_credentials(binding.spec) else 'none'}"
+                yield f"{_INDENT}credentials: {', '.join(credential_kinds(binding.spec)) or 'none'}"
             if not binding.spec.enabled:
                 yield f"{_INDENT}not enabled"
             yield f"{_INDENT}{_used_by(self._users_of_servers.get(name, ()))}"
+
+    def profiles(self) -> Iterator[str]:
+        """What tools and servers do not say already of who uses them."""
+        for name, spec in self._config.agents.items():
+            if spec.roots or spec.mcp_resources:
+                yield f"profile {name}"
+            if spec.roots:
+                yield f"{_INDENT}roots: {', '.join(map(_cut, spec.roots))}"
+            if spec.mcp_resources:
+                yield f"{_INDENT}offers: the resources and prompts of its servers"
 
     def _way(self, tool: DeclaredTool) -> str:
         spec = tool.spec
@@ -201,6 +213,22 @@ def _connections(spec: McpSpec) -> str:
     begin = "from the first call" if spec.lazy else "from the start"
     end = ", anew after each end" if spec.restart == "backoff" else ""
     return f"{number}, {begin}{end}"
+
+
+def _stated(spec: McpSpec, limits: LimitsSpec) -> Iterator[str]:
+    """What it offers, how long it may take and whether it is traced, each where the table says something of it."""
+    if spec.tools is not None:
+        kept = ", ".join(name for name in spec.tools if name not in spec.deny)
+        yield f"offers: {_cut(kept)} only" if kept else "offers: nothing"
+    elif spec.deny or spec.mcp_resources:
+        but = f" but {_cut(', '.join(spec.deny))}" if spec.deny else ""
+        yield f"offers: all{but}{', its resources and prompts' if spec.mcp_resources else ''}"
+    if spec.handshake_s is not None or spec.call_s is not None or spec.on_timeout is not None:
+        start_s, call_s = spec.handshake_s or limits.handshake_s, spec.call_s or limits.call_s
+        end = ", which then is cancelled alone" if spec.on_timeout == "cancel" or spec.shared else ""
+        yield f"limits: {start_s:g} s to start, {call_s:g} s a call{end}"
+    if spec.trace:
+        yield "logged: each message's kind, number and size"
 
 
 def _program(command: tuple[str, ...] | None) -> str:

@@ -72,15 +72,21 @@ def credential_warning(spec: McpSpec) -> str | None:
     return f"its credentials go over {scheme}://, where others may read them; {scheme}s:// encrypts them"
 
 
-def has_credentials(spec: McpSpec) -> bool:
-    """Whether anything is shown to the server behind a URL that says who the daemon is."""
-    return _sends_secret(spec) or spec.cert is not None
+def credential_kinds(spec: McpSpec) -> list[str]:
+    """What kinds of things are shown to the server behind a URL that say who the daemon is; no header's name."""
+    kinds = ["token"] if _stated(spec, TOKENS) else []
+    kinds += ["headers"] if _has_secret_header(spec) else []
+    kinds += [f"oauth {(spec.oauth or OAuthSpec()).grant}"] if spec.auth is not None else []
+    return [*kinds, *(["client certificate"] if spec.cert is not None else [])]
 
 
 def _sends_secret(spec: McpSpec) -> bool:
     """Whether a secret goes along with each request, as far as the names of headers tell."""
-    has_header = any(_SECRET_HEADER.search(name) for name in spec.headers)
-    return bool(_stated(spec, TOKENS)) or spec.auth is not None or has_header
+    return bool(_stated(spec, TOKENS)) or spec.auth is not None or _has_secret_header(spec)
+
+
+def _has_secret_header(spec: McpSpec) -> bool:
+    return any(_SECRET_HEADER.search(name) for name in spec.headers)
 
 
 def _check_way(path: Path, spec: McpSpec) -> Iterator[Problem]:

@@ -16,6 +16,9 @@ from tooldispatchd.catalog.serverchecks import check_server, credential_warning
 from tooldispatchd.catalog.serverurls import URL_ALLOWED, host_of, is_meant_as_url, normal_url
 from tooldispatchd.catalog.specs import Config, McpSpec, Server, ToolSpec
 
+# What is said of a name that none of the bindings has.
+NO_SUCH_SERVER: Final = "no such server in [mcp]"
+
 
 class ServerCredentials(msgspec.Struct, frozen=True):
     """What the daemon shows to a server behind a URL, as it was read when the configuration was.
@@ -162,7 +165,7 @@ class _ServersBuilder:
         # What looks like an address may hold a password.
         value = UNSET if "@" in reference or "/" in reference else reference
         close = nearest(reference, self._config.mcp)
-        self.problems.append(Problem(path, "no such server in [mcp]", value=value, nearest=close))
+        self.problems.append(Problem(path, NO_SUCH_SERVER, value=value, nearest=close))
 
     def _check(self, path: Path, spec: McpSpec) -> None:
         self.problems.extend(check_server(path, spec))

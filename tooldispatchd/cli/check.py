@@ -10,7 +10,8 @@ from pathlib import Path
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
     parser.description = (
-        "Check a configuration and say everything that is wrong with it at once. Nothing is started. "
+        "Check a configuration and say everything that is wrong with it at once. The files that it names are read; "
+        "of programs, working directories and roots that are not there it warns. Nothing is started. "
         "Exits with 0 if it can be used, else with 2."
     )
     parser.add_argument(
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--explain",
         action="store_true",
-        help="print what was understood: each type, tool, process and server, how it runs and who may call it",
+        help="print what was understood: each type, tool, process, server and profile, how it runs and who may call it",
     )
 
 
@@ -31,6 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what the configuration holds, or its report on stderr; gives the exit code."""
     # Imported when it is called for: --help of every command declares all of them.
     from tooldispatchd.catalog.explanation import explain
+    from tooldispatchd.daemon.absent import absent
     from tooldispatchd.daemon.config_report import printable
     from tooldispatchd.daemon.configuration import ConfigError, find_configuration, load_catalog
 
@@ -40,8 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
-    for warning in catalog.warnings:
-        print(f"{path}: warning: {warning}", file=sys.stderr)
+    for warning in (*catalog.warnings, *absent(catalog, os.environ)):
+        print(f"{path}: warning: {printable(warning)}", file=sys.stderr)
     servers = sum(spec.enabled for spec in catalog.config.mcp.values())
     counts = (
         _count(len(catalog.tools), "tool"),

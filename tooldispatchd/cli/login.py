@@ -81,10 +81,12 @@ def _act(binding: Binding, arguments: argparse.Namespace) -> int:
     name = binding.name
     try:
         if arguments.forget:
-            there = trio.run(log_out, binding, os.environ)
+            there = trio.run(log_out, binding, os.environ, restrict_keyboard_interrupt_to_checkpoints=True)
             print(f"forgot the tokens of {name}" if there else f"there were no tokens of {name}")
         else:
-            path = trio.run(log_in, binding, os.environ, _show if arguments.no_browser else _open)
+            show = _show if arguments.no_browser else _open
+            # Else an interrupt that comes while a task is being started leaves Python complaining of that one.
+            path = trio.run(log_in, binding, os.environ, show, restrict_keyboard_interrupt_to_checkpoints=True)
             print(f"logged in at {name}; the tokens are in {path}")
     except LoginError as error:
         _say(f"cannot log {'out of' if arguments.forget else 'in at'} {name}: {error.why}")

@@ -44,8 +44,8 @@ _SERVER_SHOWN: Final[tuple[Pattern, ...]] = (
     ("oauth", "redirect_port"),
 )
 # A list of what may be shown, not of what may not: a token ends up in `args`, in a URL and under keys that nobody
-# thought of. `env`, `args`, `command`, `auth`, `hosts` and all that names a file or a variable of a server, and the
-# value of any unknown key, are named by their kind only.
+# thought of. `env`, `args`, `command`, `hosts` and all that names a file of a server, and the value of any unknown key,
+# are named by their kind only.
 _SHOWN: Final[tuple[Pattern, ...]] = (
     ("daemon", "listen"),
     ("daemon", "listen", "#"),
@@ -87,8 +87,18 @@ _SHOWN: Final[tuple[Pattern, ...]] = (
     ("agents", "*", "gid", "#"),
 )
 # A server by its name may be shown, and by its URL not: what has no sign of a URL is taken for a name.
-_SHOWN_IF_NAME: Final[tuple[Pattern, ...]] = (("tools", "*", "mcp"), ("processes", "*", "mcp", "#"))
 _NAME: Final = re.compile(BINDING_PATTERN)
+# People put the token itself there. It has other letters than a variable (POSIX, XBD 8.1), and more than a choice.
+_VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+_CHOICE: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,11}")
+_SERVERS: Final[tuple[Pattern, ...]] = (("mcp", "*"), ("tools", "*", "mcp"), ("processes", "*", "mcp", "#"))
+_SHOWN_IF: Final[tuple[tuple[Pattern, re.Pattern[str]], ...]] = (
+    *((server, _NAME) for server in _SERVERS[1:]),
+    *(((*server, "auth"), _CHOICE) for server in _SERVERS),
+    *(((*server, "token_env"), _VARIABLE) for server in _SERVERS),
+    *(((*server, "oauth", "client_secret_env"), _VARIABLE) for server in _SERVERS),
+    (("agents", "*", "token_env"), _VARIABLE),
+)
 _WITHIN: Final = re.compile(r"(?:line (?P<line>\d+), )?column (?P<column>\d+): ")
 _NO_FILES: Final = PlumbFiles()
 _NO_JSON: Final = McpJson()
@@ -238,7 +248,7 @@ def _seen(path: Path, table: Table) -> str | None:
     value = _value_at(path, table)
     if value is UNSET:
         return None
-    if not isinstance(value, (dict, list)) and (_is_shown(path) or _is_server_name(path, value)):
+    if not isinstance(value, (dict, list)) and (_is_shown(path) or _is_shown_as(path, value)):
         return _written(value)
     return next((words for kind, words in _KINDS if isinstance(value, kind)), "a date or time")
 
@@ -258,11 +268,10 @@ def _is_shown(path: Path) -> bool:
     return any(is_of(path, pattern) for pattern in _SHOWN)
 
 
-def _is_server_name(path: Path, value: object) -> bool:
-    return (
-        isinstance(value, str)
-        and _NAME.fullmatch(value) is not None
-        and any(is_of(path, pattern) for pattern in _SHOWN_IF_NAME)
+def _is_shown_as(path: Path, value: object) -> bool:
+    """Whether a value is of a form in which it can be no secret at this place."""
+    return isinstance(value, str) and any(
+        is_of(path, pattern) and form.fullmatch(value) is not None for pattern, form in _SHOWN_IF
     )
 
 

@@ -1,10 +1,10 @@
 """Find a configuration file, read it, and make the catalog of it; all that is wrong with it is said at once.
 
 The way of a file: text → table (tomllib) → its plumb files and other clients' servers put in → planned keys taken out
-→ schema checked → environment put in → tokens read, users and groups looked up → `Config` → catalog → its servers'
-credentials. A table with a mistake is replaced by a harmless one of the same name before the catalog is built, so that
-the rest is checked too and nothing is reported that only follows from that mistake. Profiles' tokens leave the table
-before it becomes a `Config`; what was read for servers goes to their bindings. Nothing is started here.
+→ schema checked → environment put in → tokens and PEM files read, users and groups looked up → `Config` → catalog → its
+servers' credentials. A table with a mistake is replaced by a harmless one of the same name before the catalog is built,
+so that the rest is checked too and nothing is reported that only follows from that mistake. Profiles' tokens leave the
+table before it becomes a `Config`; what was read for servers goes to their bindings. Nothing is started here.
 """
 
 import copy
@@ -20,6 +20,7 @@ import msgspec
 from tooldispatchd.catalog import problems as paths
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.problems import Problem
+from tooldispatchd.catalog.servers import NO_SUCH_SERVER
 from tooldispatchd.catalog.specs import MIB, Config
 from tooldispatchd.daemon.config_report import MAX_SHOWN, Finding, find, printable
 from tooldispatchd.daemon.credentials import Credentials, take_credentials
@@ -36,6 +37,7 @@ from tooldispatchd.daemon.server_credentials import (
     read_server_secrets,
     with_credentials,
 )
+from tooldispatchd.daemon.server_files import check_server_files
 from tooldispatchd.daemon.stand_ins import StandIns
 from tooldispatchd.daemon.toml_lines import TomlLines
 
@@ -44,7 +46,8 @@ MAX_FILE_BYTES: Final = 4 * MIB
 # Schemas nest in their properties, two levels each; what is deeper would exhaust a recursion somewhere below.
 MAX_DEPTH: Final = 64
 
-_HAS_DEFAULTS: Final = frozenset({"daemon", "limits"})
+# Sections without which a catalog can be built, though it may know fewer servers.
+_DISPENSABLE: Final = frozenset({"daemon", "limits", "mcp_json"})
 
 
 class ConfigError(Exception):
@@ -94,11 +97,15 @@ def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
     found = _check(checked, environ, path.absolute().parent)
     problems = [problem for problem in (*servers.problems, *found.problems) if problem.path not in plumb.lacking]
     stand_ins.put(checked, problems)
-    is_whole = plumb.read and servers.read
-    catalog = _build(checked, problems, found.credentials) if is_whole else problems
+    knows_servers = servers.read and all(problem.path[:1] != ("mcp_json",) for problem in problems)
+    if not knows_servers:
+        checked.pop("mcp_json", None)
+    catalog = _build(checked, problems, found.credentials) if plumb.read else problems
     if not isinstance(catalog, Catalog):
         own = set(map(_key_of, problems))
         catalog = [each for each in catalog if _key_of(each) in own or not stand_ins.is_follow_up(each, table)]
+        # A file that could not be read may declare any server.
+        catalog = [each for each in catalog if knows_servers or each.why != NO_SUCH_SERVER]
     if isinstance(catalog, Catalog) and not (plumb.mistakes or servers.mistakes):
         exposed = exposed_tokens(checked, path, is_elsewhere=lambda place: plumb.place_of(place) is not None)
         return _finished(catalog, found, (*servers.warnings, *exposed))
@@ -205,7 +212,8 @@ def _check(table: Table, environ: Mapping[str, str], directory: Path) -> _Found:
     wrong = frozenset(problem.path for problem in problems)
     credentials = take_credentials(table, environ, wrong=wrong)
     secrets = read_server_secrets(table, environ, wrong=wrong)
-    return _Found([*problems, *credentials.problems, *secrets.problems], credentials, secrets)
+    files = check_server_files(table, wrong=wrong)
+    return _Found([*problems, *credentials.problems, *secrets.problems, *files], credentials, secrets)
 
 
 def _key_of(problem: Problem) -> tuple[paths.Path, str]:
@@ -233,7 +241,7 @@ def _without_json_form(holder: object, path: paths.Path = ()) -> Iterator[Proble
 
 def _build(table: Table, problems: list[Problem], credentials: Credentials) -> Catalog | list[Problem]:
     # A whole section that is missing, misspelt or of the wrong kind would make every name in it unknown.
-    if any(len(problem.path) <= 1 and problem.path[0] not in _HAS_DEFAULTS for problem in problems):
+    if any(len(problem.path) <= 1 and problem.path[0] not in _DISPENSABLE for problem in problems):
         return problems
     try:
         config = msgspec.convert(table, Config)

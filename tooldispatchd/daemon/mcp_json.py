@@ -36,6 +36,8 @@ _SECTIONS: Final = ("mcpServers", "servers")
 # What is copied as it stands. A server's table has many more keys, which no other client knows.
 _COPIED: Final = ("command", "args", "env", "cwd", "url", "headers")
 _KEYS: Final = (*_COPIED, "type", "disabled")
+# Of which a server has one.
+_WAYS: Final = ("url", "command")
 # `http` is whatever is behind the URL: some clients fall back to the older transport there, as `auto` does.
 _TYPES: Final = {
     "stdio": ("command", "auto"),
@@ -67,7 +69,7 @@ class McpJson(msgspec.Struct, frozen=True):
     """What was read: the `files` as reports name them, and where each server's table was written, by its binding.
 
     `problems` are those of the key `mcp_json` and of servers' tables, `mistakes` those of the files themselves. Where
-    one of them is not `read`, names that it would have declared are unknown.
+    one of them is not `read`, the names that it declares are unknown, and whoever uses one is right all the same.
     """
 
     files: tuple[str, ...] = ()
@@ -187,8 +189,23 @@ class _Reader:
         mcp[binding] = entry
         if isinstance(entry, dict):
             given = cast("Table", entry)
+            unknown = [key for key in given if key not in _KEYS]
+            if unknown and all(given.get(way) is None for way in _WAYS):
+                given = self._reached(given, ("mcp", binding), unknown)
+            else:
+                self._warn_unknown(written, unknown)
             mcp[binding] = self._server(given, ("mcp", binding), directory)
-            self._warn_unknown(written, [key for key in given if key not in _KEYS])
+
+    def _reached(self, given: Table, place: Path, unknown: list[str]) -> Table:
+        """An entry with no way to its server, as if an unknown key that must be meant were that; a problem anyway."""
+        meant = {key: way for key in unknown if (way := _way_meant(key)) is not None}
+        self._problems += [Problem((*place, key), "unknown key", nearest=way) for key, way in meant.items()]
+        if meant:
+            return {**given, **{way: given[key] for key, way in meant.items()}}
+        why = f"a server has command or url, this one has neither; unknown: {_listed(unknown)}"
+        self._problems.append(Problem(place, why))
+        # What else it has belongs to the way that is not there.
+        return {}
 
     def _server(self, given: Table, place: Path, directory: FilePath | None) -> Table:
         """An entry as a table of `[mcp]`; what has a problem is left out."""
@@ -220,10 +237,8 @@ class _Reader:
         """One warning for all that an object has and nobody here knows."""
         if keys:
             line = min(written.lines.line_of((*written.path, key)) for key in keys)
-            # Enough to see what is meant: a client's own settings may be many.
-            names = ", ".join(map(_quoted, keys[:5])) + (", …" if len(keys) > 5 else "")
             what = f"server {_quoted(str(written.path[-1]))}" if written.path else "the file"
-            self._warnings.append(f"{written.file}:{line}: {what} has keys that mean nothing here: {names}")
+            self._warnings.append(f"{written.file}:{line}: {what} has keys that mean nothing here: {_listed(keys)}")
 
 
 def _parse(text: str) -> object:
@@ -291,6 +306,16 @@ def _anchor(table: Table, directory: FilePath) -> None:
 def _sanitised(name: str) -> str:
     """The nearest name that a binding may have."""
     return _NO_NAME.sub("-", name).strip("-._")[:_MAX_NAME] or "server"
+
+
+def _way_meant(key: str) -> str | None:
+    """Which way to a server a key must mean that other clients have: `serverUrl`, or one that is misspelt."""
+    return next((way for way in _WAYS if way in key.lower()), None) or nearest(key, _WAYS)
+
+
+def _listed(keys: list[str]) -> str:
+    """Enough of them to see what is meant: a client's own settings may be many."""
+    return ", ".join(map(_quoted, keys[:5])) + (", …" if len(keys) > 5 else "")
 
 
 def _quoted(name: str) -> str:

@@ -1,7 +1,8 @@
 """What the daemon shows to servers behind URLs, read while a configuration is loaded.
 
 First each secret that a table names is read, so that every problem has its place; once the catalog is built, each
-binding gets its own. No problem bears a secret, nor the name of a variable or a file, as with those of profiles.
+binding gets its own. No problem bears a secret, as with those of profiles; which of their names may be shown, the
+report knows.
 """
 
 import re
@@ -25,7 +26,8 @@ MAX_SECRET_CHARS: Final = 4 * KIB
 # With its scheme a token is one header.
 MAX_TOKEN_CHARS: Final = MAX_HEADER_CHARS - len("Bearer ")
 
-_SERVERS: Final[tuple[Pattern, ...]] = (("mcp", "*"), ("tools", "*", "mcp"), ("processes", "*", "mcp", "#"))
+# Where a server's table may stand.
+SERVERS: Final[tuple[Pattern, ...]] = (("mcp", "*"), ("tools", "*", "mcp"), ("processes", "*", "mcp", "#"))
 _TOKENS: Final = ("token", "token_env", "token_file")
 _SECRETS: Final = ("client_secret_env", "client_secret_file")
 # What each of the others than tokens names, and how many characters that may have.
@@ -114,7 +116,7 @@ def _first(spec: McpSpec | OAuthSpec, keys: tuple[str, ...], secrets: ServerSecr
 
 def _named(table: Table) -> Iterator[tuple[Path, str]]:
     """Each place that names a secret, and what stands there; what is no text is the schema's to refuse."""
-    for pattern in _SERVERS:
+    for pattern in SERVERS:
         for server in places(table, pattern):
             for key in _readable(server.value):
                 for place in places(cast("Table", server.value), key):

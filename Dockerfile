@@ -10,6 +10,9 @@
 # child of process 1; where that is the daemon, nobody reaps it, and its zombie stays until the container ends. The tiny
 # init that the flag puts in front takes such orphans, and passes signals on. It works without, too.
 #
+# Servers with auth = "oauth" need an extra: build with `--build-arg EXTRAS=oauth`. Tokens of people are kept under
+# /var/lib/tooldispatchd; they outlive the container where that is a volume.
+#
 # The image holds Python and what the daemon needs. Tools that are other programs (node, git, …) want an image of yours
 # that starts `FROM tooldispatchd`, or a BASE that has them.
 
@@ -20,11 +23,14 @@ ARG BASE=python:3.11-slim-bookworm
 FROM ${BASE} AS build
 WORKDIR /build
 COPY pyproject.toml requirements.lock ./
+# Extras of the project, with spaces between them; the lock knows the files of all.
+ARG EXTRAS=
 # The lock holds the tests' tools too, so it constrains here what may be chosen, and its hashes are compared afterwards.
 # Only wheels: nothing that has not been compared is run.
 RUN sed -E -e '/^ +--hash=/d' -e 's/ \\$//' requirements.lock > constraints.txt \
- && python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
-    > runtime.txt \
+ && python3 -c 'import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+extras = [need for extra in sys.argv[1:] for need in project["optional-dependencies"][extra]]; \
+print(*project["dependencies"], *extras, sep="\n")' $EXTRAS > runtime.txt \
  && python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
     > tools.txt \
  && for set in runtime tools; do \

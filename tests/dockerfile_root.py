@@ -162,8 +162,11 @@ def _copy_python(tree: Path) -> str:
 class Build:
     """The stages of a Dockerfile, built one after the other; the last is the image."""
 
-    def __init__(self, directory: Path, wheels: Path, context: Path = ROOT) -> None:
+    def __init__(
+        self, directory: Path, wheels: Path, context: Path = ROOT, *, arguments: Mapping[str, str] = {}
+    ) -> None:
         self._directory = directory
+        self._arguments = arguments
         self._wheels = wheels
         self._context = context
         self.images: dict[str, Image] = {}
@@ -182,6 +185,10 @@ class Build:
                 self._run(image, step)
             case "COPY":
                 self._copy(image, step)
+            case "ARG":
+                # An engine leaves it out of the image that runs; here no stage that runs has one.
+                name, _, value = step.text.partition("=")
+                image.variables[name] = self._arguments.get(name, value)
             case "ENV":
                 name, _, value = step.text.partition("=")
                 image.variables[name] = value

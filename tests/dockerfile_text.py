@@ -14,7 +14,7 @@ import msgspec
 
 # Where the variables of ENV and ARG are put in; RUN leaves that to its shell, the exec forms do without.
 _EXPANDED: Final = {"ENV", "COPY", "WORKDIR", "USER", "VOLUME", "STOPSIGNAL"}
-_KNOWN: Final = _EXPANDED | {"RUN", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
+_KNOWN: Final = _EXPANDED | {"ARG", "RUN", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
 
 
 class Step(msgspec.Struct, frozen=True):

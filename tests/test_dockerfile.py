@@ -170,6 +170,19 @@ def test_a_wheel_that_the_lock_does_not_know_stops_the_build(place: Path, wheels
     assert failed.value.said == f"cannot install runtime/{forged.name}: its hash is not in requirements.lock\n"
 
 
+def test_an_extra_is_built_in_by_its_name(wheels: Path, directory: Path) -> None:
+    stage = read_dockerfile(DOCKERFILE.read_text())[0]
+    with pytest.raises(StepError) as failed:
+        Build(directory / "roots", wheels, arguments={"EXTRAS": "oauth"}).stage(stage)
+    # The registry here offers what the daemon needs and nothing else.
+    assert "mcp>=" in failed.value.said
+
+
+def test_the_lock_knows_every_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert needed([package for packages in extras.values() for package in packages]) <= set(locked())
+
+
 def test_the_build_sees_nothing_of_the_checkout_but_what_it_is_made_of(build: Build) -> None:
     context = build.images["build"].inside("/build")
     made = {"constraints.txt", "runtime.txt", "tools.txt", "runtime", "tools", "tools-venv"}

@@ -89,3 +89,16 @@ async def test_a_declared_tool_starts_its_lazy_server(tmp_path: Path) -> None:
             assert await agent.tools() == ["speak"]
             assert len(kit.starts) == 1
             assert (await agent.ask("speak"))["content"] == "say"
+
+
+async def test_a_list_that_proved_wrong_is_not_shown_again(tmp_path: Path) -> None:
+    kit = Place(tmp_path / "kit")
+    async with served({"kit": kit.spec(lazy=True, tools=("say",))}) as runtime:
+        async with talking(runtime):
+            pass
+        kit.has("hang")
+        async with talking(runtime) as agent:
+            assert code_in(await agent.ask("kit:say")) == "missing_tool"
+        late = Talker(runtime)
+        assert (await late.hello())["error"] == "missing_tool"
+        assert await late.hear_all() == []

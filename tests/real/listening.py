@@ -43,9 +43,9 @@ def says_ports(words: Sequence[str]) -> Iterator[list[int]]:
 
 
 @contextmanager
-def takes_port(words: Sequence[str]) -> Iterator[int]:
-    """A program that listens on the port that the variable `PORT` names; it ends at SIGTERM."""
-    port = free_port()
+def takes_port(words: Sequence[str], port: int = 0) -> Iterator[int]:
+    """A program that listens on the port that the variable `PORT` names, a free one for 0; it ends at SIGTERM."""
+    port = port or free_port()
     environment = os.environ | {"PORT": str(port)}
     with subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.daemon.spawned import until
 from tests.real.installed import OWN, needs_npm, npm, url_binding
 from tests.real.listening import free_port, says_ports, takes_port
-from tests.real.visit import visit
+from tests.real.visit import Visit, visit
 from tooldispatchd.client.conversation import Call
 from tooldispatchd.client.errors import FaultError
 
@@ -30,7 +31,8 @@ def test_everything_answers_over_http(tmp_path: Path, mode: str, path: str, line
     with takes_port(npm("everything", mode)) as port:
         table = url_binding("every", f"http://127.0.0.1:{port}/{path}", *lines)
         with visit(tmp_path, table + PROFILE) as agent:
-            assert agent.ready.warnings == []
+            (warning,) = agent.ready.warnings
+            assert "'simulate-research-query' is left out: it can only be called as a task" in warning
             assert {"every:echo", "every:get-sum", "every:get-tiny-image"} <= agent.tools
             assert agent.call("every:echo", message="bees") == "Echo: bees"
             assert json.loads(agent.call("every:get-structured-content", location="Chicago"))["humidity"] > 0
@@ -67,6 +69,30 @@ def test_a_server_that_nobody_runs_is_left_out(tmp_path: Path) -> None:
         (warning,) = agent.ready.warnings
         assert "cannot connect" in str(warning)
         assert agent.fault("every:echo").code == "server_unavailable"
+
+
+@needs_npm
+def test_a_server_that_was_restarted_and_says_400_to_its_old_sessions_is_opened_anew(tmp_path: Path) -> None:
+    server = [*npm("everything", "streamableHttp")]
+    with ExitStack() as first:
+        port = first.enter_context(takes_port(server))
+        table = url_binding("every", f"http://127.0.0.1:{port}/mcp", 'restart = "backoff"')
+        with visit(tmp_path, table + PROFILE) as agent:
+            assert agent.call("every:echo", message="bees") == "Echo: bees"
+            first.close()
+            with takes_port(server, port):
+                until(lambda: _answers(agent))
+                assert agent.call("every:echo", message="wasps") == "Echo: wasps"
+
+
+def _answers(agent: Visit) -> bool:
+    try:
+        return agent.call("every:echo", message="x") == "Echo: x"
+    except FaultError as fault:
+        # What it may be while the server is down, and at the call that finds out; never the call's own failure.
+        if fault.code not in {"server_unavailable", "connection_dead"}:
+            raise
+        return False
 
 
 @pytest.mark.parametrize(

@@ -63,3 +63,17 @@ def test_a_partial_line_is_known_until_its_newline_comes() -> None:
         cutter.cut(chunk)
         seen.append(cutter.has_partial)
     assert seen == [False, True, False]
+
+
+@given(st.integers(0, 300), st.lists(st.integers(0, 900), max_size=8))
+def test_the_end_of_a_line_over_the_bound_is_there_when_it_ends(extra: int, cuts: list[int]) -> None:
+    line = bytes(ord("a") + number % 26 for number in range(300 + extra))
+    output = line + b"\nshort\n"
+    cutter = LineCutter(100)
+    ends = [*sorted(min(cut, len(output)) for cut in cuts), len(output)]
+    seen = []
+    for start, end in zip([0, *ends], ends, strict=False):
+        cutter.cut(output[start:end])
+        if cutter.ended:
+            seen.append(cutter.ended)
+    assert seen == [line[-256:]]

@@ -61,12 +61,14 @@ async def log_in(binding: Binding, environ: Mapping[str, str], show: Callable[[s
 
 async def log_out(binding: Binding, environ: Mapping[str, str]) -> bool:
     """Forget the tokens for a server; whether there were any. Raises `LoginError`."""
-    reach = _reach(binding)
+    # Without the extra: who has uninstalled it wants the tokens gone all the more.
+    reach = reach_of(binding)
+    assert reach is not None
     from tooldispatchd.providers.mcp.http.errors import WireError  # noqa: PLC0415  # as the module says
-    from tooldispatchd.providers.mcp.oauth import login  # noqa: PLC0415
+    from tooldispatchd.providers.mcp.oauth import logout  # noqa: PLC0415
 
     try:
-        return await login.forget(reach, environ)
+        return await logout.forget(reach, environ)
     except WireError as error:
         raise LoginError(error.why) from error
 

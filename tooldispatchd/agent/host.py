@@ -298,9 +298,9 @@ class Host:
         if isinstance(session, Fault):
             self._lobby(session).is_taken(request, line=self._machine.line)
         elif self._is_flooding and body.id not in session.machine.live:
-            session.machine.reply_fault(request, too_many("lines_per_s", limits.lines_per_s))
+            session.refuse_request(request, too_many("lines_per_s", limits.lines_per_s))
         elif self._outlet.is_crowded and body.id not in session.machine.live:
-            session.machine.reply_fault(request, too_many("buffered_bytes", limits.buffered_bytes))
+            session.refuse_request(request, too_many("buffered_bytes", limits.buffered_bytes))
         else:
             session.request(request, line=self._machine.line)
 

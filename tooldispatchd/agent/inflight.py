@@ -45,6 +45,9 @@ class Life(Protocol):
     def count(self, outcome: Outcome) -> None:
         """One more call has ended."""
 
+    def refuse_request(self, request: Request, fault: Fault) -> None:
+        """Answer a request that becomes no call with why."""
+
     def settle(self) -> None:
         """Begin the teardown where nothing is owed any more."""
 
@@ -106,21 +109,21 @@ class InFlight:
         if plan is None:
             found = self._life.find(body.name)
             if isinstance(found, Fault):
-                self._machine.reply_fault(request, found)
+                self._life.refuse_request(request, found)
                 return
             plan = None if found is HOLD else found
         if body.background and plan is not None and not plan.takes_place:
             # A job that waits for jobs could wait for itself.
-            self._machine.reply_fault(request, Fault(Code.INVALID_REQUEST, f"{body.name} never runs in the background"))
+            self._life.refuse_request(request, Fault(Code.INVALID_REQUEST, f"{body.name} never runs in the background"))
             return
         refusal = self._refusal(call, plan)
         if refusal is not None:
-            self._machine.reply_fault(request, refusal)
+            self._life.refuse_request(request, refusal)
             return
         if body.background:
             call.job = self.jobs.open(body.name)
             if call.job is None:
-                self._machine.reply_fault(request, queue_full("jobs"))
+                self._life.refuse_request(request, queue_full("jobs"))
                 return
         self._machine.start(request)
         self._calls[call.key] = call

@@ -181,10 +181,14 @@ class Session:
             self._log.debug("call answered", id=body.id, tool=body.name, is_error=type(content) is not str)
 
     def _request_slowly(self, request: Request, plan: Plan | None, *, line: int) -> None:
+        is_duplicate = body_of(request).id in self.machine.live
         if not self.machine.is_taken(request, line=line):
+            # That an id is taken is told in a line of its own: the answer is the first request's.
+            if not is_duplicate:
+                self._note_fault(request)
             return
         if not self._has_jobs and body_of(request).background:
-            self.machine.reply_fault(request, NO_JOBS)
+            self.refuse_request(request, NO_JOBS)
             return
         if plan is None and self.machine.schemas is not None:
             # By a name that it will be shown, before it has been.
@@ -194,6 +198,19 @@ class Session:
             self._answer_now(request, plan)
         else:
             self._calls().take(request, plan)
+
+    def refuse_request(self, request: Request, fault: Fault) -> None:
+        """Answer a request that becomes no call with why."""
+        self.machine.reply_fault(request, fault)
+        self._note_fault(request)
+
+    def _note_fault(self, request: Request) -> None:
+        """One more request has been answered with a fault, though it never was a call."""
+        self.answered += 1
+        self.faults += 1
+        if self._runtime.logs_calls:
+            body = body_of(request)
+            self._log.debug("call answered", id=body.id, tool=body.name, is_error=True)
 
     def _answer_now(self, request: Request, plan: Plan) -> None:
         """An inline tool in the background, or for an agent that wants to know what it took."""

@@ -9,6 +9,8 @@ from typing import Final
 
 # The brief looks for a too long line's `id` in its first 4 KiB.
 HEAD_BYTES: Final = 4096
+# Members of a fixed size after the last large one; some peers write the `id` there.
+END_BYTES: Final = 256
 
 
 class LongLine:
@@ -21,29 +23,36 @@ class LongLine:
 
 
 class LineCutter:
-    r"""Turn chunks of bytes into lines, without their `\n`."""
+    r"""Turn chunks of bytes into lines, without their `\n`.
 
-    __slots__ = ("_dropping", "_max", "_tail")
+    `ended` are the last bytes of a line over the bound that the last chunk completed; empty where there was none.
+    """
+
+    __slots__ = ("_dropping", "_max", "_tail", "ended")
 
     def __init__(self, max_line_bytes: int) -> None:
         self._max = max_line_bytes
         # None while nothing is held: an idle peer costs no buffer. A bytearray grows in amortised linear time, also
         # for a peer that sends byte by byte, where a list of pieces would cost forty bytes for each.
         self._tail: bytearray | None = None
-        self._dropping = False
+        # The end, so far, of a line that is being dropped; None while none is.
+        self._dropping: bytes | None = None
+        self.ended = b""
 
     @property
     def has_partial(self) -> bool:
         """Whether bytes of a line that lacks its newline are held or being dropped."""
-        return self._tail is not None or self._dropping
+        return self._tail is not None or self._dropping is not None
 
     def cut(self, chunk: bytes) -> list[bytes | LongLine]:
         """The lines that `chunk` completes or pushes over the bound, in their order."""
         pieces = chunk.split(b"\n")
         rest = pieces.pop()
+        self.ended = b""
         if pieces:
-            if self._dropping:
-                self._dropping = False
+            if self._dropping is not None:
+                self.ended = _end_of(self._dropping, pieces[0])
+                self._dropping = None
                 del pieces[0]
             elif self._tail is not None:
                 self._tail += pieces[0]
@@ -52,9 +61,12 @@ class LineCutter:
         lines: list[bytes | LongLine] = [*pieces]
         # A line over the bound is the joined one, or lies in a chunk over the bound.
         if pieces and (len(pieces[0]) > self._max or len(chunk) > self._max):
+            self.ended = next((line[-END_BYTES:] for line in pieces if len(line) > self._max), self.ended)
             lines = [line if len(line) <= self._max else LongLine(line[:HEAD_BYTES]) for line in pieces]
-        if rest and not self._dropping:
+        if rest and self._dropping is None:
             self._keep(rest, lines)
+        elif rest:
+            self._dropping = _end_of(self._dropping or b"", rest)
         return lines
 
     def _keep(self, rest: bytes, lines: list[bytes | LongLine]) -> None:
@@ -64,5 +76,9 @@ class LineCutter:
             self._tail += rest
         if len(self._tail) > self._max:
             lines.append(LongLine(bytes(self._tail[:HEAD_BYTES])))
+            self._dropping = bytes(self._tail[-END_BYTES:])
             self._tail = None
-            self._dropping = True
+
+
+def _end_of(before: bytes, more: bytes) -> bytes:
+    return more[-END_BYTES:] if len(more) >= END_BYTES else (before + more)[-END_BYTES:]

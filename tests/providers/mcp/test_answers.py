@@ -151,6 +151,49 @@ async def test_a_line_over_the_bound_fails_the_call_whose_id_stands_in_its_head(
     assert asked.outcomes[1] == Answer("")
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        b'"}]},"jsonrpc":"2.0","id":2}',
+        b'"}]}, "id": "2" }\r',
+        b'"}]},"id":2,"jsonrpc":"2.0"}',
+    ],
+)
+@given(cuts=st.lists(st.integers(0, 1000), max_size=20))
+def test_a_line_over_the_bound_fails_the_call_whose_id_stands_at_its_end(end: bytes, cuts: list[int]) -> None:
+    asked = Asked(msgspec.structs.replace(SERVER, max_line_bytes=500))
+    output = b'{"result":{"content":[{"type":"text","text":"' + b"x" * 800 + end + b'\n{"id":1,"result":{}}\n'
+    ends = [*sorted(cuts), len(output)]
+    chunks = [output[start:stop] for start, stop in zip([0, *ends], ends, strict=False)]
+
+    async def take_all() -> None:
+        for chunk in chunks:
+            await asked.answers.take_chunk(chunk)
+
+    trio.run(take_all)
+    outcome = asked.outcomes.pop(2)
+    assert isinstance(outcome, Fault)
+    assert outcome.extras == {"server": "docs", "limit": "content_bytes"}
+    assert asked.outcomes == {1: Answer("")}
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        # Its own request, with its own number.
+        (b'{"method":"sampling/createMessage","params":{"x":"', b'"},"jsonrpc":"2.0","id":2}'),
+        # Within a text, and within a value.
+        (b'{"result":{"x":"', b',\\"id\\":2}"}}'),
+        (b'{"result":{"x":"', b'","id":2}}'),
+        (b'{"result":{"x":"', b'","id":2} trailing'),
+    ],
+)
+async def test_a_line_over_the_bound_that_bears_no_number_of_ours_fails_no_call(start: bytes, end: bytes) -> None:
+    asked = Asked(msgspec.structs.replace(SERVER, max_line_bytes=500))
+    await asked.answers.take_chunk(start + b"x" * 800 + end + b"\n")
+    assert asked.outcomes == {}
+
+
 PROGRESS = (
     b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":4,"progress":1,"total":9}}\n'
     b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"4","progress":2}}\n'

@@ -6,76 +6,19 @@ import msgspec
 import pytest
 import trio
 import trio.testing
-from hypothesis import given
-from hypothesis import strategies as st
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw
 
 from tests.providers.mcp.agentside import ACCEPTED, SAMPLED, Agent, SessionAgent, said
+from tests.providers.mcp.talking import ELICITATION, QUESTION, SAMPLING, Talk, error, result
 from tooldispatchd.providers.mcp.asking import (
     MAX_OPEN,
     MAX_PARAMS_BYTES,
     MAX_RESULT_BYTES,
     NOBODY,
-    AgentSide,
-    Asked,
     capabilities,
 )
-from tooldispatchd.providers.mcp.messages import Incoming, Outgoing
-from tooldispatchd.providers.mcp.server import Server
+from tooldispatchd.providers.mcp.messages import Incoming
 from tooldispatchd.wire.messages import Ask, AskResp
-from tooldispatchd.wire.questions import Told
-
-SERVER = Server(name="docs", argv=("docs",), max_line_bytes=10_000, max_content_bytes=100, call_s=7.0)
-SAMPLING = "sampling/createMessage"
-ELICITATION = "elicitation/create"
-QUESTION = b'{"message":"Which day?"}'
-
-
-class Log:
-    """Keeps the events that are logged."""
-
-    def __init__(self) -> None:
-        self.events: list[str] = []
-
-    def debug(self, event: str, **_fields: object) -> None:
-        self.events.append(event)
-
-    info = warning = error = debug
-
-
-class Talk:
-    """A server's side of an `Asked`; `answers` are the messages that it got."""
-
-    def __init__(self, agent: AgentSide, server: Server = SERVER) -> None:
-        self.answers: list[dict[str, object]] = []
-        self.log = Log()
-        self.asked = Asked(server, agent, self.log, send=self._send)
-
-    def _send(self, message: Outgoing) -> None:
-        assert message.method is None
-        assert message.line.index(b"\n") == len(message.line) - 1
-        self.answers.append(msgspec.json.decode(message.line))
-
-    def request(self, method: str, params: bytes | None = QUESTION, *, id_: str | float | None = 1) -> None:
-        self.asked.take_request(Incoming(id=id_, method=method, params=as_raw(params)))
-
-    def notify(self, method: str, params: bytes | None = None) -> None:
-        self.asked.take_notification(Incoming(method=method, params=as_raw(params)))
-
-
-def as_raw(params: bytes | None) -> Raw | UnsetType:
-    return UNSET if params is None else Raw(params)
-
-
-def result(value: object, id_: object = 1) -> dict[str, object]:
-    return {"jsonrpc": "2.0", "id": id_, "result": value}
-
-
-def error(code: int, message: str, id_: object = 1) -> dict[str, object]:
-    return {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": message}}
-
-
-# --- what is answered at once ---
 
 
 def test_a_client_offers_only_what_its_agent_answers() -> None:
@@ -320,129 +263,3 @@ async def test_a_connection_that_ends_withdraws_its_questions_and_says_nothing_m
 
 
 # --- notifications ---
-
-
-@pytest.mark.parametrize(
-    ("method", "resources", "wants_list"),
-    [
-        ("notifications/tools/list_changed", False, True),
-        ("notifications/prompts/list_changed", False, False),
-        ("notifications/prompts/list_changed", True, True),
-        ("notifications/resources/list_changed", True, True),
-        ("notifications/resources/updated", True, False),
-        ("notifications/progress", True, False),
-    ],
-)
-def test_a_changed_list_is_wanted_where_it_is_offered(method: str, *, resources: bool, wants_list: bool) -> None:
-    talk = Talk(NOBODY, msgspec.structs.replace(SERVER, resources=resources))
-    talk.notify(method)
-    assert talk.asked.wants_list is wants_list
-
-
-async def test_messages_of_a_server_go_to_the_log(autojump_clock: trio.testing.MockClock) -> None:
-    talk = Talk(NOBODY)
-    for _ in range(21):
-        talk.notify("notifications/message", b'{"level":"info","data":"hi"}')
-    await trio.sleep_until(talk.asked.due)
-    talk.asked.tell(trio.current_time())
-    assert autojump_clock.current_time() == 1.0
-    assert talk.log.events == ["server said"] * 20 + ["messages dropped"]
-
-
-METHODS = ["ping", "roots/list", SAMPLING, ELICITATION, "notifications/cancelled", "notifications/message", "x"]
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from(METHODS), st.integers(0, 3) | st.none(), st.binary(max_size=20)), max_size=20)
-)
-def test_every_request_is_answered_or_waits_whatever_its_bytes(said_: list[tuple[str, int | None, bytes]]) -> None:
-    async def main() -> None:
-        agent = Agent("sampling", "elicitation", roots=("file:///work",))
-        talk = Talk(agent)
-        requests = 0
-        for method, id_, params in said_:
-            if id_ is None:
-                talk.notify(method, params)
-            else:
-                talk.request(method, params, id_=id_)
-                requests += 1
-        assert len(talk.answers) + len(agent.asked) == requests
-
-    trio.run(main)
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from(["ask", "answer", "refuse", "cancel", "wait"]), st.integers(0, 30)), max_size=60)
-)
-def test_every_question_is_answered_once_or_cancelled(steps: list[tuple[str, int]]) -> None:
-    clock = trio.testing.MockClock()
-
-    async def main() -> None:
-        agent = SessionAgent("sampling")
-        talk = Talk(agent)
-        asked: list[int] = []
-        cancelled: set[int] = set()
-        for step, number in steps:
-            if step == "ask":
-                asked.append(len(asked))
-                talk.request(SAMPLING, id_=asked[-1])
-            elif step == "answer":
-                agent.questions.take(said(SAMPLED, f"q{number}"))
-            elif step == "refuse":
-                agent.questions.take(AskResp(f"q{number}", refuse=True))
-            elif step == "cancel":
-                if all(each["id"] != number for each in talk.answers) and number < len(asked):
-                    cancelled.add(number)
-                talk.notify("notifications/cancelled", b'{"requestId":%d}' % number)
-            else:
-                clock.jump(number / 10)
-                talk.asked.tell(trio.current_time())
-            assert len(agent.questions) <= MAX_OPEN
-        clock.jump(SERVER.call_s)
-        talk.asked.tell(trio.current_time())
-        answered = [each["id"] for each in talk.answers]
-        assert sorted([*answered, *cancelled], key=repr) == sorted(asked, key=repr)
-        assert (len(agent.questions), talk.asked.due) == (0, math.inf)
-
-    trio.run(main, clock=clock)
-
-
-async def test_a_server_that_asks_and_cancels_in_turn_does_not_bury_the_agent(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    agent = Agent("elicitation")
-    talk = Talk(agent)
-    for id_ in range(100):
-        talk.request(ELICITATION, id_=id_)
-        talk.notify("notifications/cancelled", b'{"requestId":%d}' % id_)
-    assert len(agent.asked) == MAX_OPEN
-    assert len(talk.answers) == 100 - MAX_OPEN
-    await trio.sleep(SERVER.call_s)
-    talk.request(ELICITATION)
-    assert len(agent.asked) == MAX_OPEN + 1
-
-
-async def test_an_agent_that_is_found_gone_as_it_is_asked_ends_the_connection() -> None:
-    class Leaving(Agent):
-        def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:
-            talk.asked.close()
-            return super().ask(kind, server, params, told)
-
-    talk = Talk(Leaving("elicitation"))
-    talk.request(ELICITATION)
-    assert talk.asked.relay.due == math.inf
-
-
-async def test_what_an_earlier_run_of_the_server_asked_is_not_answered_to_the_next() -> None:
-    agent = Agent("elicitation")
-    talk = Talk(agent)
-    talk.request(ELICITATION)
-    talk.notify("notifications/tools/list_changed")
-    talk.asked.renew()
-    assert agent.withdrawn == ["q1"]
-    assert not talk.asked.wants_list
-    agent.told[0](said(ACCEPTED))
-    assert talk.answers == []
-    talk.request(ELICITATION)
-    agent.told[1](said(ACCEPTED))
-    assert talk.answers == [result(ACCEPTED)]

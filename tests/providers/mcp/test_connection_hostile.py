@@ -48,6 +48,7 @@ class Stream:
         self.mute: set[str] = set()
         self.answers: dict[str, Message] = {}
         self.opened = 0
+        self.told = trio.Event()
         self.closing: Callable[[], None] | None = None
         self.link_now: StreamLink
 
@@ -65,7 +66,7 @@ class Stream:
         """Wait until that was asked so often; the number of the last request."""
         with trio.fail_after(600):
             while len(self.numbers(method)) < times:
-                await trio.sleep(0.05)
+                await self.told.wait()
         return self.numbers(method)[times - 1]
 
 
@@ -103,6 +104,8 @@ class StreamLink:
     def send(self, message: Outgoing) -> None:
         said = json.loads(message.line)
         self._way.said.append(said)
+        self._way.told.set()
+        self._way.told = trio.Event()
         method = said.get("method")
         if "id" not in said or method in self._way.mute:
             return
@@ -266,21 +269,59 @@ async def test_a_subscription_that_ends_is_made_again_and_the_tools_are_listed(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     way = Stream()
+    waits = []
+    async with opened(way, protocol=MODERN):
+        number = await way.asked("subscriptions/listen")
+        for times in range(2, 9):
+            way.link_now.reply(number, result={"resultType": "complete"})
+            ended_at = trio.current_time()
+            number = await way.asked("subscriptions/listen", times)
+            waits.append(round(trio.current_time() - ended_at))
+            assert len(way.numbers("tools/list")) == times - 1
+            await way.asked("tools/list", times)
+    assert waits == [1, 2, 5, 10, 30, 30, 30]
+
+
+async def test_a_subscription_that_lived_for_long_is_made_again_soon(autojump_clock: trio.testing.MockClock) -> None:
+    way = Stream()
     async with opened(way, protocol=MODERN):
         for times in (1, 2, 3):
             number = await way.asked("subscriptions/listen", times)
-            assert len(way.numbers("tools/list")) <= times
+            await trio.sleep(60)
             way.link_now.reply(number, result={"resultType": "complete"})
             ended_at = trio.current_time()
-            await way.asked("tools/list", times + 1)
-            assert trio.current_time() - ended_at >= SUBSCRIBE_AGAIN_S
+            await way.asked("subscriptions/listen", times + 1)
+            assert round(trio.current_time() - ended_at) == 1
+
+
+async def test_the_tools_are_listed_only_once_the_subscription_stands(autojump_clock: trio.testing.MockClock) -> None:
+    way = Stream()
+    async with opened(way, protocol=MODERN):
+        number = await way.asked("subscriptions/listen")
+        for times in (2, 3, 4):
+            way.link_now.reply(number, result={"resultType": "complete"})
+            number = await way.asked("subscriptions/listen", times)
+        assert len(way.numbers("tools/list")) == 1
+        await way.asked("tools/list", 2)
+
+
+async def test_a_server_that_always_says_its_tools_changed_is_asked_once_a_second(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    way = Stream()
+    async with opened(way):
+        began = trio.current_time()
+        for times in (2, 3, 4):
+            way.link_now.write(b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n')
+            await way.asked("tools/list", times)
+        assert trio.current_time() - began >= 2
 
 
 async def test_a_subscription_that_is_refused_is_not_asked_for_again(autojump_clock: trio.testing.MockClock) -> None:
     way = Stream()
     way.answers["subscriptions/listen"] = {"error": {"code": -32601, "message": "Method not found"}}
     async with opened(way, protocol=MODERN):
-        await trio.sleep(10 * SUBSCRIBE_AGAIN_S)
+        await trio.sleep(10 * SUBSCRIBE_AGAIN_S[-1])
         assert len(way.numbers("subscriptions/listen")) == 1
 
 

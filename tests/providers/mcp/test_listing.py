@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from tests.providers.mcp.listings import SERVER, listed
 from tooldispatchd.providers.mcp.listing import (
     MAX_LIST_BYTES,
     MAX_PAGE_BYTES,
@@ -14,13 +15,6 @@ from tooldispatchd.providers.mcp.listing import (
     MAX_WARNINGS,
     Listing,
 )
-from tooldispatchd.providers.mcp.server import Server
-
-SERVER = Server(name="docs", argv=("docs",), max_line_bytes=10_000, max_content_bytes=100)
-
-
-def listed(name: str, **fields: object) -> Raw:
-    return Raw(msgspec.json.encode({"name": name, "inputSchema": {"type": "object"}, **fields}))
 
 
 def test_a_tool_is_read_with_all_that_is_said_of_it() -> None:
@@ -230,127 +224,3 @@ def test_a_name_with_control_characters_is_left_out_and_shown_escaped(name: str)
 
 
 # --- arguments in headers --------------------------------------------------------------------------------------------
-
-
-def region(name: object) -> dict[str, object]:
-    return {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": name}}}
-
-
-def test_a_modern_tool_over_http_knows_the_headers_of_its_arguments() -> None:
-    listing = Listing(SERVER, is_http=True, is_modern=True)
-    listing.add(listed("search", inputSchema=region("Region")))
-    assert listing.tools["search"].params == (("Mcp-Param-Region", ("region",)),)
-
-
-def test_a_modern_tool_over_http_with_a_wrong_mark_is_left_out() -> None:
-    listing = Listing(SERVER, is_http=True, is_modern=True)
-    listing.add(listed("search", inputSchema=region("a b")))
-    listing.add(listed("other"))
-    assert list(listing.tools) == ["other"]
-    assert listing.all_warnings() == [
-        "tool 'search' is left out: its property 'region' has an x-mcp-header that is no name of a header"
-    ]
-
-
-@pytest.mark.parametrize(("is_http", "is_modern"), [(False, False), (True, False), (False, True)])
-def test_marks_mean_nothing_elsewhere(is_http: bool, is_modern: bool) -> None:
-    listing = Listing(SERVER, is_http=is_http, is_modern=is_modern)
-    listing.add(listed("search", inputSchema=region("a b")))
-    assert listing.tools["search"].params == ()
-
-
-def test_equal_tools_of_two_transports_are_not_one() -> None:
-    stdio, http = Listing(SERVER), Listing(SERVER, is_http=True, is_modern=True)
-    stdio.add(listed("search", inputSchema=region("Region")))
-    http.add(listed("search", inputSchema=region("Region")))
-    assert stdio.tools["search"].params == ()
-    assert http.tools["search"].params == (("Mcp-Param-Region", ("region",)),)
-
-
-# --- schemas ---------------------------------------------------------------------------------------------------------
-
-DRAFT_07 = "http://json-schema.org/draft-07/schema#"
-DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
-
-
-@pytest.mark.parametrize(
-    ("schema", "is_valid"),
-    [
-        # A list of schemas means one for each place in draft 7, and nothing since 2020-12 renamed it.
-        ({"$schema": DRAFT_07, "properties": {"x": {"items": [{"type": "string"}]}}}, False),
-        ({"$schema": DRAFT_2020, "properties": {"x": {"prefixItems": [{"type": "string"}]}}}, False),
-        ({"$schema": DRAFT_07, "properties": {"x": {"prefixItems": [{"type": "string"}]}}}, True),
-        ({"properties": {"x": {"prefixItems": [{"type": "string"}]}}}, False),
-    ],
-)
-def test_a_schema_is_read_by_the_draft_that_it_names_and_else_by_the_newest(
-    schema: dict[str, object], is_valid: bool
-) -> None:
-    listing = Listing(SERVER)
-    listing.add(listed("search", inputSchema={"type": "object", **schema}))
-    assert listing.tools["search"].input.is_valid({"x": [1]}) is is_valid
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"$ref": "https://schemas.example/a.json"},
-        {"properties": {"x": {"$ref": "http://127.0.0.1:9/a.json"}}},
-        {"properties": {"x": {"$ref": "file:///etc/passwd"}}},
-        {"$schema": "https://schemas.example/own-dialect.json"},
-        {"properties": {"x": {"$ref": "#/$defs/missing"}}},
-        {"type": 7},
-        {"properties": []},
-        {"properties": {"x": {"pattern": "("}}},
-    ],
-)
-def test_a_schema_that_is_broken_or_lies_elsewhere_disables_its_tool_alone(schema: dict[str, object]) -> None:
-    listing = Listing(SERVER)
-    listing.add(listed("search", inputSchema={"type": "object", **schema}))
-    listing.add(listed("other", outputSchema=schema))
-    listing.add(listed("good"))
-    assert list(listing.tools) == ["good"]
-    first, second = listing.all_warnings()
-    assert first.startswith("tool 'search' is left out: its inputSchema is broken: ")
-    assert second.startswith("tool 'other' is left out: its outputSchema is broken: ")
-
-
-def test_any_keyword_of_the_newest_draft_may_stand_in_a_schema() -> None:
-    listing = Listing(SERVER)
-    schema = {
-        "type": "object",
-        "$defs": {"city": {"$anchor": "city", "type": "string"}},
-        "properties": {"city": {"$ref": "#city"}, "zip": {"type": "string"}},
-        "oneOf": [{"required": ["city"]}, {"required": ["zip"]}],
-        "if": {"required": ["city"]},
-        "then": {"properties": {"city": {"minLength": 2}}},
-        "unevaluatedProperties": False,
-    }
-    listing.add(listed("search", inputSchema=schema, outputSchema={"type": "array", "items": {"type": "integer"}}))
-    tool = listing.tools["search"]
-    assert tool.input.is_valid({"city": "Rome"})
-    assert not tool.input.is_valid({"city": "R"})
-    assert not tool.input.is_valid({"city": "Rome", "zip": "1"})
-    assert tool.output is not None
-    assert tool.output.is_valid([1, 2])
-
-
-def test_a_schema_that_unfolds_to_too_much_disables_its_tool() -> None:
-    defs: dict[str, object] = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 10} for n in range(12)}
-    listing = Listing(SERVER)
-    listing.add(listed("bomb", inputSchema={"$ref": "#/$defs/d0", "$defs": {**defs, "d12": {"type": "object"}}}))
-    assert listing.tools == {}
-    assert len(listing.all_warnings()) == 1
-
-
-def test_what_people_read_of_a_tool_is_bounded() -> None:
-    listing = Listing(SERVER)
-    listing.add(listed("search", title="x" * 5000, description="y" * 100_000, annotations={"title": "z" * 20_000}))
-    tool = listing.tools["search"]
-    assert (tool.title, len(tool.description), tool.annotations) == ("x" * 1024, 65_536, None)
-
-
-def test_what_is_not_known_of_an_entry_is_ignored() -> None:
-    listing = Listing(SERVER)
-    listing.add(listed("search", icons=[{"src": "x"}], _meta={"a": 1}, execution={"taskSupport": "optional"}, more=7))
-    assert list(listing.tools) == ["search"]

@@ -83,8 +83,20 @@ def test_servers_with_equal_prompts_share_their_tools() -> None:
     again = resource_tools(has_resources=True, prompts=[REVIEW])
     assert [one is other for one, other in zip(first, again, strict=True)] == [True, True, True]
     other = resource_tools(has_resources=False, prompts=[Prompt("other")])[0]
-    assert other.input is first[2].input
     assert other is not first[2]
+
+
+def test_an_unknown_prompt_is_told_with_those_that_there_are() -> None:
+    (tool,) = resource_tools(has_resources=False, prompts=[REVIEW, Prompt("hello")])
+    assert tool.input.is_valid({"name": "hello"})
+    assert not tool.input.is_valid({"name": "hallo"})
+    (violation,) = tool.input.violations({"name": "hallo"})
+    assert "hello" in violation.message
+
+
+def test_a_list_of_prompts_that_may_have_been_cut_admits_every_name() -> None:
+    (tool,) = resource_tools(has_resources=False, prompts=[Prompt(f"p{number}") for number in range(MAX_PROMPTS)])
+    assert tool.input.is_valid({"name": "another"})
 
 
 def test_the_description_lists_the_prompts_with_their_arguments() -> None:

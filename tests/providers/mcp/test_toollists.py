@@ -21,6 +21,14 @@ def test_a_list_is_good_until_the_server_said() -> None:
     assert lists.get(b"b", 1e12) is KNOWN
 
 
+def test_what_is_forgotten_is_not_known() -> None:
+    lists = ToolLists()
+    lists.keep(b"a", KNOWN)
+    lists.forget(b"a")
+    lists.forget(b"b")
+    assert lists.get(b"a", 0.0) is None
+
+
 def test_the_list_that_was_not_asked_for_longest_leaves() -> None:
     lists = ToolLists(limit=2)
     lists.keep(b"a", KNOWN)

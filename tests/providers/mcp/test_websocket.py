@@ -16,6 +16,7 @@ from wsproto.events import (
 )
 
 from tests.providers.mcp.http.certificates import Authority
+from tests.providers.mcp.http.turns import TURN_S, Turns
 from tests.providers.mcp.linking import LEGACY, Inbox, Linked, answer_to, at, linked
 from tests.providers.mcp.websockets import Caller, Deal, answer_all, calling, way
 from tests.servers.raw_http import Peer, serving
@@ -163,6 +164,8 @@ async def test_the_server_s_close_is_the_end_after_what_it_said(code: int, words
             assert caught.value.why == words
             assert far.inbox.messages == [b'{"method":"last"}']
         assert far.link.ended == {"close_code": code}
+        with trio.fail_after(5):
+            await server.wait_until_closed(1)
         # Ours is the answer to theirs.
         assert len(codes) == 1
 
@@ -220,6 +223,19 @@ async def test_the_link_takes_leave_and_waits_for_the_server_to_do_so() -> None:
         async with linked(way(server)):
             pass
         assert closes == [1000]
+
+
+async def test_thousands_of_frames_at_the_leave_taking_hold_nobody_up() -> None:
+    async def deal(caller: Caller) -> None:
+        await caller.next(CloseConnection)
+        await caller.peer.send(b"\x81\x00" * 200_000)
+
+    turns = Turns()
+    async with calling(deal) as server:
+        async with linked(way(server)):
+            trio.lowlevel.add_instrument(turns)
+        trio.lowlevel.remove_instrument(turns)
+    assert turns.longest_s < TURN_S
 
 
 async def test_a_cancellation_is_said_also_where_the_call_ends_its_connection() -> None:

@@ -1,6 +1,8 @@
 """From a ws URL to a WebSocket connection, or to the reason why there is none."""
 
 from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+from typing import Final
 
 import pytest
 import trio
@@ -13,10 +15,13 @@ from wsproto.events import (
 
 from tests.providers.mcp.linking import Inbox, at, linked
 from tests.providers.mcp.websockets import Caller, way
-from tests.servers.raw_http import Peer, serving
+from tests.servers.raw_http import Asked, Peer, serving
 from tooldispatchd.providers.mcp import websocket
 from tooldispatchd.providers.mcp.link import LinkError
 from tooldispatchd.providers.mcp.server import OAuth
+
+NOT_IT: Final = "its answer to the upgrade request is not WebSocket's"
+ACCEPTED: Final = b"HTTP/1.1 101 Go\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
 
 
 async def why_not(
@@ -33,7 +38,7 @@ async def why_not(
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [(401, "the server refused the credentials (HTTP 401)"), (302, "it answered with HTTP 302")],
+    [(401, 'it wants credentials: a token, headers, or auth = "oauth" (HTTP 401)'), (302, "it answered with HTTP 302")],
 )
 async def test_an_upgrade_that_is_refused_says_so(status: int, words: str) -> None:
     async def script(peer: Peer) -> None:
@@ -48,20 +53,25 @@ async def test_an_upgrade_that_is_refused_says_so(status: int, words: str) -> No
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "words"),
     [
-        b"",
-        b"SSH-2.0-x\r\n\r\n",
-        b"HTTP/1.1 101 Go\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: bm90IGl0\r\n\r\n",
-        b"HTTP/1.1 101 Switching Protocols\r\nX: " + b"x" * 100_000,
+        (b"", "it broke the connection off instead of upgrading it; is it wss?"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "it answered in TLS: is it wss?"),
+        (b"SSH-2.0-x\r\n\r\n", NOT_IT),
+        (ACCEPTED + b"Sec-WebSocket-Accept: bm90IGl0\r\n\r\n", NOT_IT),
+        (ACCEPTED + b"Sec-WebSocket-Accept: \xff\r\n\r\n", NOT_IT),
+        (b"HTTP/1.1 101 Go\r\nUpgrade: \xff\r\nConnection: \xff\r\n\r\n", NOT_IT),
+        (b"HTTP/1.1 101 Switching Protocols\r\nX: " + b"x" * 100_000, NOT_IT),
+        # Under wsproto's own bound of 16 KiB only if it is read bit by bit.
+        (b"HTTP/1.1 103 Hints\r\n" + b"a:\n" * 20_000 + b"\r\n", NOT_IT),
     ],
 )
-async def test_an_answer_that_is_no_upgrade_is_no_connection(answer: bytes) -> None:
+async def test_an_answer_that_is_no_upgrade_is_no_connection(answer: bytes, words: str) -> None:
     async def script(peer: Peer) -> None:
         await peer.read_request()
         await peer.send(answer)
 
-    assert (await why_not(script)).why == "it broke the connection off instead of upgrading it"
+    assert (await why_not(script)).why == words
 
 
 async def test_a_subprotocol_that_was_not_offered_is_refused() -> None:
@@ -73,7 +83,7 @@ async def test_a_subprotocol_that_was_not_offered_is_refused() -> None:
         await caller.send(AcceptConnection(subprotocol="other"))
         await peer.wait_for_close()
 
-    assert (await why_not(script)).why == "it broke the connection off instead of upgrading it"
+    assert (await why_not(script)).why == NOT_IT
 
 
 async def test_a_server_that_does_not_answer_the_upgrade_is_left_in_time() -> None:
@@ -85,6 +95,19 @@ async def test_a_server_that_does_not_answer_the_upgrade_is_left_in_time() -> No
         with pytest.raises(LinkError, match=r"^it did not answer the upgrade request within 0\.1 s$"):
             await link.open()
         await link.close()
+
+
+@pytest.mark.parametrize(
+    ("headers", "name"), [((), f"tooldispatchd/{version('tooldispatchd')}"), ((("user-agent", "me/1"),), "me/1")]
+)
+async def test_the_client_is_named(headers: tuple[tuple[str, str], ...], name: str) -> None:
+    asked: list[Asked] = []
+
+    async def script(peer: Peer) -> None:
+        asked.append(await peer.read_request())
+
+    await why_not(script, headers=headers)
+    assert asked[0].headers["user-agent"] == name
 
 
 async def test_nobody_listening_is_no_connection() -> None:

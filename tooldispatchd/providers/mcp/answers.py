@@ -13,10 +13,11 @@ import trio
 from msgspec import Raw, UnsetType
 
 from tooldispatchd.calls.connection import Pending
-from tooldispatchd.calls.outcome import Outcome, Update
+from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.providers.mcp.content import is_header_mismatch, outcome_in_steps, outcome_of, too_large
 from tooldispatchd.providers.mcp.messages import (
     Incoming,
+    peek_last_number,
     peek_number,
     read_message,
     read_progress,
@@ -61,7 +62,6 @@ class Call:
         tool: McpTool,
         done: Callable[[Outcome], None],
         held: Held | None = None,
-        *,
         arguments: bytes = b"{}",
         meta: dict[str, object] | None = None,
     ) -> None:
@@ -79,19 +79,6 @@ class Call:
         if self.held is not None:
             self.held.tell()
         self._done(outcome)
-
-
-def make_call(
-    tool: McpTool,
-    arguments: bytes,
-    done: Callable[[Outcome], None],
-    *,
-    traceparent: str | None = None,
-    update: Callable[[Update], None] | None = None,
-) -> Call:
-    """A call to be started; `Connection.call` says what each argument is."""
-    meta: dict[str, object] | None = None if traceparent is None else {"traceparent": traceparent}
-    return Call(tool, done, None if update is None else Held(update), arguments=arguments, meta=meta)
 
 
 class Exchange:
@@ -127,6 +114,7 @@ class Answers:
         "_asked",
         "_changed",
         "_cutter",
+        "_long_may_answer",
         "_more",
         "_next",
         "_server",
@@ -163,13 +151,16 @@ class Answers:
         self.due = math.inf
         self._next = -math.inf
         self._changed: set[int] = set()
+        self._long_may_answer = False
 
     async def take_chunk(self, chunk: bytes) -> None:
         """Deal with what was read of a stream of lines.
 
         Runs without a turn of the loop unless a large line is there, or very many.
         """
-        for count, line in enumerate(self._cutter.cut(chunk), 1):
+        lines = self._cutter.cut(chunk)
+        ended = self._cutter.ended
+        for count, line in enumerate(lines, 1):
             if isinstance(line, LongLine):
                 self._take_long(line)
             elif len(line) < LARGE_BYTES:
@@ -184,6 +175,8 @@ class Answers:
                 await self._take_large(line)
             if count % MESSAGES_PER_TURN == 0:
                 await self._turn()
+        if ended:
+            self._take_end(ended)
 
     def renew(self) -> None:
         """The stream of lines begins anew: half a line that an earlier one left is none of it."""
@@ -269,7 +262,15 @@ class Answers:
 
     def _take_long(self, line: LongLine) -> None:
         self.skipped += 1
+        # A request of the server's own bears its own number.
+        self._long_may_answer = b'"method"' not in line.head
         number = peek_number(line.head)
+        if number is not None:
+            self.fail(number, too_large(self._server))
+
+    def _take_end(self, end: bytes) -> None:
+        """The end of a line over the bound, where many servers write which request it answers."""
+        number = peek_last_number(end) if self._long_may_answer else None
         if number is not None:
             self.fail(number, too_large(self._server))
 

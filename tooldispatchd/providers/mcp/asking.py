@@ -155,17 +155,18 @@ class _Waiting:
 class Relay:
     """One connection's questions to its agent, at most `MAX_OPEN` of them and each for the server's `call_s`.
 
-    Times are trio's. Whoever asked is told exactly once, unless it withdraws or the connection ends.
+    Times are trio's. Whoever asked is told exactly once, unless it withdraws or the connection ends. `waiting` holds
+    what waits by its numbers; others only look whether there is anything.
     """
 
-    __slots__ = ("_agent", "_asked", "_in_vain", "_is_closed", "_server", "_waiting")
+    __slots__ = ("_agent", "_asked", "_in_vain", "_is_closed", "_server", "waiting")
 
     def __init__(self, server: Server, agent: AgentSide) -> None:
         self._server = server
         self._agent = agent
         self._asked = 0
         self._is_closed = False
-        self._waiting: dict[int, _Waiting] = {}
+        self.waiting: dict[int, _Waiting] = {}
         # Until when questions count that were withdrawn: the agent has them all the same, and whoever asks and
         # withdraws in turn must not bury it.
         self._in_vain: list[float] = []
@@ -173,8 +174,7 @@ class Relay:
     @property
     def due(self) -> float:
         """When `expire` should be called; infinite where nothing waits."""
-        # Looked at with every message of the server, and almost always there is nothing.
-        return min(each.due for each in self._waiting.values()) if self._waiting else math.inf
+        return min(each.due for each in self.waiting.values()) if self.waiting else math.inf
 
     def ask(self, method: str, params: Raw | UnsetType, answered: Answered) -> Raw | Refusal | int:
         """Have a server's request answered: the answer at once, or a number under which `answered` waits for it."""
@@ -196,7 +196,7 @@ class Relay:
 
     def withdraw(self, number: int) -> None:
         """Nobody waits for this any more; an unknown number is ignored."""
-        waiting = self._waiting.pop(number, None)
+        waiting = self.waiting.pop(number, None)
         if waiting is not None and waiting.question is not None:
             self._in_vain.append(waiting.due)
             self._agent.withdraw(waiting.question)
@@ -204,15 +204,15 @@ class Relay:
     def expire(self, now: float) -> None:
         """Withdraw what has waited long enough at `now`, and tell those who asked."""
         late = Refusal(TIMED_OUT, f"The agent did not answer within {self._server.call_s:g} s")
-        for number, waiting in [each for each in self._waiting.items() if each[1].due <= now]:
+        for number, waiting in [each for each in self.waiting.items() if each[1].due <= now]:
             # One of those before it may have withdrawn it.
-            if number in self._waiting:
+            if number in self.waiting:
                 self.withdraw(number)
                 waiting.answered(late)
 
     def clear(self) -> None:
         """Withdraw everything and tell nobody."""
-        for number in list(self._waiting):
+        for number in list(self.waiting):
             self.withdraw(number)
 
     def close(self) -> None:
@@ -224,29 +224,29 @@ class Relay:
         """How many questions the agent may still be busy with."""
         now = trio.current_time()
         self._in_vain = [due for due in self._in_vain if due > now]
-        return len(self._in_vain) + sum(each.question is not None for each in self._waiting.values())
+        return len(self._in_vain) + sum(each.question is not None for each in self.waiting.values())
 
     def _ask(self, kind: str, params: Raw, answered: Answered) -> Refusal | int:
         number = self._wait(self._server.call_s, answered)
         question = self._agent.ask(kind, self._server.name, params, partial(self._take, number, kind))
-        waiting = self._waiting.get(number)
+        waiting = self.waiting.get(number)
         if waiting is None:
             # To send the question may be how it is noticed that the agent is gone, which ends its connections.
             return GONE
         if question is None:
             # It answers this kind, so it is asked too much, or is leaving.
-            del self._waiting[number]
+            del self.waiting[number]
             return CROWDED
         waiting.question = question
         return number
 
     def _wait(self, seconds: float, answered: Answered) -> int:
         self._asked += 1
-        self._waiting[self._asked] = _Waiting(trio.current_time() + seconds, answered)
+        self.waiting[self._asked] = _Waiting(trio.current_time() + seconds, answered)
         return self._asked
 
     def _take(self, number: int, kind: str, reply: Reply | None) -> None:
-        waiting = self._waiting.pop(number, None)
+        waiting = self.waiting.pop(number, None)
         if waiting is not None:
             waiting.answered(_read_reply(kind, reply))
 
@@ -273,7 +273,7 @@ class Asked:
     @property
     def due(self) -> float:
         """When something is to be told, or has waited long enough; infinite for never."""
-        return min(self.relay.due, self._said.due)
+        return min(self.relay.due, self._said.due) if self.relay.waiting else self._said.due
 
     def tell(self, now: float) -> None:
         """Deal with what is due at `now`."""

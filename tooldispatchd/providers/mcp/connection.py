@@ -21,7 +21,7 @@ from msgspec import Raw
 
 from tooldispatchd.calls.connection import ConnectionEvent, ConnectionMachine, ConnectionState
 from tooldispatchd.calls.outcome import Outcome, Update
-from tooldispatchd.providers.mcp.answers import Call, make_call
+from tooldispatchd.providers.mcp.answers import Call
 from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide, capabilities
 from tooldispatchd.providers.mcp.conversation import Conversation, Log, Subscription
 from tooldispatchd.providers.mcp.eras import Eras
@@ -30,9 +30,9 @@ from tooldispatchd.providers.mcp.handshake import Found, Handshake, HandshakeErr
 from tooldispatchd.providers.mcp.link import LinkError, Way
 from tooldispatchd.providers.mcp.rounds import InputRequired, InputRound
 from tooldispatchd.providers.mcp.server import McpTool, Server
+from tooldispatchd.providers.updates import Held
 from tooldispatchd.wire.faults import Code, Fault
 
-LIVING: Final = frozenset({ConnectionState.OPENING, ConnectionState.OPEN})
 # A server that says all the time that its tools have changed is asked this often.
 LIST_AGAIN_S: Final = 1.0
 
@@ -184,10 +184,10 @@ class Connection:
     async def _serve(self, talk: Conversation, handshake: Handshake, greeting: Greeting) -> None:
         """Turn until the connection ends; list again when the server has said that its tools changed."""
         try:
-            subscription = Subscription(talk, is_wanted=greeting.tools_list_changed)
+            subscription = Subscription(talk) if _is_told_on_request(talk, greeting) else None
             while self._is_living():
-                subscription.look(trio.current_time())
-                await talk.turn(min(self._list_from if talk.asked.wants_list else math.inf, subscription.due))
+                look_at = math.inf if subscription is None else subscription.look(trio.current_time())
+                await talk.turn(min(self._list_from, look_at) if talk.asked.wants_list else look_at)
                 if talk.asked.wants_list and trio.current_time() >= self._list_from and self._is_living():
                     await self._list_again(talk, handshake, greeting)
         except LinkError as error:
@@ -195,6 +195,7 @@ class Connection:
 
     async def _list_again(self, talk: Conversation, handshake: Handshake, greeting: Greeting) -> None:
         talk.asked.wants_list = False
+        self._list_from = trio.current_time() + LIST_AGAIN_S
         before = self.tools
         try:
             # Not cut short by cancelling, as answers to calls come in the same turns.
@@ -232,7 +233,8 @@ class Connection:
         progress before that, as `updates` merges it; it must neither raise nor call the connection. `traceparent` is
         passed on as it is.
         """
-        call = make_call(tool, arguments, done, traceparent=traceparent, update=update)
+        held = None if update is None else Held(update)
+        call = Call(tool, done, held, arguments, None if traceparent is None else {"traceparent": traceparent})
         return self.start(call) or call
 
     def start(self, call: Call) -> Fault | None:
@@ -357,7 +359,9 @@ class Connection:
         self._batch_done()
 
     def _is_living(self) -> bool:
-        return self._machine.state in LIVING
+        # Asked several times in each turn, where the hash of a member of an enum costs more than comparing.
+        state = self._machine.state
+        return state is ConnectionState.OPEN or state is ConnectionState.OPENING
 
     def _fault(self, code: Code, why: str, extras: dict[str, object] | None = None) -> Fault:
         name = self.server.name
@@ -369,7 +373,8 @@ class Connection:
             if code is Code.SERVER_UNAVAILABLE
             else f"the connection to {name} is dead"
         )
-        return Fault(code, f"{what}: {why}", shown)
+        last = "" if self._talk is None else self._talk.last_words
+        return Fault(code, f"{what}: {why}{last}", shown)
 
     def _log_end(self, talk: Conversation) -> None:
         server = self.server.name
@@ -383,3 +388,7 @@ class Connection:
             ignored_answers=talk.answers.ignored,
         )
         self._log.debug("stderr ended", server=server, stderr_tail=talk.link.stderr_tail)
+
+
+def _is_told_on_request(talk: Conversation, greeting: Greeting) -> bool:
+    return talk.dialect is not None and talk.dialect.is_modern and greeting.tools_list_changed

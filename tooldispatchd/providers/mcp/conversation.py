@@ -24,10 +24,17 @@ from tooldispatchd.providers.mcp.messages import Incoming, Outgoing
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.wire.faults import Fault
 
+# A line of an error.
+MAX_LAST_CHARS: Final = 200
 # Longer than any that the protocol knows.
 MAX_METHOD: Final = 64
-# Proxies cut what is idle after a minute or so; asking anew costs a request and a list of tools.
-SUBSCRIBE_AGAIN_S: Final = 30.0
+# Between the end of a subscription and the next try. A server that is restarted is back in seconds; asking anew costs a
+# request and a list of tools.
+SUBSCRIBE_AGAIN_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
+# One that lived for so long begins the row anew: proxies cut what is idle after a minute or so.
+STEADY_S: Final = 50.0
+# A server that is not there, or refuses, shows it within milliseconds. What is open for so long stands.
+STANDS_S: Final = 0.5
 
 
 class Log(Protocol):
@@ -54,6 +61,7 @@ class Conversation:
 
     __slots__ = (
         "_batch_done",
+        "_has_queued",
         "_is_overrun",
         "_log",
         "_more",
@@ -89,6 +97,7 @@ class Conversation:
         self._batch_done = batch_done
         self._log = log
         self._until = math.inf
+        self._has_queued = False
         self._is_overrun = False
 
     # --- out ---------------------------------------------------------------------------------------------------------
@@ -97,10 +106,12 @@ class Conversation:
         """Queue a message; `flush` sends it."""
         if self._server.traced:
             self._trace("message sent", message.method, message.number, len(message.line) - 1)
+        self._has_queued = True
         self.link.send(message)
 
     def flush(self) -> bool:
         """Send what is queued, as far as the server takes it now; false where that is too little, which ends a turn."""
+        self._has_queued = False
         self._is_overrun = self._is_overrun or not self.link.flush()
         return not self._is_overrun
 
@@ -141,11 +152,14 @@ class Conversation:
     @property
     def due(self) -> float:
         """When something is to be told, in trio's time."""
-        return min(self.answers.due, self.asked.due)
+        answers, asked = self.answers.due, self.asked.due
+        # Twice in each turn: `min` takes twice the time.
+        return answers if answers < asked else asked
 
     async def turn(self, until: float = math.inf) -> None:
         """Wait for the server to do something, and deal with all of it. Raises `LinkError` once it is gone."""
-        self._until = min(until, self.due)
+        due = self.due
+        self._until = until if until < due else due
         await self.link.turn(self._until)
         if self.due < math.inf:
             self._tell(trio.current_time())
@@ -191,11 +205,13 @@ class Conversation:
         if answers.has_completed:
             answers.has_completed = False
             self._batch_done()
-        if answers.has_replied or self.asked.wants_list or self.due < self._until:
+        # Without tasks of the link's own this is the owner's turn, which ends by itself.
+        if self._nursery is not None and (answers.has_replied or self.asked.wants_list or self.due < self._until):
             answers.has_replied = False
             self.link.wake()
-        # The server's own requests were answered into the queue.
-        self.flush()
+        if self._has_queued:
+            # Whoever was told of an answer has called again.
+            self.flush()
 
     def _trace(self, event: str, method: str | None, number: object, size: int) -> None:
         # What it says may be secret, and its number may be the server's own words.
@@ -227,6 +243,13 @@ class Conversation:
         self.link.drop()
 
     @property
+    def last_words(self) -> str:
+        """What a server that exited with a code said last, in brackets: a warning shows one line of a fault."""
+        tail = self.link.stderr_tail if self.link.ended.get("exit_code") else ""
+        last = tail.strip().rpartition("\n")[2]
+        return f" ({printable(last, MAX_LAST_CHARS)})" if last else ""
+
+    @property
     def close_s(self) -> float:
         """The longest that `close` takes; whoever calls it shields it for so long."""
         return self._way.close_s
@@ -239,28 +262,43 @@ class Conversation:
 class Subscription:
     """Changes of the tools, told on a request that stays open (MCP 2026-07-28, "Subscriptions").
 
-    One that ends (a proxy that cuts what is idle, a server that is renewed) is made again after `SUBSCRIBE_AGAIN_S`,
-    and the tools are listed again, as nobody knows what was missed; one that is refused is not. `due` is when `look`
-    should be called, in trio's time; infinite while it is open, or not wanted. The revisions before need none.
+    One that ends (a proxy that cuts what is idle, a server that is renewed) is made again after the waits of
+    `SUBSCRIBE_AGAIN_S`, and once it stands the tools are listed again, as nobody knows what was missed; one that is
+    refused is not.
     """
 
-    __slots__ = ("_is_again", "_open", "_talk", "due")
+    __slots__ = ("_began", "_due", "_ends", "_open", "_talk")
 
-    def __init__(self, talk: Conversation, *, is_wanted: bool) -> None:
-        is_needed = talk.dialect is not None and talk.dialect.is_modern
-        self.due = -math.inf if is_wanted and is_needed else math.inf
+    def __init__(self, talk: Conversation) -> None:
         self._talk = talk
         self._open: Exchange | None = None
-        self._is_again = False
+        self._due = self._began = -math.inf
+        # In a row, since one lived for long.
+        self._ends = 0
 
-    def look(self, now: float) -> None:
-        """Subscribe where that is due at `now`, and see whether the subscription has ended."""
+    def look(self, now: float) -> float:
+        """Subscribe where that is due at `now`, see whether the subscription has ended, and say when to look again.
+
+        In trio's time; infinite while it is open and nothing was missed.
+        """
         if self._open is not None and self._open.reply is not None:
-            self.due = math.inf if _is_refusal(self._open.reply) else now + SUBSCRIBE_AGAIN_S
+            self._due = math.inf if _is_refusal(self._open.reply) else now + self._next_wait_s(now)
             self._open = None
-        if now >= self.due:
-            self.due = math.inf
-            self._subscribe()
+        if now >= self._due:
+            if self._open is None:
+                # What the first one could have missed, the handshake has listed.
+                self._due = now + STANDS_S if self._ends else math.inf
+                self._began = now
+                self._subscribe()
+            else:
+                # Listed after the subscription stands: a change in between is told, and not lost.
+                self._due = math.inf
+                self._talk.asked.wants_list = True
+        return self._due
+
+    def _next_wait_s(self, now: float) -> float:
+        self._ends = 1 if now - self._began >= STEADY_S else self._ends + 1
+        return SUBSCRIBE_AGAIN_S[min(self._ends, len(SUBSCRIBE_AGAIN_S)) - 1]
 
     def _subscribe(self) -> None:
         talk = self._talk
@@ -269,8 +307,6 @@ class Subscription:
         number = talk.answers.pending.add(self._open)
         talk.send(talk.dialect.request(number, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
         talk.flush()
-        talk.asked.wants_list = talk.asked.wants_list or self._is_again
-        self._is_again = True
 
 
 def _is_refusal(reply: Incoming | Fault) -> bool:

@@ -145,13 +145,11 @@ class Handshake:
             await self._add_all(raws, listing)
             if cursor is None:
                 break
-        tools = listing.tools
         if self._server.resources:
             prompts = await self._list_prompts(until) if greeting.has_prompts else None
-            # A tool of the server's own has the name.
-            more = resource_tools(has_resources=greeting.has_resources, prompts=prompts)
-            tools = {tool.name: tool for tool in more} | tools
-        return Found(tools, listing.all_warnings(), listing.missing(), tuple(listing.listed), listing.ttl_s)
+            for tool in resource_tools(has_resources=greeting.has_resources, prompts=prompts):
+                listing.add_made(tool)
+        return Found(listing.tools, listing.all_warnings(), listing.missing(), tuple(listing.listed), listing.ttl_s)
 
     async def _add_all(self, raws: list[Raw], listing: Listing) -> None:
         """Read the tools in short turns, between which the handshake's limit and the end of the server are noticed."""

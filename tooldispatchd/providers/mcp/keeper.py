@@ -101,9 +101,10 @@ class Keeper:
     """The connections to `server` one after the other, each made by `make`; its life is the time in which `run` runs.
 
     With `restart` "backoff" each that ended, or failed to open, is followed by another, unless all `is_ending` by then.
-    One that is `lazy` opens with its first call, where `lists` knows its tools. `batch_done` is called after calls were ended here (a connection has
-    its own), `changed` when `tools` have changed, once `run` has called `settled`. `tools`, `listed`, `said_name`,
-    `instructions` and `warnings` are those of the latest connection that opened, or of the list.
+    One that is `lazy` opens with its first call, where `lists` knows its tools. `batch_done` is called after calls were
+    ended here (a connection has its own), `changed` when `tools` have changed, once `run` has called `settled`.
+    `tools`, `listed`, `said_name`, `instructions` and `warnings` are those of the latest connection that opened, or of
+    the list; `listed` also of one that lacked a tool.
     """
 
     __slots__ = (
@@ -261,6 +262,9 @@ class Keeper:
             self._lost = connection.fault
             # For who was refused: the one that is meant may be among them.
             self.listed = connection.listed or self.listed
+            if self._key is not None and self._lost is not None and self._lost.code is Code.MISSING_TOOL:
+                # Who comes later must be refused too, and not be shown what is there no more.
+                self._lists.forget(self._key)
         if self._to_settle is not None:
             self._settle()
         elif is_news:

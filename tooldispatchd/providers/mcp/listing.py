@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from tooldispatchd.catalog.names import is_server_tool_name
+from tooldispatchd.catalog.names import is_server_tool_name, nearest
 from tooldispatchd.catalog.schemas import MAX_SCHEMA_BYTES, Check, SchemaError, compile_check
 from tooldispatchd.providers.mcp.greeting import is_complete
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
@@ -57,11 +57,17 @@ class _Listed(msgspec.Struct):
     input_schema: Raw | UnsetType = msgspec.field(default=UNSET, name="inputSchema")
     output_schema: Raw | UnsetType = msgspec.field(default=UNSET, name="outputSchema")
     annotations: Raw | UnsetType = UNSET
+    execution: Raw | UnsetType = UNSET
+
+
+class _Execution(msgspec.Struct):
+    task: str = msgspec.field(default="", name="taskSupport")
 
 
 _decode_page: Final = msgspec.json.Decoder(_Page).decode
 _decode_named: Final = msgspec.json.Decoder(_Named).decode
 _decode_listed: Final = msgspec.json.Decoder(_Listed).decode
+_decode_execution: Final = msgspec.json.Decoder(_Execution).decode
 _decode_number: Final = msgspec.json.Decoder(float).decode
 _decode_schema: Final = msgspec.json.Decoder(dict[str, object]).decode
 
@@ -145,6 +151,13 @@ class Listing:
         except ToolError as error:
             self._warn(f"tool {name[:128]!a} is left out: {error.why}")
 
+    def add_made(self, tool: McpTool) -> None:
+        """Take a tool that is made of something else than an entry, where it is wanted; one that is listed wins."""
+        if tool.name not in self.listed:
+            self.listed[tool.name] = None
+            if self._is_wanted(tool.name):
+                self.tools[tool.name] = tool
+
     def missing(self) -> str | None:
         """The first whitelisted tool that cannot be used; None where all can."""
         wanted = self._server.whitelist or ()
@@ -153,7 +166,18 @@ class Listing:
     def all_warnings(self) -> list[str]:
         """The warnings, and how many more there were."""
         more = [f"{self._unshown} more warnings"] if self._unshown else []
-        return self.warnings + more
+        return self.warnings + self._idle_denials() + more
+
+    def _idle_denials(self) -> list[str]:
+        """What is to be denied and is not there may be a slip of the hand, which would offer what it meant."""
+        if len(self.listed) == MAX_TOOLS:
+            return []
+        idle = [name for name in self._server.deny if name not in self.listed]
+        close = [(name, nearest(name, self.listed)) for name in idle[:MAX_WARNINGS]]
+        return [
+            f"deny names {name[:128]!a}, which it does not offer" + (f"; did you mean {meant}?" if meant else "")
+            for name, meant in close
+        ]
 
     def _is_wanted(self, name: str) -> bool:
         server = self._server
@@ -224,6 +248,8 @@ def _compile_tool(raw: Raw, *, has_headers: bool) -> McpTool:
         listed = _decode_listed(raw)
     except DECODE_ERRORS:
         raise ToolError("its entry cannot be read") from None
+    if _needs_task(listed.execution):
+        raise ToolError("it can only be called as a task, which is not spoken here")
     if isinstance(listed.input_schema, UnsetType):
         raise ToolError("it has no inputSchema")
     input_schema, input_check = _compile_schema(listed.input_schema, "inputSchema")
@@ -242,6 +268,14 @@ def _compile_tool(raw: Raw, *, has_headers: bool) -> McpTool:
         output=output_check,
         params=_param_headers(input_schema) if has_headers else (),
     )
+
+
+def _needs_task(execution: Raw | UnsetType) -> bool:
+    """Whether a plain call is refused (MCP 2025-11-25, "Tasks")."""
+    try:
+        return not isinstance(execution, UnsetType) and _decode_execution(execution).task == "required"
+    except DECODE_ERRORS:
+        return False
 
 
 def _annotations(raw: Raw | UnsetType) -> Raw | None:

@@ -171,6 +171,18 @@ def peek_number(head: bytes) -> int | None:
     return None if found is None or b'"method"' in head[: found.end()] else int(found.group(1))
 
 
+# The last members of an object, when they are these two: a quote within a text would stand behind a backslash.
+_LAST_ID: Final = re.compile(
+    rb',[ \t]*"id"[ \t]*:[ \t]*"?(\d{1,18})"?[ \t]*(?:,[ \t]*"jsonrpc"[ \t]*:[ \t]*"2\.0"[ \t]*)?\}[ \t\r]*\Z'
+)
+
+
+def peek_last_number(end: bytes) -> int | None:
+    """The number that an unreadable answer bears behind its last large member; None without one."""
+    found = _LAST_ID.search(end)
+    return None if found is None else int(found.group(1))
+
+
 def request_line(number: int, method: str, params: object) -> bytes:
     """A request as a line, with its newline."""
     return b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}\n' % (

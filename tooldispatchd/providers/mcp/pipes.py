@@ -97,7 +97,8 @@ class Pipes:
                 self._watch_room(select.EPOLLOUT)
                 return self._queued <= self._max_queued
             self._leaving = None
-        self._watch_room(0)
+        if self._watched:
+            self._watch_room(0)
         return True
 
     def drop(self) -> None:

@@ -104,18 +104,17 @@ def _closed(properties: dict[str, object], *required: str) -> dict[str, object]:
     }
 
 
-_PROMPT_SCHEMA: Final = _closed(
-    {
-        "name": {"type": "string", "minLength": 1, "description": "The prompt's name, as it is listed above."},
-        "arguments": {
-            "type": "object",
-            "additionalProperties": {"type": "string"},
-            "description": "The prompt's arguments by name; every value is text.",
-        },
-    },
-    "name",
-)
-_PROMPT_CHECK: Final = compile_check(_PROMPT_SCHEMA)
+def _prompt_schema(names: list[str]) -> dict[str, object]:
+    name: dict[str, object] = {"type": "string", "minLength": 1, "description": "The prompt's name, as listed above."}
+    if len(names) < MAX_PROMPTS:
+        # They are all known, so that a slip is told with what there is.
+        name["enum"] = names
+    arguments = {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+        "description": "The prompt's arguments by name; every value is text.",
+    }
+    return _closed({"name": name, "arguments": arguments}, "name")
 
 
 def _tool(name: str, method: str, *, description: str, schema: dict[str, object], check: Check) -> McpTool:
@@ -211,10 +210,12 @@ def _sentence(text: str | None) -> str:
 
 def _prompt_tool(prompts: list[Prompt]) -> McpTool:
     description = _describe(prompts)
-    tool = _shared.get(description)
+    key = "\n".join([description, *(prompt.name for prompt in prompts)])
+    tool = _shared.get(key)
     if tool is None:
-        tool = _tool("get_prompt", GET_PROMPT, description=description, schema=_PROMPT_SCHEMA, check=_PROMPT_CHECK)
-        _shared[description] = tool
+        schema = _prompt_schema(list(dict.fromkeys(prompt.name for prompt in prompts)))
+        tool = _tool("get_prompt", GET_PROMPT, description=description, schema=schema, check=compile_check(schema))
+        _shared[key] = tool
     return tool
 
 

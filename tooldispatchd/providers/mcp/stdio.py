@@ -114,11 +114,12 @@ class StdioLink:
             if not chunk:
                 break
             await self._inbox.take_chunk(chunk)
-        with trio.move_on_after(EXIT_NOTICE_S):
-            await child.exited()
+        if not child.has_exited():
+            with trio.move_on_after(EXIT_NOTICE_S):
+                await child.exited()
         pipes.read_errors()
-        exit_ = await child.kill() if child.has_exited() else None
-        self._exit = exit_
+        # At once and without a task of its own: others wait while many servers die.
+        exit_ = self._exit = child.reap() if child.has_exited() else None
         raise LinkError(ended if exit_ is None else _exit_words(exit_))
 
     def wake(self) -> None:
@@ -138,7 +139,7 @@ class StdioLink:
         child, pipes = self._child, self._pipes
         self._child = None
         try:
-            if child is not None:
+            if child is not None and self._exit is None:
                 async with trio.open_nursery() as nursery:
                     if pipes is not None:
                         nursery.start_soon(pipes.discard)

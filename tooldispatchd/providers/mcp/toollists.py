@@ -56,6 +56,10 @@ class ToolLists:
         if len(self._lists) > self._limit:
             self._lists.popitem(last=False)
 
+    def forget(self, key: bytes) -> None:
+        """Remember no list of that server."""
+        self._lists.pop(key, None)
+
 
 def key_of(server: Server) -> bytes:
     """A digest of all that makes the server what it is, its credentials too: equal ones, and only they, have the same.

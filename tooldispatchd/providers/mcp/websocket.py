@@ -7,6 +7,7 @@ The protocol itself is wsproto's. The connection goes to the URL's own origin an
 """
 
 import functools
+import ssl
 from collections import deque
 from typing import Final
 
@@ -30,9 +31,11 @@ from tooldispatchd.providers.mcp.bell import Bell
 from tooldispatchd.providers.mcp.content import too_large
 from tooldispatchd.providers.mcp.dialect import Dialect
 from tooldispatchd.providers.mcp.http.connecting import open_connection
+from tooldispatchd.providers.mcp.http.doubts import ALERT, meaning, question
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.network import Socket
 from tooldispatchd.providers.mcp.http.places import Place, place
+from tooldispatchd.providers.mcp.http.product import USER_AGENT
 from tooldispatchd.providers.mcp.http.proxies import proxy_for
 from tooldispatchd.providers.mcp.http.refusals import status_words
 from tooldispatchd.providers.mcp.http.tls import files_of
@@ -44,6 +47,8 @@ from tooldispatchd.wire.lines import HEAD_BYTES
 
 SUBPROTOCOL: Final = "mcp"
 CHUNK_BYTES: Final = 64 * 1024
+# An answer's head is read in one go, at 3 µs a header, and its bound only looked at while it is not whole.
+UPGRADE_CHUNK_BYTES: Final = 4 * 1024
 # As for a child's pipe: several of the largest requests that an agent may send.
 MAX_QUEUED_BYTES: Final = 64 * 1024 * 1024
 # What is framed and written at once; more would be copied for nothing when the server stalls.
@@ -108,8 +113,11 @@ class WebSocketLink:
                 await self._upgrade(self._stream, where)
         except WireError as error:
             raise LinkError(error.why, error.extras) from error
-        except (trio.BrokenResourceError, RemoteProtocolError) as error:
-            raise LinkError("it broke the connection off instead of upgrading it") from error
+        except trio.BrokenResourceError as error:
+            raise LinkError(f"it broke the connection off instead of upgrading it{self._doubt(error)}") from error
+        except (RemoteProtocolError, UnicodeDecodeError):
+            # wsproto reads headers as ASCII, whatever is in them; and it quotes what it does not like.
+            raise LinkError("its answer to the upgrade request is not WebSocket's") from None
         except (LocalProtocolError, h11.LocalProtocolError, UnicodeEncodeError):
             # Its text may quote a header.
             raise LinkError("cannot write the upgrade request: a header of it is not HTTP") from None
@@ -181,25 +189,36 @@ class WebSocketLink:
 
     async def _upgrade(self, stream: trio.abc.Stream, where: Place) -> None:
         connection = self._connection
-        headers = [
-            (name.encode("ascii"), value.encode("ascii"))
+        lines = [
+            (name, value)
             for name, value in self._reach.headers
             if name.lower() not in _OWN_HEADERS and not name.lower().startswith(_OWN_PREFIX)
         ]
+        if not any(name.lower() == "user-agent" for name, _ in lines):
+            lines.append(USER_AGENT)
+        headers = [(name.encode("ascii"), value.encode("ascii")) for name, value in lines]
         request = Request(
             host=where.origin.authority, target=where.target, subprotocols=[SUBPROTOCOL], extra_headers=headers
         )
         await stream.send_all(connection.send(request))
         while True:
-            chunk = await stream.receive_some(CHUNK_BYTES)
+            chunk = await stream.receive_some(UPGRADE_CHUNK_BYTES)
             if not chunk:
                 raise trio.BrokenResourceError
+            if chunk.startswith(ALERT):
+                raise LinkError("it answered in TLS: is it wss?")
             connection.receive_data(bytes(chunk))
             for event in connection.events():
                 if isinstance(event, AcceptConnection):
                     return
                 if isinstance(event, RejectConnection):
-                    raise LinkError(status_words(event.status_code), {"http_status": event.status_code})
+                    raise LinkError(status_words(event.status_code, self._reach), {"http_status": event.status_code})
+
+    def _doubt(self, error: trio.BrokenResourceError) -> str:
+        """What TLS says about the end, or else what may be wrong."""
+        cause = error.__cause__
+        said = meaning(cause) if isinstance(cause, ssl.SSLError) else ""
+        return f": {said}" if said else question(self._reach)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -299,9 +318,11 @@ class WebSocketLink:
                 if not chunk:
                     return
                 connection.receive_data(bytes(chunk))
-                for event in connection.events():
+                for count, event in enumerate(connection.events(), 1):
                     if isinstance(event, CloseConnection):
                         return
+                    if count % EVENTS_PER_TURN == 0:
+                        await trio.lowlevel.checkpoint()
         except trio.BrokenResourceError:
             # It has gone already.
             return

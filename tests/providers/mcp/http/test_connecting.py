@@ -113,6 +113,16 @@ async def test_a_proxy_that_is_no_proxy_is_an_error(monkeypatch: pytest.MonkeyPa
             await ask(Reach(url="https://mcp.test/mcp"))
 
 
+async def test_a_proxy_that_is_not_there_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("all_proxy", "http://user:hunter2@127.0.0.1:1")
+    for url in ("https://mcp.test/mcp", "http://mcp.test/mcp"):
+        with pytest.raises(WireError) as caught:
+            await ask(Reach(url=url))
+        assert caught.value.why == (
+            "cannot use the proxy that the environment names: cannot connect to 127.0.0.1 port 1: Connection refused"
+        )
+
+
 async def test_a_socks_proxy_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("all_proxy", "socks5h://127.0.0.1:1080")
     with pytest.raises(WireError, match="cannot use a socks5h proxy"):

@@ -64,6 +64,26 @@ async def test_the_end_of_the_session_is_the_end_of_the_link() -> None:
     assert bell.is_lost
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}',
+        b"Invalid or missing session ID",
+    ],
+)
+async def test_a_server_that_has_forgotten_the_session_is_noticed_without_a_call(body: bytes) -> None:
+    _, bell, _ = await listen(streaming(event(b"{}", retry=1)), answering(body, "400 Bad Request"))
+    assert bell.is_lost
+
+
+async def test_a_server_that_cannot_go_on_from_an_event_still_has_the_session() -> None:
+    _, bell, asked = await listen(
+        streaming(event(b"{}", id_="e-1", retry=1)), answering(b"Invalid event ID format", "400 Bad Request")
+    )
+    assert len(asked) == 2
+    assert not bell.is_lost
+
+
 @pytest.mark.parametrize("status", ["404 Not Found", "500 Internal Server Error"])
 async def test_a_server_that_never_had_a_stream_is_asked_once(status: str) -> None:
     _, bell, asked = await listen(answering(b"", status))

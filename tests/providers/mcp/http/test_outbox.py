@@ -162,3 +162,33 @@ async def test_of_what_is_dropped_only_cancellations_are_said_in_the_end() -> No
         box.flush()
         await box.say_last()
         assert server.began == [outbox.CANCELLED] * outbox.MAX_LAST
+
+
+class Watched(set[int]):
+    """A set that counts how often it is asked."""
+
+    asked = 0
+
+    def __contains__(self, number: object) -> bool:
+        self.asked += 1
+        return super().__contains__(number)
+
+
+async def test_to_give_up_many_while_others_wait_is_no_search_through_all_for_each() -> None:
+    server = Server()
+    numbers = range(1, outbox.MAX_AT_ONCE + 51)
+    server.stuck = {str(number) for number in numbers}
+    server.waiting = Watched(numbers)
+    async with opened(server) as box:
+        for number in numbers:
+            ask(box, number)
+        box.flush()
+        await trio.testing.wait_all_tasks_blocked()
+        server.waiting.asked = 0
+        for number in range(1, outbox.MAX_AT_ONCE + 1):
+            server.waiting.remove(number)
+            box.give_up(number)
+            box.flush()
+        assert server.waiting.asked < 60 * outbox.MAX_AT_ONCE
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(server.began) == len(numbers)

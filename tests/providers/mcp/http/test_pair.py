@@ -26,6 +26,8 @@ from tooldispatchd.providers.mcp.ways import PairWay
 from tooldispatchd.wire.faults import Code
 
 OLD = Speaks("")
+OTHER = '; it may need transport = "http"'
+WANTS_CREDENTIALS = 'it wants credentials: a token, headers, or auth = "oauth" (HTTP 401)'
 
 
 def way(url: str, *, max_bytes: int = 1024 * 1024) -> PairWay:
@@ -108,9 +110,10 @@ async def test_an_endpoint_that_cannot_be_trusted_is_refused(endpoint: bytes, wo
 @pytest.mark.parametrize(
     ("handle", "words", "status"),
     [
-        (answering(b"", "404 Not Found"), "there is nothing at its URL (HTTP 404)", 404),
-        (answering(b"", "401 Unauthorized"), "the server refused the credentials (HTTP 401)", 401),
-        (answering(b"{}"), "it answered GET with something else than events", 200),
+        (answering(b"", "404 Not Found"), f"there is nothing at its URL (HTTP 404){OTHER}", 404),
+        (answering(b"", "400 Bad Request"), f"it answered with HTTP 400{OTHER}", 400),
+        (answering(b"", "401 Unauthorized"), WANTS_CREDENTIALS, 401),
+        (answering(b"{}"), f"it answered GET with something else than events{OTHER}", 200),
         (streaming(), "it closed its event stream", None),
         (streaming(event(b"{}")), "it closed its event stream", None),
     ],

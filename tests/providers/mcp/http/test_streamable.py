@@ -23,6 +23,7 @@ from tests.providers.mcp.linking import (
 )
 from tests.servers.raw_http import Asked, Peer, serving
 from tooldispatchd.providers.mcp.http import outbox
+from tooldispatchd.providers.mcp.http.refusals import status_words
 from tooldispatchd.providers.mcp.ways import StreamableWay
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -168,8 +169,8 @@ async def test_requests_beyond_the_bound_wait_for_their_turn_and_are_all_answere
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        ("401 Unauthorized", "the server refused the credentials (HTTP 401)"),
-        ("403 Forbidden", "the server refused the credentials (HTTP 403)"),
+        ("401 Unauthorized", 'it wants credentials: a token, headers, or auth = "oauth" (HTTP 401)'),
+        ("403 Forbidden", "the server refused the request (HTTP 403)"),
         ("404 Not Found", "there is nothing at its URL (HTTP 404)"),
         ("405 Method Not Allowed", "its URL takes no such request (HTTP 405)"),
         ("500 Internal Server Error", "it answered with HTTP 500"),
@@ -187,6 +188,28 @@ async def test_a_status_that_is_not_200_is_the_request_s_fault(status: str, word
     assert fault.code is Code.TOOL_FAILED
     assert fault.extras == {"server": "far", "reason": words, "http_status": int(status[:3])}
     assert fault.detail == f"the call failed at server far: {words}"
+
+
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("name", ["Authorization", "X-Api-Key"])
+def test_credentials_that_were_sent_were_refused(status: int, name: str) -> None:
+    spec = at("", headers=((name, "secret"),))
+    assert status_words(status, spec.reach) == f"the server refused the credentials (HTTP {status})"
+
+
+def test_the_name_of_the_client_is_no_credential() -> None:
+    spec = at("", headers=(("User-Agent", "me"),))
+    assert status_words(401, spec.reach) == 'it wants credentials: a token, headers, or auth = "oauth" (HTTP 401)'
+
+
+@pytest.mark.parametrize("status", ["404 Not Found", "405 Method Not Allowed"])
+async def test_a_server_of_the_older_transport_is_taken_for_one_where_this_one_is_asked_for(status: str) -> None:
+    async with serving(each(answering(b"", status))) as server:
+        spec = at(server.url, transport="http")
+        assert spec.reach is not None
+        async with linked(StreamableWay(spec, spec.reach)) as far:
+            assert str((await far.fault("initialize")).extras["reason"]).endswith('; it may need transport = "sse"')
+            assert "transport" not in str((await far.fault("tools/call")).extras["reason"])
 
 
 async def test_too_many_requests_say_when_to_try_again() -> None:

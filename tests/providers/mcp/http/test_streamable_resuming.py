@@ -154,3 +154,16 @@ async def test_thousands_of_small_events_leave_turns_to_others() -> None:
         assert await far.result() == {"a": 1}
         nursery.cancel_scope.cancel()
     assert turns > 15
+
+
+async def test_a_server_that_always_has_another_number_is_polled_at_a_bounded_rate() -> None:
+    numbers = iter(range(1_000_000))
+
+    async def another(peer: Peer, asked: Asked) -> None:
+        await streaming(event(id_=f"p-{next(numbers)}", retry=0))(peer, asked)
+
+    site = Site(tools_call=another, GET=another)
+    async with serving(each(site)) as server, linked(way(server.url)) as far:
+        far.ask()
+        await trio.sleep(0.4)
+    assert len([asked for asked in server.asked if asked.method == "GET"]) <= 10

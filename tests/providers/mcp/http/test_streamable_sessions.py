@@ -28,6 +28,22 @@ from tests.servers.raw_http import Asked, Peer, serving
 from tooldispatchd.providers.mcp.http.streamable import StreamableLink
 from tooldispatchd.providers.mcp.link import LinkError
 
+
+def rpc(code: int, message: str, number: str = "null") -> bytes:
+    """A JSON-RPC error."""
+    return b'{"jsonrpc":"2.0","error":{"code":%d,"message":"%s"},"id":%s}' % (code, message.encode(), number.encode())
+
+
+# As servers that are in use say it.
+UNKNOWN = [
+    rpc(-32000, "Bad Request: No valid session ID provided"),
+    rpc(-32600, "Session not found", '"server-error"'),
+    rpc(-32000, "Bad Request: Server not initialized"),
+    b'{"jsonrpc":"2.0","error":{"code":-32000,"message":"unknown SESSION"}}',
+    b"Bad Request: No valid session ID provided",
+    b"Invalid session ID\n",
+]
+
 # --- the session's id ------------------------------------------------------------------------------------------------
 
 
@@ -90,6 +106,78 @@ async def test_a_404_to_what_bore_the_session_ends_the_link_and_nothing_is_delet
             await far.turn()
         assert not far.inbox.faults
     assert "DELETE" not in [asked.method for asked in server.asked]
+
+
+@pytest.mark.parametrize("method", ["tools/call", "notifications/cancelled"])
+@pytest.mark.parametrize("body", UNKNOWN)
+async def test_a_400_that_is_about_the_session_ends_the_link(method: str, body: bytes) -> None:
+    lost = answering(body, "400 Bad Request")
+    site = Site(tools_call=lost, notifications_cancelled=lost)
+    async with serving(each(site)) as server, linked(way(server.url), OPENING) as far:
+        await far.result("initialize")
+        far.link.dialect = LEGACY
+        if method == "tools/call":
+            far.ask(method)
+        else:
+            far.tell(method)
+        with pytest.raises(LinkError, match=r"^the server does not know the session any more \(HTTP 400\)$") as caught:
+            await far.turn()
+        assert caught.value.extras == {"http_status": 400}
+        assert not far.inbox.faults
+    assert "DELETE" not in [asked.method for asked in server.asked]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # The second request's own number.
+        rpc(-32000, "Bad Request: No valid session ID provided", "2"),
+        rpc(-32000, "Bad Request: this is too much"),
+        rpc(-32602, "Invalid params: session must be a string"),
+        rpc(-32700, "Parse error: {session"),
+        rpc(-32020, "Header mismatch: Mcp-Session-Id"),
+        b'{"error":"session"}',
+        b"<html>session</html>",
+        b"session" * 100,
+        b"Bad Request",
+        b"",
+    ],
+)
+async def test_a_400_to_one_bad_request_is_that_request_s_failure(body: bytes) -> None:
+    async with (
+        serving(each(Site(tools_call=answering(body, "400 Bad Request")))) as server,
+        linked(way(server.url), OPENING) as far,
+    ):
+        await far.result("initialize")
+        far.link.dialect = LEGACY
+        number = far.ask()
+        await far.inbox.until(lambda: not far.inbox.is_waiting(number))
+        far.link.wake()
+        await far.turn()
+
+
+async def test_a_400_about_a_session_that_was_not_shown_is_one_request_s_failure() -> None:
+    async with (
+        serving(each(answering(UNKNOWN[0], "400 Bad Request"))) as server,
+        linked(way(server.url)) as far,
+    ):
+        number = far.ask()
+        await far.inbox.until(lambda: not far.inbox.is_waiting(number))
+        far.link.wake()
+        await far.turn()
+
+
+async def test_a_400_about_the_session_where_an_answer_is_fetched_ends_the_link() -> None:
+    # A stream with a number, cut before its answer; then nobody knows it.
+    cut = streaming(event(id_="e-1", retry=1))
+    site = Site(tools_call=cut, GET=in_turn(answering(b"", "405 No"), answering(UNKNOWN[0], "400 Bad Request")))
+    async with serving(each(site)) as server, linked(way(server.url), OPENING) as far:
+        await far.result("initialize")
+        far.link.dialect = LEGACY
+        await far.link.greeted()
+        far.ask()
+        with pytest.raises(LinkError, match="does not know the session"):
+            await far.turn()
 
 
 async def test_a_404_without_a_session_is_one_request_s_fault() -> None:

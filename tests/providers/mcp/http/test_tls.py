@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+import trio
 
 from tests.providers.mcp.http.certificates import Authority
 from tests.servers.raw_http import Peer, RawServer, polite, serving
@@ -76,7 +77,7 @@ async def test_a_server_without_tls_is_refused(authority: Authority) -> None:
         await peer.answer(status="400 Bad Request")
 
     async with serving(plain) as server:
-        with pytest.raises(WireError, match=r"cannot begin TLS with https://127[^ ]*: wrong version number"):
+        with pytest.raises(WireError, match=r"cannot begin TLS with https://127[^ ]*: it does not speak TLS$"):
             await ask(server, ca=authority.ca)
 
 
@@ -84,8 +85,61 @@ async def test_a_client_certificate_is_shown(authority: Authority) -> None:
     cert, key = authority.issue("client")
     async with serving(polite, context=authority.server_context("127.0.0.1", asks_for_client=True)) as server:
         assert await ask(server, ca=authority.ca, cert=cert, key=key) == 200
-        with pytest.raises(WireError, match="without an answer"):
+        with pytest.raises(WireError, match=r"without an answer.*it want a client certificate \(`cert`\)\?$"):
             await ask(server, ca=authority.ca)
+
+
+async def test_a_certificate_that_a_server_wants_by_an_alert_is_named(authority: Authority) -> None:
+    async def alert(peer: Peer) -> None:
+        assert isinstance(peer.stream, trio.SSLStream)
+        with pytest.raises(trio.BrokenResourceError):
+            await peer.stream.do_handshake()
+        # What OpenSSL has to say lies in trio's buffer, and is not sent by itself.
+        await peer.stream.transport_stream.send_all(peer.stream._outgoing.read())
+        await peer.wait_for_close()
+
+    context = authority.server_context("127.0.0.1", asks_for_client=True)
+    async with serving(alert, context=context) as server:
+        with pytest.raises(WireError, match=r"without an answer: it wants a client certificate \(`cert`\)$"):
+            await ask(server, ca=authority.ca)
+
+
+async def test_a_server_that_answers_in_tls_is_one_of_https() -> None:
+    async def alert(peer: Peer) -> None:
+        await peer.read_request()
+        await peer.send(b"\x15\x03\x03\x00\x02\x02\x46")
+        await peer.wait_for_close()
+
+    async with serving(alert) as server, Wire(Reach(url=server.url), max_bytes=1000) as wire:
+        with pytest.raises(WireError, match=r"^it answered in TLS: is it https\?$") as caught:
+            async with wire.exchange("POST", (), b"{}"):
+                raise AssertionError
+    assert not caught.value.was_sent
+
+
+async def test_a_server_that_never_said_a_word_may_be_one_of_https(authority: Authority) -> None:
+    async with (
+        serving(polite, context=authority.server_context("127.0.0.1")) as server,
+        Wire(Reach(url=server.url), max_bytes=1000) as wire,
+    ):
+        with pytest.raises(WireError, match=r"without an answer; is it https\?$"):
+            async with wire.exchange("POST", (), b"{}"):
+                raise AssertionError
+
+
+async def test_a_server_that_has_answered_before_is_in_no_doubt() -> None:
+    async def once(peer: Peer) -> None:
+        asked = await peer.read_request()
+        if len(peer.asked) == 1:
+            await peer.answer(headers="Connection: close\r\n")
+        assert asked
+
+    async with serving(once) as server, Wire(Reach(url=server.url), max_bytes=1000) as wire:
+        async with wire.exchange("POST", (), b"{}") as reply:
+            await reply.read(1000)
+        with pytest.raises(WireError, match=r"without an answer$"):
+            async with wire.exchange("POST", (), b"{}"):
+                raise AssertionError
 
 
 async def test_a_certificate_and_its_key_may_be_one_file(authority: Authority, tmp_path: Path) -> None:

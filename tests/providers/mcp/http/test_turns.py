@@ -1,37 +1,19 @@
 """However small the pieces are in which a server says something, other tasks get their turn."""
 
-import time
 from typing import Final
 
 import pytest
 import trio
 
+from tests.providers.mcp.http.turns import TURN_S, Turns
 from tests.providers.mcp.http.wires import MIB, wire_to
 from tests.servers.raw_http import Peer, serving
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent
 from tooldispatchd.providers.mcp.http.stream import Stream
 
-# Of the processor's time, not the clock's: other processes do not count. What is bounded takes 1 to 10 ms.
-TURN_S: Final = 0.020
-
 CHUNKED: Final = b"Transfer-Encoding: chunked\r\n\r\n"
 EVENTS: Final = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
-
-
-class Turns(trio.abc.Instrument):
-    """Measures how long the longest turn of any task took, in seconds of the processor."""
-
-    def __init__(self) -> None:
-        self.longest_s = 0.0
-        # It is added within a turn.
-        self._began = time.thread_time()
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self._began = time.thread_time()
-
-    def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        self.longest_s = max(self.longest_s, time.thread_time() - self._began)
 
 
 async def measured(answer: bytes, *, is_read: bool = True) -> float:

@@ -1,4 +1,5 @@
 import gzip
+from importlib.metadata import version
 
 import pytest
 import trio
@@ -49,8 +50,16 @@ async def test_a_request_says_what_it_must_and_no_more() -> None:
             "accept-encoding": "identity",
             "content-type": "application/json",
             "authorization": "Bearer t",
+            "user-agent": f"tooldispatchd/{version('tooldispatchd')}",
             "content-length": "8",
         }
+
+
+async def test_the_configuration_may_name_the_client() -> None:
+    async with serving(polite) as server:
+        async with wire_to(server.url, headers=(("user-agent", "me/1"),)) as wire:
+            await post(wire)
+        assert server.asked[0].headers["user-agent"] == "me/1"
 
 
 async def test_a_header_of_the_request_stands_in_the_place_of_the_configured_one() -> None:
@@ -66,6 +75,20 @@ async def test_a_get_has_no_length() -> None:
         async with wire_to(server.url) as wire, wire.exchange("GET"):
             pass
         assert "content-length" not in server.asked[0].headers
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        b"POST /mcp?key=hunter2 HTTP/1.1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nAuthorization hunter2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nhunter2\r\n",
+    ],
+)
+async def test_what_echoes_the_request_has_nothing_of_it_shown(echo: bytes) -> None:
+    error = await failing(echo)
+    assert "is not HTTP: illegal" in error.why
+    assert "hunter2" not in error.why
 
 
 @pytest.mark.parametrize("value", ["hunter2\r\nX: y", "hunter2 ä", "hunter2\x00"])
@@ -205,8 +228,8 @@ async def test_a_server_says_when_to_try_again(said: str, expected: int | None) 
         (b"HTTP/1.1 100 Continue\r\n\r\n" * 100, "interim answers"),
         (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000, "is not HTTP"),
         (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 20_000, "is not HTTP"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort", "is not HTTP: peer closed connection"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", "is not HTTP: peer closed connection"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort", "closed the connection within its answer"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", "closed the connection within its answer"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "is not HTTP"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n", "is not HTTP"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1" * 100_000, "is not HTTP"),

@@ -12,7 +12,8 @@ from tests.providers.mcp.oauth.asking import PERSON, Daemon, call, reach_of, unt
 from tests.servers.authorization_server import OAuthServer, Recorder, serving
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
-from tooldispatchd.providers.mcp.oauth.login import forget, log_in
+from tooldispatchd.providers.mcp.oauth.login import log_in
+from tooldispatchd.providers.mcp.oauth.logout import forget
 from tooldispatchd.providers.mcp.oauth.tokens import Grant
 from tooldispatchd.providers.mcp.server import OAuth, Reach
 

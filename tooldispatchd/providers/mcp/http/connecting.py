@@ -5,6 +5,7 @@ import ssl
 import h11
 import trio
 
+from tooldispatchd.providers.mcp.http.doubts import meaning
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.http1 import Http1
 from tooldispatchd.providers.mcp.http.network import CONNECT_S, Socket, connect, connect_public, public_addresses
@@ -26,7 +27,8 @@ async def open_connection(origin: Origin, *, files: Files, proxy: Proxy | None, 
         reach = connect_public if must_be_public else connect
         socket = await reach(origin.host, origin.port)
         return await _begin(socket, socket, origin, tls)
-    raise WireError(f"cannot connect to {origin} within {CONNECT_S:.0f} s")
+    by = "" if proxy is None else f" through the proxy {proxy.origin}"
+    raise WireError(f"cannot connect to {origin}{by} within {CONNECT_S:.0f} s")
 
 
 async def _through(proxy: Proxy, origin: Origin, tls: ssl.SSLContext | None, *, must_be_public: bool) -> Http1:
@@ -38,8 +40,11 @@ async def _through(proxy: Proxy, origin: Origin, tls: ssl.SSLContext | None, *, 
         # The proxy is told the address that was looked at: it might be given another one for the name.
         host = (await public_addresses(origin.host, origin.port))[0]
     to_proxy = await context(Files()) if proxy.origin.scheme == "https" else None
-    socket = await connect(proxy.origin.host, proxy.origin.port)
-    connection = await _begin(socket, socket, proxy.origin, to_proxy)
+    try:
+        socket = await connect(proxy.origin.host, proxy.origin.port)
+        connection = await _begin(socket, socket, proxy.origin, to_proxy)
+    except WireError as error:
+        raise WireError(f"cannot use the proxy that the environment names: {error.why}") from error
     if tls is None:
         return connection
     await _tunnel(connection, Origin("http", host, origin.port), proxy)
@@ -83,5 +88,5 @@ def _failed(error: trio.BrokenResourceError) -> str:
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"its certificate is refused: {cause.verify_message}"
     if isinstance(cause, ssl.SSLError) and cause.reason:
-        return cause.reason.lower().replace("_", " ")
+        return meaning(cause)
     return "the connection was closed"

@@ -24,4 +24,6 @@ class WireError(Exception):
 
 
 class UnansweredError(WireError):
-    """The TCP connection ended before one byte of an answer came."""
+    """The TCP connection ended before one byte of an answer came; `is_explained` is whether TLS said why."""
+
+    is_explained = False

@@ -12,24 +12,39 @@ from typing import Final
 
 import trio
 
-from tooldispatchd.providers.mcp.content import error_in, error_words, too_large
+from tooldispatchd.providers.mcp.content import too_large
+from tooldispatchd.providers.mcp.http.errorbody import error_of, read_error_body
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent
 from tooldispatchd.providers.mcp.http.outbox import Sent
-from tooldispatchd.providers.mcp.http.peer import DRAIN_S, EVENT_STREAM, INITIALIZE, JSON, SESSION_HEADER, Peer
-from tooldispatchd.providers.mcp.http.refusals import failed, refused, status_words, unavailable
+from tooldispatchd.providers.mcp.http.peer import (
+    DISCOVER,
+    DRAIN_S,
+    EVENT_STREAM,
+    INITIALIZE,
+    JSON,
+    SESSION_HEADER,
+    Peer,
+)
+from tooldispatchd.providers.mcp.http.refusals import failed, refused, status_words, unavailable, wrong_transport
 from tooldispatchd.providers.mcp.http.stream import Stream, is_message
 from tooldispatchd.providers.mcp.http.wire import Reply
-from tooldispatchd.providers.mcp.messages import Incoming, read_message
+from tooldispatchd.providers.mcp.logmessages import printable
+from tooldispatchd.providers.mcp.messages import Incoming
 from tooldispatchd.wire.faults import Fault
 
 # Tries in a row that bring nothing new, before an answer counts as lost.
 MAX_FRUITLESS: Final = 3
-# An error is a sentence or two; a page of HTML is nobody's answer.
-MAX_ERROR_BYTES: Final = 64 * 1024
-ERROR_BODY_S: Final = 2.0
+# As often a stream is asked for again as soon as the server likes; then it is polled, and that has a rate. Hundreds of
+# calls may be in flight at a server that always has another number to give.
+QUICK_TRIES: Final = 10
+POLL_S: Final = 0.5
+# As much of a content type as a fault repeats.
+MAX_KIND: Final = 100
 # The one revision that had no such streams, so that a number in them cannot mean this.
 _WITHOUT_RESUMING: Final = "2024-11-05"
+# What a server is asked first, in either era: who refuses that may speak by another transport.
+_FIRST: Final = frozenset({INITIALIZE, DISCOVER})
 
 
 class Exchange:
@@ -59,7 +74,7 @@ class Exchange:
         headers = [("Accept", f"{JSON}, {EVENT_STREAM}"), ("Content-Type", JSON), *self._protocol_headers()]
         async with peer.wire.exchange("POST", headers, message.line[:-1]) as reply:
             if reply.status != 200:
-                await refuse(peer, self._number, reply, headers)
+                await refuse(peer, self._number, reply, headers, hint=self._hint(reply.status))
             elif message.method == INITIALIZE and not self._adopt(reply):
                 self._fail(failed(peer.server, "its session id is not visible ASCII, or too long"))
             elif reply.media_type == EVENT_STREAM:
@@ -73,6 +88,11 @@ class Exchange:
         """Those of the revision, and the session's: the stateless revision has none."""
         is_first = self._sent.message.method == INITIALIZE
         return self._sent.headers + ([] if self._sent.is_modern or is_first else self._peer.session_headers())
+
+    def _hint(self, status: int) -> str:
+        """What may be wrong with the configuration where the very first request was answered with this status."""
+        is_first = self._sent.message.method in _FIRST
+        return wrong_transport(self._peer.server, status) if is_first else ""
 
     def _adopt(self, reply: Reply) -> bool:
         session_id = reply.headers.get(SESSION_HEADER.lower())
@@ -104,9 +124,10 @@ class Exchange:
 
     async def _resume(self) -> None:
         """Ask for the rest of a stream that ended too early, for as long as that brings something."""
-        fruitless = 0
+        fruitless = tries = 0
         while self._is_waiting() and self._may_resume() and fruitless < MAX_FRUITLESS:
-            await trio.sleep(self._stream.retry_s)
+            await trio.sleep(max(self._stream.retry_s, 0.0 if tries < QUICK_TRIES else POLL_S))
+            tries += 1
             if not self._is_waiting():
                 return
             before = self._stream.last_id
@@ -137,9 +158,9 @@ class Exchange:
                 self._broken = None
                 await self._follow(reply)
                 return True
-            if peer.is_session_over(reply.status, headers):
+            if await peer.refuses_session(reply, headers):
                 return False
-            self._broken = WireError(status_words(reply.status), was_sent=True)
+            self._broken = WireError(status_words(reply.status, peer.server.reach), was_sent=True)
             return reply.status == 429 or reply.status >= 500
 
     # --- ends --------------------------------------------------------------------------------------------------------
@@ -157,21 +178,22 @@ class Exchange:
         return failed(self._peer.server, why)
 
 
-async def refuse(peer: Peer, number: int, reply: Reply, headers: list[tuple[str, str]]) -> None:
+async def refuse(peer: Peer, number: int, reply: Reply, headers: list[tuple[str, str]], *, hint: str = "") -> None:
     """A request was answered with another status than 200: give its waiter the reason. `headers` are what was sent.
 
-    Raises `WireError`.
+    `hint` follows the reason where the server itself gives none. Raises `WireError`.
     """
-    if peer.is_session_over(reply.status, headers):
-        return
     if 200 <= reply.status < 300:
         peer.inbox.fail(number, failed(peer.server, status_words(reply.status), {"http_status": reply.status}))
         await reply.drain(DRAIN_S)
         return
-    fault = refused(peer.server, reply.status, reply.retry_after_ms)
-    error = None
+    fault = refused(peer.server, reply.status, reply.retry_after_ms, hint)
+    body = b""
     if reply.status not in {401, 403, 429} and "retry_after_ms" not in fault.extras:
-        error = await _read_error(reply)
+        body = await read_error_body(reply)
+    if peer.is_session_over(reply.status, headers, body, number):
+        return
+    error = error_of(body)
     if error is None:
         peer.inbox.fail(number, fault)
     else:
@@ -186,20 +208,6 @@ def fault_of(peer: Peer, error: WireError) -> Fault:
     return of(peer.server, error.why, error.extras)
 
 
-async def _read_error(reply: Reply) -> Incoming | None:
-    """The JSON-RPC error in the body of a refusal; None where there is none."""
-    body = b""
-    with trio.move_on_after(ERROR_BODY_S):
-        try:
-            body = await reply.read(MAX_ERROR_BYTES)
-        except WireError:
-            return None
-    message = read_message(body)
-    error = None if message is None else error_in(message)
-    # A web framework's own refusal may also be an object with the member `error`: a JSON-RPC one has a code.
-    return message if error is not None and isinstance(error_words(error)[1], int) else None
-
-
 def _odd(peer: Peer, reply: Reply) -> Fault:
-    kind = reply.media_type[:100] if reply.media_type else "no content type"
+    kind = printable(reply.media_type, MAX_KIND) or "no content type"
     return failed(peer.server, f"it answered with {kind} instead of JSON", {"http_status": reply.status})

@@ -11,6 +11,7 @@ from typing import Final
 import h11
 import trio
 
+from tooldispatchd.providers.mcp.http.doubts import ALERT, meaning
 from tooldispatchd.providers.mcp.http.errors import UnansweredError, WireError
 from tooldispatchd.providers.mcp.http.network import Socket
 
@@ -29,8 +30,6 @@ _EVENTS_IN_A_TURN: Final = 64
 # pieces: so many lines in one read are not a head that anybody means, and of a body they cost 1 µs each this way.
 _DENSE_LINES: Final = 1024
 _PIECE_BYTES: Final = 4 * 1024
-# As much of the peer's words as an error repeats.
-_QUOTED_CHARS: Final = 160
 
 
 class Http1:
@@ -43,6 +42,7 @@ class Http1:
         # Whether the next exchange can be had here: nothing failed, nothing was closed, nothing was sent in part.
         self._is_sound = True
         self._in_turn = 0
+        self._is_at_end = False
         # What was read and is not h11's yet.
         self._unfed = memoryview(b"")
         self.idle_until = -math.inf
@@ -148,11 +148,16 @@ class Http1:
                 if chunk.count(b"\n") > _DENSE_LINES:
                     self._unfed = memoryview(chunk)
                     continue
-                if not chunk and self._h11.their_state is h11.SEND_RESPONSE:
+                if chunk.startswith(ALERT) and self._h11.their_state is h11.SEND_RESPONSE:
+                    raise WireError("it answered in TLS: is it https?")
+                self._is_at_end = not chunk
+                if self._is_at_end and self._h11.their_state is h11.SEND_RESPONSE:
                     raise self._unanswered()
                 self._h11.receive_data(chunk)
         except h11.RemoteProtocolError as error:
-            raise WireError(f"the server's answer is not HTTP: {str(error)[:_QUOTED_CHARS]}", was_sent=True) from None
+            if self._is_at_end:
+                raise WireError("the server closed the connection within its answer", was_sent=True) from None
+            raise WireError(f"the server's answer is not HTTP: {_named(error)}", was_sent=True) from None
         except trio.BrokenResourceError as error:
             if self._h11.their_state is h11.SEND_RESPONSE:
                 raise self._unanswered(_said(error)) from error
@@ -166,10 +171,20 @@ class Http1:
     def _unanswered(self, said: str = "") -> WireError:
         if self._h11.trailing_data[0]:
             return WireError("the server closed the connection within the headers of its answer", was_sent=True)
-        return UnansweredError(f"the server closed the connection without an answer{said}", was_sent=True)
+        error = UnansweredError(f"the server closed the connection without an answer{said}", was_sent=True)
+        error.is_explained = bool(said)
+        return error
+
+
+def _named(error: h11.RemoteProtocolError) -> str:
+    """What h11 calls the failure, without the bytes that it shows after a colon.
+
+    What echoes a request, as a server for something else may, would have our credentials repeated.
+    """
+    return str(error).partition(":")[0]
 
 
 def _said(error: trio.BrokenResourceError) -> str:
     """What TLS says about the end, as ": why". A server that wants a client certificate says so after the handshake."""
     cause = error.__cause__
-    return f": {cause.reason.lower().replace('_', ' ')}" if isinstance(cause, ssl.SSLError) and cause.reason else ""
+    return f": {meaning(cause)}" if isinstance(cause, ssl.SSLError) and cause.reason else ""

@@ -66,7 +66,8 @@ class Listening:
                 elif not self._has_opened:
                     # A server that has no GET may say so with any status, the 404 of a session included.
                     return False
-                elif self._peer.is_session_over(reply.status, headers):
+                elif await self._peer.refuses_session(reply, headers):
+                    # It had a stream for this session: to ask again is how the loss is noticed without a call.
                     return False
                 else:
                     return reply.status not in _NONE

@@ -113,9 +113,11 @@ class Outbox:
         if sent is not None:
             self._queued -= len(sent.message.line)
             return True
-        if number not in self._running:
+        # Its place is free at once: else each of a thousand that are given up would look through all others again.
+        running = self._running.pop(number, None)
+        if running is None:
             return None
-        scope, is_modern = self._running[number]
+        scope, is_modern = running
         scope.cancel()
         return is_modern
 
@@ -139,9 +141,9 @@ class Outbox:
     def _start_requests(self) -> None:
         if self._requests and len(self._running) >= MAX_AT_ONCE:
             # An answer may have come by another stream, so that its own exchange waits for nothing.
-            for number, (scope, _) in self._running.items():
-                if not self._is_waiting(number):
-                    scope.cancel()
+            for number in [number for number in self._running if not self._is_waiting(number)]:
+                scope, _ = self._running.pop(number)
+                scope.cancel()
         while self._requests and not self._held and len(self._running) < MAX_AT_ONCE:
             number = next(iter(self._requests))
             sent = self._requests.pop(number)
@@ -154,7 +156,7 @@ class Outbox:
         try:
             await self._post_request(sent)
         finally:
-            del self._running[number]
+            self._running.pop(number, None)
             self._start_requests()
 
     async def _post_notices(self) -> None:

@@ -20,7 +20,7 @@ from tooldispatchd.providers.mcp.http.exchange import fault_of, refuse
 from tooldispatchd.providers.mcp.http.outbox import Outbox, Sent
 from tooldispatchd.providers.mcp.http.peer import DRAIN_S, EVENT_STREAM, JSON, Peer
 from tooldispatchd.providers.mcp.http.places import place
-from tooldispatchd.providers.mcp.http.refusals import status_words
+from tooldispatchd.providers.mcp.http.refusals import status_words, wrong_transport
 from tooldispatchd.providers.mcp.http.stream import Stream, is_message
 from tooldispatchd.providers.mcp.http.wire import Authorizer, Reply, Wire
 from tooldispatchd.providers.mcp.link import Inbox, LinkError
@@ -78,7 +78,8 @@ class PairLink:
         until = trio.current_time() + self._endpoint_s
         while self._endpoint is None:
             if trio.current_time() >= until:
-                raise LinkError(f"it named no endpoint within {self._endpoint_s:g} s")
+                hint = wrong_transport(self._server, 200)
+                raise LinkError(f"it named no endpoint within {self._endpoint_s:g} s{hint}")
             await self._bell.wait(until)
 
     async def greeted(self) -> None:
@@ -146,7 +147,7 @@ class PairLink:
                 if reply.status == 200 and reply.media_type == EVENT_STREAM:
                     await Stream(self._server.max_line_bytes).follow(reply, self._take)
                 else:
-                    why, extras = _refusal(reply), {"http_status": reply.status}
+                    why, extras = _refusal(self._server, reply), {"http_status": reply.status}
         except WireError as error:
             why, extras = error.why, error.extras
         if not self._bell.is_lost:
@@ -198,8 +199,11 @@ def _headers(sent: Sent) -> list[tuple[str, str]]:
     return [("Accept", f"{JSON}, {EVENT_STREAM}"), ("Content-Type", JSON), *sent.headers]
 
 
-def _refusal(reply: Reply) -> str:
-    return status_words(reply.status) if reply.status != 200 else "it answered GET with something else than events"
+def _refusal(server: Server, reply: Reply) -> str:
+    why = "it answered GET with something else than events"
+    if reply.status != 200:
+        why = status_words(reply.status, server.reach)
+    return why + wrong_transport(server, reply.status)
 
 
 def _resolve(url: str, said: bytes) -> str:

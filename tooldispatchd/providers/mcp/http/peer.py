@@ -4,11 +4,13 @@ import re
 from typing import Final
 
 from tooldispatchd.providers.mcp.bell import Bell
-from tooldispatchd.providers.mcp.http.wire import Wire
+from tooldispatchd.providers.mcp.http.errorbody import is_of_session, read_error_body
+from tooldispatchd.providers.mcp.http.wire import Reply, Wire
 from tooldispatchd.providers.mcp.link import Inbox
 from tooldispatchd.providers.mcp.server import Server
 
 INITIALIZE: Final = "initialize"
+DISCOVER: Final = "server/discover"
 SESSION_HEADER: Final = "Mcp-Session-Id"
 # Visible ASCII is all that the specification allows; real ones are 32 to 64 characters, signed tokens some hundred.
 _SESSION_ID: Final = re.compile(r"[\x21-\x7e]{1,2048}")
@@ -43,9 +45,28 @@ class Peer:
         """The headers that show the session, if there is one."""
         return [] if self.session_id is None else [(SESSION_HEADER, self.session_id)]
 
-    def is_session_over(self, status: int, sent: list[tuple[str, str]]) -> bool:
-        """Whether this status to a request with these headers ends the connection; if so, its owner is told."""
-        if status != 404 or not any(name == SESSION_HEADER for name, _ in sent):
+    async def refuses_session(self, reply: Reply, sent: list[tuple[str, str]]) -> bool:
+        """Whether an answer to what is no request, sent with these headers, ends the connection; as `is_session_over`.
+
+        The body is read where it counts.
+        """
+        body = await read_error_body(reply) if reply.status == 400 else b""
+        return self.is_session_over(reply.status, sent, body)
+
+    def is_session_over(
+        self, status: int, sent: list[tuple[str, str]], body: bytes = b"", number: int | None = None
+    ) -> bool:
+        """Whether a status and its body end the connection; if so, its owner is told.
+
+        `sent` are the headers of what was answered so, and `number` its own, where it was a request.
+        """
+        if not any(name == SESSION_HEADER for name, _ in sent):
             return False
-        self.bell.lose("the server ended the session (HTTP 404)", {"http_status": status})
+        if status == 404:
+            why = "the server ended the session (HTTP 404)"
+        elif status == 400 and is_of_session(body, number):
+            why = "the server does not know the session any more (HTTP 400)"
+        else:
+            return False
+        self.bell.lose(why, {"http_status": status})
         return True

@@ -15,6 +15,8 @@ PORTS: Final = {"http": 80, "https": 443}
 # What may stand in a request target as it is; all else is escaped. "%" is there because escapes are.
 _PLAIN: Final = "!$%&'()*+,-./:;=?@_~"
 _NAME: Final = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?")
+# IPv6; what it is exactly, the resolver says. A zone (RFC 9844) is an interface's name.
+_ADDRESS: Final = re.compile(r"(?=.*:)[0-9a-fA-F:.]{2,45}(%[0-9A-Za-z._~-]{1,32})?")
 _WITH_BODY: Final = frozenset({307, 308})
 _TO_GET: Final = frozenset({301, 302, 303})
 
@@ -69,7 +71,7 @@ def place(url: str) -> Place:
 
 def _is_host(host: str) -> bool:
     """Whether it is an address, or a name as DNS has them (RFC 1035, 2.3.4: 63 and 253 characters)."""
-    return ":" in host or (len(host) <= 253 and _NAME.fullmatch(host) is not None)
+    return _ADDRESS.fullmatch(host) is not None or (len(host) <= 253 and _NAME.fullmatch(host) is not None)
 
 
 class Territory:

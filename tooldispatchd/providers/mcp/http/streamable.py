@@ -169,7 +169,7 @@ class StreamableLink:
             async with peer.wire.exchange("POST", headers, sent.message.line[:-1]) as reply:
                 if 200 <= reply.status < 300:
                     self._undelivered -= 1
-                elif peer.is_session_over(reply.status, headers):
+                elif await peer.refuses_session(reply, headers):
                     return
                 await reply.drain(DRAIN_S)
         except WireError:

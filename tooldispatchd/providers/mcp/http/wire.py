@@ -16,9 +16,11 @@ import h11
 import trio
 
 from tooldispatchd.providers.mcp.http.connecting import open_connection
+from tooldispatchd.providers.mcp.http.doubts import question
 from tooldispatchd.providers.mcp.http.errors import UnansweredError, WireError
 from tooldispatchd.providers.mcp.http.http1 import Http1
 from tooldispatchd.providers.mcp.http.places import Origin, Place, Territory
+from tooldispatchd.providers.mcp.http.product import USER_AGENT
 from tooldispatchd.providers.mcp.http.proxies import Proxy, proxy_for
 from tooldispatchd.providers.mcp.http.reply import Reply
 from tooldispatchd.providers.mcp.http.tls import files_of
@@ -85,6 +87,8 @@ class Wire:
         self._idle: list[tuple[Origin, Http1]] = []
         self._live: set[Http1] = set()
         self._is_closed = False
+        # Whether anybody ever answered: until then what is wrong may be the configuration.
+        self._has_answered = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -223,7 +227,12 @@ class Wire:
         connection = await open_connection(
             origin, files=self._files, proxy=self._proxy(origin), must_be_public=self._must_be_public(origin)
         )
-        return connection, await self._ask(connection, request, body)
+        try:
+            return connection, await self._ask(connection, request, body)
+        except UnansweredError as error:
+            if error.is_explained or self._has_answered or not self._is_straight(origin):
+                raise
+            raise UnansweredError(error.why + question(self._reach), was_sent=error.was_sent) from error
 
     async def _ask(self, connection: Http1, request: h11.Request, body: bytes) -> h11.Response:
         if self._is_closed:
@@ -231,10 +240,12 @@ class Wire:
             raise WireError("the connection to the server is closed")
         self._live.add(connection)
         try:
-            return await connection.ask(request, body)
+            response = await connection.ask(request, body)
         except BaseException:
             self._live.discard(connection)
             raise
+        self._has_answered = True
+        return response
 
     def _request(self, place: Place, method: str, headers: Headers, given: Headers, body: bytes) -> h11.Request:
         """The request as it goes out; what the configuration and the authorizer add goes to the own origin alone."""
@@ -244,6 +255,8 @@ class Wire:
             # Who sends a request may say more exactly what the configuration says for all.
             said = {name.lower() for name, _ in lines}
             lines += [line for line in self._reach.headers if line[0].lower() not in said]
+        if not any(name.lower() == "user-agent" for name, _ in lines):
+            lines.append(USER_AGENT)
         if body or method == "POST":
             lines.append(("Content-Length", str(len(body))))
         target = place.target
@@ -263,6 +276,10 @@ class Wire:
         if origin not in self._proxies:
             self._proxies[origin] = proxy_for(origin)
         return self._proxies[origin]
+
+    def _is_straight(self, origin: Origin) -> bool:
+        """Whether whoever is connected to is the server of the configuration itself."""
+        return origin == self._own.origin and self._proxy(origin) is None
 
     def _must_be_public(self, origin: Origin) -> bool:
         return origin != self._own.origin and not self._reach.private

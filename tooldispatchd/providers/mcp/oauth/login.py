@@ -57,17 +57,6 @@ async def log_in(reach: Reach, environ: Mapping[str, str], show: Callable[[str],
         raise AuthorizationError(str(error)) from None
 
 
-async def forget(reach: Reach, environ: Mapping[str, str]) -> bool:
-    """Remove the tokens for the server of `reach`; whether there were any. Raises `AuthorizationError`."""
-    assert reach.oauth is not None
-    store, entry = TokenStore(environ), entry_name(reach.url, reach.oauth)
-    try:
-        async with store.lock(entry):
-            return store.forget(entry)
-    except TokenStoreError as error:
-        raise AuthorizationError(str(error)) from None
-
-
 def _person(listener: Listener, show: Callable[[str], None]) -> Person:
     async def send_away(url: str) -> None:  # noqa: ASYNC124  # the SDK awaits it
         listener.expect(url)

@@ -63,7 +63,7 @@ outside = [
     pytest.param(
         path,
         id=path.stem,
-        marks=[pytest.mark.skip(reason="nothing that a daemon can be given begins this yet")]
+        marks=[pytest.mark.skip(reason="what begins it is a server that asks, or a rule: the model plays it")]
         if read_transcript(path).is_inside
         else [],
     )

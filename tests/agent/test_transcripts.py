@@ -41,7 +41,7 @@ def starts_children(transcript: Transcript) -> bool:
     return bool(servers) or any(name in line for name in children_of(transcript.config) for line in lines)
 
 
-INSIDE: Final = "no tool asks an agent anything yet, and none comes or goes: only the model can begin it"
+INSIDE: Final = "it begins with a server or a rule that asks: here only the model can begin it"
 
 
 def param(path: Path) -> ParameterSet:

@@ -3,7 +3,7 @@
 Nothing of the network is imported before a server needs it: ways are values, and their links bring the rest.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlsplit
@@ -46,13 +46,11 @@ def way_to(server: Server, family: Family, authorizers: Authorizers | None = Non
     return StreamableWay(server, reach, authorizers)
 
 
-class StreamableWay:
-    """Streamable HTTP."""
+class _HttpWay:
+    """What both forms of HTTP have in common."""
 
     needs_tasks = True
     is_http = True
-    may_probe = True
-    close_s = STREAMABLE_CLOSE_S
 
     def __init__(self, server: Server, reach: Reach, authorizers: Authorizers | None = None) -> None:
         self.origin: Hashable = origin_of(reach.url)
@@ -60,16 +58,25 @@ class StreamableWay:
         self._reach = reach
         self._authorizers = authorizers
 
+    def _authorize(self) -> "Callable[[], Authorizer] | None":
+        if self._authorizers is None or self._reach.oauth is None:
+            return None
+        return partial(self._authorizers.authorizer, self._server.name, self._reach)
+
+
+class StreamableWay(_HttpWay):
+    """Streamable HTTP."""
+
+    may_probe = True
+    close_s = STREAMABLE_CLOSE_S
+
     def link(self, inbox: Inbox, nursery: trio.Nursery | None) -> Link:
         """A new link, not yet opened."""
         # Imported here: h11 and TLS are for those who have such a server.
         from tooldispatchd.providers.mcp.http.streamable import StreamableLink  # noqa: PLC0415
 
         assert nursery is not None
-        authorize = None
-        if self._authorizers is not None and self._reach.oauth is not None:
-            authorize = partial(self._authorizers.authorizer, self._server.name, self._reach)
-        return StreamableLink(self._server, inbox, nursery, authorize=authorize)
+        return StreamableLink(self._server, inbox, nursery, authorize=self._authorize())
 
     def older(self) -> Way | None:
         """The pair, unless the configuration asks for this way."""
@@ -78,19 +85,11 @@ class StreamableWay:
         return PairWay(self._server, self._reach, self._authorizers)
 
 
-class PairWay:
+class PairWay(_HttpWay):
     """The older pair of a stream and an endpoint."""
 
-    needs_tasks = True
-    is_http = True
     may_probe = False
     close_s = PAIR_CLOSE_S
-
-    def __init__(self, server: Server, reach: Reach, authorizers: Authorizers | None = None) -> None:
-        self.origin: Hashable = origin_of(reach.url)
-        self._server = server
-        self._reach = reach
-        self._authorizers = authorizers
 
     def link(self, inbox: Inbox, nursery: trio.Nursery | None) -> Link:
         """A new link, not yet opened."""
@@ -98,10 +97,7 @@ class PairWay:
         from tooldispatchd.providers.mcp.http.pair import PairLink  # noqa: PLC0415
 
         assert nursery is not None
-        authorize = None
-        if self._authorizers is not None and self._reach.oauth is not None:
-            authorize = partial(self._authorizers.authorizer, self._server.name, self._reach)
-        return PairLink(self._server, inbox, nursery, authorize=authorize)
+        return PairLink(self._server, inbox, nursery, authorize=self._authorize())
 
     def older(self) -> None:
         """There is none."""

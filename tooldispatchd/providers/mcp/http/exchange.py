@@ -23,6 +23,7 @@ from tooldispatchd.providers.mcp.http.peer import (
     EVENT_STREAM,
     INITIALIZE,
     JSON,
+    POST_HEADERS,
     SESSION_HEADER,
     Peer,
 )
@@ -71,7 +72,7 @@ class Exchange:
 
     async def _post(self) -> None:
         peer, message = self._peer, self._sent.message
-        headers = [("Accept", f"{JSON}, {EVENT_STREAM}"), ("Content-Type", JSON), *self._protocol_headers()]
+        headers = [*POST_HEADERS, *self._protocol_headers()]
         async with peer.wire.exchange("POST", headers, message.line[:-1]) as reply:
             if reply.status != 200:
                 await refuse(peer, self._number, reply, headers, hint=self._hint(reply.status))

@@ -12,21 +12,18 @@ from urllib.parse import urljoin
 
 import trio
 
-from tooldispatchd.providers.mcp.bell import Bell
-from tooldispatchd.providers.mcp.dialect import Dialect
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent
 from tooldispatchd.providers.mcp.http.exchange import fault_of, refuse
-from tooldispatchd.providers.mcp.http.outbox import Outbox, Sent
-from tooldispatchd.providers.mcp.http.peer import DRAIN_S, EVENT_STREAM, JSON, Peer
+from tooldispatchd.providers.mcp.http.outbox import Sent
+from tooldispatchd.providers.mcp.http.peer import DRAIN_S, EVENT_STREAM, POST_HEADERS
 from tooldispatchd.providers.mcp.http.places import place
+from tooldispatchd.providers.mcp.http.posting import PostingLink
 from tooldispatchd.providers.mcp.http.refusals import status_words, wrong_transport
 from tooldispatchd.providers.mcp.http.stream import Stream, is_message
-from tooldispatchd.providers.mcp.http.wire import Authorizer, Reply, Wire
+from tooldispatchd.providers.mcp.http.wire import Authorizer, Reply
 from tooldispatchd.providers.mcp.link import Inbox, LinkError
-from tooldispatchd.providers.mcp.messages import Outgoing
 from tooldispatchd.providers.mcp.server import Server
-from tooldispatchd.providers.mcp.tasks import Tasks
 
 # The endpoint comes with the head of the stream.
 ENDPOINT_S: Final = 10.0
@@ -38,7 +35,7 @@ WIRE_S: Final = 1.0
 CLOSE_S: Final = TASKS_S + LAST_S + WIRE_S
 
 
-class PairLink:
+class PairLink(PostingLink):
     """A server that speaks through one stream and listens at an endpoint."""
 
     def __init__(
@@ -50,30 +47,13 @@ class PairLink:
         authorize: Callable[[], Authorizer] | None = None,
         endpoint_s: float = ENDPOINT_S,
     ) -> None:
-        assert server.reach is not None
-        self.dialect: Dialect | None = None
-        self._reach = server.reach
-        self._authorize = authorize
+        super().__init__(server, inbox, nursery, authorize=authorize)
         self._endpoint_s = endpoint_s
-        self._server = server
-        self._inbox = inbox
-        self._bell = Bell()
-        self._tasks = Tasks(nursery)
-        self._outbox = Outbox(
-            self._tasks, post_request=self._request, post_notice=self._notify, is_waiting=inbox.is_waiting
-        )
-        self._peer: Peer | None = None
         self._endpoint: str | None = None
-        self._undelivered = 0
 
     async def open(self) -> None:
         """Open the stream and wait for the endpoint. Raises `LinkError`."""
-        authorizer = None if self._authorize is None else self._authorize()
-        try:
-            wire = Wire(self._reach, max_bytes=self._server.max_line_bytes, authorizer=authorizer)
-        except WireError as error:
-            raise LinkError(error.why, error.extras) from error
-        self._peer = Peer(self._server, wire, self._inbox, self._bell)
+        self._meet()
         self._tasks.start(self._listen)
         until = trio.current_time() + self._endpoint_s
         while self._endpoint is None:
@@ -85,30 +65,9 @@ class PairLink:
     async def greeted(self) -> None:
         """Everything is open already."""
 
-    def send(self, message: Outgoing) -> None:
-        """Queue a message."""
-        self._outbox.add(message, self.dialect)
-
-    def flush(self) -> bool:
-        """Begin to send what is queued; whether what waits is within the bounds."""
-        return self._outbox.flush()
-
-    async def turn(self, until: float) -> None:
-        """Wait for `wake`, for the end of the stream or for the time; what comes in is taken by another task."""
-        await self._bell.wait(until)
-
-    def wake(self) -> None:
-        """Let `turn` return soon."""
-        self._bell.ring()
-
     def give_up(self, number: int) -> bool:
         """End the POST of request `number`, if it still runs; whether it was never sent."""
         return self._outbox.give_up(number) or False
-
-    def drop(self) -> None:
-        """End all exchanges, the stream too, and begin none any more."""
-        self._outbox.drop()
-        self._tasks.cancel()
 
     async def close(self) -> None:
         """Close what is connected."""
@@ -124,16 +83,6 @@ class PairLink:
         with trio.move_on_after(WIRE_S, shield=True):
             await peer.wire.aclose()
         self._peer = None
-
-    @property
-    def stderr_tail(self) -> str:
-        """It has none."""
-        return ""
-
-    @property
-    def ended(self) -> dict[str, object]:
-        """How many notifications and answers the server did not take."""
-        return {"undelivered": self._undelivered}
 
     # --- the stream --------------------------------------------------------------------------------------------------
 
@@ -196,7 +145,7 @@ class PairLink:
 
 
 def _headers(sent: Sent) -> list[tuple[str, str]]:
-    return [("Accept", f"{JSON}, {EVENT_STREAM}"), ("Content-Type", JSON), *sent.headers]
+    return [*POST_HEADERS, *sent.headers]
 
 
 def _refusal(server: Server, reply: Reply) -> str:

@@ -16,6 +16,8 @@ SESSION_HEADER: Final = "Mcp-Session-Id"
 _SESSION_ID: Final = re.compile(r"[\x21-\x7e]{1,2048}")
 EVENT_STREAM: Final = "text/event-stream"
 JSON: Final = "application/json"
+# What every POST bears (MCP, "Streamable HTTP"); the older pair takes it too.
+POST_HEADERS: Final = (("Accept", f"{JSON}, {EVENT_STREAM}"), ("Content-Type", JSON))
 
 # After the answer a stream is at its end within the same segment, or never: what it waits longer for costs more than a
 # new TCP connection.

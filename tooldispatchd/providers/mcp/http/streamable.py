@@ -14,18 +14,16 @@ from typing import Final
 
 import trio
 
-from tooldispatchd.providers.mcp.bell import Bell
-from tooldispatchd.providers.mcp.dialect import Dialect
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.exchange import Exchange
 from tooldispatchd.providers.mcp.http.listening import Listening
-from tooldispatchd.providers.mcp.http.outbox import NOTICE_S, Outbox, Sent
-from tooldispatchd.providers.mcp.http.peer import DRAIN_S, EVENT_STREAM, JSON, Peer
-from tooldispatchd.providers.mcp.http.wire import Authorizer, Wire
-from tooldispatchd.providers.mcp.link import Inbox, LinkError
+from tooldispatchd.providers.mcp.http.outbox import NOTICE_S, Sent
+from tooldispatchd.providers.mcp.http.peer import DRAIN_S, POST_HEADERS, Peer
+from tooldispatchd.providers.mcp.http.posting import PostingLink
+from tooldispatchd.providers.mcp.http.wire import Authorizer
+from tooldispatchd.providers.mcp.link import Inbox
 from tooldispatchd.providers.mcp.messages import Outgoing
 from tooldispatchd.providers.mcp.server import Server
-from tooldispatchd.providers.mcp.tasks import Tasks
 
 # The first call waits for the stream, so that nothing is missed that it brings about; but not for ever.
 GREETED_S: Final = 5.0
@@ -40,7 +38,7 @@ CLOSE_S: Final = TASKS_S + LAST_S + DELETE_S + WIRE_S
 _NO_MESSAGE: Final = Outgoing(b"")
 
 
-class StreamableLink:
+class StreamableLink(PostingLink):
     """A server behind one URL, which takes each message as a POST."""
 
     def __init__(
@@ -53,33 +51,12 @@ class StreamableLink:
         notice_s: float = NOTICE_S,
         greeted_s: float = GREETED_S,
     ) -> None:
-        assert server.reach is not None
-        self.dialect: Dialect | None = None
-        self._reach = server.reach
-        self._server = server
-        self._authorize = authorize
+        super().__init__(server, inbox, nursery, authorize=authorize, notice_s=notice_s)
         self._greeted_s = greeted_s
-        self._inbox = inbox
-        self._bell = Bell()
-        self._tasks = Tasks(nursery)
-        self._outbox = Outbox(
-            self._tasks,
-            post_request=self._request,
-            post_notice=self._notify,
-            is_waiting=inbox.is_waiting,
-            notice_s=notice_s,
-        )
-        self._peer: Peer | None = None
-        self._undelivered = 0
 
     async def open(self) -> None:
         """Get ready; nothing is connected before the first message. Raises `LinkError`."""
-        authorizer = None if self._authorize is None else self._authorize()
-        try:
-            wire = Wire(self._reach, max_bytes=self._server.max_line_bytes, authorizer=authorizer)
-        except WireError as error:
-            raise LinkError(error.why, error.extras) from error
-        self._peer = Peer(self._server, wire, self._inbox, self._bell)
+        self._meet()
         await trio.lowlevel.checkpoint()
 
     async def greeted(self) -> None:
@@ -91,33 +68,12 @@ class StreamableLink:
         with trio.move_on_after(self._greeted_s):
             await listening.settled.wait()
 
-    def send(self, message: Outgoing) -> None:
-        """Queue a message."""
-        self._outbox.add(message, self.dialect)
-
-    def flush(self) -> bool:
-        """Begin to send what is queued; whether what waits is within the bounds."""
-        return self._outbox.flush()
-
-    async def turn(self, until: float) -> None:
-        """Wait for `wake`, for the end of the session or for the time; what comes in is taken by other tasks."""
-        await self._bell.wait(until)
-
-    def wake(self) -> None:
-        """Let `turn` return soon."""
-        self._bell.ring()
-
     def give_up(self, number: int) -> bool:
         """End the exchange of request `number`; closing its response is how the stateless revision cancels."""
         is_told = self._outbox.give_up(number)
         if is_told is None:
             return self.dialect is not None and self.dialect.is_modern
         return is_told
-
-    def drop(self) -> None:
-        """End all exchanges, and begin none any more."""
-        self._outbox.drop()
-        self._tasks.cancel()
 
     async def close(self) -> None:
         """End all exchanges and the MCP session, where there is one, and close what is connected."""
@@ -137,16 +93,6 @@ class StreamableLink:
             await peer.wire.aclose()
         self._peer = None
 
-    @property
-    def stderr_tail(self) -> str:
-        """It has none."""
-        return ""
-
-    @property
-    def ended(self) -> dict[str, object]:
-        """How many notifications and answers the server did not take."""
-        return {"undelivered": self._undelivered}
-
     # --- exchanges ---------------------------------------------------------------------------------------------------
 
     async def _listen(self, listening: Listening) -> None:
@@ -158,10 +104,9 @@ class StreamableLink:
         await Exchange(self._peer, sent).run()
 
     async def _notify(self, sent: Sent) -> None:
-        """POST what has no answer. That it does not arrive is nobody's failure yet."""
         peer = self._peer
         assert peer is not None
-        headers = [("Accept", f"{JSON}, {EVENT_STREAM}"), ("Content-Type", JSON), *sent.headers]
+        headers = [*POST_HEADERS, *sent.headers]
         if not sent.is_modern:
             headers += peer.session_headers()
         self._undelivered += 1

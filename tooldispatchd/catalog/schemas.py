@@ -38,7 +38,6 @@ MAX_EXPLAINED_CHARS: Final = 64 * 1024
 # Stands for the value in the validator's messages; a private-use character, so that no schema's text is taken for it.
 _MASK: Final = "\ue000"
 _RESOURCE: Final = "urn:tooldispatchd:schema"
-_DEFAULT_DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 _LINEAR: Final = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES, dfa_size_limit=PATTERN_BYTES)
 
 IsValid = Callable[[object], bool]

@@ -23,11 +23,12 @@ from tooldispatchd.calls.connection import ConnectionEvent, ConnectionMachine, C
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.providers.mcp.answers import Call
 from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide, capabilities
-from tooldispatchd.providers.mcp.conversation import Conversation, Log, Subscription
+from tooldispatchd.providers.mcp.conversation import Conversation, Subscription
 from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.greeting import Greeting
 from tooldispatchd.providers.mcp.handshake import Found, Handshake, HandshakeError
 from tooldispatchd.providers.mcp.link import LinkError, Way
+from tooldispatchd.providers.mcp.logmessages import Log
 from tooldispatchd.providers.mcp.rounds import InputRequired, InputRound
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.updates import Held

@@ -9,7 +9,7 @@ The owner's task alone opens, turns and closes; anything else may be called by a
 
 import math
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 import trio
@@ -19,7 +19,7 @@ from tooldispatchd.providers.mcp.asking import AgentSide, Asked
 from tooldispatchd.providers.mcp.content import error_in
 from tooldispatchd.providers.mcp.dialect import Dialect
 from tooldispatchd.providers.mcp.link import Link, LinkError, Way
-from tooldispatchd.providers.mcp.logmessages import printable
+from tooldispatchd.providers.mcp.logmessages import Log, printable
 from tooldispatchd.providers.mcp.messages import Incoming, Outgoing
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.wire.faults import Fault
@@ -35,22 +35,6 @@ SUBSCRIBE_AGAIN_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
 STEADY_S: Final = 50.0
 # A server that is not there, or refuses, shows it within milliseconds. What is open for so long stands.
 STANDS_S: Final = 0.5
-
-
-class Log(Protocol):
-    """A bound structured logger."""
-
-    def debug(self, event: str, **fields: object) -> object:
-        """Log `event` for those who look closely."""
-
-    def info(self, event: str, **fields: object) -> object:
-        """Log `event`."""
-
-    def warning(self, event: str, **fields: object) -> object:
-        """Log `event`, which somebody may want to mend."""
-
-    def error(self, event: str, **fields: object) -> object:
-        """Log `event`, which is somebody's failure."""
 
 
 class Conversation:

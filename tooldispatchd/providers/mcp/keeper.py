@@ -22,6 +22,7 @@ from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.providers.mcp.answers import Call
 from tooldispatchd.providers.mcp.connection import Connection
+from tooldispatchd.providers.mcp.logmessages import Log
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.mcp.toollists import ToolList, ToolLists, key_of
 from tooldispatchd.providers.updates import Held
@@ -33,13 +34,6 @@ Make = Callable[[Callable[[], None]], Connection]
 
 # When to try again a server that is being opened anew this very moment.
 SOON_S: Final = 1.0
-
-
-class Log(Protocol):
-    """A bound structured logger."""
-
-    def info(self, event: str, **fields: object) -> object:
-        """Log `event`."""
 
 
 class Kept(Protocol):

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 import pytest
 
+from tooldispatchd.catalog.confinement import KEYS
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.wire.faults import CATEGORY, Code
 
@@ -25,6 +26,12 @@ GUARDS: Final = {
     "tooldispatchd/agent/inflight.py",
     "tooldispatchd/agent/tasktree.py",
     "tooldispatchd/front/front.py",
+    # In processes of their own, where a tool's code may raise anything.
+    "tooldispatchd/forked/calling.py",
+    "tooldispatchd/forked/functions.py",
+    "tooldispatchd/forked/launch.py",
+    "tooldispatchd/forked/signature.py",
+    "tooldispatchd/forked/warm.py",
 }
 # Each is put together here, so that this file does not hold what it forbids.
 FORBIDDEN: Final = {
@@ -137,6 +144,9 @@ def test_every_setting_is_in_the_example(setting: str) -> None:
     header = re.escape(f"[{table}]").replace(r"\*", r"[\w.-]+")
     if not table:
         header = r"\A#.*"
+    if table in {"processes.*", "agents.*"} and key in KEYS:
+        # What bounds programs is shown with a tool, and these say so.
+        header = re.escape("[tools.") + r"[\w.-]+\]"
     written = r"\[types\]\n\w+ = " if setting == "types" else rf"^{header}\n(?:(?!\[).*\n)*?(?:# )?{key} = "
     assert re.search(written, example, re.MULTILINE)
 

@@ -13,19 +13,12 @@ import pytest
 
 from tests.test_documents import Expect, Send, Step, play, serving
 from tooldispatchd.__main__ import COMMANDS
-from tooldispatchd.agent.plans import TRACEPARENT
+from tooldispatchd.agent.programs import TRACEPARENT
+from tooldispatchd.catalog.confined import ConfinedSpec
 from tooldispatchd.catalog.expressions import compile_expression
 from tooldispatchd.catalog.meanings import check_names
-from tooldispatchd.catalog.specs import (
-    DaemonSpec,
-    LimitsSpec,
-    McpSpec,
-    OAuthSpec,
-    ProcessSpec,
-    ProfileSpec,
-    Spec,
-    ToolSpec,
-)
+from tooldispatchd.catalog.speckinds import Spec
+from tooldispatchd.catalog.specs import DaemonSpec, LimitsSpec, McpSpec, OAuthSpec, ProcessSpec, ProfileSpec, ToolSpec
 from tooldispatchd.catalog.types import parse_arrow, parse_type
 from tooldispatchd.children.inheritance import PASSED_ON, RUN_ID, UPDATES_FD
 from tooldispatchd.daemon.configuration import load_catalog
@@ -47,6 +40,7 @@ TABLES: Final[dict[str, type[Spec]]] = {
     "OAuth": OAuthSpec,
     "`[tools.NAME]`": ToolSpec,
     "`[agents.NAME]`": ProfileSpec,
+    "Bounds and a sandbox": ConfinedSpec,
 }
 
 
@@ -111,9 +105,12 @@ def test_a_conversation_of_the_readme_holds_against_a_daemon(block: str, address
 def test_the_configuration_in_the_readme_can_be_used(tmp_path: Path) -> None:
     file = tmp_path / "tooldispatchd.toml"
     file.write_text("\n".join(blocks("toml")), encoding="utf-8")
+    module = tmp_path / "imagetools" / "thumbs.py"
+    module.parent.mkdir()
+    module.write_text(next(block for block in blocks("python") if "def make" in block), encoding="utf-8")
     catalog = load_catalog(file, {"GITHUB_TOKEN": "a token"})
     assert (list(catalog.tools), list(catalog.profiles)) == (
-        ["search", "fahrenheit", "first", "answer"],
+        ["search", "fahrenheit", "wordcount", "log", "thumbnail", "first", "answer"],
         ["default", "developer"],
     )
 
@@ -121,9 +118,13 @@ def test_the_configuration_in_the_readme_can_be_used(tmp_path: Path) -> None:
 @pytest.mark.parametrize("table", TABLES)
 def test_every_key_has_its_row(table: str) -> None:
     first = [key for row in rows(section(table)) for key in ticked(row[0])]
-    keys = [field.encode_name for field in msgspec.structs.fields(TABLES[table])]
+    spec = TABLES[table]
+    # Those that bound programs have a table of their own.
+    is_program = issubclass(spec, ConfinedSpec) and spec is not ConfinedSpec
+    elsewhere = set(ConfinedSpec.__struct_fields__) if is_program else set()
+    keys = {field.encode_name for field in msgspec.structs.fields(spec)} - elsewhere
     # The table of expressions, below that of tools, has types in its first cells.
-    assert {key for key in first if key.isidentifier()} == set(keys)
+    assert {key for key in first if key.isidentifier()} == keys
 
 
 def test_every_key_of_a_process_is_explained() -> None:

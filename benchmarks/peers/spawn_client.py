@@ -1,7 +1,8 @@
-"""Run `cat` again and again with one input, without the daemon; one JSON object on stdout.
+"""Run a program again and again with one input, without the daemon; one JSON object on stdout.
 
-spawn_client.py bare IN_FLIGHT SECONDS    os.posix_spawn, raw pipes, poll, waitpid
-spawn_client.py trio IN_FLIGHT SECONDS    trio.run_process
+spawn_client.py bare IN_FLIGHT SECONDS      cat, by os.posix_spawn, raw pipes, poll, waitpid
+spawn_client.py python IN_FLIGHT SECONDS    a Python that imports what `warm_functions` does, in the same way
+spawn_client.py trio IN_FLIGHT SECONDS      cat, by trio.run_process
 """
 
 import os
@@ -12,16 +13,17 @@ import time
 import msgspec
 import trio
 
-CAT = "/bin/cat"
-INPUT = b'{"text":"what did the survey of bees find"}'
+CAT = ["/bin/cat"]
+PYTHON = [sys.executable, "-c", "import dataclasses, json, msgspec, sys; json.dump(json.load(sys.stdin), sys.stdout)"]
+INPUT = b'{"text": "what did the survey of bees find"}'
 
 
-def start() -> tuple[int, int]:
+def start(words: list[str]) -> tuple[int, int]:
     """Spawn one, give it its input; its pid and the pipe that its output comes from."""
     stdin_read, stdin_write = os.pipe()
     stdout_read, stdout_write = os.pipe()
     actions = [(os.POSIX_SPAWN_DUP2, stdin_read, 0), (os.POSIX_SPAWN_DUP2, stdout_write, 1)]
-    pid = os.posix_spawn(CAT, ["cat"], os.environ, file_actions=actions)
+    pid = os.posix_spawn(words[0], words, os.environ, file_actions=actions)
     os.close(stdin_read)
     os.close(stdout_write)
     os.write(stdin_write, INPUT)
@@ -29,14 +31,14 @@ def start() -> tuple[int, int]:
     return pid, stdout_read
 
 
-def measure_bare(in_flight: int, until: float) -> list[float]:
+def measure_bare(words: list[str], in_flight: int, until: float) -> list[float]:
     poll = select.poll()
     running: dict[int, tuple[int, float, bytes]] = {}
     took: list[float] = []
 
     def begin() -> None:
         now = time.perf_counter()
-        pid, fd = start()
+        pid, fd = start(words)
         running[fd] = (pid, now, b"")
         poll.register(fd, select.POLLIN)
 
@@ -64,7 +66,7 @@ def measure_bare(in_flight: int, until: float) -> list[float]:
 async def call_until(until: float, took: list[float]) -> None:
     begun = time.perf_counter()
     while begun < until:
-        done = await trio.run_process([CAT], stdin=INPUT, capture_stdout=True)
+        done = await trio.run_process(CAT, stdin=INPUT, capture_stdout=True)
         assert done.stdout == INPUT
         now = time.perf_counter()
         took.append(now - begun)
@@ -85,7 +87,7 @@ def main() -> None:
     if kind == "trio":
         took = trio.run(measure_trio, in_flight, begun + seconds)
     else:
-        took = measure_bare(in_flight, begun + seconds)
+        took = measure_bare(PYTHON if kind == "python" else CAT, in_flight, begun + seconds)
     span, cpu = time.perf_counter() - begun, time.process_time() - cpu
     done = len(took)
     found = {"calls_per_s": done / span, "p50_us": sorted(took)[done // 2] * 1e6, "cpu_us": cpu / done * 1e6}

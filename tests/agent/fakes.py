@@ -14,6 +14,7 @@ from tooldispatchd.agent.call import Call, Plan, Reason
 from tooldispatchd.agent.entrance import Entrance, Visitor
 from tooldispatchd.agent.host import Host
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.subagents import SubAgents
 from tooldispatchd.agent.toolset import compile_plans
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.outcome import Answer
@@ -21,6 +22,7 @@ from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.specs import Config, LimitsSpec, ProfileSpec, ToolSpec
 from tooldispatchd.children.family import open_family
+from tooldispatchd.front.front import Front
 from tooldispatchd.front.stream import StreamChannel
 from tooldispatchd.front.timer import Timer
 from tooldispatchd.wire.faults import Code, Fault
@@ -233,6 +235,11 @@ async def open_runtime(catalog: Catalog, *plans: Plan, patience_s: float = FAR_S
                 )
                 if plans:
                     add_plans(runtime, *plans)
+                if any(name in catalog.profiles for name in catalog.processes):
+                    # Agents that may call tools have channels, for which there must be a front.
+                    front = Front(timer, log, out_buffer_bytes=OUT_BUFFER_BYTES, stalled_s=10, buffered_bytes=2**28)
+                    services.start_soon(front.run)
+                    runtime.programs.lender = SubAgents(runtime, front)
                 yield runtime
             services.cancel_scope.cancel()
     assert log.incidents == []

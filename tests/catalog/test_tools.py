@@ -131,7 +131,7 @@ TYPE = ("tools", "t", "type")
                 Problem(
                     ("tools", "t"),
                     "a tool has exactly one way to run, this one has none",
-                    allowed="process, mcp, inline, map, command",
+                    allowed="process, mcp, inline, map, command, python",
                 )
             ],
         ),
@@ -141,7 +141,7 @@ TYPE = ("tools", "t", "type")
                 Problem(
                     ("tools", "t"),
                     "a tool has exactly one way to run, this one has inline and map",
-                    allowed="process, mcp, inline, map, command",
+                    allowed="process, mcp, inline, map, command, python",
                 )
             ],
         ),
@@ -149,8 +149,8 @@ TYPE = ("tools", "t", "type")
             {"inline": "id", "args": ("x",), "env": {"A": "b"}, "cwd": "/"},
             [
                 Problem(("tools", "t", "args"), "only a tool with command has args"),
-                Problem(("tools", "t", "env"), "only a tool with command has env"),
-                Problem(("tools", "t", "cwd"), "only a tool with command has cwd"),
+                Problem(("tools", "t", "env"), "only a tool with command or python has env"),
+                Problem(("tools", "t", "cwd"), "only a tool with command or python has cwd"),
             ],
         ),
         (

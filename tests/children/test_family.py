@@ -96,3 +96,27 @@ async def test_a_failed_start_takes_no_place(family: Family) -> None:
         with pytest.raises(SpawnError):
             family.spawn(["no-such"])
     assert len(family) == 0
+
+
+async def test_a_child_that_is_abandoned_is_reaped_though_no_other_starts(nothing_left: None) -> None:
+    async with open_family() as family, trio.open_nursery() as services:
+        services.start_soon(family.end_orphans)
+        child = family.spawn(["sleep", "1000"])
+        assert child.abandon() == Exit(signal=signal.SIGKILL)
+        assert (child.stdin, child.stdout, child.stderr) == (-1, -1, -1)
+        with trio.fail_after(20):
+            while len(family):
+                await trio.sleep(0.005)
+        assert child.abandon() == Exit(signal=signal.SIGKILL)
+        services.cancel_scope.cancel()
+
+
+async def test_a_child_that_is_expected_and_not_born_takes_no_place(family: Family) -> None:
+    slots = set()
+    for _ in range(3):
+        birth = family.expect("true", env={"A": "1"})
+        assert birth.env["A"] == "1"
+        slots.add(birth.slot)
+        family.give_up(birth)
+    assert len(slots) == 1
+    assert len(family) == 0

@@ -233,3 +233,91 @@ async def test_a_guardian_that_never_started_ends_twice(nothing_left: None) -> N
     guardian = Guardian("run")
     await guardian.end()
     await guardian.end()
+
+
+# It starts a child that writes into the directory that it is given, and one that stays there when its group is killed.
+WITH_SCRATCH: Final = """
+import os, pathlib, sys, trio
+from tooldispatchd.children.family import open_family
+from tooldispatchd.children.scratch import open_scratches
+
+PROGRAM = '''
+mkdir -p a/b; touch a/b/f; ln -s / a/root
+(setsid sh -c 'touch c; exec sleep 1000' &)
+while test ! -e c; do sleep 0.01; done; echo; exec sleep 1000
+'''
+
+async def main():
+    parent = pathlib.Path(sys.argv[1])
+    async with open_family() as family, open_scratches(parent, family) as scratches:
+        family.also_remove(str(parent))
+        children = [family.spawn(["sh", "-c", PROGRAM], cwd=scratches.make()) for _ in range(3)]
+        for child in children:
+            await trio.lowlevel.wait_readable(child.stdout)
+        print(*[child.pid for child in children], flush=True)
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
+
+
+@contextmanager
+def with_scratch(parent: Path) -> Iterator[subprocess.Popen[bytes]]:
+    parent.mkdir()
+    with subprocess.Popen([sys.executable, "-c", WITH_SCRATCH, parent], stdout=subprocess.PIPE) as daemon:
+        try:
+            yield daemon
+        finally:
+            daemon.kill()
+
+
+async def until_missing(path: Path) -> None:
+    with trio.fail_after(PATIENCE_S):
+        while path.exists():  # noqa: ASYNC110  # no event tells it
+            await trio.sleep(0.005)
+
+
+async def test_a_killed_daemon_leaves_no_scratch_directory_and_another_s_stays(
+    nothing_left: None, tmp_path: Path
+) -> None:
+    with with_scratch(tmp_path / "one") as daemon, with_scratch(tmp_path / "other") as other:
+        family, others = family_of(daemon), family_of(other)
+        guardians = guardians_of(daemon.pid)
+        daemon.kill()
+        await until_missing(tmp_path / "one")
+        await until_gone(*family, *guardians)
+        assert all(is_running(pid) for pid in others)
+        assert len(list((tmp_path / "other").iterdir())) == 3
+        assert (tmp_path / "other" / "1" / "a" / "b" / "f").exists()
+        other.kill()
+        await until_missing(tmp_path / "other")
+    await until_gone(*others)
+
+
+async def test_what_is_to_go_away_is_told_to_each_guardian(nothing_left: None, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second, with a blank"
+    for directory in (first, second):
+        (directory / "below").mkdir(parents=True)
+    guardian = Guardian("run")
+    guardian.also_remove(str(first))
+    guardian.ensure()
+    os.kill(guardian.pid, signal.SIGKILL)
+    await until_gone(guardian.pid)
+    # The one that died is told in vain.
+    guardian.also_remove(str(second))
+    guardian.ensure()
+    await guardian.end()
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_guardian_that_was_stopped_is_told_without_waiting(nothing_left: None, tmp_path: Path) -> None:
+    guardian = Guardian("run")
+    guardian.ensure()
+    os.kill(guardian.pid, signal.SIGSTOP)
+    for number in range(100):
+        guardian.also_remove(str(tmp_path / f"{number:0100}"))
+    with pytest.raises(ValueError, match="too many paths"):
+        guardian.also_remove("x" * guardian_module.MAX_TOLD_BYTES)
+    (tmp_path / f"{99:0100}").mkdir()
+    await guardian.end()
+    assert list(tmp_path.iterdir()) == []

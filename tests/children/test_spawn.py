@@ -265,6 +265,45 @@ async def test_a_program_that_is_only_in_the_daemons_path_is_missing(
         family.spawn(["true"], env={"PATH": str(tmp_path)}, cwd=cwd)
 
 
+@pytest.mark.parametrize("cwd", [None, "/"])
+@pytest.mark.parametrize("with_updates", [False, True])
+async def test_a_child_has_further_descriptors_by_their_numbers(
+    family: Family, with_updates: bool, cwd: str | None
+) -> None:
+    pipes = [os.pipe() for _ in range(2)]
+    # Crosswise: the number of each may be that of the other's source.
+    extra = {5: pipes[0][1], 4: pipes[1][1]}
+    child = family.spawn(
+        ["sh", "-c", "ls /proc/$$/fd; echo five >&5; echo four >&4"], cwd=cwd, with_updates=with_updates, extra=extra
+    )
+    for _, writing in pipes:
+        os.close(writing)
+    assert (await read_all(child)).split() == [b"0", b"1", b"2", *[b"3"] * with_updates, b"4", b"5"]
+    for (reading, _), said in zip(pipes, (b"five\n", b"four\n"), strict=True):
+        with os.fdopen(reading, "rb") as stream:
+            assert stream.read() == said
+    await child.kill()
+
+
+async def test_a_further_descriptor_may_be_the_fourth_where_there_are_no_updates(family: Family) -> None:
+    reading, writing = os.pipe()
+    child = family.spawn(["sh", "-c", "echo three >&3"], extra={3: writing})
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        assert stream.read() == b"three\n"
+    await child.kill()
+
+
+async def test_a_further_descriptor_that_is_none_is_told_and_leaves_nothing(family: Family) -> None:
+    await family.spawn(["true"]).kill()
+    before = {entry.name for entry in Path("/proc/self/fd").iterdir()}
+    for number in (1, 999):
+        with pytest.raises(SpawnError, match=r"^cannot start 'true': Bad file descriptor$"):
+            family.spawn(["true"], extra={4: 990 + number})
+    assert {entry.name for entry in Path("/proc/self/fd").iterdir()} == before
+    assert len(family) == 0
+
+
 # The guardian's pipe and its pidfd are the first that are opened.
 @pytest.mark.parametrize("room", range(3))
 async def test_a_guardian_that_cannot_start_is_told_and_tried_again(family: Family, room: int) -> None:

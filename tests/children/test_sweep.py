@@ -1,9 +1,13 @@
 import os
 import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tooldispatchd.children import sweep as sweep_module
 from tooldispatchd.children.sweep import is_marked, kill, kill_groups, sweep
 
 MARK = b"SWEEP_TEST_ID=a1"
@@ -50,3 +54,27 @@ def test_a_sweep_kills_what_is_marked_and_only_that(sleeper: subprocess.Popen[by
         assert sleeper.wait(10) == -9
         assert other.poll() is None
         os.kill(other.pid, 9)
+
+
+def swept(told: bytes) -> int:
+    """Run the guardian's program for a daemon that has told it this and ended; what it exits with."""
+    # Its second descriptor, the table, is empty.
+    words = [sys.executable, "-I", "-S", sweep_module.__file__, "no such run"]
+    with tempfile.TemporaryFile() as table:
+        return subprocess.run(words, input=told, stdout=table, check=False, timeout=30).returncode
+
+
+def test_what_the_daemon_has_told_of_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "one" / "a" / "b").mkdir(parents=True)
+    other = tmp_path / os.fsdecode(b"\xff\nother")
+    other.symlink_to("kept")
+    (tmp_path / "kept").mkdir()
+    assert swept(b"".join(b"d" + os.fsencode(path) + b"\0" for path in (tmp_path / "one", other, "/no/such"))) == 0
+    assert list(tmp_path.iterdir()) == [tmp_path / "kept"]
+
+
+def test_a_message_that_was_not_finished_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    assert swept(b"d" + os.fsencode(tmp_path / "one")) == 0
+    assert swept(b"c" + os.fsencode(tmp_path / "none") + b"\0d" + os.fsencode(tmp_path)) == 0
+    assert (tmp_path / "one").exists()

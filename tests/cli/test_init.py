@@ -8,6 +8,7 @@ import pytest
 
 from tests.providers.mcp.http.certificates import Authority
 from tooldispatchd.catalog import specs
+from tooldispatchd.catalog.confinement import KEYS
 from tooldispatchd.cli import init
 from tooldispatchd.daemon.configuration import load_catalog
 
@@ -76,14 +77,21 @@ def test_the_example_is_a_right_configuration_in_any_environment(tmp_path: Path)
     file = tmp_path / "t.toml"
     file.write_text(EXAMPLE)
     catalog = load_catalog(file, {})
-    assert list(catalog.tools) == ["echo", "greet", "sort", "reverse", "address", "now"]
+    assert list(catalog.tools) == ["echo", "greet", "sort", "words", "find", "dedent", "reverse", "address", "now"]
     assert list(catalog.profiles) == ["default", "clock"]
     assert catalog.config.mcp["time"].command == "mcp-server-time"
     assert catalog.warnings == ()
 
 
 @pytest.mark.parametrize(
-    ("name", "key"), [(name, key) for name, spec in SECTIONS.items() for key in spec.__struct_fields__]
+    ("name", "key"),
+    [
+        (name, key)
+        for name, spec in SECTIONS.items()
+        for key in spec.__struct_fields__
+        # What bounds programs is the same wherever it stands, and is shown once.
+        if name == "tools" or key not in KEYS
+    ],
 )
 def test_the_example_shows_every_key_in_its_section(name: str, key: str) -> None:
     assert re.search(rf"(?m)^(# )?{key} = ", section(name))
@@ -112,7 +120,8 @@ def test_the_example_with_every_key_in_force_is_right_too(tmp_path: Path, source
     # A token is from one place; a profile must have one, since nothing else is asked of it here.
     others = {"token", "token_env", "token_file", "auth", "oauth"} - {source, "oauth" if source == "auth" else ""}
     before, profiles = uncommented(EXAMPLE).split("# ---- Profiles")
-    servers = re.sub(rf"(?m)^({'|'.join(others)}) = .*\n", "", before)
+    # There is no virtual environment here.
+    servers = re.sub(rf"(?m)^({'|'.join([*others, 'venv'])}) = .*\n", "", before)
     wanted = "token" if source == "auth" else source
     file.write_text(servers + re.sub(rf"(?m)^(?!{wanted} )token\w* = .*\n", "", f"#{profiles}"))
     (tmp_path / "tools.plumb").write_text("type Other = Person")

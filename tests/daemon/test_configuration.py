@@ -210,7 +210,7 @@ output_mode = "json"
 
 def test_zero_is_not_false(tmp_path: Path) -> None:
     report = report_of(tmp_path, '[tools.a]\ncommand = ["x"]\nresident = 0\n')
-    assert "tools.a.resident: not yet available\n    seen a whole number; allowed: false" in report
+    assert "tools.a.resident: wrong kind of value\n    seen 0; allowed: true or false" in report
 
 
 def test_an_empty_file_is_a_configuration(tmp_path: Path) -> None:

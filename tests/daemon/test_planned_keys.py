@@ -37,13 +37,6 @@ def test_every_planned_key_is_refused_and_taken_out(pattern: Pattern) -> None:
     assert "x" not in repr(table)
 
 
-@pytest.mark.parametrize("table", ["tools", "processes"])
-def test_what_happens_anyway_may_be_said_aloud(table: str) -> None:
-    said = table_with((table, "*", "input_mode"), "json")
-    assert take_planned(said) == []
-    assert said == table_with((table, "*"), {})
-
-
 def test_a_table_of_another_shape_is_left_alone() -> None:
     table: Table = {"mcp": [{"user": 1}], "tools": "python", "agents": {"a": ["nice"]}, "processes": {"p": {"mcp": 1}}}
     before = repr(table)

@@ -182,40 +182,56 @@ t.toml:1: tool: unknown key
     ),
     "what comes later is refused by name": (
         """\
-[limits]
-agent_depth = 3
-[processes.p]
-kind = "agent"
-nice = 5
 [mcp.docs]
 memory = "1 GiB"
 network = false
-[tools.thumb]
-python = "a.b:c"
-memory = "1 GiB"
-output_mode = "text"
-[agents.default]
-tools = ["thumb"]
-user = "nobody"
+[tools.now]
+builtin = "clock"
+[tools.get]
+rest = { url = "https://example.com" }
 """,
         """\
-cannot use t.toml: 8 problems
-t.toml:2: limits.agent_depth: not yet available
-    seen 3
-t.toml:5: processes.p.nice: not yet available
-    seen a whole number
-t.toml:7: mcp.docs.memory: not yet available
+cannot use t.toml: 4 problems
+t.toml:2: mcp.docs.memory: not yet available
     seen a string
-t.toml:8: mcp.docs.network: not yet available
+t.toml:3: mcp.docs.network: not yet available
     seen a boolean
-t.toml:10: tools.thumb.python: not yet available
+t.toml:5: tools.now.builtin: not yet available
     seen a string
-t.toml:11: tools.thumb.memory: not yet available
-    seen a string
-t.toml:12: tools.thumb.output_mode: not yet available
-    seen a string; allowed: "json"
-t.toml:15: agents.default.user: not yet available
-    seen a string""",
+t.toml:7: tools.get.rest: not yet available
+    seen a table""",
+    ),
+    "what bounds a program": (
+        """\
+[tools.a]
+command = ["x"]
+memory = "1 gigabyte"
+file_size = -1
+user = "nobody-of-that-name"
+cpu_s = 0
+[tools.b]
+inline = "id"
+nice = 5
+[agents.default]
+tools = ["a", "b"]
+memory = 1024
+sandbox = "bubble"
+""",
+        """\
+cannot use t.toml: 7 problems
+t.toml:3: tools.a.memory: not a size
+    seen "1 gigabyte"; allowed: bytes, as a number or with K, M, G or T: "512M"
+t.toml:4: tools.a.file_size: out of range: at least 0 bytes, at most 1099511627776
+    seen -1; allowed: bytes, as a number or with K, M, G or T: "512M"
+t.toml:5: tools.a.user: no such user
+    seen "nobody-of-that-name"
+t.toml:6: tools.a.cpu_s: too small
+    seen 0; allowed: a whole number, at least 1 and at most 86400
+t.toml:9: tools.b.nice: only a tool with command or python has nice
+t.toml:12: agents.default.memory: out of range: at least 16777216 bytes, at most 1099511627776
+    seen 1024; allowed: bytes, as a number or with K, M, G or T: "512M"
+t.toml:13: agents.default.sandbox: no such choice
+    seen "bubble"; allowed: "best-effort", "bubblewrap", "landlock", "required"; did you mean "bubblewrap"?""",
     ),
     "places to listen": (
         """\

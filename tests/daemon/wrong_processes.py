@@ -278,22 +278,25 @@ tools = []
 cannot use t.toml: 1 problem
 t.toml:5: agents.writer: the agent process of this name is a profile of this name already""",
     ),
-    "planned keys of a process": (
+    "what only a program has": (
         """\
 [processes.p]
 kind = "agent"
 command = ["x"]
 memory = "1 GiB"
 reuse = true
+[processes.q]
+kind = "id"
+network = false
 input_mode = "text"
 """,
         """\
 cannot use t.toml: 3 problems
-t.toml:4: processes.p.memory: not yet available
-    seen a string
-t.toml:5: processes.p.reuse: not yet available
-    seen a boolean
-t.toml:6: processes.p.input_mode: not yet available
-    seen a string; allowed: "json\"""",
+t.toml:5: processes.p.reuse: wrong kind of value
+    seen true; allowed: a whole number, at least 1 and at most 1000000
+t.toml:8: processes.q.network: a process of kind id has no network
+    allowed: in kind agent only
+t.toml:9: processes.q.input_mode: a process of kind id has no input_mode
+    allowed: in kind agent only""",
     ),
 }

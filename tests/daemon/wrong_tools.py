@@ -9,7 +9,7 @@ type = "int -> int"
         """\
 cannot use t.toml: 1 problem
 t.toml:1: tools.a: a tool has exactly one way to run, this one has none
-    allowed: process, mcp, inline, map, command""",
+    allowed: process, mcp, inline, map, command, python""",
     ),
     "a tool with two ways to run": (
         """\
@@ -24,7 +24,7 @@ command = "x"
         """\
 cannot use t.toml: 1 problem
 t.toml:1: tools.a: a tool has exactly one way to run, this one has process and mcp
-    allowed: process, mcp, inline, map, command""",
+    allowed: process, mcp, inline, map, command, python""",
     ),
     "arguments of a tool that is no command": (
         """\
@@ -37,8 +37,8 @@ cwd = "/"
         """\
 cannot use t.toml: 3 problems
 t.toml:3: tools.a.args: only a tool with command has args
-t.toml:4: tools.a.env: only a tool with command has env
-t.toml:5: tools.a.cwd: only a tool with command has cwd""",
+t.toml:4: tools.a.env: only a tool with command or python has env
+t.toml:5: tools.a.cwd: only a tool with command or python has cwd""",
     ),
     "a server's name for a tool that has none": (
         """\
@@ -252,8 +252,9 @@ t.toml:3: tools.a.type: column 1: no such type: Foo
 t.toml:4: tools.c__d: not a valid name
     allowed: letters, digits, "-" and "_" (never two), a letter first, with dots between parts
 t.toml:9: processes.m.xx: unknown key
-    allowed: one of args, chain, command, cwd, description, env, filter, kind, map, mcp, model, options, project, \
-prompt, tools, type
+    allowed: one of args, chain, command, cpu_s, cwd, description, env, file_size, files, filter, group, input_mode, \
+kind, map, mcp, memory, model, network, nice, options, output_bytes, output_mode, processes, project, prompt, read, \
+reuse, sandbox, tools, type, user, write
 t.toml:22: tools.z.chain: chain is a key of [processes]; a tool is made of a process
     allowed: process = "z", and chain in [processes.z]
 t.toml:24: agents.x.tools[1]: no such tool in [tools]: m is a process; a tool can be made of it

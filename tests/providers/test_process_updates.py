@@ -13,7 +13,8 @@ from tests.conftest import children, open_descriptors
 from tests.processes import until_gone
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.family import Family, open_family
-from tooldispatchd.providers.process import Command, Value, run_command
+from tooldispatchd.providers.process.running import Command, Value, run_command
+from tooldispatchd.providers.process.starting import directly
 from tooldispatchd.providers.updates import INTERVAL_S
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -63,7 +64,7 @@ def python(script: str) -> Command:
 
 async def run(family: Family, command: Command, told: Told) -> Value | Fault:
     with nothing_held(family), trio.fail_after(20):
-        return await run_command(family, command, LINE, update=told.add)
+        return await run_command(directly(family, command.cwd), command, LINE, update=told.add)
 
 
 @pytest.mark.parametrize("cwd", [None, "/"])
@@ -122,7 +123,7 @@ async def test_a_program_that_writes_too_much_to_stdout_still_has_its_updates_to
     script = 'import os; os.write(3, b\'{"__port":"tool_update","progress":1}\\n\'); os.write(1, b\'x\' * 1001)'
     command = Command((*PYTHON, script + "; os.read(3, 1)"), {}, None, 1000)
     with nothing_held(family), trio.fail_after(20):
-        fault = await run_command(family, command, LINE, update=told.add)
+        fault = await run_command(directly(family, command.cwd), command, LINE, update=told.add)
     assert isinstance(fault, Fault)
     assert fault.extras["limit"] == "output_bytes"
     assert told.updates == [Update(1.0)]
@@ -195,7 +196,7 @@ async def test_a_cancelled_program_with_updates_is_killed_and_reaped(family: Fam
     told = Told()
     with nothing_held(family), trio.fail_after(20):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(lambda: run_command(family, sh(script), LINE, update=told.add))
+            nursery.start_soon(lambda: run_command(directly(family), sh(script), LINE, update=told.add))
             await told.first.wait()
             nursery.cancel_scope.cancel()
 
@@ -205,7 +206,7 @@ async def test_who_fails_to_take_an_update_leaves_no_child(family: Family) -> No
         raise ZeroDivisionError
 
     with nothing_held(family), pytest.raises(ZeroDivisionError), trio.fail_after(20):
-        await run_command(family, sh("say '\"progress\":1'; sleep 1000"), LINE, update=refuse)
+        await run_command(directly(family), sh("say '\"progress\":1'; sleep 1000"), LINE, update=refuse)
 
 
 async def test_a_program_that_cannot_be_started_has_no_updates(family: Family) -> None:
@@ -225,13 +226,13 @@ async def test_without_updates_there_is_neither_the_variable_nor_the_descriptor(
 ) -> None:
     script = "[ -e /proc/self/fd/3 ] && echo 1; echo ${TOOLDISPATCHD_UPDATES_FD-2}"
     with nothing_held(family), trio.fail_after(20):
-        assert await run_command(family, sh(script, cwd=cwd), LINE) == Value(2)
+        assert await run_command(directly(family, cwd), sh(script, cwd=cwd), LINE) == Value(2)
 
 
 async def test_a_calls_own_variables_come_on_top_of_the_tools(family: Family) -> None:
     command = Command(("sh", "-c", 'echo "[\\"$A\\",\\"$B\\",\\"$TRACEPARENT\\"]"'), {"A": "1", "B": "2"}, None, 1000)
     with nothing_held(family), trio.fail_after(20):
-        answer = await run_command(family, command, LINE, env={"B": "3", "TRACEPARENT": "00-1"})
+        answer = await run_command(directly(family, command.cwd), command, LINE, env={"B": "3", "TRACEPARENT": "00-1"})
     assert answer == Value(["1", "3", "00-1"])
     assert command.env == {"A": "1", "B": "2"}
 
@@ -241,7 +242,7 @@ async def test_calls_at_once_are_told_their_own_updates(family: Family) -> None:
 
     async def call(number: int) -> None:
         command = sh(f"say '\"progress\":{number}'; echo {number}")
-        assert await run_command(family, command, LINE, update=told[number].add) == Value(number)
+        assert await run_command(directly(family, command.cwd), command, LINE, update=told[number].add) == Value(number)
 
     with nothing_held(family), trio.fail_after(20):
         async with trio.open_nursery() as nursery:
@@ -254,4 +255,4 @@ async def test_a_call_with_updates_cancelled_at_any_moment_leaves_nothing(family
     told = Told()
     for step in range(40):
         with nothing_held(family), trio.move_on_after(step * 0.0001):
-            await run_command(family, sh("say '\"progress\":1'; echo 1"), LINE, update=told.add)
+            await run_command(directly(family), sh("say '\"progress\":1'; echo 1"), LINE, update=told.add)

@@ -21,7 +21,10 @@ from tests.wire.conversations import (
 )
 
 # What a machine without children cannot mean, by the configuration.
-NOT_PURE: Final = {"servers": "the life of an MCP server is a real child's"}
+NOT_PURE: Final = {
+    "agents": "an agent that calls tools itself is a real child",
+    "servers": "the life of an MCP server is a real child's",
+}
 
 
 def marks(path: Path) -> list[pytest.MarkDecorator]:

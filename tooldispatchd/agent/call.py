@@ -4,7 +4,8 @@
 
 In OPENING it waits for its server's handshake, in QUEUE for a place among its agent's calls or in the tool's gate. It
 has one deadline at a time: while it waits, the tool's limit from its arrival; while it runs, the tool's limit from
-its start; and always the agent's own `deadline_ms`.
+its start; and always the agent's own `deadline_ms`, and what is left to the call that its agent serves, if it is one
+that another agent has called.
 """
 
 import math
@@ -13,9 +14,11 @@ from collections.abc import Awaitable, Callable
 from enum import Enum, StrEnum
 from typing import Protocol
 
+import msgspec
 import trio
 from msgspec import Raw, UnsetType
 
+from tooldispatchd.agent.lineage import Lineage
 from tooldispatchd.agent.steps import Reader
 from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.gate import Gate
@@ -49,10 +52,23 @@ class Plan:
 
     `kind` is how the tool runs and `provider` what runs it, for `meta`. `now(raw)` answers at once with the content or
     a fault; it is None for a tool that must wait. `gate` shares the places for what a tool needs in the whole daemon;
-    None where there is nothing to share. A tool that only looks at the session's own calls `takes_place` of none.
+    None where there is nothing to share. A tool that only looks at the session's own calls `takes_place` of none. One
+    that `starts_agents` may start an agent with a channel of its own, itself or in a chain.
     """
 
-    __slots__ = ("gate", "kind", "limit_s", "name", "now", "offered", "provider", "read", "rendered", "takes_place")
+    __slots__ = (
+        "gate",
+        "kind",
+        "limit_s",
+        "name",
+        "now",
+        "offered",
+        "provider",
+        "read",
+        "rendered",
+        "starts_agents",
+        "takes_place",
+    )
 
     def __init__(
         self, offered: Offered, *, kind: str, limit_s: float, read: Reader, provider: str | None = None
@@ -64,6 +80,7 @@ class Plan:
         self.kind = kind
         self.provider = provider or kind
         self.takes_place = True
+        self.starts_agents = False
         self.limit_s = limit_s
         self.read = read
         self.now: Callable[[Raw | UnsetType], str | Fault] | None = None
@@ -81,6 +98,13 @@ class Plan:
 
 class Owner(Protocol):
     """The session of a call."""
+
+    def keep(self, run: Callable[[], Awaitable[None]], close: Callable[[], None]) -> None:
+        """Run what outlives a call; when the session ends `close` is called."""
+
+    @property
+    def agent(self) -> str | None:
+        """The agent's name on its channel; None for the channel's own."""
 
     @property
     def jobs(self) -> Jobs:
@@ -122,17 +146,23 @@ class Owner(Protocol):
 
 
 class Call:
-    """A call in flight. `line` is its checked and re-encoded input from QUEUE on; `halt` ends it while it runs."""
+    """A call in flight. `line` is its checked and re-encoded input from QUEUE on; `halt` ends it while it runs.
+
+    `outer` is the call of a chain that asked for this one, and `lineage` where its agent stands, if it is a request of
+    one; `child` is the session of the agent that it started, for `meta`. It is over at `ends_at`, on trio's clock.
+    """
 
     __slots__ = (
+        "_allowed_ms",
         "_deadline",
-        "_deadline_ms",
         "_entry",
         "_is_limit",
         "_limit_s",
         "_verdict",
         "bytes_in",
+        "child",
         "doing",
+        "ends_at",
         "halt",
         "has_gate",
         "has_place",
@@ -142,7 +172,9 @@ class Call:
         "key",
         "leave_queue",
         "line",
+        "lineage",
         "name",
+        "outer",
         "owner",
         "plan",
         "queued_at",
@@ -153,8 +185,11 @@ class Call:
         "traceparent",
     )  # fmt: skip
 
-    def __init__(self, owner: Owner, timer: Timer, body: ShortReq) -> None:
+    def __init__(self, owner: Owner, timer: Timer, body: ShortReq, lineage: Lineage | None = None) -> None:
         self.owner = owner
+        self.lineage = lineage
+        self.outer: Call | None = None
+        self.child: int | None = None
         self.id = body.id
         # What its session knows it by: its id, or its job once that has been announced.
         self.key: str | Job = body.id
@@ -180,8 +215,12 @@ class Call:
         # Not before its turn has come: what ends earlier has waited all its life.
         self.ran_at: float | None = None
         self.timer = timer
-        self._deadline_ms = body.deadline_ms
-        self._deadline = math.inf if body.deadline_ms is None else self.started_at + body.deadline_ms / 1000
+        self._allowed_ms = math.inf if body.deadline_ms is None else body.deadline_ms
+        self._deadline = self.started_at + self._allowed_ms / 1000
+        if lineage is not None and lineage.until < self._deadline:
+            self._deadline = lineage.until
+            self._allowed_ms = max(0.0, lineage.until - self.started_at) * 1000
+        self.ends_at = self._deadline
         self._limit_s = math.inf
         self._is_limit = False
         self._entry: Entry[Expiring] | None = None
@@ -200,9 +239,19 @@ class Call:
         if self._entry is not None:
             self.timer.drop(self._entry)
             self._entry = None
-        when = min(limit_at, self._deadline)
+        self.ends_at = when = min(limit_at, self._deadline)
         if when < math.inf:
             self._entry = self.timer.add(when, self)
+
+    @property
+    def request(self) -> "Call":
+        """The agent's own call that this one is a part of: itself, if no chain asked for it."""
+        return self if self.outer is None else self.outer.request
+
+    @property
+    def until(self) -> float:
+        """When it is over, or what it is a part of: `ends_at` of whichever comes first."""
+        return self.ends_at if self.outer is None else min(self.ends_at, self.outer.until)
 
     @property
     def wants_updates(self) -> bool:
@@ -220,12 +269,13 @@ class Call:
             return None
         now = trio.current_time()
         queued_s = (now if self.ran_at is None else self.ran_at) - self.started_at
-        return self.plan.meta(now - self.started_at, queued_s, bytes_in=self.bytes_in, bytes_out=bytes_out)
+        meta = self.plan.meta(now - self.started_at, queued_s, bytes_in=self.bytes_in, bytes_out=bytes_out)
+        return meta if self.child is None else msgspec.structs.replace(meta, child=self.child)
 
     def expire(self) -> None:
         """The stage's deadline has passed."""
         self._entry = None
-        limit_ms = self._limit_s * 1000 if self._is_limit or self._deadline_ms is None else self._deadline_ms
+        limit_ms = self._limit_s * 1000 if self._is_limit else self._allowed_ms
         detail = f"{self.name} was not done within {limit_ms:.0f} ms (stage {self.stage})"
         extras: dict[str, object] = {"limit_ms": round(limit_ms), "stage": self.stage.value}
         if self.doing is not None:

@@ -16,6 +16,7 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.call import Call, Plan, Reason, Stage
+from tooldispatchd.agent.confining import program_of_agent
 from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.agent.plans import (
     CommandPlan,
@@ -32,48 +33,43 @@ from tooldispatchd.agent.steps import encode_line, shape
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.outcome import Outcome, Update
+from tooldispatchd.catalog.agentcycles import agents_started
 from tooldispatchd.catalog.morphisms import Ask, StageError
 from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.schemas import ACCEPT
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.providers.inline import MAX_DETAIL, fault_of_stage
-from tooldispatchd.providers.process import Command
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import ShortReq
 
 _decode: Final = msgspec.json.Decoder().decode
 
 
-def process_plan(runtime: Runtime, tool: DeclaredTool) -> Plan:
-    """The plan of a tool with `process`."""
+def process_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Plan:
+    """The plan of a tool with `process`, as agents of `profile` call it."""
     assert tool.program is not None
     assert tool.spec.process is not None
     if tool.program.is_now:
         return InlinePlan(runtime, tool)
     if runtime.catalog.processes[tool.spec.process].kind == "agent":
         # One child and nothing else: it needs no task around its own.
-        command = agent_command(runtime, tool.spec.process)
-        return declared_command_plan(runtime, tool, command, gate=runtime.agents)
-    return ChainPlan(runtime, tool)
-
-
-def agent_command(runtime: Runtime, name: str) -> Command:
-    """How an agent process is run: by its own command, else by `agent_command` with the path of its spec."""
-    spec = runtime.catalog.processes[name].spec
-    argv = spec.command or (*(runtime.catalog.config.agent_command or ()), runtime.agent_specs[name])
-    limit = runtime.limits.max_content_bytes
-    return Command(argv=(*argv, *spec.args), env=spec.env, cwd=spec.cwd, max_output_bytes=limit)
+        program = program_of_agent(runtime, tool.spec.process, profile)
+        return declared_command_plan(runtime, tool, program, gate=runtime.agents)
+    return ChainPlan(runtime, tool, profile)
 
 
 class ChainPlan(TaskPlan):
     """A tool whose program asks for children or for other tools."""
 
-    __slots__ = ("_agents", "_output", "_program", "_runtime")
+    __slots__ = ("_agents", "_output", "_profile", "_program", "_runtime")
 
-    def __init__(self, runtime: Runtime, tool: DeclaredTool) -> None:
+    def __init__(self, runtime: Runtime, tool: DeclaredTool, profile: Profile) -> None:
         super().__init__(offered_of(tool), kind="chain", limit_s=limit_of(runtime, tool), read=read_of(tool))
         assert tool.program is not None
+        self.starts_agents = bool(agents_started(tool.name, runtime.catalog.config))
         self._runtime = runtime
+        self._profile = profile
         self._program = tool.program
         self._output = tool.output
         self._agents: dict[str, Plan] = {}
@@ -127,13 +123,13 @@ class ChainPlan(TaskPlan):
     def _agent(self, name: str) -> Plan:
         plan = self._agents.get(name)
         if plan is None:
-            command = agent_command(self._runtime, name)
+            program = program_of_agent(self._runtime, name, self._profile)
             offered = Offered(name=name, input_schema={})
             # Its stage looks at what goes in and what comes out.
             plan = CommandPlan(
                 self._runtime,
                 offered,
-                command,
+                program,
                 read=lambda raw: raw,
                 output=ACCEPT,
                 limit_s=self.limit_s,
@@ -155,6 +151,7 @@ class InnerCall:
         self._task: Callable[[], Awaitable[None]] | None = None
         self._call = Call(self, runtime.timer, ShortReq(outer.id, plan.name, Raw(b"null")))
         self._call.traceparent = outer.traceparent
+        self._call.outer = outer
         self._call.line = line
         self._call.plan = plan
 
@@ -192,6 +189,15 @@ class InnerCall:
             self._call.finish(CANCELLED)
 
     # --- what the call needs of its owner ---
+
+    def keep(self, run: Callable[[], Awaitable[None]], close: Callable[[], None]) -> None:
+        """As the outer call's."""
+        self._outer.owner.keep(run, close)
+
+    @property
+    def agent(self) -> str | None:
+        """As the outer call's."""
+        return self._outer.owner.agent
 
     @property
     def jobs(self) -> Jobs:

@@ -18,13 +18,16 @@ import trio
 
 from tooldispatchd.agent.entrance import Entrance, Visitor
 from tooldispatchd.agent.faults import too_many
+from tooldispatchd.agent.lineage import Lineage
 from tooldispatchd.agent.roster import UNKNOWN_AGENT, Roster
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session import Session
 from tooldispatchd.agent.showing import refuse_form
+from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.front.channel import Outlet
 from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.decode import Refused
-from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import (
     ApproveResp,
     AskResp,
@@ -55,6 +58,10 @@ DEAR: Final = 8
 TOOLS_A_REQUEST: Final = 4
 
 
+# What an agent is told that asks for something between two calls of its own.
+RESTING: Final = Fault(Code.NOT_ALLOWED, "an agent calls tools while it is called, and not between its calls")
+
+
 class Hearing(Enum):
     """Whether the channel's lines are still served."""
 
@@ -65,7 +72,10 @@ class Hearing(Enum):
 
 
 class Host:
-    """One channel's lines and ends. `entrance` is what its listener admits, `visitor` who is at its other end."""
+    """One channel's lines and ends. `entrance` is what its listener admits, `visitor` who is at its other end.
+
+    With a `lineage` it is the channel of an agent that another agent called (`subagents`).
+    """
 
     __slots__ = (
         "_allowance",
@@ -73,6 +83,7 @@ class Host:
         "_hearing",
         "_is_flooding",
         "_is_reading",
+        "_is_resting",
         "_is_turn_over",
         "_machine",
         "_on_closed",
@@ -92,18 +103,20 @@ class Host:
         *,
         entrance: Entrance,
         visitor: Visitor,
+        lineage: Lineage | None = None,
     ) -> None:
         self.bytes_in_flight = 0
         self._runtime = runtime
         self._outlet = outlet
         self._on_closed = on_closed
         self._machine = ChannelMachine(runtime.limits.max_line_bytes)
-        self._roster = Roster(runtime, self, self._machine.outgoing, entrance, visitor)
+        self._roster = Roster(runtime, self, self._machine.outgoing, entrance, visitor, lineage=lineage)
         self._hearing = Hearing.LISTENING
         self._allowance = float(runtime.limits.lines_per_s)
         self._counted_at = trio.current_time()
         self._is_flooding = False
         self._is_reading = False
+        self._is_resting = False
         self._is_turn_over = False
         self._unsent = 0  # bytes of large answers among the outgoing lines
         self._said_bye = False
@@ -133,7 +146,7 @@ class Host:
         before = machine.line
         left = TURN if self._allowance >= TURN else self._refill()
         until = 0.0  # a short turn needs no clock
-        is_slow = self._is_flooding or self._outlet.is_crowded
+        is_slow = self._is_flooding or self._is_resting or self._outlet.is_crowded
         self._is_reading = True
         try:
             for message in machine.messages():
@@ -233,6 +246,25 @@ class Host:
             session.abandon()
         self._close_if_empty()
 
+    # --- the side of who called its agent ---
+
+    def open_called(self, profile: Profile) -> Session | Fault:
+        """The session of an agent that was called, before it has said anything; or why there is none."""
+        return self._roster.open_called(profile)
+
+    def rest(self) -> trio.Event | None:
+        """Refuse requests and end those in flight; what is set when none is, None where there never was one."""
+        self._is_resting = True
+        own = self._roster.own
+        return None if own is None or own.in_flight is None else own.in_flight.rest()
+
+    def wake(self) -> None:
+        """Take requests again; the jobs of before are forgotten."""
+        self._is_resting = False
+        own = self._roster.own
+        if own is not None and own.in_flight is not None:
+            own.in_flight.forget_jobs()
+
     def closed(self, agent: str | None) -> None:
         """Nothing of that session is left; with the last one the channel closes, if nothing more can come."""
         if self._roster.closed(agent).is_leaving:
@@ -301,6 +333,8 @@ class Host:
             session.refuse_request(request, too_many("lines_per_s", limits.lines_per_s))
         elif self._outlet.is_crowded and body.id not in session.machine.live:
             session.refuse_request(request, too_many("buffered_bytes", limits.buffered_bytes))
+        elif self._is_resting and body.id not in session.machine.live:
+            session.refuse_request(request, RESTING)
         else:
             session.request(request, line=self._machine.line)
 

@@ -5,7 +5,7 @@
 A session has this from its first such call on; one that only calls inline tools never needs it.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Final, Literal, Protocol
@@ -16,8 +16,10 @@ from msgspec import Raw
 
 from tooldispatchd.agent.call import Call, Plan, Reason, Stage
 from tooldispatchd.agent.faults import CANCELLED, queue_full, too_many
+from tooldispatchd.agent.lineage import Account, Levels, Lineage, too_deep
 from tooldispatchd.agent.runtime import Host, Runtime
 from tooldispatchd.agent.steps import encode_line
+from tooldispatchd.agent.tasktree import Task
 from tooldispatchd.agent.toolset import HOLD, Found, Toolset
 from tooldispatchd.calls.admission import Admission, Verdict
 from tooldispatchd.calls.gate import Gate
@@ -30,14 +32,17 @@ from tooldispatchd.wire.session import SessionMachine, body_of
 # An answer below this is about as large as the fault that would stand in its place.
 NOTABLE_BYTES: Final = 1024
 
-Task = Callable[[], Awaitable[None]]
-
 
 class Life(Protocol):
     """The session around its calls."""
 
     machine: SessionMachine
     toolset: Toolset
+    number: int  # in the log
+    lineage: Lineage | None  # where it stands, if another agent called it
+
+    def keep(self, run: Task, close: Callable[[], None]) -> None:
+        """As `agent.call.Owner`'s."""
 
     def find(self, name: str) -> Plan | Fault | Literal[Found.HOLD]:
         """The plan of the tool of that name, why there is none, or that it is too early to say."""
@@ -64,7 +69,19 @@ class Life(Protocol):
 class InFlight:
     """See the module. It is the `agent.call.Owner` of its calls."""
 
-    __slots__ = ("_admission", "_bytes", "_calls", "_held", "_host", "_jobs", "_life", "_machine", "_runtime")
+    __slots__ = (
+        "_account",
+        "_admission",
+        "_calls",
+        "_emptied",
+        "_held",
+        "_host",
+        "_jobs",
+        "_life",
+        "_lineage",
+        "_machine",
+        "_runtime",
+    )
 
     def __init__(self, life: Life, runtime: Runtime, host: Host) -> None:
         limits = runtime.limits
@@ -76,7 +93,10 @@ class InFlight:
         self._calls: dict[str | Job, Call] = {}
         # Those whose server is still starting, in the order they came.
         self._held: dict[Call, None] = {}
-        self._bytes = 0
+        self._lineage = life.lineage or Lineage(Account(host, life.number), life.number)
+        self._account = self._lineage.account
+        self._emptied: trio.Event | None = None
+        # Its own, also where another agent called it: calls of that one, which wait for these, hold places already.
         self._admission: Admission[Call] = Admission(limits.in_flight, limits.waiting)
         self._jobs: Jobs | None = None
 
@@ -90,6 +110,20 @@ class InFlight:
             limits = self._runtime.limits
             self._jobs = Jobs(max_jobs=limits.jobs, max_bytes=limits.job_bytes)
         return self._jobs
+
+    def keep(self, run: Task, close: Callable[[], None]) -> None:
+        """Run what outlives a call; when the session ends `close` is called."""
+        self._life.keep(run, close)
+
+    @property
+    def agent(self) -> str | None:
+        """The agent's name on its channel; None for the channel's own."""
+        return self._machine.agent
+
+    @property
+    def account(self) -> Account:
+        """That of the agent that came in from outside."""
+        return self._account
 
     def crowding(self) -> Fault | None:
         """Why a large answer cannot be sent now: unread ones have reached their bound, and some are this agent's."""
@@ -105,7 +139,7 @@ class InFlight:
     def take(self, request: Request, plan: Plan | None) -> None:
         """Begin a call that the machine has let in; `plan` is None where its tool is still to be found."""
         body = body_of(request)
-        call = Call(self, self._runtime.timer, body)
+        call = Call(self, self._runtime.timer, body, self._lineage)
         if plan is None:
             found = self._life.find(body.name)
             if isinstance(found, Fault):
@@ -142,7 +176,7 @@ class InFlight:
         call.enter(Stage.OPENING, self._life.toolset.opening_limit_s)
 
     def _count_bytes(self, size: int) -> None:
-        self._bytes += size
+        self._account.bytes_in_flight += size
         self._host.bytes_in_flight += size
         self._runtime.bytes_in_flight += size
 
@@ -155,7 +189,7 @@ class InFlight:
         if plan is not None and not plan.takes_place and len(self._calls) >= limits.in_flight + 2 * limits.waiting:
             return queue_full("agent")
         size = call.bytes_in
-        if self._calls and self._bytes + size > limits.in_flight_bytes:
+        if self._calls and self._account.bytes_in_flight + size > limits.in_flight_bytes:
             return too_many("in_flight_bytes", limits.in_flight_bytes)
         if self._host.bytes_in_flight and self._runtime.bytes_in_flight + size > limits.buffered_bytes:
             return too_many("buffered_bytes", limits.buffered_bytes)
@@ -176,6 +210,10 @@ class InFlight:
     def _admit(self, call: Call, plan: Plan) -> None:
         """The steps between routing and the provider: read the input, take a place, or wait for one."""
         call.plan = plan
+        depth, deepest = self._lineage.depth, self._runtime.limits.agent_depth
+        if plan.starts_agents and depth >= deepest > 0:
+            call.finish(too_deep(plan.name, depth, deepest))
+            return
         value = plan.read(call.input)
         if isinstance(value, Fault):
             call.finish(value)
@@ -224,17 +262,22 @@ class InFlight:
 
     def enter(self, gate: Gate[Call], call: Call) -> bool:
         """Whether a call of this agent, or within one, has its place in the gate; else it waits for its turn."""
-        if gate.enter(self._host, self, call):
+        # In the root's name: its share is one agent's, however many it calls.
+        account, gate = self._account, self._at_level(gate)
+        if gate.enter(account.channel, account, call):
             return True
-        call.leave_queue = partial(gate.withdraw, self._host, self, call)
+        call.leave_queue = partial(gate.withdraw, account.channel, account, call)
         return False
 
     def leave(self, gate: Gate[Call]) -> None:
         """Give a place in the gate back, and start the call whose turn it is."""
-        following = gate.leave()
+        following = self._at_level(gate).leave()
         if following is not None:
             following.has_gate, following.leave_queue = True, None
             self._runtime.starter.start(following)
+
+    def _at_level(self, gate: Gate[Call]) -> Gate[Call]:
+        return gate.at(self._lineage.depth) if isinstance(gate, Levels) else gate
 
     def update(self, call: Call, update: Update) -> None:
         """Say how far the call is, with the next flush; to an agent that has not read its last answers, nothing."""
@@ -250,8 +293,7 @@ class InFlight:
 
     def cancel(self, key: str | Job) -> None:
         """The agent wants the call of that id, or that job, no more; one that is unknown, or done, is ignored."""
-        call = self._calls.get(key)
-        if call is not None:
+        if (call := self._calls.get(key)) is not None:
             call.stop(CANCELLED, Reason.CANCELLED)
 
     def stop(self, fault: Fault, *, only_jobs: bool = False) -> None:
@@ -259,6 +301,24 @@ class InFlight:
         for call in sorted(self._calls.values(), key=lambda call: call.stage is Stage.RUN):
             if call.job is not None or not only_jobs:
                 call.stop(fault, Reason.CANCELLED)
+
+    def rest(self) -> trio.Event:
+        """End every call; what is set when the last has ended."""
+        emptied = self._emptied = self._emptied or trio.Event()
+        self.stop(CANCELLED)
+        self._look_whether_empty()
+        self.flush()
+        return emptied
+
+    def _look_whether_empty(self) -> None:
+        if self._emptied is not None and not self._calls:
+            self._emptied.set()
+            self._emptied = None
+
+    def forget_jobs(self) -> None:
+        """Be done with all jobs, read or not, unless one still runs."""
+        if not self._calls:
+            self._jobs = None
 
     # --- ends of calls ---
 
@@ -272,6 +332,7 @@ class InFlight:
         finally:
             # Whatever becomes of the answer, others wait for these places.
             self._give_back(call)
+        self._look_whether_empty()
         self._life.settle()
 
     def _tell(self, call: Call, outcome: Outcome) -> None:

@@ -3,34 +3,30 @@
 With `toolset` this is where providers are named.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from types import MappingProxyType
-from typing import Final
 
 import msgspec
 import trio
 
 from tooldispatchd.agent.call import Call, Plan, Reason, Stage
+from tooldispatchd.agent.confining import program_of_tool
 from tooldispatchd.agent.faults import CANCELLED
+from tooldispatchd.agent.program import Program
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.steps import Reader, compile_now, compile_read, shape
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.schemas import Check
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.providers.inline import compile_inline
 from tooldispatchd.providers.mcp.answers import Call as Request
 from tooldispatchd.providers.mcp.keeper import Kept
 from tooldispatchd.providers.mcp.server import McpTool, Result
-from tooldispatchd.providers.process import Command, Value, run_command
+from tooldispatchd.providers.process.running import Value
 from tooldispatchd.wire.faults import Fault
-
-# The variable in which a program finds the trace that its call is a part of (OpenTelemetry, "Environment Variables as
-# Context Propagation Carriers").
-TRACEPARENT: Final = "TRACEPARENT"
-NO_ENV: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class InlinePlan(Plan):
@@ -67,15 +63,15 @@ class TaskPlan(Plan):
 
 
 class CommandPlan(TaskPlan):
-    """One child a call."""
+    """One child a call, or where the program is `reused`, one that serves several calls of one session."""
 
-    __slots__ = ("_command", "_output", "_runtime")
+    __slots__ = ("_output", "_program", "_runtime")
 
     def __init__(
         self,
         runtime: Runtime,
         offered: Offered,
-        command: Command,
+        program: Program,
         *,
         read: Reader,
         output: Check,
@@ -84,40 +80,37 @@ class CommandPlan(TaskPlan):
     ) -> None:
         super().__init__(offered, kind="process", limit_s=limit_s, read=read)
         self.gate = gate
+        self.starts_agents = program.profile is not None
         self._runtime = runtime
         self._output = output
-        self._command = command
+        self._program = program
 
     async def run(self, call: Call) -> Outcome:
-        """What the child answered; it is gone when this returns."""
-        env = NO_ENV if call.traceparent is None else {TRACEPARENT: call.traceparent}
-        update = partial(self._tell, call) if call.wants_updates else None
-        result = await run_command(self._runtime.family, self._command, call.line + b"\n", env=env, update=update)
+        """What the child answered; unless it is reused it is gone when this returns."""
+        update = partial(tell, call) if call.wants_updates else None
+        result = await self._runtime.programs.run(self._program, call, update)
         if isinstance(result, Value):
-            return shape(result.value, self._output, self._command.max_output_bytes)
+            return shape(result.value, self._output, self._program.command.max_output_bytes)
         return result
 
-    @staticmethod
-    def _tell(call: Call, update: Update) -> None:
-        call.update(update)
-        call.owner.flush()
+
+def tell(call: Call, update: Update) -> None:
+    """Say how far a call is, at once."""
+    call.update(update)
+    call.owner.flush()
 
 
-def program_plan(runtime: Runtime, tool: DeclaredTool) -> CommandPlan:
-    """The plan of a tool with `command`."""
-    spec = tool.spec
-    assert spec.command is not None
-    limit = runtime.limits.max_content_bytes
-    command = Command(argv=(*spec.command, *spec.args), env=spec.env, cwd=spec.cwd, max_output_bytes=limit)
-    return declared_command_plan(runtime, tool, command, gate=runtime.processes)
+def program_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> CommandPlan:
+    """The plan of a tool with `command`, as agents of `profile` call it."""
+    return declared_command_plan(runtime, tool, program_of_tool(runtime, tool, profile), gate=runtime.processes)
 
 
-def declared_command_plan(runtime: Runtime, tool: DeclaredTool, command: Command, *, gate: Gate[Call]) -> CommandPlan:
+def declared_command_plan(runtime: Runtime, tool: DeclaredTool, program: Program, *, gate: Gate[Call]) -> CommandPlan:
     """The plan of a declared tool that is one run of a program."""
     return CommandPlan(
         runtime,
-        offered_of(tool),
-        command,
+        offered_of(tool, program.unenforced),
+        program,
         read=read_of(tool),
         output=tool.output,
         limit_s=limit_of(runtime, tool),
@@ -244,8 +237,8 @@ def declared_mcp_plan(runtime: Runtime, kept: Kept, declared: DeclaredTool, tool
     return McpPlan(runtime, kept, tool, offered=offered, read=read, limit_s=spec.call_s)
 
 
-def offered_of(tool: DeclaredTool) -> Offered:
-    """A declared tool as it is offered."""
+def offered_of(tool: DeclaredTool, unenforced: tuple[str, ...] = ()) -> Offered:
+    """A declared tool as it is offered; `unenforced` are the bounds that this machine cannot keep it to."""
     return Offered(
         name=tool.name,
         title=tool.title,
@@ -255,6 +248,7 @@ def offered_of(tool: DeclaredTool) -> Offered:
         output_schema=tool.output_schema or None,
         hint=tool.spec.hint or None,
         doc=tool.spec.doc or None,
+        unenforced=unenforced,
     )
 
 

@@ -4,6 +4,7 @@ from msgspec import UnsetType
 
 from tooldispatchd.agent.entrance import Entrance, Visitor, narrow_profile
 from tooldispatchd.agent.faults import DRAINING, too_many
+from tooldispatchd.agent.lineage import Lineage
 from tooldispatchd.agent.runtime import Host, Runtime
 from tooldispatchd.agent.session import Session
 from tooldispatchd.agent.showing import refuse_form
@@ -20,7 +21,7 @@ def admit(hello: Hello, runtime: Runtime, entrance: Entrance, visitor: Visitor) 
     )
     if isinstance(profile, Fault):
         return profile
-    refusal = refuse_form(hello.schemas) or _no_room(runtime, visitor)
+    refusal = refuse_form(hello.schemas) or _turned_away(runtime, visitor)
     if refusal is not None:
         return refusal
     if isinstance(hello.spec, UnsetType):
@@ -31,12 +32,15 @@ def admit(hello: Hello, runtime: Runtime, entrance: Entrance, visitor: Visitor) 
 def admit_silent(runtime: Runtime, entrance: Entrance, visitor: Visitor) -> Profile | Fault:
     """As `admit`, for an agent whose first line is another one: its listener says which profile."""
     profile = runtime.authenticator.admit(None, token=None, said_hello=False, entrance=entrance, visitor=visitor)
-    return profile if isinstance(profile, Fault) else _no_room(runtime, visitor) or profile
+    return profile if isinstance(profile, Fault) else _turned_away(runtime, visitor) or profile
 
 
-def _no_room(runtime: Runtime, visitor: Visitor) -> Fault | None:
-    if runtime.is_draining:
-        return DRAINING
+def _turned_away(runtime: Runtime, visitor: Visitor) -> Fault | None:
+    return DRAINING if runtime.is_draining else no_room(runtime, visitor)
+
+
+def no_room(runtime: Runtime, visitor: Visitor) -> Fault | None:
+    """Why there cannot be one more session, or None where there can."""
     limits = runtime.limits
     if runtime.open_sessions.total >= limits.sessions:
         return too_many("sessions", limits.sessions)
@@ -45,10 +49,20 @@ def _no_room(runtime: Runtime, visitor: Visitor) -> Fault | None:
     return None
 
 
-def make_session(runtime: Runtime, host: Host, machine: SessionMachine, profile: Profile, visitor: Visitor) -> Session:
-    """A session for who was let in; it counts until `leave`."""
+def make_session(
+    runtime: Runtime,
+    host: Host,
+    machine: SessionMachine,
+    profile: Profile,
+    visitor: Visitor,
+    *,
+    lineage: Lineage | None,
+) -> Session:
+    """A session for who was let in; it counts until `leave`. It gives its number to its `lineage`, if it has one."""
     runtime.sessions += 1
-    session = Session(runtime, host, machine, profile=profile, number=runtime.sessions)
+    if lineage is not None:
+        lineage.number = runtime.sessions
+    session = Session(runtime, host, machine, lineage, profile=profile)
     # Last: a session that could not be made would never leave.
     runtime.open_sessions.enter(visitor.uid)
     return session

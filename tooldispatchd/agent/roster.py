@@ -2,16 +2,22 @@
 
 own    none ──first line──▶ open ──▶ closed          once; a refused `hello` leaves the channel without one
 named  none ──hello──▶ open ──bye──▶ none            as often as the agent likes
+
+The channel of an agent that another agent called has its own session from the start, and never another one.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec import UnsetType
+
 from tooldispatchd.agent.entrance import NOT_AUTHENTICATED, Entrance, Visitor
 from tooldispatchd.agent.faults import DRAINING
-from tooldispatchd.agent.reception import admit, admit_silent, leave, make_session
+from tooldispatchd.agent.lineage import Lineage
+from tooldispatchd.agent.reception import admit, admit_silent, leave, make_session, no_room
 from tooldispatchd.agent.runtime import Host, Runtime
 from tooldispatchd.agent.session import Session
+from tooldispatchd.agent.showing import refuse_form
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import Hello, Outgoing
@@ -19,6 +25,10 @@ from tooldispatchd.wire.session import SessionMachine, State, fault_line
 
 # A person who mistypes a token has tried again by then; a program that guesses has got nowhere.
 MAX_FAILURES: Final = 3
+
+# Of a channel that was made for one agent.
+ONE_AGENT: Final = Fault(Code.NOT_ALLOWED, "this channel is its own agent's alone and has no named ones")
+NO_SPEC: Final = Fault(Code.INVALID_REQUEST, "this session is open already: spec cannot narrow it any more")
 
 UNKNOWN_AGENT: Final = Fault(Code.UNKNOWN_AGENT, "no session is open for this agent")
 
@@ -33,6 +43,7 @@ class Roster:
         "_entrance",
         "_failures",
         "_host",
+        "_lineage",
         "_outgoing",
         "_refusal",
         "_runtime",
@@ -43,7 +54,14 @@ class Roster:
     )
 
     def __init__(
-        self, runtime: Runtime, host: Host, outgoing: list[Outgoing], entrance: Entrance, visitor: Visitor
+        self,
+        runtime: Runtime,
+        host: Host,
+        outgoing: list[Outgoing],
+        entrance: Entrance,
+        visitor: Visitor,
+        *,
+        lineage: Lineage | None = None,
     ) -> None:
         self.own: Session | None = None
         self.named: dict[str, Session] = {}
@@ -54,6 +72,7 @@ class Roster:
         self._outgoing = outgoing
         self._entrance = entrance
         self._visitor = visitor
+        self._lineage = lineage
         self._failures = 0
         # What the channel's own session gets where it cannot be opened any more.
         self._refusal: Fault | None = None
@@ -74,6 +93,9 @@ class Roster:
     def greet(self, hello: Hello, *, line: int) -> None:
         """Open the session that `hello` asks for, or say why not."""
         session = self.of(hello.agent)
+        if self._lineage is not None:
+            self._greet_called(session, hello, line=line)
+            return
         if session is not None:
             if hello.agent is not None and session.machine.state is State.DRAINING:
                 detail = "the agent's last session is being torn down"
@@ -87,6 +109,28 @@ class Roster:
             self._mind_refusal(profile, hello.agent)
         else:
             self._open(profile, hello, line=line)
+
+    def _greet_called(self, session: Session | None, hello: Hello, *, line: int) -> None:
+        """Let the agent of an open session ask for what a `hello` asks for; one for anything else opens nothing."""
+        if session is None:
+            refusal: Fault | None = ONE_AGENT
+        elif session.machine.state is not State.OPEN:
+            refusal = DRAINING
+        elif hello.profile not in {None, session.profile}:
+            refusal = NOT_AUTHENTICATED
+        else:
+            refusal = refuse_form(hello.schemas) if isinstance(hello.spec, UnsetType) else NO_SPEC
+        if refusal is not None:
+            self._say(refusal, hello.agent, line=line)
+        elif session is not None:
+            session.greet(hello, line=line)
+
+    def open_called(self, profile: Profile) -> Session | Fault:
+        """The one session of an agent that another agent called, before it has said anything; or why there is none.
+
+        A daemon that drains opens it all the same: it is a part of a call that was let in before.
+        """
+        return no_room(self._runtime, self._visitor) or self._open(profile, None, line=0)
 
     def open_silently(self, agent: str | None, *, line: int) -> Session | Fault:
         """The channel's own session, for an agent whose first line is no `hello`; or why there is none."""
@@ -139,11 +183,11 @@ class Roster:
     def _open(self, profile: Profile, hello: Hello | None, *, line: int) -> Session:
         agent = None if hello is None else hello.agent
         machine = SessionMachine(self._outgoing, agent=agent)
-        if hello is None:
-            machine.begin()
-        else:
+        if hello is not None:
             machine.greet(hello, line=line)
-        session = make_session(self._runtime, self._host, machine, profile, self._visitor)
+        elif self._lineage is None:
+            machine.begin()
+        session = make_session(self._runtime, self._host, machine, profile, self._visitor, lineage=self._lineage)
         if agent is None:
             self.own = session
         else:

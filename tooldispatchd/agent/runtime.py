@@ -7,13 +7,18 @@ import trio
 
 from tooldispatchd.agent.call import Call, Plan, Starter
 from tooldispatchd.agent.entrance import Authenticator
+from tooldispatchd.agent.lineage import Levels
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.places import Places
+from tooldispatchd.agent.programs import Programs
+from tooldispatchd.agent.reusing import Reusers
 from tooldispatchd.agent.sharing import Sharing
 from tooldispatchd.calls.census import Census
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.hints import Hints
 from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.children.family import Family
 from tooldispatchd.front.timer import Timer
 from tooldispatchd.providers.mcp.eras import Eras
@@ -83,6 +88,10 @@ class Runtime:
         self.limits = limits
         self.timer = timer
         self.family = family
+        self.programs = Programs(family)
+        self.programs.reuser = Reusers(self.programs, home)
+        # How tools with `python` are planned, where there are any: by what only then is imported.
+        self.python_plan: Callable[[DeclaredTool, Profile], Plan] | None = None
         self.home = home
         self.log = log
         self.logs_calls = logs_calls
@@ -91,7 +100,7 @@ class Runtime:
         self.starter = Starter()
         self.processes: Gate[Call] = Gate(limits.processes or PROCESSES_A_CORE * cores)
         # Agents have places of their own: one of them may wait for a tool that needs one of the others.
-        self.agents: Gate[Call] = Gate(limits.processes or PROCESSES_A_CORE * cores)
+        self.agents: Levels[Call] = Levels(limits.processes or PROCESSES_A_CORE * cores)
         self.opening = Places(limits.mcp_opening)
         self.is_draining = False
         self.sessions = 0  # opened so far; numbers them in the log

@@ -5,7 +5,7 @@ table of plans that it shares with others of its profile; the first call that wa
 brings a `TaskTree`.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from time import perf_counter
 from typing import Final, Literal
 
@@ -17,22 +17,21 @@ from tooldispatchd.agent.changes import Changes
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, queue_full
 from tooldispatchd.agent.inflight import InFlight, job_content
 from tooldispatchd.agent.infotool import instructions_of
+from tooldispatchd.agent.lineage import Lineage, closing_figures
 from tooldispatchd.agent.runtime import Host, Runtime
 from tooldispatchd.agent.showing import PLAIN, Showing, plain_entries
-from tooldispatchd.agent.tasktree import TaskTree
+from tooldispatchd.agent.tasktree import Task, TaskTree
 from tooldispatchd.agent.toolset import Found, Toolset
 from tooldispatchd.calls.jobs import utf8_size
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.providers.mcp.asking import AgentSide
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import PROTOCOL, CallMeta, NestedReq, ReadyLine, Reply, Request, ToolsLine
+from tooldispatchd.wire.messages import PROTOCOL, CallMeta, Hello, NestedReq, ReadyLine, Reply, Request, ToolsLine
 from tooldispatchd.wire.questions import Questions
 from tooldispatchd.wire.session import Event, SessionMachine, State, body_of, fault_line
 
 NO_JOBS: Final = Fault(Code.NOT_ALLOWED, "calls in the background are not among what this agent may do")
-
-Task = Callable[[], Awaitable[None]]
 
 
 class Session:
@@ -43,7 +42,6 @@ class Session:
         "_changes",
         "_has_jobs",
         "_host",
-        "_in_flight",
         "_is_forced",
         "_log",
         "_questions",
@@ -52,15 +50,22 @@ class Session:
         "_tree",
         "answered",
         "faults",
+        "in_flight",
         "is_leaving",
+        "lineage",
         "machine",
+        "number",
         "plans",
         "profile",
         "toolset",
     )
 
-    def __init__(self, runtime: Runtime, host: Host, machine: SessionMachine, *, profile: Profile, number: int) -> None:
+    def __init__(
+        self, runtime: Runtime, host: Host, machine: SessionMachine, lineage: Lineage | None, *, profile: Profile
+    ) -> None:
         self.machine = machine
+        self.number = runtime.sessions  # it is the last one that was opened
+        self.lineage = lineage
         self.profile = profile.name
         self.answered = 0
         self.faults = 0
@@ -69,8 +74,9 @@ class Session:
         self._runtime = runtime
         self._host = host
         name = {} if machine.agent is None else {"agent": machine.agent}
-        self._log = runtime.log.bind(session=number, **name)
-        self._in_flight: InFlight | None = None
+        self._log = runtime.log.bind(session=self.number, **name, **({} if lineage is None else lineage.names()))
+        # The calls that do not end at once, from the first of them on.
+        self.in_flight: InFlight | None = None
         self._questions: Questions | None = None
         self._asker: Asker | None = None
         self._changes: Changes | None = None
@@ -96,14 +102,21 @@ class Session:
         if refusal is not None and not self._is_over:
             # Before anything is routed: what waits gets this same fault, whatever the other servers will say.
             self._refuse(refusal)
-        if self._in_flight is not None:
-            self._in_flight.reroute()
+        if self.in_flight is not None:
+            self.in_flight.reroute()
         if self.toolset.is_settled and not self._is_over:
             self.machine.apply(Event.OPENED)
             if self.machine.is_greeted:
                 self.machine.outgoing.append(self._ready())
+        if self.lineage is not None and self.lineage.opened is not None and (self.toolset.is_settled or self._is_over):
+            self.lineage.opened.set()
         self._host.flush()
         self.settle()
+
+    def greet(self, hello: Hello, *, line: int) -> None:
+        """A `hello` for a session that is open already: `ready` says so, once."""
+        if self.machine.greet(hello, line=line) and self.machine.state is State.OPEN:
+            self.machine.outgoing.append(self._ready())
 
     @property
     def _is_over(self) -> bool:
@@ -246,14 +259,14 @@ class Session:
         return Answer(job_content(job))
 
     def _calls(self) -> InFlight:
-        if self._in_flight is None:
-            self._in_flight = InFlight(self, self._runtime, self._host)
-        return self._in_flight
+        if self.in_flight is None:
+            self.in_flight = InFlight(self, self._runtime, self._host)
+        return self.in_flight
 
     def cancel(self, call_id: str) -> None:
         """The agent wants the call no more; an unknown id is ignored."""
-        if self._in_flight is not None:
-            self._in_flight.cancel(call_id)
+        if self.in_flight is not None:
+            self.in_flight.cancel(call_id)
 
     def list_tools(self, form: str | None) -> None:
         """Answer `tools`, in the form asked for, else in that of `hello`."""
@@ -310,6 +323,10 @@ class Session:
         """Run a connection's owner task, under its guard."""
         self._tasks().own(run, close)
 
+    def keep(self, run: Task, close: Callable[[], None]) -> None:
+        """Run what outlives a call; when the session ends `close` is called."""
+        self._tasks().keep(run, close)
+
     def _tasks(self) -> TaskTree:
         if self.machine.state is State.CLOSED:
             raise RuntimeError("a session that is over starts no tasks")
@@ -330,8 +347,8 @@ class Session:
         """No more requests: what runs is finished, its jobs are cancelled, then all that it owns is torn down."""
         if self.machine.state is not State.CLOSED:
             self.machine.apply(Event.ENDED)
-            if self._in_flight is not None:
-                self._in_flight.stop(CANCELLED, only_jobs=True)
+            if self.in_flight is not None:
+                self.in_flight.stop(CANCELLED, only_jobs=True)
             self.settle()
 
     def gone(self) -> None:
@@ -353,12 +370,12 @@ class Session:
     def _stop_calls(self, fault: Fault) -> None:
         if self._questions is not None:
             self._questions.close()
-        if self._in_flight is not None:
-            self._in_flight.stop(fault)
+        if self.in_flight is not None:
+            self.in_flight.stop(fault)
 
     def settle(self) -> None:
         """Begin the teardown when nothing is owed any more."""
-        if self.machine.state is not State.DRAINING or self._in_flight:
+        if self.machine.state is not State.DRAINING or self.in_flight:
             return
         if not self.toolset.is_settled and not self._is_over:
             return  # `ready` is still owed
@@ -377,5 +394,7 @@ class Session:
         if self.machine.state is not State.DRAINING:
             self.machine.apply(Event.ENDED)
         self.machine.apply(Event.TORN_DOWN)
-        self._log.info("session closed", profile=self.profile, answered=self.answered, faults=self.faults)
+        account = None if self.in_flight is None else self.in_flight.account
+        answered, faults = closing_figures(self.lineage, account, self.answered, self.faults)
+        self._log.info("session closed", profile=self.profile, answered=answered, faults=faults)
         self._host.closed(self.machine.agent)

@@ -22,7 +22,7 @@ class TaskTree:
     `closing` is called inside of it when the end begins, `ended` when nothing is left, or a defect has ended all.
     """
 
-    __slots__ = ("_closing", "_ended", "_is_over", "_log", "_nursery", "_tasks", "_teardown")
+    __slots__ = ("_closing", "_ended", "_is_over", "_kept", "_log", "_nursery", "_tasks", "_teardown")
 
     def __init__(self, home: trio.Nursery, log: Log, *, closing: Callable[[], None], ended: Callable[[], None]) -> None:
         self._log = log
@@ -31,6 +31,7 @@ class TaskTree:
         # The session is served synchronously and cannot wait for the nursery: what is started meanwhile lies here,
         # bounded by its calls in flight and its servers.
         self._tasks: list[Task] = []
+        self._kept: list[Callable[[], None]] = []
         self._nursery: trio.Nursery | None = None
         self._teardown = trio.Event()
         self._is_over = False
@@ -56,6 +57,11 @@ class TaskTree:
                 close()
 
         self.start_soon(guarded)
+
+    def keep(self, run: Task, close: Callable[[], None]) -> None:
+        """Run, as a connection's owner, what is to end with the session: `close` is called when the end begins."""
+        self._kept.append(close)
+        self.own(run, close)
 
     def end(self) -> None:
         """Begin the teardown; twice is once."""
@@ -83,3 +89,5 @@ class TaskTree:
             await self._teardown.wait()
             # Each connection has its own bounded ladder; a cancelled scope would only cut it short.
             self._closing()
+            for close in self._kept:
+                close()

@@ -24,7 +24,7 @@ from tooldispatchd.wire.faults import Code, Fault
 # No tool's is longer: a prefix has at most 32 characters, the name of a server's tool 128, a declared one 128.
 MAX_NAME: Final = 256
 # Under this name, which no profile has, lie the plans of all tools that chains lift.
-LIFTED: Final = ""
+LIFTED: Final = "lifted:"
 
 
 class Found(Enum):
@@ -39,12 +39,8 @@ HOLD: Final = Found.HOLD
 def compile_plans(runtime: Runtime, profile: str) -> dict[str, Plan]:
     """The plans of a profile's declared tools, less those of servers; every session of the profile shares them."""
     tools = runtime.catalog.tools
-    plans = {
-        name: _compile_plan(runtime, tools[name])
-        for name in runtime.catalog.profiles[profile].tools
-        if tools[name].server is None
-    }
     whole = runtime.catalog.profiles[profile]
+    plans = {name: _compile_plan(runtime, tools[name], whole) for name in whole.tools if tools[name].server is None}
     jobs = job_plans() if whole.jobs else []
     # A declared tool of such a name wins, also one that a server has yet to show.
     return plans | {plan.name: plan for plan in (*jobs, *_info(runtime, whole)) if plan.name not in whole.tools}
@@ -57,17 +53,21 @@ def _info(runtime: Runtime, profile: Profile) -> list[Plan]:
     return [InfoPlan(docs, limit_s=runtime.limits.call_s)] if docs else []
 
 
-def compile_lifted(runtime: Runtime, _key: str) -> dict[str, Plan]:
-    """The plans of all tools that chains lift, offered or not, less those of servers; all sessions share them."""
+def compile_lifted(runtime: Runtime, key: str) -> dict[str, Plan]:
+    """The plans of all tools that chains lift, offered or not, less those of servers, for all sessions of a profile."""
     tools = runtime.catalog.tools
+    profile = runtime.catalog.profiles[key.removeprefix(LIFTED)]
     lifted = dict.fromkeys(name for tool in tools.values() for name in tool.needs)
-    return {name: _compile_plan(runtime, tools[name]) for name in lifted if tools[name].server is None}
+    return {name: _compile_plan(runtime, tools[name], profile) for name in lifted if tools[name].server is None}
 
 
-def _compile_plan(runtime: Runtime, tool: DeclaredTool) -> Plan:
+def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Plan:
     if tool.spec.process is not None:
-        return process_plan(runtime, tool)
-    return InlinePlan(runtime, tool) if tool.spec.command is None else program_plan(runtime, tool)
+        return process_plan(runtime, tool, profile)
+    if tool.spec.python is not None:
+        assert runtime.python_plan is not None
+        return runtime.python_plan(tool, profile)
+    return InlinePlan(runtime, tool) if tool.spec.command is None else program_plan(runtime, tool, profile)
 
 
 def narrow_plans(runtime: Runtime, plans: dict[str, Plan], profile: Profile) -> dict[str, Plan]:
@@ -290,7 +290,7 @@ class Toolset:
         """
         tool = self._runtime.catalog.tools[name]
         if tool.server is None:
-            return self._runtime.plans(LIFTED, compile_lifted)[name]
+            return self._runtime.plans(LIFTED + self._profile.name, compile_lifted)[name]
         if name not in self._inner:
             server = self._servers[tool.server.binding]
             kept = server.kept

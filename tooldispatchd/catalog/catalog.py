@@ -9,7 +9,9 @@ from typing import Final
 
 import msgspec
 
+from tooldispatchd.catalog.agentcycles import find_cycles
 from tooldispatchd.catalog.agentspec import agent_spec
+from tooldispatchd.catalog.enforcement import Enforceable
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.processes import Process, unrun_agents
 from tooldispatchd.catalog.profiles import (
@@ -20,12 +22,14 @@ from tooldispatchd.catalog.profiles import (
     token_problem,
 )
 from tooldispatchd.catalog.servers import Binding, build_servers
+from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.catalog.tooltable import build_tools
 from tooldispatchd.catalog.typetable import build_types
 
 _NO_TOKENS: Final[Mapping[str, bytes]] = MappingProxyType({})
+_NO_SIGNATURES: Final[Mapping[str, Signature]] = MappingProxyType({})
 
 
 class Catalog(msgspec.Struct, frozen=True):
@@ -34,6 +38,7 @@ class Catalog(msgspec.Struct, frozen=True):
     `tools` and `processes` by declared name, `profiles` by name, `servers` by binding, those that have no table of
     their own too; `warnings` are whole sentences for the log. `tokens` holds the SHA-256 of each profile's token,
     where it has one; `config` holds none. `agent_specs` are what agents that `agent_command` runs are told, by process.
+    `enforceable` is what of its programs' bounds the machine can enforce, as far as any are asked for.
     """
 
     config: Config
@@ -44,6 +49,7 @@ class Catalog(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...]
     tokens: dict[str, bytes] = {}
     agent_specs: dict[str, bytes] = {}
+    enforceable: Enforceable = Enforceable()
 
     @property
     def is_protected(self) -> bool:
@@ -51,18 +57,23 @@ class Catalog(msgspec.Struct, frozen=True):
         return bool(self.tokens) or any(profile.is_bound for profile in self.profiles.values())
 
 
-def build_catalog(config: Config, tokens: Mapping[str, bytes] = _NO_TOKENS) -> Catalog | list[Problem]:
+def build_catalog(
+    config: Config,
+    tokens: Mapping[str, bytes] = _NO_TOKENS,
+    signatures: Mapping[str, Signature] = _NO_SIGNATURES,
+) -> Catalog | list[Problem]:
     """The catalog, or every problem of its tools and profiles, in the order servers, tools, profiles, tokens.
 
-    `tokens` are the digests of those that stand outside of `config`, by profile.
+    `tokens` are the digests of those that stand outside of `config`, by profile; `signatures` those of tools that are
+    functions, by tool.
     """
     wrong = _wrong_tokens(config, tokens)
     own = {name: digest_of(spec.token) for name, spec in config.agents.items() if spec.token is not None}
     config = _without_tokens(config) if own else config
     servers, warnings, problems = build_servers(config)
-    tools, processes, wrong_tools = build_tools(config, servers)
+    tools, processes, wrong_tools = build_tools(config, servers, signatures)
     profiles, unknown = build_profiles(config, servers)
-    problems = [*problems, *wrong_tools, *unknown, *wrong]
+    problems = [*problems, *wrong_tools, *unknown, *find_cycles(config), *wrong]
     if problems:
         return problems
     warnings = [*warnings, *disabled_uses(config, servers), *unrun_agents(config)]

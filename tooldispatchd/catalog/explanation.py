@@ -105,6 +105,8 @@ class _Explanation:
             return f"inline {spec.inline}"
         if spec.map is not None:
             return f"map: {_cut(spec.map)}"
+        if spec.python is not None:
+            return f"Python function {spec.python}{', in workers that live on' if spec.resident else ''}"
         return f"program {_program(spec.command)}"
 
     def _stages(self, process: Process) -> str:

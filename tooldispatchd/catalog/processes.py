@@ -13,14 +13,25 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog import morphisms
+from tooldispatchd.catalog.arguments import (
+    JSON_FEED,
+    Feed,
+    Output,
+    compile_feed,
+    compile_output,
+    untyped_source,
+    untyped_target,
+)
 from tooldispatchd.catalog.compatible import compatible, difference
+from tooldispatchd.catalog.confinement import KEYS, problems_of
 from tooldispatchd.catalog.meanings import Declared, has_stream, is_stream, resolve, same, strip_stream
 from tooldispatchd.catalog.morphisms import Morphism, StreamMorphism
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.reuse import reuse_problems
 from tooldispatchd.catalog.specs import Config, ProcessSpec
 from tooldispatchd.catalog.stages import Stage
-from tooldispatchd.catalog.types import UNIT, Stream, Type, show, show_arrow
+from tooldispatchd.catalog.types import JSON, UNIT, Stream, Type, show, show_arrow
 from tooldispatchd.catalog.wiring import LIFT, WiringError, bare, guarded, parse_checked, promised
 
 # Chains within chains multiply, and all stages of a call that asks for nothing are one turn of the dispatch thread.
@@ -38,7 +49,13 @@ _OWN: Final[Mapping[str, frozenset[str]]] = {
     "filter": frozenset({"filter"}),
     "project": frozenset({"project"}),
     "plumb": frozenset({"chain"}),
-    "agent": frozenset({"command", "args", "env", "cwd", "prompt", "model", "tools", "mcp", "options"}),
+    "agent": frozenset(
+        {
+            *("command", "args", "env", "cwd", "prompt", "model", "tools", "mcp", "options"),
+            *("input_mode", "output_mode", "reuse"),
+            *KEYS,
+        }
+    ),
 }
 _NEEDED: Final = {"map": "map", "filter": "filter", "project": "project", "plumb": "chain"}
 _FOR_ALL: Final = frozenset({"kind", "type", "description"})
@@ -48,7 +65,7 @@ class Process(msgspec.Struct, frozen=True):
     """One process of the configuration. `type_text` is "" where its type is taken from where it stands.
 
     `is_bare` says that it stands in the base category: it may be a tool, and cannot be wired. `arrow` is its type as
-    streams, where it says one.
+    streams, where it says one. `feed` and `output` say how the program of an agent gets a message and gives its result.
     """
 
     name: str
@@ -56,6 +73,8 @@ class Process(msgspec.Struct, frozen=True):
     type_text: str
     is_bare: bool = False
     arrow: tuple[Type, Type] | None = None
+    feed: Feed = JSON_FEED
+    output: Output = Output.JSON
 
     @property
     def kind(self) -> str:
@@ -175,8 +194,23 @@ class Processes:
             except WiringError as error:
                 self._refuse(error.problem(("processes", name, "type")))
                 return
+        elif spec.input_mode != "json" or spec.output_mode != "json":
+            # A mode says something of a type that nobody wrote.
+            self._types[name] = (Stream(untyped_source(spec)), Stream(untyped_target(spec)))
         arrow = self._types.get(name)
-        self.by_name[name] = Process(name, spec, spec.type if spec.type and arrow else "", is_bare, arrow)
+        feed, output = self._modes(name, spec)
+        type_text = spec.type if spec.type and arrow else ""
+        self.by_name[name] = Process(name, spec, type_text, is_bare, arrow, feed, output)
+
+    def _modes(self, name: str, spec: ProcessSpec) -> tuple[Feed, Output]:
+        """How its program is spoken to; problems are told."""
+        source, target = self._types.get(name, (JSON, JSON))
+        path = ("processes", name)
+        feed, wrong_feed = compile_feed(spec, strip_stream(source, self._declared), self._declared, path)
+        output, wrong_output = compile_output(spec, strip_stream(target, self._declared), self._declared, path)
+        for problem in (*wrong_feed, *wrong_output, *reuse_problems(spec, path)):
+            self._refuse(problem)
+        return feed, output
 
     def _check_keys(self, name: str, spec: ProcessSpec) -> None:
         own = _OWN.get(spec.kind, frozenset())
@@ -188,6 +222,8 @@ class Processes:
                 kinds = [kind for kind, keys in _OWN.items() if field.name in keys]
                 why = f"a process of kind {spec.kind} has no {field.name}"
                 self._refuse(Problem(("processes", name, field.name), why, allowed=f"in kind {kinds[0]} only"))
+        for problem in problems_of(spec, ("processes", name)):
+            self._refuse(problem)
         lacking = _lacking(spec)
         if lacking:
             self._refuse(Problem(("processes", name), lacking))

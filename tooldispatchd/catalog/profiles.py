@@ -11,10 +11,12 @@ from typing import Final
 
 import msgspec
 
+from tooldispatchd.catalog.confinement import NOTHING, Confinement, confinement_of, problems_of
 from tooldispatchd.catalog.names import nearest, split_name
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import Binding, binding_of, server_tool
-from tooldispatchd.catalog.specs import Config, McpSpec, Owners, ProfileSpec, Server
+from tooldispatchd.catalog.speckinds import Owners
+from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, Server
 
 DEFAULT_PROFILE: Final = "default"
 # Far over any key that is in use. A bound, since a digest is made of whatever an agent sends.
@@ -32,7 +34,8 @@ class Profile(msgspec.Struct, frozen=True):
     """What an agent under this profile may call: declared tools and servers, each once, as the file orders them.
 
     Servers that only its declared tools use are not among them. `jobs` says whether the tools for background jobs are
-    offered. `uids` and `gids` are who may open it, by number; where both are None, that is everyone.
+    offered. `uids` and `gids` are who may open it, by number; where both are None, that is everyone. `confinement` is
+    what all programs that it calls keep to, beside what each of them says of itself.
     """
 
     name: str
@@ -41,6 +44,7 @@ class Profile(msgspec.Struct, frozen=True):
     jobs: bool = True
     uids: frozenset[int] | None = None
     gids: frozenset[int] | None = None
+    confinement: Confinement = NOTHING
 
     @property
     def is_bound(self) -> bool:
@@ -236,6 +240,8 @@ class _ProfileBuilder:
         spec = wanted.spec
         for key, owners in (("uid", spec.uid), ("gid", spec.gid)):
             self._refuse_names(owners, (*wanted.path, key))
+        wrong = problems_of(spec, wanted.path)
+        self._problems += wrong
         enabled = {server: only for server, only in self._servers.items() if self._bindings[server].spec.enabled}
         return Profile(
             name,
@@ -244,6 +250,7 @@ class _ProfileBuilder:
             jobs=spec.jobs,
             uids=_numbers(spec.uid),
             gids=_numbers(spec.gid),
+            confinement=NOTHING if wrong else confinement_of(spec),
         )
 
     def _refuse_names(self, owners: Owners | None, path: Path) -> None:

@@ -12,54 +12,36 @@ them are absolute, roots are `file://` URIs, users and groups are numbers, and n
 nothing.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-KIB: Final = 1024
-MIB: Final = 1024 * KIB
-TIB: Final = 1024 * 1024 * MIB
-
-# A declared name may be spelt `prefix__name` for a model's provider, so that two underscores stay free for it.
-NAME_PATTERN: Final = r"^(?!.*__)[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*$"
-# A binding's name is its prefix unless it states another one.
-BINDING_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$"
-PREFIX_PATTERN: Final = r"^([A-Za-z0-9][A-Za-z0-9._-]{0,31})?$"
-ENV_PATTERN: Final = r"^[^=\x00]+$"
-WORD_PATTERN: Final = r"^[^\x00]*$"
-SOME_WORD_PATTERN: Final = r"^[^\x00]+$"
-HEADER_NAME_PATTERN: Final = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
-HEADER_VALUE_PATTERN: Final = r"^[\t\x20-\x7e]*$"
-HOST_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]{1,5})?$"
-# Servers commonly take 8 to 16 KiB of one field.
-MAX_HEADER_CHARS: Final = 16 * KIB
-
-# Upper bounds catch a slip of the hand (one zero too many in seconds, bytes for kilobytes), not a policy.
-Seconds = Annotated[float, Meta(gt=0, le=86_400)]
-Count = Annotated[int, Meta(ge=1, le=1_000_000)]
-Name = Annotated[str, Meta(pattern=NAME_PATTERN, max_length=128)]
-Binding = Annotated[str, Meta(pattern=BINDING_PATTERN)]
-EnvName = Annotated[str, Meta(pattern=ENV_PATTERN)]
-# The kernel ends an argument at a NUL.
-Word = Annotated[str, Meta(pattern=WORD_PATTERN)]
-SomeWord = Annotated[str, Meta(pattern=SOME_WORD_PATTERN)]
-# RFC 9110, 5.1 and 5.5: a field's name is a token, and its value is visible text.
-HeaderName = Annotated[str, Meta(pattern=HEADER_NAME_PATTERN, max_length=128)]
-HeaderValue = Annotated[str, Meta(pattern=HEADER_VALUE_PATTERN, max_length=MAX_HEADER_CHARS)]
-HostPort = Annotated[str, Meta(pattern=HOST_PATTERN, max_length=260)]
-Argv = Annotated[tuple[Word, ...], Meta(min_length=1)]
-# Users or groups: by number, or by name on this machine. No `Meta` here, whose bounds are checked where names are
-# looked up: a union of three kinds with it crashes the interpreter at its end, now and then (msgspec 0.22).
-Owner = int | str
-Owners = int | str | tuple[Owner, ...]
+from tooldispatchd.catalog.confined import ConfinedSpec
+from tooldispatchd.catalog.speckinds import (
+    KIB,
+    MIB,
+    PREFIX_PATTERN,
+    PYTHON_PATTERN,
+    TIB,
+    Argv,
+    Binding,
+    Count,
+    EnvName,
+    HeaderName,
+    HeaderValue,
+    HostPort,
+    Name,
+    Owners,
+    Seconds,
+    Size,
+    SomeWord,
+    Spec,
+    Word,
+)
 
 
-class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of the configuration: immutable, and an unknown key is an error."""
-
-
-class DaemonSpec(Spec, frozen=True):
+class DaemonSpec(Spec, frozen=True, kw_only=True):
     """`[daemon]`: where agents come in, and how long running calls have at the end."""
 
     listen: tuple[SomeWord, ...] = ()
@@ -68,7 +50,7 @@ class DaemonSpec(Spec, frozen=True):
     """What running calls have after SIGTERM; with the teardown it stays well under systemd's 90 s."""
 
 
-class LimitsSpec(Spec, frozen=True):
+class LimitsSpec(Spec, frozen=True, kw_only=True):
     """`[limits]`: every bound that a site may want to move."""
 
     call_s: Seconds = 60.0
@@ -109,9 +91,12 @@ class LimitsSpec(Spec, frozen=True):
     """Background jobs of one agent that run or are unread; as many as may wait for a place."""
     job_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 64 * MIB
     """Results of one agent's jobs that it has not read yet; one of the largest answers."""
+    agent_depth: Annotated[int, Meta(ge=0, le=16)] = 1
+    """How deep agents may call agents below the one that came in from outside; 0 leaves agent processes without tools.
+    Each level multiplies what one call may set going."""
 
 
-class OAuthSpec(Spec, frozen=True):
+class OAuthSpec(Spec, frozen=True, kw_only=True):
     """`oauth` of a server with `auth = "oauth"`: who the daemon is to the authorization server."""
 
     grant: Literal["authorization_code", "client_credentials", "private_key_jwt"] = "authorization_code"
@@ -134,7 +119,7 @@ class OAuthSpec(Spec, frozen=True):
     """The port of the loopback redirect, where the client is registered with a fixed one."""
 
 
-class McpSpec(Spec, frozen=True):
+class McpSpec(Spec, frozen=True, kw_only=True):
     """`[mcp.NAME]`: an MCP server of its own for each agent that uses it; exactly one of `command` and `url`.
 
     Where a tool or an agent uses a server, such a table may also stand in the place of a binding's name.
@@ -223,7 +208,11 @@ Server = str | McpSpec
 Kind = Literal["agent", "plumb", "map", "filter", "merge", "barrier", "project", "id", "copy", "discard"]
 
 
-class ProcessSpec(Spec, frozen=True):
+InputMode = Literal["json", "text", "args", "env"]
+OutputMode = Literal["json", "text", "lines"]
+
+
+class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
     """`[processes.NAME]`: a stream process, which takes and gives streams of messages; tools are made of processes.
 
     `!A -> !B` types a stream process. One of type `A -> B` stands in the base category: it may be made a tool, and
@@ -257,10 +246,18 @@ class ProcessSpec(Spec, frozen=True):
     """Servers that an `agent` is offered whole."""
     options: dict[str, object] = {}
     """Anything else that the agent's program reads in its spec."""
+    input_mode: InputMode = "json"
+    """How an `agent` gets its message, as of a tool."""
+    output_mode: OutputMode = "json"
+    """How an `agent` gives its result, as of a tool."""
+    reuse: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    """How many calls of one caller one child may serve in turn: a line in, a line out, as often as it likes. Only for
+    programs that are made for it."""
 
 
-class ToolSpec(Spec, frozen=True):
-    """`[tools.NAME]`: one declared tool; exactly one of `process`, `mcp`, `inline`, `map` and `command` runs it."""
+class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
+    """`[tools.NAME]`: one declared tool; exactly one of `process`, `mcp`, `inline`, `map`, `command` and `python` runs
+    it."""
 
     type: str | None = None
     """`A -> B`, as text; or the two schemas stand in its place."""
@@ -294,10 +291,29 @@ class ToolSpec(Spec, frozen=True):
     env: dict[EnvName, Word] = {}
     """Added to the small environment that every child gets."""
     cwd: SomeWord | None = None
-    """Where it runs; by default where the daemon does."""
+    """Where it runs; by default where the daemon does, in its scratch directory where `read` or `write` is given."""
+    input_mode: InputMode = "json"
+    """How a `command` gets its input: as a line of JSON or as text on stdin, in its arguments, or as variables."""
+    output_mode: OutputMode = "json"
+    """How a `command` gives its answer on stdout: one JSON value, text, or a list of lines."""
+    python: Annotated[str, Meta(pattern=PYTHON_PATTERN)] | None = None
+    """A typed function, as `package.module:function`."""
+    venv: SomeWord | None = None
+    """The virtual environment (or the interpreter) that a `python` tool runs in; by default the daemon's own."""
+    max_forks: Annotated[int, Meta(ge=1, le=10_000_000)] = 10_000
+    """Calls after which a `python` tool's parent is replaced; what an import leaks ends there."""
+    max_rss: Size = "1G"
+    """Memory of a `python` tool's parent or resident worker after which it is replaced."""
+    prefork: Annotated[int, Meta(ge=0, le=64)] = 0
+    """Children of a `python` tool that are forked ahead of their calls."""
+    resident: bool = False
+    """Whether calls of a `python` tool run in workers that live on: for pure functions that are trusted, since one
+    call can leave something behind for the next, whoever's that is."""
+    reuse: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    """How many calls of one caller one child of a `command` may serve in turn, as of a process."""
 
 
-class ProfileSpec(Spec, frozen=True):
+class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     """`[agents.NAME]`: what an agent under this profile may call; what is left out is not offered."""
 
     tools: tuple[str, ...] = ()
@@ -327,7 +343,7 @@ class ProfileSpec(Spec, frozen=True):
         return msgspec.Struct.__repr__(msgspec.structs.replace(self, token=masked))
 
 
-class Config(Spec, frozen=True):
+class Config(Spec, frozen=True, kw_only=True):
     """A whole configuration file."""
 
     daemon: DaemonSpec = DaemonSpec()

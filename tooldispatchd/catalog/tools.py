@@ -9,26 +9,47 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from tooldispatchd.catalog.arguments import (
+    JSON_FEED,
+    Feed,
+    Output,
+    compile_feed,
+    compile_output,
+    untyped_source,
+    untyped_target,
+)
 from tooldispatchd.catalog.celsource import ExpressionError
 from tooldispatchd.catalog.celtypes import approximate_type
 from tooldispatchd.catalog.compatible import compatible, difference
+from tooldispatchd.catalog.confinement import KEYS, problems_of
 from tooldispatchd.catalog.expressions import Expression, compile_expression
 from tooldispatchd.catalog.meanings import Declared, has_stream, same, to_schema
 from tooldispatchd.catalog.morphisms import LowerError, Morphism, lower
 from tooldispatchd.catalog.names import declared_name_problem
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.processes import Processes
+from tooldispatchd.catalog.reuse import reuse_problems
 from tooldispatchd.catalog.schemas import Both, Check, SchemaError, compile_check
-from tooldispatchd.catalog.schematypes import type_of_schema
+from tooldispatchd.catalog.schematypes import describe, type_of_schema
 from tooldispatchd.catalog.servers import Binding, ServerTool, server_tool
 from tooldispatchd.catalog.shown import is_object, show_schema
+from tooldispatchd.catalog.signatures import Signature, input_misfit, output_misfit
 from tooldispatchd.catalog.specs import ToolSpec
 from tooldispatchd.catalog.types import JSON, UNIT, Product, Stream, Type, column_of, show, show_arrow
 from tooldispatchd.catalog.wiring import WiringError, parse_checked
 
-WAYS: Final = ("process", "mcp", "inline", "map", "command")
-# What means something to tools of one way only.
-_ONLY: Final = {"args": "command", "env": "command", "cwd": "command", "name": "mcp"}
+WAYS: Final = ("process", "mcp", "inline", "map", "command", "python")
+_PROGRAMS: Final = ("command", "python")
+# What means something to tools of some ways only.
+_ONLY: Final[dict[str, tuple[str, ...]]] = {
+    "args": ("command",),
+    "env": _PROGRAMS,
+    "cwd": _PROGRAMS,
+    "name": ("mcp",),
+    **dict.fromkeys(("input_mode", "output_mode", "reuse"), ("command",)),
+    **dict.fromkeys(("venv", "max_forks", "max_rss", "prefork", "resident"), ("python",)),
+    **dict.fromkeys(KEYS, _PROGRAMS),
+}
 
 
 class DeclaredTool(msgspec.Struct, frozen=True):
@@ -38,8 +59,9 @@ class DeclaredTool(msgspec.Struct, frozen=True):
     always, so that a `wrapped` tool shows `{"input": …}`. `missing_input` is what a request without input means
     (UNSET: nothing, it is an error). `type_text` is for people: `A -> B`, with `schema` for what is given as a schema.
 
-    A tool made of a process has its `program`, and `needs` names the tools that its chains lift. A tool of a server
-    has `server`; where it is not `typed` its schemas are the server's, and those here admit everything.
+    `feed` and `printed` say how a `command` gets its input and gives its answer. A tool made of a process has its
+    `program`, and `needs` names the tools that its chains lift. A tool of a server has `server`; where it is not
+    `typed` its schemas are the server's, and those here admit everything.
     """
 
     name: str
@@ -59,6 +81,9 @@ class DeclaredTool(msgspec.Struct, frozen=True):
     needs: tuple[str, ...] = ()
     server: ServerTool | None = None
     typed: bool = True
+    feed: Feed = JSON_FEED
+    printed: Output = Output.JSON
+    signature: Signature | None = None
 
 
 class _Half(msgspec.Struct, frozen=True):
@@ -75,13 +100,21 @@ class ToolBuilder:
     """Builds one tool, or collects what is wrong with it in `problems`."""
 
     def __init__(
-        self, name: str, spec: ToolSpec, declared: Declared, *, processes: Processes, servers: Mapping[str, Binding]
+        self,
+        name: str,
+        spec: ToolSpec,
+        declared: Declared,
+        *,
+        processes: Processes,
+        servers: Mapping[str, Binding],
+        signature: Signature | None,
     ) -> None:
         self._name = name
         self._spec = spec
         self._declared = declared
         self._servers = servers
         self._processes = processes
+        self._signature = signature
         self.problems: list[Problem] = []
         # What it takes and gives, once it is built.
         self.source: Type = JSON
@@ -97,6 +130,9 @@ class ToolBuilder:
         program = self._lowered()
         if spec.process is not None and program is None:
             return None
+        if spec.python is not None and self._signature is None:
+            # Why its function could not be read has been told where that was tried.
+            return None
         expression = self._untyped_map()
         halves = self._types(program, expression)
         if halves is None:
@@ -109,12 +145,13 @@ class ToolBuilder:
             self._refuse(f"a server's tool takes a record, and {source.text} is none", "type", value=spec.type)
         shown, wrapped = show_schema(source.schema)
         checks = source.check, target.check
+        feed, printed = self._modes(source.type, target.type)
         if program is not None:
             checks = self._both(source, program.source), self._both(target, program.target)
         return DeclaredTool(
             name=self._name,
             title=spec.title,
-            description=spec.description,
+            description=spec.description or (self._signature.description if self._signature else ""),
             spec=spec,
             input_schema=source.schema,
             output_schema=target.schema,
@@ -128,12 +165,25 @@ class ToolBuilder:
             program=program,
             server=server_tool(self._name, spec, self._servers),
             typed=spec.mcp is None or self._is_typed,
+            feed=feed,
+            printed=printed,
+            signature=self._signature,
         )
 
     @property
     def _is_typed(self) -> bool:
         spec = self._spec
         return not (spec.type is None and spec.input_schema is None and spec.output_schema is None)
+
+    def _modes(self, source: Type, target: Type) -> tuple[Feed, Output]:
+        """How a program is spoken to."""
+        if self._spec.command is None:
+            return JSON_FEED, Output.JSON
+        path: Path = ("tools", self._name)
+        feed, wrong_feed = compile_feed(self._spec, source, self._declared, path)
+        printed, wrong_output = compile_output(self._spec, target, self._declared, path)
+        self.problems += [*wrong_feed, *wrong_output, *reuse_problems(self._spec, path)]
+        return feed, printed
 
     # --- a tool made of a process ---
 
@@ -187,6 +237,8 @@ class ToolBuilder:
 
     def _types(self, program: Morphism | None, expression: Expression | None) -> tuple[_Half, _Half] | None:
         spec = self._spec
+        if self._signature is not None:
+            return self._halves_of_signature(self._signature)
         if spec.type is not None:
             return self._halves_of_type(spec.type)
         if program is not None:
@@ -211,17 +263,49 @@ class ToolBuilder:
         if len(ways) != 1:
             found = f"this one has {' and '.join(ways)}" if ways else "this one has none"
             self._refuse(f"a tool has exactly one way to run, {found}", allowed=", ".join(WAYS))
-        for key, way in _ONLY.items() if ways else ():
-            if way not in ways and getattr(spec, key):
-                self._refuse(f"only a tool with {way} has {key}", key)
+        fields = {field.name: field for field in msgspec.structs.fields(spec)}
+        for key, own in _ONLY.items() if ways else ():
+            is_said = getattr(spec, key) != fields[key].default and getattr(spec, key) not in ((), {})
+            if is_said and not set(own) & set(ways):
+                self._refuse(f"only a tool with {' or '.join(own)} has {key}", key)
+        self.problems += problems_of(spec, ("tools", self._name))
 
     def _halves_of_schemas(self) -> tuple[_Half, _Half] | None:
         spec = self._spec
         if spec.input_schema is None and spec.output_schema is None:
-            return self._halves(JSON, _result_of_inline(spec, JSON), "type")
+            given = _result_of_inline(spec, JSON) if spec.inline else untyped_target(spec)
+            return self._halves(untyped_source(spec), given, "type")
         source = self._half_of_schema(spec.input_schema, "input_schema")
         target = self._half_of_schema(spec.output_schema, "output_schema")
         return None if source is None or target is None else (source, target)
+
+    def _halves_of_signature(self, signature: Signature) -> tuple[_Half, _Half] | None:
+        """What a function takes and gives, as the tool states it where it does and the function can live with that."""
+        spec = self._spec
+        stated: tuple[_Half | None, _Half | None] | None = (None, None)
+        if spec.type is not None:
+            stated = self._halves_of_type(spec.type)
+        elif spec.input_schema is not None or spec.output_schema is not None:
+            stated = self._halves_of_schemas()
+        if stated is None:
+            return None
+        source = self._half_of_function(signature.input_schema, stated[0], "input_schema")
+        target = self._half_of_function(signature.output_schema, stated[1], "output_schema")
+        return None if source is None or target is None else (source, target)
+
+    def _half_of_function(self, schema: dict[str, object], stated: _Half | None, key: str) -> _Half | None:
+        spec = self._spec
+        half = self._half_of_schema(schema, "python")
+        # What may be anything states nothing.
+        if half is None or stated is None or stated.schema == {}:
+            return half and msgspec.structs.replace(half, text=describe(schema))
+        misfit, verb = (input_misfit, "takes") if key == "input_schema" else (output_misfit, "gives")
+        why = misfit(getattr(spec, key) or stated.type, schema, self._declared)
+        if why is not None:
+            said = stated.text if spec.type is not None else describe(stated.schema)
+            why = f"the tool {self._name} {verb} {said}, but its function {spec.python} does not ({why})"
+            self._refuse(why, key if spec.type is None else "type", value=spec.type or UNSET, allowed=describe(schema))
+        return msgspec.structs.replace(stated, check=Both(stated.check, half.check))
 
     def _half_of_schema(self, schema: dict[str, object] | None, key: str) -> _Half | None:
         if schema is None:

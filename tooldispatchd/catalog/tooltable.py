@@ -5,6 +5,8 @@ built when it is first asked for, and one that comes back to itself is refused.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 import msgspec
 
@@ -13,6 +15,7 @@ from tooldispatchd.catalog.morphisms import Broken, Morphism, StageError, Work, 
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.processes import MAX_NESTED, Process, Processes
 from tooldispatchd.catalog.servers import Binding
+from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.catalog.tools import DeclaredTool, ToolBuilder
 from tooldispatchd.catalog.transforms import compile_transform
@@ -20,13 +23,18 @@ from tooldispatchd.catalog.types import JSON
 from tooldispatchd.catalog.typetable import build_types
 from tooldispatchd.catalog.wiring import LIFT, WiringError, checked
 
+_NO_SIGNATURES: Final[Mapping[str, Signature]] = MappingProxyType({})
+
 
 def build_tools(
-    config: Config, servers: Mapping[str, Binding]
+    config: Config, servers: Mapping[str, Binding], signatures: Mapping[str, Signature] = _NO_SIGNATURES
 ) -> tuple[dict[str, DeclaredTool], dict[str, Process], list[Problem]]:
-    """The tools without a problem and the processes by name, and every problem of types, processes and tools."""
+    """The tools without a problem and the processes by name, and every problem of types, processes and tools.
+
+    `signatures` are those of tools that are functions, by tool; of one that has none here the problem has been told.
+    """
     declared, problems = build_types(config.types)
-    table = _Table(config, declared, servers)
+    table = _Table(config, declared, servers, signatures)
     tools = {name: tool for name in config.tools if (tool := table.tool(name)) is not None}
     table.processes.check_all()
     # What a process is told alone it is told again where it is used.
@@ -56,15 +64,39 @@ def needs(name: str, config: Config) -> tuple[str, ...]:
     return tuple(found)
 
 
+def agents_of(process: str | None, config: Config) -> tuple[str, ...]:
+    """The agent processes that a process sets going: itself, or those of its chain and of the chains in it."""
+    found: dict[str, None] = {}
+    seen: set[str] = set()
+    waiting = [process or ""]
+    while waiting:
+        name = waiting.pop()
+        spec = config.processes.get(name)
+        if spec is None or name in seen:
+            continue
+        seen.add(name)
+        if spec.kind == "agent":
+            found[name] = None
+        waiting += reversed(spec.chain or ())
+    return tuple(found)
+
+
 class _Table:
     """The tools that have been built so far."""
 
-    def __init__(self, config: Config, declared: Declared, servers: Mapping[str, Binding]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        declared: Declared,
+        servers: Mapping[str, Binding],
+        signatures: Mapping[str, Signature],
+    ) -> None:
         self.problems: list[Problem] = []
         self.processes = Processes(config, declared, self._lifted)
         self._config = config
         self._declared = declared
         self._servers = servers
+        self._signatures = signatures
         self._built: dict[str, tuple[DeclaredTool, Morphism] | None] = {}
         self._open: list[str] = []
 
@@ -77,7 +109,14 @@ class _Table:
         if name not in self._built:
             self._open.append(name)
             spec = self._config.tools[name]
-            builder = ToolBuilder(name, spec, self._declared, processes=self.processes, servers=self._servers)
+            builder = ToolBuilder(
+                name,
+                spec,
+                self._declared,
+                processes=self.processes,
+                servers=self._servers,
+                signature=self._signatures.get(name),
+            )
             tool = builder.build()
             self._open.pop()
             self.problems += builder.problems
@@ -107,7 +146,8 @@ def _morphism(tool: DeclaredTool, builder: ToolBuilder) -> Morphism:
     source, target = builder.source, builder.target
     if tool.program is not None and tool.program.is_now:
         return _looking(msgspec.structs.replace(tool.program, name=tool.name, source=source, target=target), tool)
-    if tool.program is not None or tool.spec.mcp is not None or tool.spec.command is not None:
+    spec = tool.spec
+    if tool.program is not None or any(way is not None for way in (spec.mcp, spec.command, spec.python)):
         if not tool.typed:
             source = target = JSON
         depth = 1 if tool.program is None else tool.program.depth

@@ -9,7 +9,7 @@ import secrets
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
@@ -22,6 +22,14 @@ from tooldispatchd.children.spawn import KILL_S, Child, SpawnError, spawn
 RETRY_S: Final = 1.0
 
 
+class Birth(NamedTuple):
+    """A child to be: its place in the guardian's table, its number, and all of its environment."""
+
+    slot: int
+    number: int
+    env: dict[str, str]
+
+
 class Family:
     """The children of a daemon, under one run id that all of them carry in their environment."""
 
@@ -32,7 +40,7 @@ class Family:
         self._numbers = itertools.count(1)
         self._environment = environment()
         self._slots: dict[Child, int] = {}
-        # Killed, but asleep in a driver; few, and looked at when the next child is started.
+        # Killed, and waited for by nobody; few, and looked at soon, and when the next child is started.
         self._lingering: set[Child] = set()
         self._is_sealed = False
         self._is_closed = False
@@ -41,18 +49,39 @@ class Family:
         return len(self._slots)
 
     def spawn(
-        self, argv: Sequence[str], *, env: Mapping[str, str] = {}, cwd: str | None = None, with_updates: bool = False
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] = {},
+        cwd: str | None = None,
+        with_updates: bool = False,
+        extra: Mapping[int, int] = {},
     ) -> Child:
         """Start `argv` (a program and its arguments, at least one word); raises SpawnError.
 
+        Its environment is that of `expect`. A program without a slash is looked for in that environment's PATH; where
+        `cwd` is given, a relative program or PATH entry starts there. `extra` are further descriptors of the caller's,
+        by their numbers in the child (3 only where there are no updates); the caller keeps its own. Must be called in
+        trio's thread, always the same.
+        """
+        birth = self.expect(argv[0], env=env, with_updates=with_updates)
+        try:
+            child = spawn(argv, env=birth.env, cwd=cwd, owner=self, with_updates=with_updates, extra=extra)
+        except SpawnError:
+            self.give_up(birth)
+            raise
+        self.enter(child, birth)
+        return child
+
+    def expect(self, argv0: str, *, env: Mapping[str, str] = {}, with_updates: bool = False) -> Birth:
+        """Make room for a child that somebody else starts for the family; raises SpawnError.
+
         Its environment is a few of the daemon's variables (`inheritance`), then `env`, then the run id and the child's
-        number. A program without a slash is looked for in that environment's PATH; where `cwd` is given, a relative
-        program or PATH entry starts there. A child `with_updates` has a fourth pipe, and is told of its number. Must
-        be called in trio's thread, always the same.
+        number. A child `with_updates` has a fourth pipe, and is told of its number. `enter` or `give_up` must follow.
         """
         if self._is_closed:
-            raise SpawnError(argv[0], "the daemon is ending")
-        slot = self._prepare(argv[0])
+            raise SpawnError(argv0, "the daemon is ending")
+        slot = self._prepare(argv0)
         number = next(self._numbers)
         whole = {**self._environment, **env, RUN_ID: self.run_id, CHILD: str(number)}
         if with_updates:
@@ -60,15 +89,25 @@ class Family:
         else:
             # A program must never take for its updates what is not there, whatever `env` says.
             whole.pop(UPDATES_FD, None)
-        try:
-            child = spawn(argv, env=whole, cwd=cwd, owner=self, with_updates=with_updates)
-        except SpawnError:
-            self._guardian.free(slot)
-            raise
-        self._guardian.enter(slot, child.pid)
-        self._orphans.enter(child.pid, number)
-        self._slots[child] = slot
-        return child
+        return Birth(slot, number, whole)
+
+    def enter(self, child: Child, birth: Birth) -> None:
+        """The child was born; to be told before anything is awaited."""
+        self._guardian.enter(birth.slot, child.pid)
+        self._orphans.enter(child.pid, birth.number)
+        self._slots[child] = birth.slot
+
+    def give_up(self, birth: Birth) -> None:
+        """There is no such child."""
+        self._guardian.free(birth.slot)
+
+    def also_remove(self, directory: str) -> None:
+        """Have the guardian remove `directory` with all that is in it, should the daemon be killed."""
+        self._guardian.also_remove(directory)
+
+    def also_dissolve(self, tree: str) -> None:
+        """Have the guardian end what runs in the cgroups of `tree` and remove them, should the daemon be killed."""
+        self._guardian.also_dissolve(tree)
 
     def kill_all(self) -> None:
         """KILL every group at once and wait for nothing; their owners reap them."""
@@ -84,6 +123,7 @@ class Family:
     def take_over(self, child: Child) -> None:
         """`spawn.Owner`: reap the child when it has ended."""
         self._lingering.add(child)
+        self._orphans.hurry()
 
     async def keep_guarded(self, replaced: Callable[[], object]) -> None:
         """Replace a guardian that died, as soon as it has, and call `replaced`; runs until cancelled."""
@@ -103,7 +143,7 @@ class Family:
         Orphans come to us from when this has begun; without it they live until the family is closed. What helpers of
         living children leave is reaped at least every `tick_s` seconds.
         """
-        await self._orphans.run(lambda: self._guardian.pid, tick_s=tick_s)
+        await self._orphans.run(lambda: self._guardian.pid, tick_s=tick_s, reap=self._reap_lingering)
 
     async def close(self) -> None:
         """KILL and reap every child and its orphans, then end the guardian; bounded, cannot be cancelled."""
@@ -119,9 +159,14 @@ class Family:
         await self._guardian.end()
         self._orphans.resign(self._guardian.pid)
 
-    def _prepare(self, argv0: str) -> int:
+    def _reap_lingering(self) -> bool:
+        """Reap those that have ended; whether any are left."""
         for child in [child for child in self._lingering if child.has_exited()]:
             child.reap()
+        return bool(self._lingering)
+
+    def _prepare(self, argv0: str) -> int:
+        self._reap_lingering()
         try:
             if not self._is_sealed:
                 seal()

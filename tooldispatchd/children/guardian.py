@@ -2,7 +2,8 @@
 
 It sleeps on a pipe whose other end only the daemon holds, so that it learns of any end of the daemon, SIGKILL too.
 Children are not announced to it one by one: their process groups stand in a table in shared memory (a memfd), one slot
-of eight bytes each, little endian, 0 when free. The guardian reads the table when the pipe has ended (`sweep`).
+of eight bytes each, little endian, 0 when free. The guardian reads the table when the pipe has ended (`sweep`). What
+else is to go away, directories and cgroups, is told it through the pipe: it is little and does not change.
 """
 
 import errno
@@ -16,15 +17,18 @@ from typing import Final
 import trio
 
 from tooldispatchd.children.descriptors import close_all, has_exited, lift, open_pidfd, open_pipe
-from tooldispatchd.children.sweep import SLOT_BYTES, SWEEP_S
+from tooldispatchd.children.sweep import CGROUPS, DIRECTORY, DISSOLVE_S, END, SLOT_BYTES, SWEEP_S
 
 PROGRAM: Final = Path(__file__).with_name("sweep.py")
 
 # Well over what a kernel's default table of processes holds (32,768); the table is then half a megabyte.
 MAX_GROUPS: Final = 65_536
 
-# The sweep's own bound and a start of Python on a busy machine.
-END_S: Final = SWEEP_S + 1.0
+# The sweep's own bounds and a start of Python on a busy machine.
+END_S: Final = SWEEP_S + DISSOLVE_S + 1.0
+
+# A pipe holds 64 KiB that nobody has read, so that telling never blocks, be the guardian stopped.
+MAX_TOLD_BYTES: Final = 32 * 1024
 
 # Blocked from its first instruction on: who stops a whole service politely must not stop its guardian first.
 DEAF_TO: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -38,6 +42,7 @@ class Guardian:
         self._table = lift(os.memfd_create("tooldispatchd-groups", os.MFD_CLOEXEC))
         self._free: list[int] = []
         self._slots = 0
+        self._told = b""
         self._pid = -1
         self._pidfd = -1
         self._pipe = -1
@@ -85,6 +90,17 @@ class Guardian:
         self.enter(slot, 0)
         self._free.append(slot)
 
+    def also_remove(self, directory: str) -> None:
+        """Have it remove `directory`, an absolute path, with all that is in it: after whatever end of the daemon.
+
+        Raises ValueError where the paths are too long for it to hold.
+        """
+        self._tell(DIRECTORY, directory)
+
+    def also_dissolve(self, tree: str) -> None:
+        """Have it kill what runs in the cgroups of a `leaves` tree and remove them, likewise."""
+        self._tell(CGROUPS, tree)
+
     async def end(self) -> None:
         """Let it sweep, wait for it and reap it; cannot be cancelled, takes END_S at most. Idempotent."""
         if self._pid >= 0:
@@ -104,10 +120,21 @@ class Guardian:
             os.close(self._table)
             self._table = -1
 
+    def _tell(self, kind: bytes, path: str) -> None:
+        message = kind + os.fsencode(path) + END
+        if len(self._told) + len(message) > MAX_TOLD_BYTES:
+            raise ValueError(f"cannot have '{path}' removed: too many paths")
+        self._told += message
+        if self._pid >= 0:
+            # One that died is replaced, and the next is told all of it.
+            with suppress(BrokenPipeError):
+                os.write(self._pipe, message)
+
     def _start(self) -> None:
         ends: list[int] = []
         try:
             open_pipe(ends)
+            os.write(ends[1], self._told)
             self._pid = self._spawn(ends[0])
             self._pidfd = open_pidfd(self._pid)
         except BaseException:

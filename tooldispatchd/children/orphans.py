@@ -76,8 +76,15 @@ class Orphans:
         del self._numbers[pid]
         self._ended.set()
 
-    async def run(self, guardian: Callable[[], int], *, tick_s: float) -> None:
-        """Take orphans in and end them with their children; `guardian` tells its pid. Runs until cancelled."""
+    def hurry(self) -> None:
+        """Somebody is about to end whom nobody waits for: look soon."""
+        self._ended.set()
+
+    async def run(self, guardian: Callable[[], int], *, tick_s: float, reap: Callable[[], bool]) -> None:
+        """Take orphans in and end them with their children. Runs until cancelled.
+
+        `guardian` tells its pid; `reap` reaps children that nobody waits for, and tells whether there are more of them.
+        """
         # Process 1 of a container gets them in any case. Where the kernel refuses (a filter of system calls), they go
         # elsewhere and the guardian finds them at the end.
         self._is_adopting = _set_subreaper(1) or os.getpid() == 1
@@ -89,7 +96,9 @@ class Orphans:
             self._ended = trio.Event()
             is_thorough = tick.cancelled_caught
             for _ in range(LOOKS):
-                if not await self._look(guardian(), thorough=is_thorough):
+                # First, since what they leave are orphans from then on.
+                is_unfinished = reap()
+                if not await self._look(guardian(), thorough=is_thorough) and not is_unfinished:
                     break
                 await trio.sleep(self._pause_s)
                 is_thorough = True

@@ -4,38 +4,26 @@
 
 The order is the rule of this module. Until the leader is reaped its number cannot be given to another process, so
 that a signal to the group can hit nobody else; once it is reaped, nothing is signalled any more.
+
+A child that a forker started for us (`forker`) is the same to whoever uses it; only who reaps it differs.
 """
 
 import contextlib
-import ctypes
-import errno
-import functools
+import fcntl
 import os
-import shutil
+import select
 import signal
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final, Protocol
 
 import msgspec
 import trio
 
 from tooldispatchd.children.descriptors import close_all, has_exited, open_pidfd, open_pipe
+from tooldispatchd.children.programs import start_program
 
 # The kernel ends a killed process in microseconds unless it sleeps in a driver; then waiting longer helps nobody.
 KILL_S: Final = 2.0
-
-# Python ignores the first two and its children would inherit that; the others may have been ignored by our parent
-# (nohup, a shell's background job), and a child must be able to be told to end.
-RESET_SIGNALS: Final = (
-    *(signal.SIGPIPE, signal.SIGXFSZ),
-    *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD),
-)
-
-# <spawn.h>: a group of its own, default signals, a signal mask.
-SPAWN_FLAGS: Final = 0x02 | 0x04 | 0x08
-# More than any C library takes for its list of actions, its attributes (336 on Linux) or a set of signals.
-OPAQUE_BYTES: Final = 1024
 
 
 class SpawnError(Exception):
@@ -54,6 +42,12 @@ class Exit(msgspec.Struct, frozen=True):
     signal: int | None = None
 
 
+def exit_of(status: int) -> Exit:
+    """What a wait status says of a process that has ended (wait(2))."""
+    code = os.waitstatus_to_exitcode(status)
+    return Exit(code=code) if code >= 0 else Exit(signal=-code)
+
+
 class Owner(Protocol):
     """Who keeps account of children."""
 
@@ -64,24 +58,46 @@ class Owner(Protocol):
         """The child was killed and does not end; it must be reaped when it does."""
 
 
+class Parent(Protocol):
+    """A process of ours that forked a child for us and reaps it when it is told to."""
+
+    def seen(self, pid: int) -> Exit | None:
+        """How a child that has exited ended, where that can be told at once."""
+
+    async def status(self, pid: int, pidfd: int) -> Exit:
+        """Reap a child that has exited, and tell how it ended; bounded, raises nothing."""
+
+    def forget(self, pid: int, pidfd: int) -> None:
+        """Have a child that has exited reaped, without waiting."""
+
+
 class Child:
     """One process group: its leader `pid`, and our ends of its pipes.
 
-    `stdin`, `stdout`, `stderr` and `updates` are raw non-blocking descriptors, -1 once closed; `updates` reads what the
-    child writes to its descriptor 3, and is -1 where it has none. `pidfd` is readable when the leader has exited, and
+    `stdin`, `stdout`, `stderr` and `updates` are raw non-blocking descriptors, -1 once closed, or where the child has
+    none; `updates` reads what the child writes to its descriptor 3. `pidfd` is readable when the leader has exited, and
     -1 once it is reaped. Wait for the pipes in an epoll set of your own and take them out of it before they are closed:
     closing one wakes nobody in trio, which would cost every call four system calls.
+
+    `parent` is the forker that has the child; None where it is our own.
     """
 
-    __slots__ = ("_exit", "_lot", "_owner", "_watched", "pid", "pidfd", "stderr", "stdin", "stdout", "updates")
+    __slots__ = (
+        *("_exit", "_is_released", "_lot", "_owner", "_parent", "_watched"),
+        *("pid", "pidfd", "stderr", "stdin", "stdout", "updates"),
+    )
 
-    def __init__(self, pid: int, pidfd: int, pipes: Sequence[int], *, owner: Owner) -> None:
+    def __init__(
+        self, pid: int, pidfd: int, pipes: Sequence[int], *, owner: Owner, parent: Parent | None = None
+    ) -> None:
         self.pid = pid
         self.pidfd = pidfd
         self.stdin, self.stdout, self.stderr = pipes[:3]
         self.updates = pipes[3] if len(pipes) > 3 else -1
         self._owner = owner
+        self._parent = parent
         self._exit: Exit | None = None
+        self._is_released = False
         self._watched = False
         self._lot = trio.lowlevel.ParkingLot()
 
@@ -106,15 +122,17 @@ class Child:
         _close(fd)
 
     def signal_group(self, signum: int) -> None:
-        """Signal every process of the group; nothing happens once the leader is reaped."""
-        if self._exit is None:
+        """Signal every process of the group; nothing happens once the leader is reaped or about to be."""
+        if not self._is_released:
             # The group may be gone, or may hold only processes that changed their user.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signum)
 
     def has_exited(self) -> bool:
         """Whether the leader has exited, reaped or not."""
-        return self._exit is not None or has_exited(self.pidfd)
+        if self._exit is not None:
+            return True
+        return has_exited(self.pidfd) if self._parent is None else _is_readable(self.pidfd)
 
     async def exited(self) -> None:
         """Wait until the leader has exited; any number of tasks may."""
@@ -130,35 +148,44 @@ class Child:
     def reap(self) -> Exit:
         """Kill what is left of the group, reap the leader and close every descriptor; idempotent.
 
-        Never blocks: calling it before `has_exited()` is a defect and raises RuntimeError.
+        Never blocks: calling it before `has_exited()` is a defect and raises RuntimeError. A forker's child may be said
+        to have been killed, for only `kill` waits for the forker to tell.
         """
         if self._exit is not None:
             return self._exit
-        if not has_exited(self.pidfd):
+        if not self.has_exited() or self._is_released:
             raise RuntimeError(f"cannot reap child {self.pid}: it still runs")
-        self.signal_group(signal.SIGKILL)
-        self._owner.release(self)
-        _, status = os.waitpid(self.pid, 0)
-        code = os.waitstatus_to_exitcode(status)
-        self._exit = Exit(code=code) if code >= 0 else Exit(signal=-code)
-        self._close_pipes()
-        fd, self.pidfd = self.pidfd, -1
-        if self._watched:
-            trio.lowlevel.notify_closing(fd)
-        _close(fd)
-        return self._exit
+        if self._parent is None:
+            self._release()
+            _, status = os.waitpid(self.pid, 0)
+            return self._settle(exit_of(status))
+        return self._leave(self._parent, self._parent.seen(self.pid) or Exit(signal=signal.SIGKILL))
 
     async def kill(self, *, within_s: float = KILL_S) -> Exit:
-        """KILL the group, wait for its leader and reap it; cannot be cancelled, takes at most `within_s`.
+        """KILL the group, wait for its leader and reap it: how every owner ends a child.
 
-        A leader that the kernel cannot end in that time (it sleeps in a driver) is left to the family, which reaps
-        it later; its exit is then given as by SIGKILL, which is the only one that it can have.
+        Cannot be cancelled, takes at most `within_s` (and, for a forker's child, the bound of the forker's answer). One
+        that has exited is mostly reaped without a checkpoint. A leader that the kernel cannot end in that time (it
+        sleeps in a driver) is left to the family, which reaps it later; its exit is then given as by SIGKILL, which is
+        the only one that it can have.
         """
-        self.signal_group(signal.SIGKILL)
-        with trio.move_on_after(within_s, shield=True):
-            await self.exited()
-        if self.has_exited():
+        if not self.has_exited():
+            self.signal_group(signal.SIGKILL)
+            with trio.move_on_after(within_s, shield=True):
+                await self.exited()
+        if not self.has_exited():
+            return self.abandon()
+        if self._parent is None or self._exit is not None:
             return self.reap()
+        if not self._is_released and (ended := self._parent.seen(self.pid)) is not None:
+            return self._leave(self._parent, ended)
+        return await self._collect(self._parent)
+
+    def abandon(self) -> Exit:
+        """KILL the group and wait for nothing: the family reaps the leader when it has ended."""
+        if self._exit is not None:
+            return self._exit
+        self.signal_group(signal.SIGKILL)
         self._close_pipes()
         self._owner.take_over(self)
         return Exit(signal=signal.SIGKILL)
@@ -189,6 +216,37 @@ class Child:
             self._watched = False
             self._lot.unpark_all()
 
+    async def _collect(self, parent: Parent) -> Exit:
+        with trio.CancelScope(shield=True):
+            if not self._is_released:
+                self._release()
+                self._settle(await parent.status(self.pid, self.pidfd))
+            # Another task may have asked already, and gets its answer within a bound.
+            while self._exit is None:
+                await self._lot.park()
+        assert self._exit is not None
+        return self._exit
+
+    def _leave(self, parent: Parent, ended: Exit) -> Exit:
+        self._release()
+        parent.forget(self.pid, self.pidfd)
+        return self._settle(ended)
+
+    def _release(self) -> None:
+        self.signal_group(signal.SIGKILL)
+        self._is_released = True
+        self._owner.release(self)
+
+    def _settle(self, ended: Exit) -> Exit:
+        self._exit = ended
+        self._close_pipes()
+        fd, self.pidfd = self.pidfd, -1
+        if self._watched:
+            trio.lowlevel.notify_closing(fd)
+        _close(fd)
+        self._lot.unpark_all()
+        return ended
+
     def _close_pipes(self) -> None:
         self.close_stdin()
         self.close_stdout()
@@ -196,14 +254,23 @@ class Child:
         self.close_updates()
 
 
-def spawn(argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None, owner: Owner, with_updates: bool) -> Child:
+def spawn(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: str | None,
+    owner: Owner,
+    with_updates: bool,
+    extra: Mapping[int, int] = {},
+) -> Child:
     """Start `argv` with exactly the environment `env`; raises SpawnError.
 
     A program without a slash is looked for in the PATH of `env`. Where `cwd` is given, a relative program or PATH
-    entry starts there. A child `with_updates` has a pipe to write to as its descriptor 3; any other has nothing there.
+    entry starts there. A child `with_updates` has a pipe to write to as its descriptor 3; any other has nothing there,
+    unless `extra` says so: our descriptors by their numbers in the child, which stay open here.
     """
     try:
-        return _spawn(argv, env, cwd, owner, pipes=4 if with_updates else 3)
+        return _spawn(argv, env, cwd, owner, pipes=4 if with_updates else 3, extra=extra)
     except OSError as error:
         why = error.strerror or str(error)
         # The kernel does not say whether it missed the directory or the program.
@@ -215,101 +282,55 @@ def spawn(argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None, owner
         raise SpawnError(argv[0], str(error)) from error
 
 
-def _spawn(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, owner: Owner, *, pipes: int) -> Child:
+def open_pipes(count: int) -> tuple[list[int], list[int]]:
+    """Pipes for a child's first `count` descriptors: its ends, and ours, which do not block; raises OSError."""
     fds: list[int] = []
     try:
-        for _ in range(pipes):
+        for _ in range(count):
             open_pipe(fds)
         # The child reads the first and writes the others.
-        theirs = (fds[0], *fds[3::2])
-        ours = (fds[1], *fds[2::2])
+        ours = [fds[1], *fds[2::2]]
         for fd in ours:
             os.set_blocking(fd, False)
-        pid = _exec(argv, env, theirs) if cwd is None else _exec_in(cwd, argv, env, theirs)
-        pidfd = open_pidfd(pid)
     except BaseException:
         close_all(fds)
         raise
-    close_all(theirs)
+    return [fds[0], *fds[3::2]], ours
+
+
+def _spawn(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str | None,
+    owner: Owner,
+    *,
+    pipes: int,
+    extra: Mapping[int, int],
+) -> Child:
+    theirs, ours = open_pipes(pipes)
+    try:
+        sources = list(enumerate(theirs))
+        if extra:
+            _add_extra(sources, theirs, extra)
+        pid = start_program(argv, env=env, cwd=cwd, sources=sources)
+        pidfd = open_pidfd(pid)
+    except BaseException:
+        close_all(ours)
+        raise
+    finally:
+        close_all(theirs)
     return Child(pid, pidfd, ours, owner=owner)
 
 
-def _exec(argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int]) -> int:
-    program = argv[0]
-    # glibc looks in our own PATH, which need not be the child's.
-    if "/" not in program and env.get("PATH") != os.environ.get("PATH"):
-        program = _find(program, env.get("PATH", os.defpath))
-    return os.posix_spawnp(
-        program,
-        list(argv),
-        env,
-        # No source is below 3; the one that may be 3 has been copied, or is the fourth, when 3 is written to.
-        file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds)],
-        setpgroup=0,
-        setsigmask=(),
-        setsigdef=RESET_SIGNALS,
-    )
-
-
-def _exec_in(cwd: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int]) -> int:
-    # Python's posix_spawn cannot change the directory; its subprocess cannot give a child descriptor 3 but by
-    # preexec_fn, for which it forks the whole daemon. The C library can do both.
-    program = argv[0]
-    if "/" not in program:
-        here = Path(cwd).absolute()
-        program = _find(program, os.pathsep.join(str(here / entry) for entry in os.get_exec_path(env)))
-    if any("=" in name for name in env):
-        raise ValueError("illegal environment variable name")
-    paths = _strings([cwd, program])
-    words, variables = _strings(argv), _strings([f"{name}={value}" for name, value in env.items()])
-    libc = _libc()
-    actions, attributes, signals, pid = _opaque(), _opaque(), _opaque(), ctypes.c_int()
-    libc.posix_spawn_file_actions_init(actions)
-    libc.posix_spawnattr_init(attributes)
-    try:
-        _check(libc.posix_spawn_file_actions_addchdir_np(actions, paths[0]))
-        for number, fd in enumerate(fds):
-            _check(libc.posix_spawn_file_actions_adddup2(actions, fd, number))
-        libc.posix_spawnattr_setflags(attributes, SPAWN_FLAGS)
-        libc.sigemptyset(signals)
-        libc.posix_spawnattr_setsigmask(attributes, signals)
-        for signum in RESET_SIGNALS:
-            libc.sigaddset(signals, signum)
-        libc.posix_spawnattr_setsigdefault(attributes, signals)
-        _check(libc.posix_spawn(ctypes.byref(pid), paths[1], actions, attributes, words, variables))
-    finally:
-        libc.posix_spawn_file_actions_destroy(actions)
-        libc.posix_spawnattr_destroy(attributes)
-    return pid.value
-
-
-def _find(program: str, path: str) -> str:
-    found = shutil.which(program, path=path)
-    if found is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
-    return found
-
-
-@functools.cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None)
-
-
-def _opaque() -> ctypes.Array[ctypes.c_char]:
-    return ctypes.create_string_buffer(OPAQUE_BYTES)
-
-
-def _strings(words: Sequence[str]) -> ctypes.Array[ctypes.c_char_p]:
-    """The words as C has them, with a NULL behind; raises ValueError for what no C string can hold."""
-    encoded = [os.fsencode(word) for word in words]
-    if any(0 in word for word in encoded):
-        raise ValueError("embedded null byte")
-    return (ctypes.c_char_p * (len(encoded) + 1))(*encoded, None)
-
-
-def _check(number: int) -> None:
-    if number:
-        raise OSError(number, os.strerror(number))
+def _add_extra(sources: list[tuple[int, int]], theirs: list[int], extra: Mapping[int, int]) -> None:
+    """Add `extra` to the `sources` by number, all of them above any number; copies go to `theirs`, to be closed."""
+    sources += extra.items()
+    free = max(number for number, _ in sources) + 1
+    for at, (number, fd) in enumerate(sources):
+        if fd < free:
+            # A number that is given before it has been copied would be lost.
+            theirs.append(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, free))
+            sources[at] = (number, theirs[-1])
 
 
 def _directory_error(cwd: str) -> str | None:
@@ -320,6 +341,13 @@ def _directory_error(cwd: str) -> str | None:
     except OSError as error:
         return error.strerror
     return None
+
+
+def _is_readable(pidfd: int) -> bool:
+    # Only a parent may wait for a process; that a pidfd is readable says the same to anybody.
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _close(fd: int) -> None:

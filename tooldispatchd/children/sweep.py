@@ -1,8 +1,8 @@
-"""The guardian's program: wait for the daemon's end, then kill every process that it left behind.
+"""The guardian's program: wait for the daemon's end, then kill every process that it left behind, then what they made.
 
 It runs as a script of its own (`python -I -S sweep.py RUN_ID`), so it imports the standard library only. Descriptor 0
-is a pipe whose other end only the daemon holds; descriptor 1 is the table of process groups that `guardian` describes.
-Nobody reads what it does: it says nothing and exits 0.
+is a pipe whose other end only the daemon holds, and from which it reads what is to go away beside processes;
+descriptor 1 is the table of process groups that `guardian` describes. Nobody reads what it does: it says nothing.
 """
 
 import contextlib
@@ -19,14 +19,39 @@ SWEEP_S = 2.0
 # nothing; the second comes this much later.
 ROUND_S = 0.02
 QUIET_ROUNDS = 2
+# What the kernel has killed leaves its cgroup a moment later.
+DISSOLVE_S = 0.5
+
+# What a message of the daemon names: a directory, or a tree of cgroups; a path follows, and a NUL, which no path holds.
+DIRECTORY = b"d"
+CGROUPS = b"c"
+END = b"\0"
+
+# What stands in a tree of cgroups: the calls' one each, in one of their own, and beside it the daemon's.
+CALLS = "calls"
+DAEMON = "daemon"
+# Far more than any program needs that divides what it was given.
+MAX_CGROUPS = 10_000
 
 
 def main(run_id: str) -> None:
-    """Wait for end of input, kill the groups of the table, then what carries `run_id` in its environment."""
-    while os.read(0, 4096):
-        pass
+    """Wait for end of input, then end what the daemon left; does not return where directories are to be removed."""
+    told = b"".join(iter(lambda: os.read(0, 4096), b""))
+    # The last piece is empty, or of a message that its sender did not live to finish.
+    messages = told.split(END)[:-1]
+    trees = [os.fsdecode(message[1:]) for message in messages if message[:1] == CGROUPS]
+    for tree in trees:
+        kill_cgroup(f"{tree}/{CALLS}")
     kill_groups(os.pread(1, os.fstat(1).st_size, 0))
     sweep(f"TOOLDISPATCHD_RUN_ID={run_id}".encode())
+    until = time.monotonic() + DISSOLVE_S
+    for tree in trees:
+        while not dissolve(tree) and time.monotonic() < until:
+            time.sleep(ROUND_S)
+    directories = [os.fsdecode(message[1:]) for message in messages if message[:1] == DIRECTORY]
+    if any(os.path.lexists(directory) for directory in directories):
+        removal = Path(__file__).with_name("removal.py")
+        os.execv(sys.executable, [sys.executable, "-I", "-S", str(removal), *directories])  # noqa: S606  # no shell is wanted
 
 
 def kill_groups(table: bytes) -> None:
@@ -69,6 +94,98 @@ def kill(pid: int, mark: bytes) -> None:
                 signal.pidfd_send_signal(held, signal.SIGKILL)
         finally:
             os.close(held)
+
+
+def kill_cgroup(path: str) -> None:
+    """KILL every process in a cgroup and below it."""
+    try:
+        # All at once, so that nothing can fork its way out.
+        write(f"{path}/cgroup.kill", "1")
+    except FileNotFoundError:
+        # A kernel before 5.14. What is frozen cannot fork, but can be killed.
+        with contextlib.suppress(OSError):
+            write(f"{path}/cgroup.freeze", "1")
+        kill_listed(path)
+        with contextlib.suppress(OSError):
+            write(f"{path}/cgroup.freeze", "0")
+    except OSError:
+        pass
+
+
+def kill_listed(path: str) -> None:
+    """KILL each process that is listed in a cgroup or below it, one by one."""
+    for cgroup in cgroups_of(path):
+        for pid in processes_of(cgroup):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def remove_cgroup(path: str) -> bool:
+    """Remove a cgroup and what is below it, as far as no process is left there; whether nothing is left."""
+    try:
+        os.rmdir(path)  # noqa: PTH106  # for every call; half the cost of Path
+    except FileNotFoundError:
+        return True
+    except OSError:
+        pass
+    else:
+        return True
+    for cgroup in reversed(cgroups_of(path)):
+        with contextlib.suppress(OSError):
+            Path(cgroup).rmdir()
+    return not Path(path).exists()
+
+
+def dissolve(tree: str) -> bool:
+    """Kill what runs in the calls' cgroups of a daemon's tree and remove it; whether nothing is left.
+
+    Where the daemon made room for controllers, they are disabled again, and what is in its own cgroup, who asks among
+    it, goes back to where the tree is. That cannot be while another daemon's tree beside it uses them.
+    """
+    above = Path(tree).parent
+    kill_cgroup(f"{tree}/{CALLS}")
+    if remove_cgroup(f"{tree}/{CALLS}") and Path(tree, DAEMON).exists():
+        for cgroup in (tree, str(above)):
+            disable_controllers(cgroup)
+        for pid in processes_of(f"{tree}/{DAEMON}"):
+            with contextlib.suppress(OSError):
+                write(f"{above}/cgroup.procs", str(pid))
+    return remove_cgroup(tree)
+
+
+def disable_controllers(cgroup: str) -> None:
+    """Disable what limits the children of `cgroup`, as far as none of them uses it."""
+    for controller in ("memory", "pids"):
+        with contextlib.suppress(OSError):
+            write(f"{cgroup}/cgroup.subtree_control", f"-{controller}")
+
+
+def cgroups_of(path: str) -> list[str]:
+    """A cgroup and those below it, each before what is below it; MAX_CGROUPS at most."""
+    found = [path]
+    for cgroup in found:
+        with contextlib.suppress(OSError), os.scandir(cgroup) as entries:
+            found += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        if len(found) >= MAX_CGROUPS:
+            break
+    return found
+
+
+def processes_of(cgroup: str) -> list[int]:
+    """The processes in a cgroup, without those below it; none where that cannot be read."""
+    try:
+        return [int(pid) for pid in Path(cgroup, "cgroup.procs").read_bytes().split()]
+    except OSError:
+        return []
+
+
+def write(path: str, word: str) -> None:
+    """Write to a file of a cgroup, which does what it says at once; raises OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, word.encode())
+    finally:
+        os.close(fd)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`tooldispatchd check`: say whether a configuration can be used, and all that is wrong with it. It starts nothing."""
+"""`tooldispatchd check`: say whether a configuration can be used, and all that is wrong with it."""
 
 import argparse
 import os
@@ -11,7 +11,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
     parser.description = (
         "Check a configuration and say everything that is wrong with it at once. The files that it names are read; "
-        "of programs, working directories and roots that are not there it warns. Nothing is started. "
+        "of programs, working directories and roots that are not there it warns. No daemon, server or program is "
+        "started; modules of Python tools are imported, in processes of their own, to read their signatures. "
         "Exits with 0 if it can be used, else with 2."
     )
     parser.add_argument(
@@ -26,6 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print what was understood: each type, tool, process, server and profile, how it runs and who may call it",
     )
+    parser.add_argument(
+        "--sandbox",
+        action="store_true",
+        help="try what this machine can enforce on programs, and print it; without --config nothing else is checked",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -36,6 +42,10 @@ def run(arguments: argparse.Namespace) -> int:
     from tooldispatchd.daemon.config_report import printable
     from tooldispatchd.daemon.configuration import ConfigError, find_configuration, load_catalog
 
+    if arguments.sandbox:
+        code = _try_sandbox()
+        if code or arguments.config is None:
+            return code
     try:
         path: Path = arguments.config or find_configuration(os.environ)
         catalog = load_catalog(path, os.environ)
@@ -58,6 +68,21 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.explain:
         for line in explain(catalog):
             print(f"    {printable(line)}")
+    return 0
+
+
+def _try_sandbox() -> int:
+    """Print what this machine can enforce; the exit code."""
+    from tooldispatchd.children.abilities import AbilitiesError, read_abilities
+    from tooldispatchd.cli.sandbox import report
+    from tooldispatchd.daemon.enforcing import cgroup_lacks
+
+    try:
+        abilities = read_abilities()
+    except AbilitiesError as error:
+        print(f"tooldispatchd: {error}", file=sys.stderr)
+        return 1
+    print(*report(abilities, cgroup_lacks()), sep="\n")
     return 0
 
 

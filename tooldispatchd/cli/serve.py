@@ -60,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tooldispatchd.daemon.configuration import ConfigError, find_configuration, load_catalog
     from tooldispatchd.daemon.daemon import serve
     from tooldispatchd.daemon.doors import check_descriptors
+    from tooldispatchd.daemon.equipment import EquipmentError
     from tooldispatchd.daemon.listen_values import in_a_line, parse_places, quote_path
     from tooldispatchd.daemon.listeners import ListenError
     from tooldispatchd.daemon.logs import open_log
@@ -96,8 +97,9 @@ def run(arguments: argparse.Namespace) -> int:
     except* ListenError as group:
         for failed in leaves(group):
             print(f"tooldispatchd: {failed}", file=sys.stderr)
-    except* AgentSpecsError as group:
-        print(f"tooldispatchd: {group.exceptions[0]}", file=sys.stderr)
+    except* (AgentSpecsError, EquipmentError) as group:
+        for failed in leaves(group):
+            print(f"tooldispatchd: {failed}", file=sys.stderr)
     return 3
 
 

@@ -9,9 +9,10 @@ from typing import Final, cast
 import msgspec
 from msgspec import UNSET
 
+from tooldispatchd.catalog.confinement import KEYS
 from tooldispatchd.catalog.notation.places import NotationProblem, Place
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.specs import BINDING_PATTERN
+from tooldispatchd.catalog.speckinds import BINDING_PATTERN
 from tooldispatchd.daemon.key_patterns import Pattern, Table, is_of
 from tooldispatchd.daemon.mcp_json import McpJson
 from tooldispatchd.daemon.plumb_excerpts import MaskedText
@@ -22,6 +23,7 @@ from tooldispatchd.daemon.toml_lines import TomlLines
 MAX_SHOWN: Final = 50
 MAX_VALUE_CHARACTERS: Final = 80
 
+_PYTHON: Final = ("python", "venv", "prefork", "resident", "max_forks", "max_rss")
 _SERVER_SHOWN: Final[tuple[Pattern, ...]] = (
     ("cwd",),
     ("tools", "#"),
@@ -46,6 +48,7 @@ _SERVER_SHOWN: Final[tuple[Pattern, ...]] = (
 # A list of what may be shown, not of what may not: a token ends up in `args`, in a URL and under keys that nobody
 # thought of. `env`, `args`, `command`, `hosts` and all that names a file of a server, and the value of any unknown key,
 # are named by their kind only.
+_PROGRAMS: Final[tuple[Pattern, ...]] = (("tools", "*"), ("processes", "*"), ("agents", "*"))
 _SHOWN: Final[tuple[Pattern, ...]] = (
     ("daemon", "listen"),
     ("daemon", "listen", "#"),
@@ -66,6 +69,10 @@ _SHOWN: Final[tuple[Pattern, ...]] = (
     ("tools", "*", "expose"),
     ("tools", "*", "cwd"),
     *(("tools", "*", "mcp", *key) for key in _SERVER_SHOWN),
+    *(("tools", "*", key) for key in _PYTHON),
+    *((*table, key) for table in _PROGRAMS for key in KEYS),
+    *((*table, key, "#") for table in _PROGRAMS for key in ("read", "write")),
+    *((*table, key) for table in _PROGRAMS[:2] for key in ("input_mode", "output_mode", "reuse")),
     ("processes", "*", "kind"),
     ("processes", "*", "type"),
     ("processes", "*", "map"),

@@ -19,11 +19,15 @@ import msgspec
 
 from tooldispatchd.catalog import problems as paths
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
+from tooldispatchd.catalog.enforcement import wrong
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.servers import NO_SUCH_SERVER
-from tooldispatchd.catalog.specs import MIB, Config
+from tooldispatchd.catalog.signatures import Signature
+from tooldispatchd.catalog.speckinds import MIB
+from tooldispatchd.catalog.specs import Config
 from tooldispatchd.daemon.config_report import MAX_SHOWN, Finding, find, printable
 from tooldispatchd.daemon.credentials import Credentials, take_credentials
+from tooldispatchd.daemon.enforcing import enforceable_for
 from tooldispatchd.daemon.expansion import expand
 from tooldispatchd.daemon.key_patterns import Table
 from tooldispatchd.daemon.listen_values import Place, check_profiles, check_shared, parse_place
@@ -100,7 +104,10 @@ def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
     knows_servers = servers.read and all(problem.path[:1] != ("mcp_json",) for problem in problems)
     if not knows_servers:
         checked.pop("mcp_json", None)
-    catalog = _build(checked, problems, found.credentials) if plumb.read else problems
+    directory = path.absolute().parent
+    catalog = (
+        _build(checked, problems, found.credentials, directory=directory, environ=environ) if plumb.read else problems
+    )
     if not isinstance(catalog, Catalog):
         own = set(map(_key_of, problems))
         catalog = [each for each in catalog if _key_of(each) in own or not stand_ins.is_follow_up(each, table)]
@@ -239,7 +246,9 @@ def _without_json_form(holder: object, path: paths.Path = ()) -> Iterator[Proble
             cast("dict[str | int, object]", holder)[key] = str(value)
 
 
-def _build(table: Table, problems: list[Problem], credentials: Credentials) -> Catalog | list[Problem]:
+def _build(
+    table: Table, problems: list[Problem], credentials: Credentials, *, directory: Path, environ: Mapping[str, str]
+) -> Catalog | list[Problem]:
     # A whole section that is missing, misspelt or of the wrong kind would make every name in it unknown.
     if any(len(problem.path) <= 1 and problem.path[0] not in _DISPENSABLE for problem in problems):
         return problems
@@ -247,10 +256,24 @@ def _build(table: Table, problems: list[Problem], credentials: Credentials) -> C
         config = msgspec.convert(table, Config)
     except msgspec.ValidationError as error:
         return problems or [_conversion_problem(str(error))]
-    catalog = build_catalog(config, credentials.tokens)
-    if isinstance(catalog, Catalog):
-        return [*problems, *_place_problems(catalog)] or catalog
-    return [*problems, *catalog]
+    signatures: Mapping[str, Signature] = {}
+    if any(spec.python is not None for spec in config.tools.values()):
+        # Few configurations have such tools.
+        from tooldispatchd.daemon.python_tools import read_signatures  # noqa: PLC0415  # as above
+
+        # A table that is wrong has been replaced, and would be read as what it is not.
+        bad = {problem.path[:2] for problem in problems}
+        sound = {name: spec for name, spec in config.tools.items() if ("tools", name) not in bad}
+        python = read_signatures(sound, directory, environ)
+        signatures, problems = python.signatures, [*problems, *python.problems]
+    catalog = build_catalog(config, credentials.tokens, signatures)
+    if not isinstance(catalog, Catalog):
+        return [*problems, *catalog]
+    enforceable = enforceable_for(catalog)
+    lacking, warnings = wrong(config, catalog.profiles, enforceable)
+    found = [*problems, *_place_problems(catalog), *lacking]
+    said = (*catalog.warnings, *warnings)
+    return found or msgspec.structs.replace(catalog, enforceable=enforceable, warnings=said)
 
 
 def _place_problems(catalog: Catalog) -> Iterator[Problem]:

@@ -33,16 +33,24 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 def take_credentials(table: Table, environ: Mapping[str, str], *, wrong: frozenset[Path]) -> Credentials:
-    """Read the tokens of every profile in `table`, and put numbers in the place of users' and groups' names.
+    """Read the tokens of every profile in `table`, and put numbers in the place of all users' and groups' names.
 
     `token` is taken out, in place. What stands at a place in `wrong` has been refused already, and is not looked at.
     """
     taken = _Taken(environ, wrong)
-    agents = table.get("agents")
-    for name, profile in cast("Table", agents).items() if isinstance(agents, dict) else ():
-        if isinstance(profile, dict):
-            taken.take(name, cast("Table", profile))
+    for name, profile in _tables(table, "agents"):
+        taken.take(name, profile)
+    for section in ("tools", "processes", "agents"):
+        for name, program in _tables(table, section):
+            taken.look_up(section, name, program)
     return Credentials(taken.tokens, tuple(taken.problems), tuple(taken.warnings))
+
+
+def _tables(table: Table, section: str) -> Iterator[tuple[str, Table]]:
+    found = table.get(section)
+    for name, each in cast("Table", found).items() if isinstance(found, dict) else ():
+        if isinstance(each, dict):
+            yield name, cast("Table", each)
 
 
 class _Taken:
@@ -62,6 +70,13 @@ class _Taken:
             path = ("agents", name, key)
             if key in profile and not self._is_wrong(path):
                 profile[key] = list(self._numbers(profile[key], path, number_of))
+
+    def look_up(self, section: str, name: str, program: Table) -> None:
+        """Put numbers in the place of who a program runs as."""
+        for key, number_of in (("user", _uid_of), ("group", _gid_of)):
+            path = (section, name, key)
+            if key in program and not self._is_wrong(path):
+                program[key] = next(self._numbers(program[key], path, number_of), program[key])
 
     def _take_token(self, name: str, profile: Table) -> None:
         sources = [key for key in _SOURCES if key in profile]

@@ -30,6 +30,7 @@ from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.specs import LimitsSpec
 from tooldispatchd.children.family import open_family
 from tooldispatchd.daemon.doors import Door, Doors, Handed, Pair, open_doors
+from tooldispatchd.daemon.equipment import open_equipment
 from tooldispatchd.daemon.listen_values import Place
 from tooldispatchd.daemon.listeners import ListenError
 from tooldispatchd.daemon.logs import DaemonLog
@@ -255,14 +256,19 @@ async def serve(  # what the command found out, put together in one place
     """Run the daemon on `places` until it is stopped, or the last of them is gone; the exit code.
 
     `handed` are the descriptors that a service manager gave, `agent_specs` the files of `open_agent_specs`. Raises
-    `ListenError` for a place that cannot be listened on.
+    `ListenError` for a place that cannot be listened on, `EquipmentError` where its programs cannot be run as they
+    should be.
     """
     raise_descriptor_limit()
     # `bound` is closed when the daemon begins to drain; agents that still run then need what they are told in.
     with ExitStack() as bound, trio.open_signal_receiver(*ending_signals()) as signals:
         # From here on a signal drains: who hears that the daemon is ready may stop it in the same breath.
         doors = open_doors(places, handed, catalog.profiles, bound=bound)
-        async with open_family() as family, trio.open_nursery() as services:
+        async with (
+            open_family() as family,
+            open_equipment(catalog, family, os.environ, log) as equipment,
+            trio.open_nursery() as services,
+        ):
             services.start_soon(family.keep_guarded, partial(log.warning, "guardian replaced"))
             services.start_soon(family.end_orphans)
             front = _start_front(services, catalog.config.limits, log)
@@ -279,6 +285,7 @@ async def serve(  # what the command found out, put together in one place
                     agent_specs=agent_specs,
                     accounts=accounts_of(catalog, os.environ, log),
                 )
+                equipment.fit(runtime, front)
                 daemon = Daemon(runtime, front, log, notifier)
                 services.start_soon(daemon.heed_signals, signals, family.kill_all)
                 daemon.serve(doors)

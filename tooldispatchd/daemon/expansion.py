@@ -16,7 +16,7 @@ import msgspec
 
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.serverurls import is_meant_as_url
-from tooldispatchd.catalog.specs import HEADER_VALUE_PATTERN, MAX_HEADER_CHARS
+from tooldispatchd.catalog.speckinds import HEADER_VALUE_PATTERN, MAX_HEADER_CHARS
 from tooldispatchd.daemon.key_patterns import Pattern, Place, Table, places
 from tooldispatchd.daemon.listen_values import check_listen, quote_path
 
@@ -32,6 +32,7 @@ class _Meaning(Enum):
     LISTEN = auto()
     HEADER = auto()  # a header's value
     ROOT = auto()  # a directory, as a path or a file:// URI
+    PLACE = auto()  # what a program may read or change, without symbolic links: bounds are not to be led around
 
 
 _SERVER: Final[dict[Pattern, _Meaning]] = {
@@ -48,18 +49,21 @@ _SERVER: Final[dict[Pattern, _Meaning]] = {
     ("cert",): _Meaning.FILE,
     ("key",): _Meaning.FILE,
 }
+_CONFINED: Final[dict[Pattern, _Meaning]] = {("read", "#"): _Meaning.PLACE, ("write", "#"): _Meaning.PLACE}
 _COMMAND: Final[dict[Pattern, _Meaning]] = {
     ("command", "#"): _Meaning.PROGRAM,
     ("args", "#"): _Meaning.WORD,
     ("env", "*"): _Meaning.WORD,
     ("cwd",): _Meaning.FILE,
+    **_CONFINED,
 }
 _TABLES: Final[tuple[tuple[Pattern, dict[Pattern, _Meaning]], ...]] = (
     (("mcp", "*"), _SERVER),
-    (("tools", "*"), _COMMAND),
+    (("tools", "*"), _COMMAND | {("venv",): _Meaning.FILE}),
     (("tools", "*", "mcp"), _SERVER),
     (("processes", "*"), _COMMAND),
     (("processes", "*", "mcp", "#"), _SERVER),
+    (("agents", "*"), _CONFINED),
 )
 EXPANDED: Final[dict[Pattern, _Meaning]] = {
     ("daemon", "listen", "#"): _Meaning.LISTEN,
@@ -94,9 +98,18 @@ def expand(table: Table, environ: Mapping[str, str], directory: FilePath) -> lis
     for pattern, meaning in EXPANDED.items():
         for place in places(table, pattern):
             # What is empty as it stands is the schema's to refuse.
-            if isinstance(place.value, str) and place.value:
+            if isinstance(place.value, str) and place.value and not _is_template(place, table):
                 problems.extend(_expand_place(place, place.value, meaning, environ=environ, directory=directory))
     return problems
+
+
+def _is_template(place: Place, table: Table) -> bool:
+    """Whether a text is an argument in which a dollar names a field of the input."""
+    if len(place.path) != 4 or place.path[0] not in {"tools", "processes"} or place.path[2] != "args":
+        return False
+    section = table[str(place.path[0])]
+    own = section[str(place.path[1])] if isinstance(section, dict) else None
+    return isinstance(own, dict) and own.get("input_mode") == "args"
 
 
 def expand_file(text: str, environ: Mapping[str, str], directory: FilePath) -> FilePath | None:
@@ -176,6 +189,8 @@ def _anchored(meaning: _Meaning, text: str, directory: FilePath) -> str:
         return f"unix:{FilePath(quote_path(str(directory))) / where}{mark}{options}"
     if meaning is _Meaning.ROOT:
         return _root(text, directory)
+    if meaning is _Meaning.PLACE:
+        return os.path.realpath(directory / text)
     # A program without a slash is looked for in PATH.
     if meaning is _Meaning.FILE or (meaning is _Meaning.PROGRAM and "/" in text):
         return str(directory / text)

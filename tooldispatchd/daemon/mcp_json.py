@@ -19,7 +19,7 @@ import msgspec
 
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.specs import BINDING_PATTERN, MIB
+from tooldispatchd.catalog.speckinds import BINDING_PATTERN, MIB
 from tooldispatchd.daemon.expansion import expand_file
 from tooldispatchd.daemon.json_lines import JsonLines
 from tooldispatchd.daemon.key_patterns import Table

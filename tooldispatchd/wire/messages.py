@@ -126,7 +126,9 @@ class CallMeta(msgspec.Struct, frozen=True):
     """What a call took, for agents that asked with `meta` in `hello`.
 
     `latency_ms` from the request's line to its answer, of which it waited `queued_ms`; `kind` is how the tool runs, and
-    `provider` what runs it (a server's name, else the kind); the sizes are those of the input and of `content`.
+    `provider` what runs it (a server's name, else the kind); the sizes are those of the input and of `content`. `child`
+    is the session, by its number in the log, of the agent that the call started with a channel of its own; of a chain
+    the last one's.
     """
 
     latency_ms: float
@@ -136,6 +138,7 @@ class CallMeta(msgspec.Struct, frozen=True):
     bytes_in: int
     bytes_out: int
     cached: bool = False
+    child: int | UnsetType = UNSET
 
 
 class ShortResp(msgspec.Struct, omit_defaults=True):

@@ -14,7 +14,7 @@ from typing import Final
 from tooldispatchd.catalog.notation.grammar import END, KEYWORDS, SIGNS, STRANGE
 from tooldispatchd.catalog.notation.places import Place, refusal
 from tooldispatchd.catalog.notation.syntax import Piece, Token
-from tooldispatchd.catalog.specs import MIB
+from tooldispatchd.catalog.speckinds import MIB
 
 # A file that a person writes has a few kilobytes.
 MAX_TEXT: Final = MIB

@@ -3,64 +3,18 @@ import os
 import random
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from tests.processes import until_gone
-from tooldispatchd.children.family import Family, open_family
-from tooldispatchd.providers.process import Command, Value, run_command
+from tests.providers.process.runs import LINE, PYTHON, command, nothing_held, run, sh, until_written
+from tooldispatchd.children.family import Family
+from tooldispatchd.providers.process.running import Command, Value, run_command
+from tooldispatchd.providers.process.starting import directly
 from tooldispatchd.wire.faults import Code, Fault
-
-LINE: Final = b'{"n":1}\n'
-PYTHON: Final = (sys.executable, "-I", "-S", "-c")
-
-
-@pytest.fixture
-async def family(nothing_left: None) -> AsyncIterator[Family]:
-    async with open_family() as family:
-        # The guardian starts with the first child and its descriptors stay.
-        await family.spawn(["true"]).kill()
-        yield family
-
-
-@contextmanager
-def nothing_held(family: Family) -> Iterator[None]:
-    """Whatever the call came to, its child is reaped and its descriptors are closed when it is over."""
-    before = held()
-    yield
-    assert held() == before
-    assert len(family) == 0
-
-
-def held() -> tuple[set[str], str]:
-    """This process's descriptors and children."""
-    fds = {entry.name for entry in Path("/proc/self/fd").iterdir()}
-    return fds, Path(f"/proc/self/task/{os.getpid()}/children").read_text()
-
-
-def command(*argv: str, cwd: str | None = None, max_output_bytes: int = 1 << 20) -> Command:
-    return Command(argv=argv, env={}, cwd=cwd, max_output_bytes=max_output_bytes)
-
-
-def sh(script: str, *, max_output_bytes: int = 1 << 20) -> Command:
-    return command("sh", "-c", script, max_output_bytes=max_output_bytes)
-
-
-async def run(family: Family, command: Command, line: bytes = LINE) -> Value | Fault:
-    """One call, bounded, after which nothing of it is left."""
-    with nothing_held(family), trio.fail_after(20):
-        return await run_command(family, command, line)
-
-
-async def until_written(path: Path) -> None:
-    with trio.fail_after(10):
-        while not (path.exists() and path.read_text().endswith("\n")):
-            await trio.sleep(0.005)
 
 
 @pytest.mark.parametrize("cwd", [None, "/"])
@@ -199,6 +153,28 @@ async def test_what_a_program_leaves_in_its_group_is_killed(family: Family) -> N
     await until_gone(answer.value)
 
 
+@pytest.mark.parametrize(
+    "leave",
+    [
+        """sh -c 'trap "" TERM INT HUP QUIT; echo $$ > "$0"; exec sleep 1000' "$0" &""",
+        """(sh -c 'echo $$ > "$0"; exec sleep 1000' "$0" &)""",
+        """(setsid sh -c '(sh -c "echo \\$\\$ > $0; exec sleep 1000" &)' "$0" &)""",
+    ],
+    ids=["ignores signals", "has lost its parent", "forked twice and left the group"],
+)
+async def test_what_a_program_leaves_behind_ends_soon_after_it(family: Family, tmp_path: Path, leave: str) -> None:
+    async with trio.open_nursery() as services:
+        services.start_soon(family.end_orphans)
+        await wait_all_tasks_blocked()
+        tool = command("sh", "-c", leave + '\nuntil [ -s "$0" ]; do :; done; cat "$0"', str(tmp_path / "pid"))
+        with trio.fail_after(20):
+            answer = await run_command(directly(family), tool, LINE)
+        assert isinstance(answer, Value)
+        assert isinstance(answer.value, int)
+        await until_gone(answer.value)
+        services.cancel_scope.cancel()
+
+
 async def test_a_process_that_left_the_group_with_stdout_holds_nobody_up(family: Family) -> None:
     # `fail_after` in `run` is far under the thousand seconds for which stdout stays open.
     answer = await run(family, sh("(setsid sleep 1000 &); echo 1"))
@@ -227,7 +203,7 @@ async def test_a_cancelled_program_is_killed_and_reaped(family: Family, tmp_path
     with nothing_held(family), trio.fail_after(20):
         async with trio.open_nursery() as nursery:
             line = b"x" * (1 << 20)
-            nursery.start_soon(run_command, family, command("sh", "-c", script, str(started)), line)
+            nursery.start_soon(run_command, directly(family), command("sh", "-c", script, str(started)), line)
             await until_written(started)
             nursery.cancel_scope.cancel()
     await until_gone(int(started.read_text()))
@@ -236,7 +212,7 @@ async def test_a_cancelled_program_is_killed_and_reaped(family: Family, tmp_path
 async def test_a_call_cancelled_before_it_starts_leaves_nothing(family: Family) -> None:
     with nothing_held(family), trio.CancelScope() as scope:
         scope.cancel()
-        await run_command(family, command("sleep", "1000"), LINE)
+        await run_command(directly(family), command("sleep", "1000"), LINE)
     assert scope.cancelled_caught
 
 
@@ -245,7 +221,7 @@ async def test_a_call_cancelled_at_any_moment_answers_or_leaves_nothing(family: 
     moments = random.Random(7)
     for _ in range(60):
         with nothing_held(family), trio.move_on_after(moments.uniform(0, 0.004)):
-            assert await run_command(family, sh("cat; echo >&2"), LINE) == Value({"n": 1})
+            assert await run_command(directly(family), sh("cat; echo >&2"), LINE) == Value({"n": 1})
 
 
 async def test_a_copy_of_our_descriptors_in_another_process_confuses_nobody(family: Family, tmp_path: Path) -> None:
@@ -256,7 +232,7 @@ async def test_a_copy_of_our_descriptors_in_another_process_confuses_nobody(fami
 
     async def call() -> None:
         argv = ("sh", "-c", script, str(started), str(go_on))
-        answers.append(await run_command(family, command(*argv), b'"' + b"x" * (1 << 20) + b'"\n'))
+        answers.append(await run_command(directly(family), command(*argv), b'"' + b"x" * (1 << 20) + b'"\n'))
 
     with nothing_held(family), trio.fail_after(20):
         async with trio.open_nursery() as nursery:
@@ -276,7 +252,7 @@ async def test_calls_at_once_do_not_mix(family: Family) -> None:
     answers: dict[int, Value | Fault] = {}
 
     async def call(number: int) -> None:
-        answers[number] = await run_command(family, command("cat"), b"%d\n" % number)
+        answers[number] = await run_command(directly(family), command("cat"), b"%d\n" % number)
 
     with nothing_held(family), trio.fail_after(20):
         async with trio.open_nursery() as nursery:
@@ -299,7 +275,7 @@ async def test_killing_all_children_ends_a_call_with_a_fault(family: Family, tmp
 
     async def call() -> None:
         script = "echo $$ > $0; sleep 1000"
-        results.append(await run_command(family, command("sh", "-c", script, str(started)), LINE))
+        results.append(await run_command(directly(family), command("sh", "-c", script, str(started)), LINE))
 
     with nothing_held(family), trio.fail_after(20):
         async with trio.open_nursery() as nursery:

@@ -1,0 +1,101 @@
+"""Calls of the sample tools, as a daemon makes them."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from tests.conftest import children, open_descriptors
+from tooldispatchd.calls.outcome import Update
+from tooldispatchd.children.family import Family
+from tooldispatchd.forked.policy import Policy
+from tooldispatchd.providers.python.tool import PythonTool, Value
+from tooldispatchd.providers.python.warm import Warm
+from tooldispatchd.wire.faults import Code, Fault
+
+SAMPLES: Final = str(Path(__file__).with_name("samples"))
+
+
+def sample(name: str, **fields: Any) -> PythonTool:
+    """The tool of a sample's function, `function` or `module:function`."""
+    function = name if ":" in name else f"sample_tools:{name}"
+    fields.setdefault("max_output_bytes", 1 << 20)
+    return PythonTool(function=function, interpreter=sys.executable, path=(SAMPLES,), **fields)
+
+
+def limited(name: str, *limits: str, **policy: Any) -> PythonTool:
+    """The same with limits, which it is said to have."""
+    return sample(name, policy=Policy(**policy), limits=frozenset(limits or policy))
+
+
+class Runs:
+    """A daemon's warm parents."""
+
+    def __init__(self, family: Family, warm: Warm) -> None:
+        self.family = family
+        self.warm = warm
+
+    async def outcome(
+        self,
+        tool: PythonTool | str,
+        *,
+        id: str = "c1",  # noqa: A002  # the word of the protocol
+        agent: str | None = "a1",
+        deadline_s: float | None = 20.0,
+        scratch: str | None = None,
+        leaf: str | None = None,
+        update: Callable[[Update], None] | None = None,
+        **arguments: object,
+    ) -> Value | Fault:
+        """What a call comes to, within a bound."""
+        tool = sample(tool) if isinstance(tool, str) else tool
+        line = msgspec.json.encode(arguments) + b"\n"
+        with trio.fail_after(20):
+            return await self.warm.run(
+                tool, line, id=id, agent=agent, deadline_s=deadline_s, scratch=scratch, leaf=leaf, update=update
+            )
+
+    async def value(self, tool: PythonTool | str, **arguments: Any) -> Any:
+        """What the function returns."""
+        outcome = await self.outcome(tool, **arguments)
+        assert isinstance(outcome, Value), outcome
+        return outcome.value
+
+    async def fault(self, tool: PythonTool | str, **arguments: Any) -> Fault:
+        """The fault of a tool that failed."""
+        outcome = await self.outcome(tool, **arguments)
+        assert isinstance(outcome, Fault), outcome
+        return outcome
+
+    async def failure(self, tool: PythonTool | str, **arguments: Any) -> Fault:
+        """The same, of the usual code."""
+        fault = await self.fault(tool, **arguments)
+        assert fault.code is Code.TOOL_FAILED
+        return fault
+
+    async def parent(self) -> int:
+        """The pid of the warm parent."""
+        pid: int = (await self.value("pids"))[1]
+        return pid
+
+    async def settled(self) -> None:
+        """Wait until all children are reaped, and the parent alone is left."""
+        with trio.fail_after(10):
+            while len(self.family) > 1:  # noqa: ASYNC110  # nobody tells it
+                await trio.sleep(0.002)
+
+
+async def until_written(path: Path) -> int:
+    """The number of the file's one line, once it is there."""
+    with trio.fail_after(10):
+        while not (path.exists() and path.read_text().endswith("\n")):  # noqa: ASYNC110  # the file tells nobody
+            await trio.sleep(0.002)
+    return int(path.read_text())
+
+
+def held() -> tuple[set[str], set[int]]:
+    """This process's descriptors and children."""
+    return open_descriptors(), children()

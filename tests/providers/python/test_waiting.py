@@ -1,0 +1,195 @@
+"""Children that are forked ahead of their calls, and workers that live on."""
+
+import os
+import signal
+from pathlib import Path
+
+import trio
+
+from tests.processes import is_running, until_gone
+from tests.providers.python.runs import Runs, sample, until_written
+from tooldispatchd.calls.outcome import Update
+from tooldispatchd.forked.policy import Policy
+from tooldispatchd.providers.python.tool import PythonTool
+from tooldispatchd.wire.faults import Code
+
+
+async def ahead(runs: Runs, tool: PythonTool) -> list[int]:
+    """The children that wait for a call, once there are as many as there should be."""
+    with trio.fail_after(10):
+        while len(found := runs.warm.waiting(tool)) < tool.prefork:  # noqa: ASYNC110  # nobody tells it
+            await trio.sleep(0.002)
+    return found
+
+
+async def test_a_call_takes_a_child_that_was_forked_ahead(runs: Runs) -> None:
+    tool = sample("pids", prefork=2)
+    await runs.value(tool)
+    waiting = await ahead(runs, tool)
+    assert (await runs.value(tool))[0] in waiting
+    assert len(await ahead(runs, tool)) == 2
+
+
+async def test_children_ahead_that_have_died_lose_no_call(runs: Runs) -> None:
+    tool = sample("pids", prefork=3)
+    await runs.value(tool)
+    waiting = await ahead(runs, tool)
+    for pid in waiting:
+        os.kill(pid, signal.SIGKILL)
+    await until_gone(*waiting)
+    assert (await runs.value(tool))[0] not in waiting
+
+
+async def test_a_child_ahead_has_the_calls_scratch_directory(runs: Runs, tmp_path: Path) -> None:
+    tool = sample("scratch", prefork=1)
+    assert await runs.value(tool, scratch=str(tmp_path / "first")) == [str(tmp_path / "first")] * 4
+    await ahead(runs, tool)
+    assert await runs.value(tool, scratch=str(tmp_path / "second")) == [str(tmp_path / "second")] * 4
+
+
+async def test_a_child_ahead_is_restricted_to_its_files(runs: Runs, tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    tool = sample("write_file", prefork=1, policy=Policy(write=(), network=False))
+    for _ in range(2):
+        fault = await runs.failure(tool, scratch=str(tmp_path / "scratch"), path=str(tmp_path / "denied"), size=1)
+        assert "Error: [Errno" in str(fault.extras["exception"])
+        await ahead(runs, tool)
+    path = str(tmp_path / "scratch" / "file")
+    assert await runs.value(tool, scratch=str(tmp_path / "scratch"), path=path, size=1) == 1
+
+
+async def test_children_ahead_go_with_their_parent(runs: Runs) -> None:
+    tool = sample("pids", prefork=2)
+    parent = (await runs.value(tool))[1]
+    waiting = await ahead(runs, tool)
+    os.kill(parent, signal.SIGKILL)
+    await until_gone(parent)
+    with trio.fail_after(10):
+        while (await runs.value(tool))[1] != await runs.parent():
+            pass
+    await until_gone(*waiting)
+
+
+async def test_children_ahead_end_with_the_daemon(runs: Runs) -> None:
+    tool = sample("pids", prefork=2)
+    await runs.value(tool)
+    waiting = await ahead(runs, tool)
+    await runs.warm.close()
+    assert not any(is_running(pid) for pid in waiting)
+
+
+async def test_children_ahead_of_a_tool_that_is_not_kept_end(runs: Runs) -> None:
+    tool = sample("pids", prefork=2)
+    await runs.value(tool)
+    waiting = await ahead(runs, tool)
+    runs.warm.keep([])
+    await until_gone(*waiting)
+
+
+async def test_a_worker_serves_one_call_after_the_other(runs: Runs) -> None:
+    tool = sample("count", resident=True)
+    assert [await runs.value(tool) for _ in range(3)] == [1, 2, 3]
+
+
+async def test_workers_are_as_many_as_run_at_once_and_few_of_them_stay(runs: Runs, tmp_path: Path) -> None:
+    tool = sample("wait_for", resident=True)
+
+    async def call(begun: Path) -> None:
+        await runs.value(tool, begun=str(begun), go=str(tmp_path / "go"))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(10):
+            nursery.start_soon(call, tmp_path / f"begun{number}")
+        for number in range(10):
+            await until_written(tmp_path / f"begun{number}")
+        (tmp_path / "go").touch()
+    assert len(runs.warm.waiting(tool)) == 8
+
+
+async def test_what_a_worker_raises_ends_nothing(runs: Runs) -> None:
+    tool = sample("fail", resident=True)
+    first = await runs.failure(tool, message="one")
+    waiting = runs.warm.waiting(tool)
+    assert "printed before" in str(first.extras["stderr_tail"])
+    assert (await runs.failure(tool, message="two")).extras["exception"] == "ValueError: two"
+    assert runs.warm.waiting(tool) == waiting
+
+
+async def test_what_a_worker_said_before_is_no_part_of_the_next_fault(runs: Runs) -> None:
+    tool = sample("fail", resident=True)
+    await runs.failure(tool, message="one")
+    assert "one" not in str((await runs.failure(tool, message="two")).extras["stderr_tail"])
+
+
+async def test_a_worker_refuses_what_the_types_refuse(runs: Runs) -> None:
+    tool = sample("add", resident=True)
+    assert (await runs.fault(tool, a="one")).code is Code.INVALID_INPUT
+    assert await runs.value(tool, a=1) == 2
+
+
+async def test_a_worker_that_died_is_replaced(runs: Runs) -> None:
+    tool = sample("pids", resident=True)
+    first = (await runs.value(tool))[0]
+    os.kill(first, signal.SIGKILL)
+    assert (await runs.value(tool))[0] != first
+
+
+async def test_a_worker_that_dies_in_a_call_fails_that_call(runs: Runs) -> None:
+    tool = sample("die", resident=True)
+    assert (await runs.failure(tool, signum=9)).extras["signal"] == 9
+    assert runs.warm.waiting(tool) == []
+
+
+async def test_a_worker_is_replaced_after_its_calls(runs: Runs) -> None:
+    tool = sample("count", resident=True, max_forks=2)
+    assert [await runs.value(tool) for _ in range(5)] == [1, 2, 1, 2, 1]
+
+
+async def test_a_worker_is_replaced_over_its_memory(runs: Runs) -> None:
+    tool = sample("count", resident=True, max_rss=1 << 20)
+    assert [await runs.value(tool) for _ in range(65)][-2:] == [64, 1]
+
+
+async def test_a_worker_whose_call_is_cancelled_is_killed(runs: Runs, tmp_path: Path) -> None:
+    tool = sample("hang_deaf", resident=True)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: runs.outcome(tool, path=str(tmp_path / "pid")))
+        pid = await until_written(tmp_path / "pid")
+        nursery.cancel_scope.cancel()
+    assert not is_running(pid)
+    assert runs.warm.waiting(tool) == []
+
+
+async def test_a_worker_that_leaves_a_thread_ends_after_its_answer(runs: Runs) -> None:
+    tool = sample("start_thread", resident=True)
+    assert await runs.value(tool) == "started"
+    assert runs.warm.waiting(tool) == []
+
+
+async def test_a_worker_tells_its_progress(runs: Runs) -> None:
+    tool = sample("progress", resident=True)
+    for _ in range(2):
+        updates: list[Update] = []
+        assert await runs.value(tool, steps=2, update=updates.append) == "done"
+        assert updates[-1].progress == 2
+
+
+async def test_the_processor_time_of_a_worker_is_counted_for_each_call(runs: Runs) -> None:
+    policy = Policy(cpu_s=1)
+    tool = sample("spin_for", resident=True, policy=policy, limits=frozenset({"cpu_s"}))
+    # One second is what a child would have in all.
+    assert await runs.value(tool, cpu_s=0.7) is None
+    assert await runs.value(tool, cpu_s=0.7) is None
+
+
+async def test_a_worker_that_is_confined_has_its_limits_in_each_call(runs: Runs) -> None:
+    tool = sample("open_many", resident=True, policy=Policy(files=32), limits=frozenset({"files"}))
+    for _ in range(2):
+        assert (await runs.failure(tool, count=100)).extras["limit"] == "files"
+        assert await runs.value(tool, count=3) == 3
+
+
+async def test_a_workers_results_are_bounded(runs: Runs) -> None:
+    tool = sample("large", resident=True, max_output_bytes=102)
+    assert (await runs.failure(tool, size=1000)).extras["limit"] == "output_bytes"
+    assert await runs.value(tool, size=100) == "x" * 100

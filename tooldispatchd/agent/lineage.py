@@ -1,0 +1,111 @@
+"""Agents that call agents: where a session stands among them, and what is one for all of them.
+
+    came in from outside ──call──▶ its agent ──call──▶ that one's agent …
+          depth 0                   depth 1             depth 2          at most `limits.agent_depth`
+
+Whoever came in from outside is the *root*. What it and all agents below it use is the root's: their turns at every
+gate, their bytes in flight, and the figures of its last line in the log. So an agent gets no larger share of the
+daemon by having agents of its own.
+"""
+
+import math
+from typing import Final, TypeVar
+
+import trio
+
+from tooldispatchd.calls.gate import Gate
+from tooldispatchd.wire.faults import Code, Fault
+
+# The setting that says how deep agents may call agents, as faults name it.
+AGENT_DEPTH: Final = "agent_depth"
+
+ItemT = TypeVar("ItemT")
+
+
+class Account:
+    """What a root and all agents below it hold together.
+
+    `channel` is the root's, and with the account itself what gates know all of them by; `number` is the root's session
+    in the log. `answered` and `faults` are those of the agents below it that have ended.
+    """
+
+    __slots__ = ("answered", "bytes_in_flight", "channel", "faults", "number")
+
+    def __init__(self, channel: object, number: int) -> None:
+        self.channel = channel
+        self.number = number
+        self.answered = 0
+        self.faults = 0
+        self.bytes_in_flight = 0  # in the inputs of their calls
+
+
+class Lineage:
+    """Where one session stands: `number` is its own in the log, `parent` that of the session which called it.
+
+    Nothing that it calls may take longer than `until`, on trio's clock: then the call that it serves is over.
+    """
+
+    __slots__ = ("account", "depth", "number", "opened", "parent", "until")
+
+    def __init__(self, account: Account, number: int, *, depth: int = 0, parent: int | None = None) -> None:
+        self.account = account
+        self.number = number
+        self.depth = depth
+        self.parent = parent
+        self.until = math.inf
+        # Set when its servers have answered or failed; nobody waits for that but who starts it.
+        self.opened: trio.Event | None = None
+
+    def below(self) -> "Lineage":
+        """That of an agent which this one calls; its number is not known before it has a session."""
+        lineage = Lineage(self.account, 0, depth=self.depth + 1, parent=self.number)
+        lineage.opened = trio.Event()
+        return lineage
+
+    def names(self) -> dict[str, object]:
+        """What its lines in the log say of it, besides its own number."""
+        return {"root": self.account.number, "parent": self.parent, "depth": self.depth}
+
+
+class Levels(Gate[ItemT]):
+    """A gate for agents, with as many places again for each level below the first.
+
+    An agent keeps its place while it waits for what it calls. If all levels shared one gate, agents that have every
+    place could wait for places that only they can give back. So who stands at some depth waits only for places that
+    are held deeper down, and at the last level agents wait for no agent: somebody can always go on.
+    """
+
+    __slots__ = ("_below", "_places")
+
+    def __init__(self, places: int) -> None:
+        super().__init__(places)
+        self._places = places
+        self._below: dict[int, Gate[ItemT]] = {}
+
+    def at(self, depth: int) -> Gate[ItemT]:
+        """The gate for agents that an agent of this depth calls."""
+        if depth == 0:
+            return self
+        if depth not in self._below:
+            self._below[depth] = Gate(self._places)
+        return self._below[depth]
+
+
+def closing_figures(lineage: Lineage | None, account: Account | None, answered: int, faults: int) -> tuple[int, int]:
+    """What the last line of a session says of its calls: how many were answered, how many of these with a fault.
+
+    Those of an agent that another one called (it has a `lineage`) are entered for its root; a root's own, with an
+    `account` if it ever had one, are those of its agents too.
+    """
+    if lineage is not None:
+        lineage.account.answered += answered
+        lineage.account.faults += faults
+    elif account is not None:
+        return answered + account.answered, faults + account.faults
+    return answered, faults
+
+
+def too_deep(tool: str, depth: int, limit: int) -> Fault:
+    """A call of `tool` by an agent at `depth`, which may have no agents below it."""
+    detail = f"{tool} would start an agent {depth + 1} deep, and agents call agents at most {limit} deep"
+    return Fault(Code.NOT_ALLOWED, detail, {"source": tool, "limit": AGENT_DEPTH, "depth": depth + 1})

@@ -1,0 +1,257 @@
+"""How a program gets its input and gives its answer: modes and argument templates, compiled and checked against types.
+
+    template = { "$$" | "${" field "}" | any other text }
+
+A template is one argument, whatever its fields hold, and a dollar before anything else is itself. `compile_feed` and
+`compile_output` say what is wrong as problems; who runs programs needs no more than the `Feed` and the `Output`.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.catalog.meanings import Declared, options_of
+from tooldispatchd.catalog.names import nearest
+from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.specs import InputMode, ProcessSpec, ToolSpec
+from tooldispatchd.catalog.types import JSON, UNIT, ListOf, Primitive, Record, Type, show
+
+STRING: Final = Primitive("string")
+
+WHOLE: Final = "input"
+"""What a template calls an input that is no record."""
+WHOLE_VARIABLE: Final = "INPUT"
+"""The variable of an input that is no record."""
+
+# A type's text in a message: more nobody reads.
+MAX_SHOWN: Final = 80
+# Fields that a message names.
+MAX_NAMED: Final = 10
+
+_SIGNS: Final = re.compile(r"\$(?:(?P<dollar>\$)|\{(?P<field>[^{}]*)\}|(?P<broken>\{))")
+_FORMS: Final = '"${FIELD}", or "$$" for a dollar'
+# POSIX, Base Definitions 8.1; who writes to a shell can use no other.
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# The loader's and the daemon's own.
+_RESERVED: Final = ("LD_", "TOOLDISPATCHD_")
+# What has a shell, an interpreter or the C library run or load something else than the tool's author wrote. The value
+# of a field is an agent's, so that none of them may be one.
+_STEERING: Final = frozenset(
+    [
+        *("PATH", "HOME", "SHELL", "TMPDIR", "EDITOR", "VISUAL", "PAGER"),
+        *("IFS", "ENV", "BASH_ENV", "BASHOPTS", "SHELLOPTS", "PS4", "PROMPT_COMMAND"),
+        *("GCONV_PATH", "GLIBC_TUNABLES", "LOCPATH", "NLSPATH"),
+        *("NODE_OPTIONS", "NODE_PATH", "JAVA_TOOL_OPTIONS", "RUBYLIB", "RUBYOPT", "PERLLIB", "LUA_INIT"),
+    ]
+)
+_STEERING_PREFIXES: Final = ("PYTHON", "PERL5", "BASH_FUNC_", "GIT_", "DYLD_")
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """A place in a template where a field's value goes; `WHOLE` is an input that is no record."""
+
+    name: str
+
+
+class Template(msgspec.Struct, frozen=True):
+    """One argument, as the texts and fields that it is made of, in order.
+
+    Who writes one for a field whose value may begin with "-" has "--" stand before it, or writes `--name=${field}`.
+    """
+
+    parts: tuple[str | Slot, ...]
+
+    @property
+    def fields(self) -> Iterator[str]:
+        """The fields that it names, in order; one may come twice."""
+        return (part.name for part in self.parts if isinstance(part, Slot))
+
+
+class TemplateError(ValueError):
+    """A text that is no template; the message says why."""
+
+
+class Feed(msgspec.Struct, frozen=True):
+    """How a program gets its input.
+
+    `templates` are its arguments in the mode `args`. `variables` are the fields that the mode `env` passes on, in the
+    order of the type. Where the input `is_record`, both take its fields, and the input itself where it is none.
+    """
+
+    mode: InputMode = "json"
+    templates: tuple[Template, ...] = ()
+    variables: tuple[str, ...] = ()
+    is_record: bool = False
+
+
+class Output(StrEnum):
+    """What a program writes to stdout: one JSON value, text, a list of lines, or a list with a JSON value a line."""
+
+    JSON = "json"
+    TEXT = "text"
+    LINES = "lines"
+    JSON_LINES = "json_lines"
+
+
+JSON_FEED: Final = Feed()
+
+Moded = ToolSpec | ProcessSpec
+"""What says how a program is run."""
+
+
+def parse_template(text: str) -> Template:
+    """The template that `text` says. Raises `TemplateError`."""
+    parts: list[str | Slot] = []
+    place, literal = 0, ""
+    for sign in _SIGNS.finditer(text):
+        literal += text[place : sign.start()]
+        place = sign.end()
+        if sign["dollar"]:
+            literal += "$"
+        elif sign["broken"] or not sign["field"]:
+            raise TemplateError('"${" begins no field that can be read')
+        else:
+            if literal:
+                parts.append(literal)
+            parts.append(Slot(sign["field"]))
+            literal = ""
+    literal += text[place:]
+    if literal or not parts:
+        parts.append(literal)
+    return Template(tuple(parts))
+
+
+def untyped_source(spec: Moded) -> Type:
+    """What a tool takes that says no type."""
+    return STRING if spec.input_mode == "text" else JSON
+
+
+def untyped_target(spec: Moded) -> Type:
+    """What a tool gives that says no type."""
+    match spec.output_mode:
+        case "text":
+            return STRING
+        case "lines":
+            return ListOf(STRING)
+        case _:
+            return JSON
+
+
+def compile_feed(spec: Moded, source: Type, declared: Declared, path: Path) -> tuple[Feed, list[Problem]]:
+    """How a program gets an input of type `source`, and what is wrong with that; `path` is where `spec` stands.
+
+    The names in `source` must be declared; of a schema it is what `approximate_type` gives. Where there is a problem
+    the feed is as near as can be, and must not be used.
+    """
+    if spec.input_mode == "json":
+        return JSON_FEED, []
+    options = options_of(source, declared)
+    if spec.input_mode == "text":
+        is_text = all(option in {STRING, UNIT, JSON} for option in options)
+        return Feed("text"), [] if is_text else [_misfit("input", "text", "takes a string", source, path)]
+    if JSON in options:
+        why = f'input_mode = "{spec.input_mode}" needs a type that says what the input holds, and it is json'
+        return Feed(spec.input_mode), [Problem((*path, "input_mode"), why, allowed='a "type" or an "input_schema"')]
+    record = options[0] if len(options) == 1 and isinstance(options[0], Record) else None
+    if spec.input_mode == "env":
+        return _compile_variables(spec, record, path)
+    # Of an input that says nothing nothing can be lost.
+    must_use = options != [UNIT] and (record is None or record.fields != ())
+    return _compile_arguments(spec, record, path, must_use=must_use)
+
+
+def compile_output(spec: Moded, target: Type, declared: Declared, path: Path) -> tuple[Output, list[Problem]]:
+    """What a program writes that gives `target`, and what is wrong with that; the rest is as in `compile_feed`."""
+    if spec.output_mode == "json":
+        return Output.JSON, []
+    options = options_of(target, declared)
+    if spec.output_mode == "text":
+        fits = not {STRING, JSON}.isdisjoint(options)
+        return Output.TEXT, [] if fits else [_misfit("output", "text", "gives a string", target, path)]
+    lists = [option for option in options if isinstance(option, ListOf)]
+    if not lists:
+        fits = JSON in options
+        return Output.LINES, [] if fits else [_misfit("output", "lines", "gives a list", target, path)]
+    items = [item for each in lists for item in options_of(each.item, declared)]
+    return Output.LINES if all(item == STRING for item in items) else Output.JSON_LINES, []
+
+
+def _misfit(side: str, mode: str, does: str, type_: Type, path: Path) -> Problem:
+    key = f"{side}_mode"
+    return Problem((*path, key), f'{key} = "{mode}" {does}, and the {side} is {_shown(type_)}', value=mode)
+
+
+def _shown(type_: Type) -> str:
+    text = show(type_)
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
+
+
+# --- arguments ---
+
+
+def _compile_arguments(spec: Moded, record: Record | None, path: Path, *, must_use: bool) -> tuple[Feed, list[Problem]]:
+    templates: list[Template] = []
+    problems: list[Problem] = []
+    fields = [WHOLE] if record is None else [field.name for field in record.fields]
+    for place, text in enumerate(spec.args):
+        where: Path = (*path, "args", place)
+        try:
+            template = parse_template(text)
+        except TemplateError as error:
+            problems.append(Problem(where, str(error), value=text, allowed=_FORMS))
+            continue
+        templates.append(template)
+        # Each once, and in order.
+        unknown = [name for name in dict.fromkeys(template.fields) if name not in fields]
+        problems += [_unknown_field(name, text, fields, record, where) for name in unknown]
+    is_used = problems or any(True for template in templates for _ in template.fields)
+    if must_use and not is_used:
+        why = 'input_mode = "args", and no argument names a field of the input, which would be lost'
+        problems.append(Problem((*path, "args"), why, allowed=_named(fields)))
+    return Feed("args", templates=tuple(templates), is_record=record is not None), problems
+
+
+def _unknown_field(name: str, text: str, fields: list[str], record: Record | None, where: Path) -> Problem:
+    if record is None:
+        why = f"the input is no record and has no field {name}"
+        return Problem(where, why, value=text, allowed=_named(fields), nearest=WHOLE)
+    close = nearest(name, fields)
+    allowed = None if close else _named(fields)
+    return Problem(where, f"the input has no field {name}", value=text, allowed=allowed, nearest=close)
+
+
+def _named(fields: Iterable[str]) -> str:
+    names = [f'"${{{name}}}"' for name in fields]
+    shown = names if len(names) <= MAX_NAMED else [*names[:MAX_NAMED], "…"]
+    return ", ".join(shown)
+
+
+# --- variables ---
+
+
+def _compile_variables(spec: Moded, record: Record | None, path: Path) -> tuple[Feed, list[Problem]]:
+    names = [WHOLE_VARIABLE] if record is None else [field.name for field in record.fields]
+    refused = {name: _variable_problem(name, spec) for name in names}
+    problems = [
+        Problem((*path, "input_mode"), f'input_mode = "env": the field {name} cannot be a variable: {why}')
+        for name, why in refused.items()
+        if why is not None
+    ]
+    return Feed("env", variables=tuple(names), is_record=record is not None), problems
+
+
+def _variable_problem(name: str, spec: Moded) -> str | None:
+    """Why no variable of a program may have a field's name, or None where one may."""
+    if not _VARIABLE.fullmatch(name):
+        return "a variable's name is letters, digits and _ after a letter or _"
+    for prefix in _RESERVED:
+        if name.startswith(prefix):
+            return f"names that begin with {prefix} are reserved"
+    if name in _STEERING or name.startswith(_STEERING_PREFIXES):
+        return "who sets it can have another program run"
+    if name in spec.env:
+        return f"env.{name} sets it too"
+    return None

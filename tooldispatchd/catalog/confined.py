@@ -1,0 +1,48 @@
+"""The keys with which a program is bounded and shut in, wherever they stand."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from tooldispatchd.catalog.speckinds import Owner, Size, SomeWord, Spec
+
+Sandbox = Literal["required", "landlock", "bubblewrap", "best-effort"]
+
+
+class ConfinedSpec(Spec, frozen=True, kw_only=True):
+    """What a program may use and see: keys of tools and processes that run one, and of profiles for all of theirs.
+
+    A profile's keys narrow what its tools have and never widen it. What is asked for and cannot be had on the machine
+    stops the start, unless `sandbox` says otherwise.
+    """
+
+    cpu_s: Annotated[int, Meta(ge=1, le=86_400)] | None = None
+    """Seconds of processor time of each of a call's processes."""
+    memory: Size | None = None
+    """Memory of a call: of all its processes together where the daemon has a cgroup of its own, else of each."""
+    processes: Annotated[int, Meta(ge=1, le=100_000)] | None = None
+    """Processes and threads of a call at once, its first included."""
+    files: Annotated[int, Meta(ge=8, le=1_000_000)] | None = None
+    """Descriptors that one of its processes may have open."""
+    file_size: Size | None = None
+    """The largest file that it may write."""
+    output_bytes: Size | None = None
+    """What it may write to stdout, in the place of `limits.max_content_bytes`; never more than that."""
+    nice: Annotated[int, Meta(ge=0, le=19)] | None = None
+    """How much it stands back behind others for the processor."""
+    user: Owner | None = None
+    """Who it runs as, by name or number; only where the daemon is root."""
+    group: Owner | None = None
+    """Its group; by default the user's own."""
+    network: bool = True
+    """With `false` it cannot reach or be reached by anything: no sockets but pairs of its own."""
+    read: tuple[SomeWord, ...] | None = None
+    """The only files and directories that it may read, beside the system's own, its program, `write` and its scratch
+    directory. Where it is left out and `write` is not, everything may be read."""
+    write: tuple[SomeWord, ...] | None = None
+    """The only files and directories that it may change, beside its scratch directory; by default nothing where `read`
+    is given."""
+    sandbox: Sandbox | None = None
+    """How all this is enforced: whole or not at all, by what the machine has (`required`, the default) or for
+    `network`, `read` and `write` by that means alone; or as far as the machine can (`best-effort`: what it cannot is
+    told in the log and in `tools`)."""

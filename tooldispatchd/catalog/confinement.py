@@ -1,0 +1,159 @@
+"""What a program may use and see, put together of what its tool, its process and the caller's profile say. Pure.
+
+    tool ──┐
+    process┼─▶ tightened: the least of each bound, what each of them lets be read ─▶ Confinement
+    profile┘
+
+None asks for nothing. What a machine can do of it is `enforcement`'s business.
+"""
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+import msgspec
+
+from tooldispatchd.catalog.confined import ConfinedSpec, Sandbox
+from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.sizes import SIZE_ALLOWED, SizeError, size_of
+from tooldispatchd.catalog.speckinds import Owner, Size
+
+# Below it not even the process that starts the program has room.
+LEAST_MEMORY: Final = 16 * 1024 * 1024
+LEAST_SIZES: Final = {"memory": LEAST_MEMORY, "file_size": 0, "output_bytes": 1}
+KEYS: Final = ConfinedSpec.__struct_fields__
+
+_BOUNDS: Final = ("cpu_s", "memory", "processes", "files", "file_size", "output_bytes")
+
+Means = Literal["landlock", "bubblewrap"]
+
+
+class Confinement(msgspec.Struct, frozen=True):
+    """Bounds and a sandbox. Sizes are bytes, users and groups numbers, paths absolute and without symbolic links."""
+
+    cpu_s: int | None = None
+    memory: int | None = None
+    processes: int | None = None
+    files: int | None = None
+    file_size: int | None = None
+    output_bytes: int | None = None
+    nice: int | None = None
+    user: int | None = None
+    group: int | None = None
+    network: bool = True
+    read: tuple[str, ...] | None = None
+    write: tuple[str, ...] | None = None
+    sandbox: Sandbox | None = None
+
+    @property
+    def is_sandboxed(self) -> bool:
+        """Whether it asks for anything that a sandbox enforces."""
+        return not self.network or self.read is not None or self.write is not None
+
+    def tightened(self, by: "Confinement") -> "Confinement":
+        """What both allow; where they name different users, those of `by`."""
+        bounds = {key: _least(getattr(self, key), getattr(by, key)) for key in _BOUNDS}
+        owner = self if by.user is None else by
+        return Confinement(
+            **bounds,
+            nice=max((each.nice for each in (self, by) if each.nice is not None), default=None),
+            user=owner.user,
+            group=owner.group if by.group is None else by.group,
+            network=self.network and by.network,
+            read=_both(self.read, by.read),
+            write=_both(self.write, by.write),
+            sandbox=_stricter(self.sandbox, by.sandbox),
+        )
+
+
+NOTHING: Final = Confinement()
+
+
+def confinement_of(spec: ConfinedSpec) -> Confinement:
+    """What one table asks for; `problems_of` has found nothing wrong with it."""
+    read, write = spec.read, spec.write
+    if read is not None:
+        # What may be changed may be looked at; and who may read little should not be able to write everywhere.
+        write = write or ()
+        read = tuple(dict.fromkeys((*read, *write)))
+    return Confinement(
+        cpu_s=spec.cpu_s,
+        memory=_bytes(spec.memory),
+        processes=spec.processes,
+        files=spec.files,
+        file_size=_bytes(spec.file_size),
+        output_bytes=_bytes(spec.output_bytes),
+        nice=spec.nice,
+        user=_number(spec.user),
+        group=_number(spec.group),
+        network=spec.network,
+        read=read,
+        write=write,
+        sandbox=spec.sandbox,
+    )
+
+
+def asked_keys(spec: ConfinedSpec) -> tuple[str, ...]:
+    """The keys that ask for anything."""
+    return tuple(key for key in KEYS if getattr(spec, key) is not None and not (key == "network" and spec.network))
+
+
+def problems_of(spec: ConfinedSpec, path: Path) -> list[Problem]:
+    """What is wrong with the keys of one table."""
+    problems: list[Problem] = []
+    for key, least in LEAST_SIZES.items():
+        size: Size | None = getattr(spec, key)
+        try:
+            if size is not None:
+                size_of(size, least=least)
+        except SizeError as error:
+            problems.append(Problem((*path, key), str(error), value=size, allowed=SIZE_ALLOWED))
+    # A name that nobody looked up would leave the program with the daemon's own rights.
+    owners = {"user": spec.user, "group": spec.group}
+    unknown = {key: owner for key, owner in owners.items() if isinstance(owner, str)}
+    why = "this name has not been looked up"
+    return problems + [Problem((*path, key), why, value=owner) for key, owner in unknown.items()]
+
+
+def merge(each: Iterable[Confinement]) -> Confinement:
+    """What all of them allow."""
+    whole = NOTHING
+    for one in each:
+        whole = whole.tightened(one)
+    return whole
+
+
+def _bytes(size: Size | None) -> int | None:
+    return None if size is None else size_of(size, least=0)
+
+
+def _number(owner: Owner | None) -> int | None:
+    return owner if isinstance(owner, int) else None
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
+
+
+def _both(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The places that lie in one of each."""
+    if one is None or other is None:
+        return other if one is None else one
+    inner = [a if is_below(a, b) else b for a in one for b in other if is_below(a, b) or is_below(b, a)]
+    return tuple(dict.fromkeys(inner))
+
+
+def is_below(path: str, place: str) -> bool:
+    """Whether an absolute path is `place` or lies in it."""
+    return path == place or path.startswith(place.rstrip("/") + "/")
+
+
+def _stricter(one: Sandbox | None, other: Sandbox | None) -> Sandbox | None:
+    if one is None or other is None or one == other:
+        return other if one is None else one
+    order: tuple[Sandbox, ...] = ("bubblewrap", "landlock", "required")
+    for means in order:
+        if means in {one, other}:
+            return means
+    return one

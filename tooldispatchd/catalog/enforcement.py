@@ -1,0 +1,168 @@
+"""What of a confinement this machine can enforce, by which means, and what it lacks. Pure: it is told what was tried.
+
+Confinement ──┐                      ┌─▶ Enforced    all that is asked for, or with `best-effort` what there is
+              ├─▶ enforce ───────────┤
+Enforceable ──┘                      └─▶ lacking     each key that cannot be had, with why
+"""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.catalog.confined import ConfinedSpec
+from tooldispatchd.catalog.confinement import Confinement, Means, asked_keys, confinement_of, merge
+from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.specs import Config, ToolSpec
+from tooldispatchd.catalog.tooltable import agents_of, needs
+
+MEANS: Final[tuple[Means, ...]] = ("landlock", "bubblewrap")
+# A function is no program that could be started by another.
+FOR_FUNCTIONS: Final[tuple[Means, ...]] = ("landlock",)
+
+
+class Enforceable(msgspec.Struct, frozen=True):
+    """What a machine can enforce: for each ability that it lacks, why; what is not among them works.
+
+    Abilities are the keys `cpu_s`, `memory`, `processes` (counted without a cgroup, for other users than root),
+    `files`, `file_size`, `nice` and `user`; `memory_cgroup` and `processes_cgroup`, which count a whole call; and for
+    each means what it does, `landlock.network`, `landlock.read`, `landlock.write`, `bubblewrap.network` and so on.
+    """
+
+    lacking: Mapping[str, str] = MappingProxyType({})
+    is_root: bool = False
+
+    def why_not(self, ability: str) -> str | None:
+        """Why there is no such ability; None where there is."""
+        return self.lacking.get(ability)
+
+
+class Enforced(msgspec.Struct, frozen=True):
+    """What will be enforced, and by which means where it takes a sandbox; `lacking` is what was asked for beside it."""
+
+    confinement: Confinement
+    means: Means | None = None
+    lacking: Mapping[str, str] = MappingProxyType({})
+
+
+def enforce(asked: Confinement, by: Enforceable, means: tuple[Means, ...] = MEANS) -> Enforced:
+    """What can be enforced of `asked`. Where something is lacking and `asked` takes no best effort, nothing may run."""
+    lacking = dict(_lacking_bounds(asked, by))
+    chosen, missing = _choose(asked, by, means)
+    lacking |= missing
+    if not lacking:
+        return Enforced(asked, chosen)
+    kept = {key: None for key in lacking if key != "network"}
+    if "user" in lacking:
+        kept["group"] = None
+    network = asked.network or "network" in lacking
+    left = msgspec.structs.replace(asked, network=network, **kept)
+    return Enforced(left, chosen if left.is_sandboxed else None, lacking)
+
+
+def is_best_effort(asked: Confinement) -> bool:
+    """Whether what cannot be enforced is left out and told, instead of stopping the start."""
+    return asked.sandbox == "best-effort"
+
+
+def _lacking_bounds(asked: Confinement, by: Enforceable) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for key in ("cpu_s", "files", "file_size", "nice", "user"):
+        why = by.why_not(key)
+        if why is not None and getattr(asked, key) is not None:
+            found.append((key, why))
+    if asked.group is not None and asked.user is None and (why := by.why_not("user")) is not None:
+        found.append(("group", why))
+    if asked.memory is not None and by.why_not("memory_cgroup") and (why := by.why_not("memory")) is not None:
+        found.append(("memory", why))
+    if asked.processes is not None and by.why_not("processes_cgroup"):
+        why = by.why_not("processes")
+        if by.is_root and not asked.user:
+            # The kernel's count of a user's processes does not hold root back.
+            why = f"the program would run as root, whose processes only a cgroup counts: give it a user, or {_CGROUP}"
+        if why is not None:
+            found.append(("processes", why))
+    return found
+
+
+_CGROUP: Final = "let the daemon manage cgroups (systemd: Delegate=yes)"
+
+
+def _choose(asked: Confinement, by: Enforceable, order: tuple[Means, ...]) -> tuple[Means | None, dict[str, str]]:
+    """The means for what takes a sandbox, None where nothing does; and each key that it cannot enforce, with why."""
+    wanted = {"network": not asked.network, "read": asked.read is not None, "write": asked.write is not None}
+    keys = [key for key, is_asked in wanted.items() if is_asked]
+    if not keys:
+        return None, {}
+    named = [each for each in order if each == asked.sandbox]
+    if asked.sandbox in MEANS:
+        if not named:
+            return None, dict.fromkeys(keys, f"{asked.sandbox}: it starts programs, and this is a function")
+        order = tuple(named)
+    missing = {each: {key: why for key in keys if (why := by.why_not(f"{each}.{key}")) is not None} for each in order}
+    best = min(order, key=lambda each: len(missing[each]))
+    return best, {
+        key: "; ".join(f"{each}: {missing[each][key]}" for each in order if key in missing[each])
+        for key in missing[best]
+    }
+
+
+class Program(msgspec.Struct, frozen=True):
+    """A program that a profile's agents may set going: `tables` lead to the keys that it keeps to, its own first.
+
+    `means` are those by which it can be shut in.
+    """
+
+    name: str
+    tables: tuple[tuple[Path, ConfinedSpec], ...]
+    means: tuple[Means, ...] = MEANS
+
+    @property
+    def asked(self) -> Confinement:
+        """What it keeps to."""
+        return merge(confinement_of(spec) for _, spec in self.tables)
+
+    def place_of(self, key: str) -> Path:
+        """Where the key stands that is asked for."""
+        return next((*path, key) for path, spec in self.tables if key in asked_keys(spec))
+
+
+def programs(config: Config, profiles: Mapping[str, Profile]) -> Iterator[Program]:
+    """Every program of every profile, with what this profile asks of it."""
+    for profile in profiles.values():
+        outer = config.agents.get(profile.name)
+        above = () if outer is None else ((("agents", profile.name), outer),)
+        for name in profile.tools:
+            for path, spec in _tables(name, config):
+                is_function = isinstance(spec, ToolSpec) and spec.python is not None
+                yield Program(name, ((path, spec), *above), FOR_FUNCTIONS if is_function else MEANS)
+
+
+def _tables(tool: str, config: Config) -> Iterator[tuple[Path, ConfinedSpec]]:
+    """The tables of the programs that a tool may run, those of its chains too."""
+    for name in (tool, *needs(tool, config)):
+        spec = config.tools[name]
+        if spec.command is not None or spec.python is not None:
+            yield ("tools", name), spec
+        for process in agents_of(spec.process, config):
+            yield ("processes", process), config.processes[process]
+
+
+def wrong(config: Config, profiles: Mapping[str, Profile], by: Enforceable) -> tuple[list[Problem], list[str]]:
+    """A problem for each thing that is asked for and cannot be had, and a warning where a best effort is enough."""
+    problems: dict[Path, Problem] = {}
+    warnings: dict[str, None] = {}
+    for program in programs(config, profiles):
+        wanted = program.asked
+        for key, why in enforce(wanted, by, program.means).lacking.items():
+            place = program.place_of(key)
+            if is_best_effort(wanted):
+                warnings[f"{'.'.join(map(str, place))} is not enforced on this machine: {why}"] = None
+            else:
+                problems[place] = Problem(place, f"cannot be enforced on this machine: {why}", allowed=_BEST_EFFORT)
+    return list(problems.values()), list(warnings)
+
+
+_BEST_EFFORT: Final = 'sandbox = "best-effort", to go without'

@@ -1,0 +1,50 @@
+"""What kinds of values the configuration's keys have, and the patterns and bounds that they keep to."""
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+TIB: Final = 1024 * 1024 * MIB
+
+# A declared name may be spelt `prefix__name` for a model's provider, so that two underscores stay free for it.
+NAME_PATTERN: Final = r"^(?!.*__)[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*$"
+# A binding's name is its prefix unless it states another one.
+BINDING_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$"
+PREFIX_PATTERN: Final = r"^([A-Za-z0-9][A-Za-z0-9._-]{0,31})?$"
+ENV_PATTERN: Final = r"^[^=\x00]+$"
+WORD_PATTERN: Final = r"^[^\x00]*$"
+SOME_WORD_PATTERN: Final = r"^[^\x00]+$"
+PYTHON_PATTERN: Final = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$"
+HEADER_NAME_PATTERN: Final = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
+HEADER_VALUE_PATTERN: Final = r"^[\t\x20-\x7e]*$"
+HOST_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]{1,5})?$"
+# Servers commonly take 8 to 16 KiB of one field.
+MAX_HEADER_CHARS: Final = 16 * KIB
+
+# Upper bounds catch a slip of the hand (one zero too many in seconds, bytes for kilobytes), not a policy.
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+Name = Annotated[str, Meta(pattern=NAME_PATTERN, max_length=128)]
+Binding = Annotated[str, Meta(pattern=BINDING_PATTERN)]
+EnvName = Annotated[str, Meta(pattern=ENV_PATTERN)]
+# The kernel ends an argument at a NUL.
+Word = Annotated[str, Meta(pattern=WORD_PATTERN)]
+SomeWord = Annotated[str, Meta(pattern=SOME_WORD_PATTERN)]
+# RFC 9110, 5.1 and 5.5: a field's name is a token, and its value is visible text.
+HeaderName = Annotated[str, Meta(pattern=HEADER_NAME_PATTERN, max_length=128)]
+HeaderValue = Annotated[str, Meta(pattern=HEADER_VALUE_PATTERN, max_length=MAX_HEADER_CHARS)]
+HostPort = Annotated[str, Meta(pattern=HOST_PATTERN, max_length=260)]
+Argv = Annotated[tuple[Word, ...], Meta(min_length=1)]
+# Users or groups: by number, or by name on this machine. No `Meta` here, whose bounds are checked where names are
+# looked up: a union of three kinds with it crashes the interpreter at its end, now and then (msgspec 0.22).
+Owner = int | str
+Owners = int | str | tuple[Owner, ...]
+# Bytes, as a number or as text with a binary unit ("512M"); `catalog.sizes` reads both. No `Meta` here, as above.
+Size = int | str
+
+
+class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of the configuration: immutable, and an unknown key is an error."""

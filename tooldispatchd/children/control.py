@@ -1,0 +1,244 @@
+"""The conversation with one forker over a socket of datagrams: requests with descriptors, and replies in order.
+
+Several may wait at once: whoever waits first reads for all, and no task is needed. A request that has been sent is
+waited for even when its call is cancelled, for a child that nobody knows of would be left. That wait is bounded: a
+forker that is silent for so long is of no use any more, and `close` tells everybody who waits.
+"""
+
+import json
+import os
+import socket
+from array import array
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+import trio
+
+# A datagram must fit into the socket's buffer (208 KiB by default) as one; what is larger goes in a memfd.
+MAX_DATAGRAM_BYTES: Final = 64 * 1024
+
+# A reply is a number, or the sentence that says why there is none.
+MAX_REPLY_BYTES: Final = 64 * 1024
+
+# What fits into a datagram, however long the numbers are.
+MAX_REAPED: Final = 4096
+
+
+class ForkerGone(Exception):  # noqa: N818  # what befell the forker; who asked it made no error
+    """The forker died, or was ended because it did not answer; `why` in words. No child is known to have started."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What a forker answers: a child's `pid`, or its end by `code` or `signal`, or an `error`, in words."""
+
+    pid: int | None = None
+    code: int | None = None
+    signal: int | None = None
+    error: str | None = None
+    errno: int | None = None
+    retiring: bool = False
+    """Whether the forker wants no more children."""
+
+
+class _Waiter:
+    """A request that was sent: its reply, once it is there, and what wakes who waits for it."""
+
+    __slots__ = ("reply", "woken")
+
+    def __init__(self) -> None:
+        self.reply: Reply | None = None
+        self.woken = trio.Event()
+
+
+class Control:
+    """Our end of the socket. `answer_s` bounds every answer, in seconds.
+
+    `take` is called with each reply as soon as it is read, before who waits for it has its turn; `fail` with the reason
+    as soon as the conversation is at its end by the forker's doing, and must `close` it.
+    """
+
+    def __init__(
+        self, own: socket.socket, *, answer_s: float, take: Callable[[Reply], None], fail: Callable[[str], None]
+    ) -> None:
+        self._socket = own
+        self._answer_s = answer_s
+        self._take = take
+        self._fail = fail
+        self._why: str | None = None
+        self._greeting = _Waiter()
+        self._waiters = deque([self._greeting])
+        self._is_read = False
+        self._sending = trio.Lock()
+        # As many as the forker has children at most.
+        self._unreaped: list[int] = []
+        self._loop = trio.lowlevel.current_trio_token()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be asked any more."""
+        return self._why is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for a reply or the greeting."""
+        return not self._waiters
+
+    async def greeting(self) -> Reply:
+        """The first reply, which answers nothing; raises ForkerGone. May be cancelled, and asked again."""
+        return await self._replied(self._greeting)
+
+    async def ask(self, request: Mapping[str, object], fds: Sequence[int] = ()) -> Reply:
+        """One request, with `fds` sent along, and its reply. Cannot be cancelled once it is sent.
+
+        Raises ForkerGone, or OSError where the kernel has no room for the request.
+        """
+        waiter = _Waiter()
+        chunk = _encode(request)
+        if len(chunk) <= MAX_DATAGRAM_BYTES:
+            await self._send(waiter, chunk, fds)
+        else:
+            memfd = _in_memory(chunk)
+            try:
+                await self._send(waiter, _encode({"memfd": len(chunk)}), (*fds, memfd))
+            finally:
+                os.close(memfd)
+        with trio.move_on_after(self._answer_s, shield=True):
+            return await self._replied(waiter)
+        self._fail(f"it did not answer within {self._answer_s:g} s")
+        raise self._gone()
+
+    def reap(self, pid: int) -> None:
+        """Have a child reaped, in the loop's next turn: the answer goes first, and the next request if there is one."""
+        if not self._unreaped:
+            self._loop.run_sync_soon(self._flush)
+        self._unreaped.append(pid)
+
+    def close(self, why: str) -> None:
+        """Close the socket and tell everybody who waits, once; idempotent."""
+        if self._why is None:
+            self._why = why
+            trio.lowlevel.notify_closing(self._socket)
+            self._socket.close()
+            for waiter in self._waiters:
+                waiter.woken.set()
+            self._waiters.clear()
+
+    def _gone(self) -> ForkerGone:
+        return ForkerGone(self._why or "it ended")
+
+    async def _send(self, waiter: _Waiter, chunk: bytes, fds: Sequence[int]) -> None:
+        if not self._sending.locked() and self._try_send(waiter, chunk, fds):
+            return
+        with trio.move_on_after(self._answer_s):
+            # The lock keeps the order, and trio lets one task wait on a descriptor.
+            async with self._sending:
+                while not self._try_send(waiter, chunk, fds):
+                    with suppress(trio.ClosedResourceError):
+                        await trio.lowlevel.wait_writable(self._socket)
+                return
+        self._fail(f"it took no request within {self._answer_s:g} s")
+        raise self._gone()
+
+    def _try_send(self, waiter: _Waiter, chunk: bytes, fds: Sequence[int]) -> bool:
+        """Send a request, if there is room; raises ForkerGone, or OSError."""
+        try:
+            self._transmit(chunk, fds)
+        except BlockingIOError:
+            return False
+        self._waiters.append(waiter)
+        self._flush()
+        return True
+
+    def _flush(self) -> None:
+        """Tell of the children to be reaped, if there is room for it; else the next request does."""
+        with suppress(ForkerGone, OSError):
+            while self._unreaped:
+                self._transmit(_encode({"reap": self._unreaped[:MAX_REAPED]}), ())
+                del self._unreaped[:MAX_REAPED]
+
+    def _transmit(self, chunk: bytes, fds: Sequence[int]) -> None:
+        if self._why is not None:
+            raise self._gone()
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))] if fds else []
+        try:
+            self._socket.sendmsg([chunk], rights)
+        except ConnectionError as error:
+            self._fail("it ended")
+            raise self._gone() from error
+
+    async def _replied(self, waiter: _Waiter) -> Reply:
+        while waiter.reply is None:
+            if self._why is not None:
+                raise self._gone()
+            if self._is_read:
+                await waiter.woken.wait()
+                waiter.woken = trio.Event()
+            else:
+                await self._read()
+        return waiter.reply
+
+    async def _read(self) -> None:
+        """Read for all who wait, until something has come; then another one may."""
+        self._is_read = True
+        try:
+            await trio.lowlevel.wait_readable(self._socket)
+            self._take_replies()
+        except trio.ClosedResourceError:
+            # It was closed meanwhile, and all who wait know.
+            pass
+        finally:
+            self._is_read = False
+            if self._waiters:
+                self._waiters[0].woken.set()
+
+    def _take_replies(self) -> None:
+        while self._waiters:
+            try:
+                chunk = self._socket.recv(MAX_REPLY_BYTES)
+            except BlockingIOError:
+                return
+            except ConnectionResetError:
+                # It died with requests unread; what it said before lies behind this.
+                continue
+            try:
+                reply = msgspec.json.decode(chunk, type=Reply)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                self._fail("it said something that is no reply" if chunk else "it ended")
+                return
+            waiter = self._waiters.popleft()
+            waiter.reply = reply
+            waiter.woken.set()
+            self._take(reply)
+
+
+def open_control() -> tuple[socket.socket, socket.socket]:
+    """Our end, which does not block, and the forker's; raises OSError."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)  # noqa: FBT003  # the standard library's own
+    return ours, theirs
+
+
+def _encode(request: Mapping[str, object]) -> bytes:
+    try:
+        return msgspec.json.encode(request)
+    except UnicodeEncodeError:
+        # It refuses the lone surrogates that stand for bytes that are not UTF-8.
+        return json.dumps(request).encode()
+
+
+def _in_memory(chunk: bytes) -> int:
+    """A descriptor of a file in memory that holds `chunk`; raises OSError."""
+    fd = os.memfd_create("tooldispatchd-request", os.MFD_CLOEXEC)
+    try:
+        os.write(fd, chunk)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd

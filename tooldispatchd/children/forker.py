@@ -1,0 +1,295 @@
+"""The daemon's side of one forker: a process that starts others for us (`tooldispatchd.forked`).
+
+    started ──▶ greeted ──▶ bears children, tells how they ended ──▶ retiring ──▶ its last child reaped ──▶ ended
+       └────────────┴──────────────────┴── dead, silent, or speaking nonsense ──▶ gone: killed, its children live on
+
+The forker reaps a child only when told, and so its number stays that child's as long as the forker lives: what it says
+is believed only of a process that is still its child. When it dies its children come to us (`orphans`): those that
+were entered are reaped by their owners as our own, any other is an orphan whose number no living child has, and is
+killed.
+"""
+
+import os
+import re
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import trio
+
+from tooldispatchd.children.control import Control, ForkerGone, Reply, open_control
+from tooldispatchd.children.family import Birth, Family
+from tooldispatchd.children.spawn import KILL_S, Child, Exit, SpawnError, exit_of
+from tooldispatchd.children.tail import Tail
+
+# A fork takes milliseconds, however many stand in line; on a busy machine, at the lowest priority, a hundred times so.
+ANSWER_S: Final = 5.0
+
+# What is told of a forker's last words, and read of them at once.
+STDERR_TAIL_BYTES: Final = 4 * 1024
+STDERR_CHUNK_BYTES: Final = 64 * 1024
+
+# While a forker starts, what it says is read so often, lest it wait for room in the pipe.
+DRAIN_S: Final = 0.1
+
+# Twice what its 52 numbers and the program's name can take.
+STAT_BYTES: Final = 2048
+
+# How a child ended of which nobody can tell any more: never taken for a success.
+UNKNOWN: Final = Exit(signal=signal.SIGKILL)
+
+
+class Forker:
+    """One forker, from its start: raises SpawnError where it cannot be started.
+
+    `argv` runs a program of `tooldispatchd.forked`, which finds the control socket as its descriptor 3 and greets over
+    it once it can serve. `name` is what messages call it; `answer_s` bounds every answer, in seconds. `children` counts
+    those that it bore and has not been told to reap.
+    """
+
+    def __init__(
+        self,
+        family: Family,
+        argv: Sequence[str],
+        *,
+        name: str,
+        env: Mapping[str, str] = {},
+        cwd: str | None = None,
+        answer_s: float = ANSWER_S,
+    ) -> None:
+        self.name = name
+        self.children = 0
+        self._family = family
+        self._is_ready = False
+        self._is_retiring = False
+        self._errors = Tail(STDERR_TAIL_BYTES)
+        try:
+            ours, theirs = open_control()
+        except OSError as error:
+            raise SpawnError(argv[0], error.strerror or str(error)) from error
+        try:
+            self._process = family.spawn(argv, env=env, cwd=cwd, extra={3: theirs.fileno()})
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        self._control = Control(ours, answer_s=answer_s, take=self._take, fail=self._give_up)
+        self._process.close_stdin()
+        self._process.close_stdout()
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it may be asked for another child: it is neither gone nor retiring."""
+        return not self._control.is_closed and not self._is_retiring
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is known to have died or was ended."""
+        return self._control.is_closed
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for it, and it has no child."""
+        return not self.children and self._control.is_idle
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has greeted, and can serve as far as is known."""
+        return self._is_ready and not self.is_gone
+
+    async def ready(self) -> None:
+        """Wait until it has greeted. Raises ForkerGone with its own words where it cannot serve."""
+        greeting: Reply | None = None
+        while greeting is None:
+            # A module that talks while it is imported must not wait for room in the pipe.
+            self._drain()
+            with trio.move_on_after(DRAIN_S):
+                greeting = await self._control.greeting()
+        if greeting.error is not None:
+            self._give_up(greeting.error)
+            raise ForkerGone(greeting.error)
+        self._is_ready = True
+
+    async def bear(
+        self, birth: Birth, argv0: str, request: Mapping[str, object], fds: Sequence[int], pipes: Sequence[int]
+    ) -> Child:
+        """Have a child started: `request` as the protocol has it (`forked.loop`), with our `fds` sent along.
+
+        `pipes` are our ends, as `Child` takes them; they are its own when this returns, and still the caller's when it
+        raises, as `fds` always are. Raises SpawnError where the forker cannot start it and ForkerGone where the forker
+        died before it answered; the `birth` is given up then. Once the request is sent this cannot be cancelled, takes
+        at most `answer_s`, and returns the child even if the caller is cancelled by then.
+        """
+        self._drain()
+        try:
+            reply = await self._control.ask(request, fds)
+            pid = self._pid_of(reply, argv0)
+            pidfd = self._hold(pid, argv0)
+        except OSError as error:
+            self._family.give_up(birth)
+            raise SpawnError(argv0, error.strerror or str(error)) from error
+        except BaseException:
+            self._family.give_up(birth)
+            raise
+        child = Child(pid, pidfd, pipes, owner=self._family, parent=self)
+        self._family.enter(child, birth)
+        return child
+
+    def retire(self) -> None:
+        """Let it have no more children, and end it when the last one is reaped, as if it had asked; idempotent."""
+        self._is_retiring = True
+        self._end_if_done()
+
+    def end(self) -> None:
+        """KILL it, wait for nothing; its children live on as ours. The family reaps it. Idempotent."""
+        self._give_up("it was ended")
+
+    async def close(self) -> None:
+        """End it and reap it; bounded by KILL_S, cannot be cancelled. Idempotent."""
+        self.end()
+        await self._dead()
+        if self._process.has_exited():
+            self._process.reap()
+
+    def seen(self, pid: int) -> Exit | None:
+        """`spawn.Parent`: what /proc tells of a child that nobody has reaped yet; a round trip less for each call."""
+        return _ended(pid) if TELLS_EXITS and not self.is_gone else None
+
+    async def status(self, pid: int, pidfd: int) -> Exit:
+        """`spawn.Parent`: have it reap `pid`; where it is gone, do so ourselves, if the kernel gave the child to us."""
+        reply: Reply | None = None
+        # A child of one that is gone is to be reaped here; one that cannot be asked is of no use.
+        with suppress(ForkerGone):
+            try:
+                reply = await self._control.ask({"status": pid})
+            except OSError as error:
+                self._give_up(f"it cannot be asked: {error.strerror}")
+        self.children -= 1
+        if reply is None:
+            # Its children are ours from when it has exited, which is after its socket was closed.
+            await self._dead()
+            return _reap_adopted(pidfd)
+        self._end_if_done()
+        if reply.code is None and reply.signal is None:
+            return UNKNOWN
+        return Exit(code=reply.code) if reply.signal is None else Exit(signal=reply.signal)
+
+    def forget(self, pid: int, pidfd: int) -> None:
+        """`spawn.Parent`: have it reap `pid` some time."""
+        self.children -= 1
+        if self.is_gone:
+            _reap_adopted(pidfd)
+        else:
+            self._control.reap(pid)
+            self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        if self._is_retiring and self.is_idle:
+            self._give_up("it has retired")
+
+    def _take(self, reply: Reply) -> None:
+        self._is_retiring |= reply.retiring
+        # At once: whoever finds it without a child may end it, before who waits for this one has its turn.
+        self.children += reply.pid is not None
+
+    def _pid_of(self, reply: Reply, argv0: str) -> int:
+        if reply.pid is None:
+            self._end_if_done()
+            raise SpawnError(argv0, reply.error or f"the {self.name} does not say why")
+        return reply.pid
+
+    def _hold(self, pid: int, argv0: str) -> int:
+        """A pidfd of a newborn child; raises SpawnError, or OSError where there is none to be had."""
+        pidfd = -1
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError:
+            # Out of descriptors: a child that cannot be watched must not live.
+            if self._has_born(pid):
+                os.killpg(pid, signal.SIGKILL)
+                self.forget(pid, -1)
+            raise
+        if self._has_born(pid):
+            return pidfd
+        # It died, and its child came to us: as an orphan, which may have been reaped, its number given to another.
+        os.close(pidfd)
+        self._give_up("it ended")
+        raise SpawnError(argv0, f"the {self.name} ended when it had been started")
+
+    def _has_born(self, pid: int) -> bool:
+        """Whether `pid` is a child of the forker, leads a group, and is not reaped: then the number is its own."""
+        try:
+            _, parent, group, *_ = _stat(pid)
+        except OSError:
+            return False
+        return int(parent) == self._process.pid and int(group) == pid
+
+    def _give_up(self, why: str) -> None:
+        if not self._control.is_closed:
+            self._drain()
+            said = self._errors.text().strip().rpartition("\n")[2]
+            self._control.close(f"{why} ({said})" if said else why)
+            self._process.abandon()
+
+    async def _dead(self) -> None:
+        with trio.move_on_after(KILL_S, shield=True):
+            await self._process.exited()
+
+    def _drain(self) -> None:
+        """Take what it wrote to stderr; bounded by what a pipe holds."""
+        if self._process.stderr >= 0:
+            with suppress(BlockingIOError):
+                self._errors.add(os.read(self._process.stderr, STDERR_CHUNK_BYTES))
+
+
+def _tells_exits(release: str) -> bool:
+    # Before 5.17 it told the first thread's end, which is not its process's where another thread outlived that one.
+    numbers = re.match(r"(\d+)\.(\d+)", release)
+    return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (5, 17)
+
+
+# Whether proc(5) tells how a process ended as wait(2) does.
+TELLS_EXITS: Final = _tells_exits(os.uname().release)
+
+
+def _ended(pid: int) -> Exit | None:
+    """How a process that is not reaped yet ended; None where we may not know."""
+    try:
+        # Who may not know is told 0, and may not follow this link either; there is nothing behind it any more.
+        os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115  # a path that is made and thrown away in each call
+    except FileNotFoundError:
+        with suppress(OSError):
+            return exit_of(int(_stat(pid)[-1]))
+    except OSError:
+        pass
+    return None
+
+
+def _stat(pid: int) -> list[bytes]:
+    """The third and all later fields of proc(5)'s `stat`; raises OSError."""
+    fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    # With nothing around it: this is read twice in each call.
+    try:
+        stat = os.read(fd, STAT_BYTES)
+    finally:
+        os.close(fd)
+    # The second, the program's name, may hold anything.
+    return stat[stat.rindex(b")") + 2 :].split()
+
+
+def _reap_adopted(pidfd: int) -> Exit:
+    """Reap a child whose forker is dead; UNKNOWN where the kernel gave it to another process, or it is reaped."""
+    try:
+        ended = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
+    except ChildProcessError:
+        return UNKNOWN
+    if ended is None:
+        return UNKNOWN
+    return Exit(code=ended.si_status) if ended.si_code == os.CLD_EXITED else Exit(signal=ended.si_status)

@@ -1,0 +1,174 @@
+"""Launchers: one warm process for each distinct policy, which starts programs under it at the speed of vfork.
+
+    first call ──▶ started ──▶ launches … ──▶ retired (it says so), or ended because it is idle and another is needed
+                                   └── dead ──▶ replaced by the next call
+
+The limits that a process inherits are put on the launcher once; what a call needs for itself the launcher does between
+a fork and the exec (`forked.launch`).
+"""
+
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import trio
+
+from tooldispatchd.children.control import ForkerGone
+from tooldispatchd.children.descriptors import close_all
+from tooldispatchd.children.family import Family
+from tooldispatchd.children.forker import ANSWER_S, Forker
+from tooldispatchd.children.spawn import Child, SpawnError, open_pipes
+from tooldispatchd.forked.policy import Policy
+
+START: Final = Path(__file__).parent.parent / "forked" / "start.py"
+
+# As many bytes as a handful of calls of a Python program; a daemon has few policies, and no more launchers than that.
+MAX_LAUNCHERS: Final = 32
+
+# Starting one takes 30 ms; on a busy machine, at the lowest priority, a hundred times that.
+START_S: Final = 10.0
+
+
+class Launchers:
+    """Launchers by policy, each started with the first call that needs it and replaced when it dies or retires.
+
+    At most `max_launchers` stay; only while more than that have children at once are there more. `answer_s` bounds the
+    answers of each, in seconds.
+    """
+
+    def __init__(self, family: Family, *, max_launchers: int = MAX_LAUNCHERS, answer_s: float = ANSWER_S) -> None:
+        self._family = family
+        self._max_launchers = max_launchers
+        self._answer_s = answer_s
+        # The least recently used first.
+        self._forkers: dict[tuple[Policy, bool], Forker] = {}
+        self._retired: set[Forker] = set()
+
+    def __len__(self) -> int:
+        """How many launchers there are, retired ones too."""
+        return len(self._forkers) + len(self._retired)
+
+    async def launch(
+        self,
+        policy: Policy,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] = {},
+        cwd: str | None = None,
+        with_updates: bool = False,
+        extra: Mapping[int, int] = {},
+        leaf: str | None = None,
+        scratch: str | None = None,
+    ) -> Child:
+        """Start `argv` under `policy`, all else as for `Family.spawn`; raises SpawnError.
+
+        `leaf` is the cgroup of this call, which then bounds memory and processes in the place of the kernel's limits of
+        one process; `scratch` its private directory. A launcher that dies before it has answered is replaced once; in
+        the rare case that it had started the program, that one is killed as an orphan.
+        """
+        launch = _Launch(list(argv), dict(env), cwd, with_updates, dict(extra), leaf, scratch)
+        try:
+            return await self._launch(policy, launch)
+        except ForkerGone:
+            # Nothing of this call may be started any more if it has been cancelled.
+            await trio.lowlevel.checkpoint_if_cancelled()
+        try:
+            return await self._launch(policy, launch)
+        except ForkerGone as gone:
+            raise SpawnError(argv[0], f"its launcher cannot serve: {gone.why}") from gone
+
+    async def close(self) -> None:
+        """End and reap all launchers; bounded, cannot be cancelled. Idempotent."""
+        forkers = [*self._forkers.values(), *self._retired]
+        self._forkers.clear()
+        self._retired.clear()
+        for forker in forkers:
+            forker.end()
+        for forker in forkers:
+            await forker.close()
+
+    async def _launch(self, policy: Policy, launch: "_Launch") -> Child:
+        argv0 = launch.argv[0]
+        try:
+            forker = await self._ready(policy, has_leaf=launch.leaf is not None)
+        except SpawnError as error:
+            raise SpawnError(argv0, f"its launcher cannot be started: {error.why}") from error
+        birth = self._family.expect(argv0, env=launch.env, with_updates=launch.with_updates)
+        theirs: list[int] = []
+        ours: list[int] = []
+        try:
+            theirs, ours = open_pipes(4 if launch.with_updates else 3)
+            request = {"spawn": launch.request(birth.env, len(theirs))}
+            fds = [*theirs, *launch.extra.values()]
+            if launch.leaf is not None:
+                theirs.append(os.open(f"{launch.leaf}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
+                fds.append(theirs[-1])
+        except OSError as error:
+            close_all((*theirs, *ours))
+            self._family.give_up(birth)
+            raise SpawnError(argv0, error.strerror or str(error)) from error
+        try:
+            return await forker.bear(birth, argv0, request, fds, ours)
+        except BaseException:
+            close_all(ours)
+            raise
+        finally:
+            close_all(theirs)
+
+    async def _ready(self, policy: Policy, *, has_leaf: bool) -> Forker:
+        """The launcher of `policy`, once it has greeted; raises SpawnError or ForkerGone."""
+        forker = self._forkers.pop((policy, has_leaf), None)
+        if forker is None or not forker.is_usable:
+            # A retiring one ends by itself with its last child.
+            self._retired = {old for old in (*self._retired, forker) if old is not None and not old.is_gone}
+            forker = self._start(policy, has_leaf=has_leaf)
+        self._forkers[policy, has_leaf] = forker
+        if forker.is_ready:
+            return forker
+        with trio.move_on_after(START_S) as limit:
+            await forker.ready()
+        if limit.cancelled_caught:
+            forker.end()
+            raise ForkerGone(f"it did not start within {START_S:g} s")
+        return forker
+
+    def _start(self, policy: Policy, *, has_leaf: bool) -> Forker:
+        excess = len(self._forkers) + 1 - self._max_launchers
+        idle = [key for key, forker in self._forkers.items() if forker.is_idle]
+        for key in idle[: max(0, excess)]:
+            self._forkers.pop(key).end()
+        # The daemon's own strings are UTF-8 with surrogates, whatever its locale makes of an interpreter without it.
+        argv = [sys.executable, "-I", "-S", "-X", "utf8", str(START), "launcher", policy.to_json()]
+        if has_leaf:
+            argv.append("leaf")
+        return Forker(self._family, argv, name="launcher", answer_s=self._answer_s)
+
+
+class _Launch(NamedTuple):
+    """One call of `Launchers.launch`."""
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str | None
+    with_updates: bool
+    extra: dict[int, int]
+    leaf: str | None
+    scratch: str | None
+
+    def request(self, env: dict[str, str], pipes: int) -> dict[str, object]:
+        """As `forked.launch.Launch` reads it."""
+        fds = [*range(pipes), *self.extra]
+        return {"argv": self.argv, "env": env, "cwd": self.cwd, "fds": fds, "scratch": self.scratch}
+
+
+@asynccontextmanager
+async def open_launchers(family: Family, *, answer_s: float = ANSWER_S) -> AsyncIterator[Launchers]:
+    """Launchers for `family`; when the block is left, none of them is. Children that are left live on."""
+    launchers = Launchers(family, answer_s=answer_s)
+    try:
+        yield launchers
+    finally:
+        await launchers.close()  # noqa: ASYNC102  # it shields and bounds itself

@@ -1,0 +1,136 @@
+"""What the daemon runs programs with beside its family: opened when it starts, as far as its configuration needs it.
+
+scratch directories, cgroups, launchers ── where a program has bounds
+warm parents ───────────────────────────── where there are Python tools
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from tooldispatchd.agent.call import Plan
+from tooldispatchd.agent.log import Log
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.subagents import SubAgents
+from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.confinement import NOTHING, Confinement
+from tooldispatchd.catalog.enforcement import programs
+from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.children.family import Family
+from tooldispatchd.children.launchers import Launchers, open_launchers
+from tooldispatchd.children.leaves import Leaves, LeavesError, delegated, open_leaves
+from tooldispatchd.children.scratch import Scratches, open_scratches
+from tooldispatchd.daemon.private_directories import open_private_directory
+from tooldispatchd.front.front import Front
+
+SCRATCHES: Final = "tooldispatchd-scratch-"
+TOOL_LISTS: Final = "tooldispatchd-tools-"
+# Other users' programs have theirs in them: they may pass through, and see nothing.
+_MODE: Final = 0o711
+
+
+class EquipmentError(Exception):
+    """The daemon cannot have what its configuration needs; the message says why."""
+
+
+class PlansPython(Protocol):
+    """What makes the plans of Python tools."""
+
+    def plan(self, tool: DeclaredTool, profile: Profile) -> Plan:
+        """The plan of one."""
+
+
+class Bounds(NamedTuple):
+    """What programs with bounds, and Python functions, are run with."""
+
+    scratches: Scratches
+    launchers: Launchers
+    leaves: Leaves | None
+
+
+class Equipment(NamedTuple):
+    """What was opened; None for what the configuration does not need."""
+
+    bounds: Bounds | None
+    python_plans: Callable[[Runtime], PlansPython] | None
+    tool_lists: Path | None
+    """Where agents find the files with their tools."""
+
+    def fit(self, runtime: Runtime, front: Front) -> None:
+        """Have the programs of sessions use it."""
+        runtime.programs.lender = SubAgents(runtime, front, self.tool_lists)
+        if self.bounds is not None:
+            runtime.programs.equip(self.bounds.launchers, self.bounds.scratches, self.bounds.leaves)
+        if self.python_plans is not None:
+            runtime.python_plan = self.python_plans(runtime).plan
+
+
+@asynccontextmanager
+async def open_equipment(
+    catalog: Catalog, family: Family, environ: Mapping[str, str], log: Log
+) -> AsyncIterator[Equipment]:
+    """All that the catalog's programs need. Raises `EquipmentError`.
+
+    To be opened before the family has children, and left when there are no calls any more.
+    """
+    config = catalog.config
+    asked = [program.asked for program in programs(config, catalog.profiles)]
+    is_python = any(spec.python is not None for spec in config.tools.values())
+    has_agents = any(name in config.processes for name in catalog.profiles)
+    async with AsyncExitStack() as stack:
+        bounds = None
+        if is_python or any(each != NOTHING for each in asked):
+            # Not where the sockets lie: that is memory, and programs may write much.
+            scratches = _directory(SCRATCHES, {}, family, stack)
+            bounds = await _bounds(scratches, await _leaves(catalog, asked, family, stack), family, log, stack)
+        tool_lists = _directory(TOOL_LISTS, environ, family, stack) if has_agents else None
+        yield Equipment(bounds, await _python_plans(family, stack) if is_python else None, tool_lists)
+
+
+def _directory(prefix: str, environ: Mapping[str, str], family: Family, stack: AsyncExitStack) -> Path:
+    """A directory of the daemon's that is gone with it, however it ends."""
+    try:
+        directory = stack.enter_context(open_private_directory(prefix, environ, mode=_MODE))
+    except OSError as error:
+        raise EquipmentError(f"cannot make a directory for what programs need: {error.strerror}") from error
+    family.also_remove(str(directory))
+    return directory
+
+
+async def _bounds(directory: Path, leaves: Leaves | None, family: Family, log: Log, stack: AsyncExitStack) -> Bounds:
+    def left(path: str) -> None:
+        log.warning("scratch directory left", path=path)
+
+    scratches = await stack.enter_async_context(open_scratches(directory, family, left=left))
+    return Bounds(scratches, await stack.enter_async_context(open_launchers(family)), leaves)
+
+
+async def _python_plans(family: Family, stack: AsyncExitStack) -> Callable[[Runtime], PlansPython]:
+    # Few daemons have such tools.
+    from tooldispatchd.agent.pythonplan import open_python_plans  # noqa: PLC0415  # as above
+
+    return await stack.enter_async_context(open_python_plans(family))
+
+
+async def _leaves(
+    catalog: Catalog, asked: Iterable[Confinement], family: Family, stack: AsyncExitStack
+) -> Leaves | None:
+    """Cgroups, where calls are to be counted in them: what the configuration was checked against must be there."""
+    needed = {name for each in asked for name in ("memory", "processes") if getattr(each, name) is not None}
+    wanted = {CONTROLLERS[name] for name in needed if catalog.enforceable.why_not(f"{name}_cgroup") is None}
+    if not wanted:
+        return None
+    try:
+        leaves = await stack.enter_async_context(open_leaves(delegated()))
+    except LeavesError as error:
+        raise EquipmentError(str(error)) from error
+    family.also_dissolve(leaves.tree)
+    missing = wanted - leaves.controllers
+    if missing:
+        raise EquipmentError(f"the daemon's cgroup cannot give {' and '.join(sorted(missing))} to those in it")
+    return leaves
+
+
+CONTROLLERS: Final = {"memory": "memory", "processes": "pids"}

@@ -1,0 +1,84 @@
+"""What goes over a call's stream socket: frames of one byte that says what they are, a length, and so many bytes.
+
+    daemon ── CALL (JSON), INPUT (JSON) ──▶ child
+    daemon ◀── UPDATE (JSON)*, LEAVING?, then VALUE (JSON) or ERROR (JSON) ── child
+
+Of a frame that is cut off nothing is used. Bytes in, frames out; no I/O.
+"""
+
+import struct
+from enum import IntEnum
+
+# A byte and eight more, little endian: an answer may be larger than four gigabytes.
+_PREFIX = struct.Struct("<BQ")
+
+
+class Kind(IntEnum):
+    """What a frame holds."""
+
+    CALL = 1
+    """An object: `id`, `agent`, `left_s` (seconds or null), `scratch` (path or null), `updates`."""
+    INPUT = 2
+    """The call's input, checked by the daemon."""
+    UPDATE = 3
+    """An object: `progress`, `total`, `message`."""
+    LEAVING = 4
+    """Nothing: the worker ends after this answer."""
+    VALUE = 5
+    """What the function returned."""
+    ERROR = 6
+    """An object: `kind`, `message`, `trace`, `limit`, as `calling.failure` writes it."""
+
+
+class FrameError(Exception):
+    """The bytes are no frames, or a frame is longer than what is taken; `kind` is None where it is not known."""
+
+    def __init__(self, why: str, *, kind: Kind | None = None) -> None:
+        super().__init__(why)
+        self.kind = kind
+
+
+# Calling the enumeration runs far more code, which each forked child would have to fault in.
+_KINDS = {int(kind): kind for kind in Kind}
+
+
+def frame(kind: Kind, payload: bytes = b"") -> bytes:
+    """One frame."""
+    return _PREFIX.pack(kind, len(payload)) + payload
+
+
+class FrameReader:
+    """Cuts a stream into frames, none of which may hold more than `max_bytes`."""
+
+    __slots__ = ("_buffer", "_max")
+
+    def __init__(self, max_bytes: int) -> None:
+        self._buffer = bytearray()
+        self._max = max_bytes
+
+    @property
+    def is_between(self) -> bool:
+        """Whether nothing of a further frame has come yet."""
+        return not self._buffer
+
+    def add(self, chunk: bytes) -> None:
+        """Take what was read."""
+        self._buffer += chunk
+
+    def next(self) -> tuple[Kind, bytes] | None:
+        """The next whole frame; raises FrameError as soon as it is known that none can come."""
+        buffer = self._buffer
+        if len(buffer) < _PREFIX.size:
+            return None
+        number, length = _PREFIX.unpack_from(buffer)
+        kind = _KINDS.get(number)
+        if kind is None:
+            raise FrameError(f"no frame begins with {number}")
+        if length > self._max:
+            raise FrameError(f"a frame of {length} bytes is over {self._max}", kind=kind)
+        end = _PREFIX.size + length
+        if len(buffer) < end:
+            return None
+        payload = bytes(buffer[_PREFIX.size : end])
+        del buffer[:end]
+        return kind, payload

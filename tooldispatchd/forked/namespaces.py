@@ -1,0 +1,138 @@
+"""Namespaces of a process's own: of users, for a count of its own processes, and of mounts, to make files read-only.
+
+What is mounted in one is gone with its last process. See user_namespaces(7), mount_namespaces(7), mount_setattr(2) and
+capabilities(7).
+"""
+
+import contextlib
+import ctypes
+import errno
+import functools
+import os
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+_NEW_MOUNTS: Final = 0x00020000
+_NEW_USERS: Final = 0x10000000
+
+# The same on every architecture.
+_OPEN_TREE: Final = 428
+_MOVE_MOUNT: Final = 429
+_MOUNT_SETATTR: Final = 442
+_HERE: Final = -100
+_CLONE_TREE: Final = 1
+_RECURSIVE: Final = 0x8000
+_EMPTY_FROM: Final = 0x4
+_READ_ONLY: Final = 0x1
+_PRIVATE: Final = 1 << 18
+
+_PR_SET_DUMPABLE: Final = 4
+_PR_CAPBSET_DROP: Final = 24
+_PR_SET_SECUREBITS: Final = 28
+_NO_ROOT: Final = 0b11
+"""SECBIT_NOROOT and its lock: user 0 gains nothing by starting a program."""
+_CAP_SYS_RESOURCE: Final = 24
+_CAP_VERSION: Final = 0x20080522
+
+
+@functools.cache
+def load() -> ctypes.CDLL:
+    """The C library with the functions that are called here found: what a parent has found no fork looks for."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for name in ("syscall", "unshare", "prctl", "capget", "capset"):
+        getattr(libc, name)
+    return libc
+
+
+def _check(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def _call(number: int, *arguments: int | bytes) -> int:
+    values = [ctypes.c_long(value) if isinstance(value, int) else ctypes.c_char_p(value) for value in arguments]
+    return _check(load().syscall(ctypes.c_long(number), *values))
+
+
+def _prctl(option: int, value: int) -> None:
+    _check(load().prctl(ctypes.c_int(option), *(ctypes.c_ulong(word) for word in (value, 0, 0, 0))))
+
+
+def enter_user_namespace(*, with_mounts: bool = False) -> None:
+    """Enter a user namespace in which this user and group are themselves, and all others nobody.
+
+    Its processes are counted from none, whoever else runs as this user. This process has every capability in it, until
+    it executes a program or drops them. Raises OSError (EPERM, ENOSPC) where that is not allowed.
+    """
+    uid, gid = os.geteuid(), os.getegid()
+    # After a change of user the files beneath /proc/self are root's, unless the process may be dumped. What is
+    # executed next sets that anew.
+    _prctl(_PR_SET_DUMPABLE, 1)
+    _check(load().unshare(_NEW_USERS | (_NEW_MOUNTS if with_mounts else 0)))
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{uid} {uid} 1")
+    _write("/proc/self/gid_map", f"{gid} {gid} 1")
+
+
+def enter_mount_namespace() -> None:
+    """Enter a mount namespace; needs CAP_SYS_ADMIN."""
+    _check(load().unshare(_NEW_MOUNTS))
+
+
+def make_read_only(writable: Sequence[str]) -> None:
+    """Let nothing be changed in any file system but beneath `writable`; in a mount namespace of one's own only.
+
+    The paths are without symbolic links. It holds for names, modes, owners, times and attributes too; not for what is
+    written to devices, pipes and sockets.
+    """
+    trees = [_call(_OPEN_TREE, _HERE, os.fsencode(path), _CLONE_TREE | _RECURSIVE | os.O_CLOEXEC) for path in writable]
+    try:
+        # Private, so that nothing of the following is seen outside.
+        asked = struct.pack("=4Q", _READ_ONLY, 0, _PRIVATE, 0)
+        _call(_MOUNT_SETATTR, _HERE, b"/", _RECURSIVE, asked, len(asked))
+        for tree, path in zip(trees, writable, strict=True):
+            _call(_MOVE_MOUNT, tree, b"", _HERE, os.fsencode(path), _EMPTY_FROM)
+    finally:
+        for tree in trees:
+            os.close(tree)
+    # It still stands in the mount below, which is read-only; and stays there where its directory has no path for it.
+    with contextlib.suppress(OSError):
+        os.chdir(os.getcwd())  # noqa: PTH109  # in a fork each module that is first touched costs its pages
+
+
+def drop_capabilities() -> None:
+    """Give up every capability for good, as root too: no program that is started gives any back."""
+    if os.geteuid() == 0:
+        _prctl(_PR_SET_SECUREBITS, _NO_ROOT)
+    header = struct.pack("=Ii", _CAP_VERSION, 0)
+    _check(load().capset(header, bytes(24)))
+
+
+def keep_limits() -> None:
+    """Give up what lets root pass the limits of a process and raise them; nothing for any other user."""
+    if os.geteuid() != 0:
+        return
+    try:
+        _prctl(_PR_CAPBSET_DROP, _CAP_SYS_RESOURCE)
+    except OSError as error:
+        # Without CAP_SETPCAP; who runs as root in a box so small has no capability to raise limits with.
+        if error.errno != errno.EPERM:
+            raise
+    header = struct.pack("=Ii", _CAP_VERSION, 0)
+    held = ctypes.create_string_buffer(24)
+    _check(load().capget(header, held))
+    words = list(struct.unpack("=6I", held.raw))
+    for index in range(3):
+        words[index] &= ~(1 << _CAP_SYS_RESOURCE)
+    _check(load().capset(header, struct.pack("=6I", *words)))
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)

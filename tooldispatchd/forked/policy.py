@@ -1,0 +1,45 @@
+"""What one process may use and see, as the daemon tells it to who starts that process."""
+
+import json
+from typing import NamedTuple
+
+
+class Policy(NamedTuple):
+    """Resolved and whole: numbers for users, bytes for sizes, absolute paths without symbolic links.
+
+    None asks for nothing. `read` and `write` are all that may be read or changed, the system's own directories and the
+    program's not yet among `read`; `means` says what enforces them and `network`.
+    """
+
+    cpu_s: int | None = None
+    memory: int | None = None
+    processes: int | None = None
+    files: int | None = None
+    file_size: int | None = None
+    nice: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+    groups: tuple[int, ...] = ()
+    network: bool = True
+    read: tuple[str, ...] | None = None
+    write: tuple[str, ...] | None = None
+    means: str = "landlock"
+    """`landlock` (with seccomp) or `bubblewrap` (with the same seccomp)."""
+
+    @property
+    def is_sandboxed(self) -> bool:
+        """Whether anything is asked for that needs `means`."""
+        return not self.network or self.read is not None or self.write is not None
+
+    def to_json(self) -> str:
+        """As one line, which `from_json` reads."""
+        return json.dumps(self._asdict())
+
+    @classmethod
+    def from_json(cls, text: str) -> "Policy":
+        """The policy that `to_json` wrote; raises ValueError or TypeError for anything else."""
+        fields = json.loads(text)
+        for name in ("groups", "read", "write"):
+            if fields.get(name) is not None:
+                fields[name] = tuple(fields[name])
+        return cls(**fields)

@@ -1,0 +1,335 @@
+"""The warm parent: imports the modules of Python tools once, then forks a child for each call, or for many.
+
+    imported ──▶ frozen ──▶ asked ──▶ fork ──▶ confined ──▶ call read ──▶ function ──▶ answer ──▶ _exit
+                              ▲─────────┘         └── resident: the next call ──▶ …
+
+What a module of a tool does wrong when it is imported is no end of the parent: the calls of that tool are told.
+Stdlib only, but for what `signature` needs.
+"""
+
+import gc
+import io
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tooldispatchd.forked.calling import Channel, Function, Gone, caller, failure, perform
+from tooldispatchd.forked.context import enter_scratch
+from tooldispatchd.forked.frames import Kind, frame
+from tooldispatchd.forked.marking import Mark
+from tooldispatchd.forked.policy import Policy
+
+# The control socket's number in every forker.
+CONTROL = 3
+# A call's socket lies above what programs of a tool's own take for their numbers, and is closed when one is started.
+LOWEST_FD = 100
+# How often, and in which steps, threads that have just ended are waited for.
+LOOKS = 5
+ENDING_S = 0.02
+# What a child exits with that could not even say what went wrong; its stderr does.
+EX_SOFTWARE = 70
+
+
+class Errand(NamedTuple):
+    """What one child is forked for; private to the Python provider, which sends it as the request's `fork`."""
+
+    function: str
+    policy: int
+    """Its place among the policies that the parent was told of."""
+    scratch: str | None
+    """Its scratch directory, where that is known by now; else the call's header says it."""
+    is_ahead: bool
+    """Whether it is forked before its call is known."""
+    has_leaf: bool
+    """Whether a descriptor of its cgroup's `cgroup.procs` comes along."""
+    is_late: bool
+    """Whether it is confined when its call has come, which alone says what its scratch directory is."""
+    is_resident: bool
+    number: int = 0
+    """The child's, by which the daemon knows what it leaves behind."""
+
+    def to_json(self) -> dict[str, object]:
+        """As `from_json` reads it."""
+        return self._asdict()
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> "Errand":
+        """The errand that `to_json` wrote; raises TypeError for anything else."""
+        return cls(**fields)
+
+
+class Load(NamedTuple):
+    """What a parent is started for: the functions of its tools, their policies, and where its modules lie."""
+
+    functions: tuple[str, ...]
+    policies: tuple[str, ...]
+    """As `Policy.to_json` writes them; all have the same user and groups."""
+    path: tuple[str, ...]
+    """Directories that are searched after the interpreter's own."""
+
+    def to_json(self) -> str:
+        """As one word of a command line."""
+        return json.dumps(self._asdict())
+
+    @classmethod
+    def from_json(cls, text: str) -> "Load":
+        """The load that `to_json` wrote; raises ValueError or TypeError for anything else."""
+        return cls(**{name: tuple(value) for name, value in json.loads(text).items()})
+
+
+class WarmParent:
+    """The functions, ready to be called, and what is said of those that cannot be."""
+
+    def __init__(self, load: Load) -> None:
+        self._policies = [Policy.from_json(text) for text in load.policies]
+        self._confinements: dict[Policy, Confinement | OSError] = {}
+        self._functions: dict[str, Function] = {}
+        self._failures: dict[str, bytes] = {}
+        self._refusal: bytes | None = None
+        # Behind everything else: what lies beside a configuration must hide nothing of the interpreter's.
+        sys.path.extend(load.path)
+        for name in load.functions:
+            self._load(name)
+        for policy in self._policies:
+            self._prepare(policy)
+        for stream in (sys.stdout, sys.stderr):
+            # What a child printed before it was killed should be read.
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(line_buffering=True)
+        self._mark = find_mark()
+        # Each child puts its socket there, above all that is open, without another look.
+        self._fd = free_descriptor()
+        # What lives now lives for ever: the collector would only make the children copy its pages.
+        gc.collect()
+        gc.freeze()
+
+    def start(self, request: dict[str, Any], fds: list[int]) -> int:
+        """Fork one child for `request` (an `Errand`) with its socket and its stderr; its pid. Raises OSError."""
+        errand = Errand.from_json(request)
+        # Before the fork, where it costs little: each page that the child writes to must first be copied for it.
+        if self._mark is not None:
+            self._mark.put(errand.number)
+        channel = Channel(self._fd)
+        pid = os.fork()
+        if pid:
+            return pid
+        code = EX_SOFTWARE
+        try:
+            channel.belong()
+            self._live(errand, channel, fds)
+            code = 0
+        except Gone:
+            code = 0
+        except BaseException as error:  # noqa: BLE001, ASYNC103  # nothing of the parent's may run on in the child
+            os.write(2, failure("child", error))
+        finally:
+            os._exit(code)
+
+    def _load(self, name: str) -> None:
+        before = threads()
+        try:
+            # Here, since an interpreter may lack what it needs; then every call is told so.
+            from tooldispatchd.forked.functions import find_function  # noqa: PLC0415
+            from tooldispatchd.forked.signature import prepare  # noqa: PLC0415
+
+            prepared = prepare(find_function(name))
+            self._functions[name] = Function(
+                name=name,
+                call=caller(prepared.function, is_async=prepared.is_async),
+                arguments=prepared.decode,
+                encode=prepared.encode,
+                wants_ctx=prepared.takes_ctx,
+            )
+        except BaseException as error:  # noqa: BLE001, ASYNC103  # a module's code may raise anything, and be told of it
+            self._failures[name] = failure("import", error)
+        if has_more_threads(before):
+            self._refusal = threaded(name)
+
+    def _prepare(self, policy: Policy) -> None:
+        for one in (policy, for_worker(policy)):
+            if one._replace(uid=None, gid=None, groups=()) != Policy():
+                try:
+                    self._confinements[one] = Confinement(one)
+                except OSError as error:
+                    self._confinements[one] = error
+
+    def _live(self, errand: Errand, channel: Channel, fds: list[int]) -> None:
+        """The whole life of a child; nothing of the parent's is left open in it but its standard input."""
+        sock, stderr, *leaf = fds
+        os.setpgid(0, 0)
+        os.close(CONTROL)
+        os.dup2(stderr, 1)
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.dup2(sock, self._fd, inheritable=False)
+        os.close(sock)
+        if not errand.is_late:
+            self._confine(errand, channel, *leaf)
+        if errand.is_resident:
+            self._serve(errand, channel)
+            return
+        header, line = channel.receive()
+        if errand.is_late:
+            errand = errand._replace(scratch=json.loads(header)["scratch"])
+            self._confine(errand, channel)
+        elif errand.is_ahead:
+            enter_given(json.loads(header)["scratch"])
+        channel.answer(self._answer(errand, channel, header, line))
+
+    def _confine(self, errand: Errand, channel: Channel, leaf: int | None = None) -> None:
+        """Raises Gone where it cannot be, which the daemon is told."""
+        try:
+            enter_given(errand.scratch)
+            confinement = self._confinement(errand) if self._confinements else None
+            if isinstance(confinement, OSError):
+                raise confinement
+            if confinement is not None:
+                confinement.enter(errand.scratch, leaf)
+            elif leaf is not None:
+                os.write(leaf, b"0")
+            if leaf is not None:
+                os.close(leaf)
+        except OSError as error:
+            channel.answer(frame(Kind.ERROR, failure("confine", error)))
+            raise Gone from error
+
+    def _confinement(self, errand: Errand) -> "Confinement | OSError | None":
+        policy = self._policies[errand.policy]
+        return self._confinements.get(for_worker(policy) if errand.is_resident else policy)
+
+    def _serve(self, errand: Errand, channel: Channel) -> None:
+        before = threads()
+        cpu_s = self._policies[errand.policy].cpu_s
+        while True:
+            header, line = channel.receive()
+            if cpu_s is not None:
+                allow_cpu(cpu_s)
+            enter_given(json.loads(header)["scratch"])
+            answer = self._answer(errand, channel, header, line)
+            if is_leaving := threads() > before:
+                answer = frame(Kind.LEAVING) + answer
+            channel.answer(answer)
+            if is_leaving:
+                return
+
+    def _answer(self, errand: Errand, channel: Channel, header: bytes, line: bytes) -> bytes:
+        if self._refusal is not None:
+            return frame(Kind.ERROR, self._refusal)
+        function = self._functions.get(errand.function)
+        if function is None:
+            return frame(Kind.ERROR, self._failures[errand.function])
+        return perform(function, header, line, channel)
+
+
+def threads() -> int:
+    """How many threads this process has, those of C libraries too."""
+    try:
+        # The kernel counts them as links, as it does the directories of any directory; listing costs ten times more.
+        return os.stat("/proc/self/task").st_nlink - 2  # noqa: PTH116  # as above
+    except OSError:
+        # Shut off from /proc; nor can a C library's threads be seen then.
+        return sys.modules["threading"].active_count() if "threading" in sys.modules else 1
+
+
+def has_more_threads(before: int) -> bool:
+    """Whether there are more than `before` for good: one that has ended is counted a moment longer."""
+    for _ in range(LOOKS):
+        if threads() <= before:
+            return False
+        time.sleep(ENDING_S)
+    return True
+
+
+def threaded(name: str) -> bytes:
+    """What every call is told once a module has started a thread.
+
+    A lock that another thread holds while we fork is held in the child for ever: no function can be trusted then.
+    """
+    why = (
+        f"importing '{name.partition(':')[0]}' started a thread, and a process with threads cannot be forked"
+        " (numeric libraries are told to start none by OPENBLAS_NUM_THREADS=1 or OMP_NUM_THREADS=1 in `env`)"
+    )
+    return failure("import", RuntimeError(why))
+
+
+def find_mark() -> Mark | None:
+    """Where children write their numbers; None where that cannot be found."""
+    try:
+        return Mark()
+    except (OSError, ValueError):
+        # Shut off from /proc, or not started by the daemon. What sessions of their own it leaves end with the parent.
+        return None
+
+
+def free_descriptor() -> int:
+    """A number from LOWEST_FD on that is not open."""
+    number = LOWEST_FD
+    while True:
+        try:
+            os.fstat(number)
+        except OSError:
+            return number
+        number += 1
+
+
+def enter_given(path: str | None) -> None:
+    """Enter the call's scratch directory if it is there: else only a function that asks for it makes it."""
+    if path is not None and os.path.isdir(path):  # noqa: PTH112  # in the way of every call: pathlib costs more
+        enter_scratch(path)
+
+
+def allow_cpu(cpu_s: int) -> None:
+    """Bound this call's processor time, whatever the calls before it have used. Over it comes SIGXCPU."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    # Whole seconds, rounded up: a call never gets less than it is allowed.
+    soft = int(used.ru_utime + used.ru_stime) + 1 + cpu_s
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+def for_worker(policy: Policy) -> Policy:
+    """The policy without what is put on each call: counted from its start, processor time would end a worker for what
+    all its calls took together."""
+    return policy._replace(cpu_s=None)
+
+
+class Confinement:
+    """How children of one policy are shut in; made once, in the parent, whose user and groups are the policy's."""
+
+    def __init__(self, policy: Policy) -> None:
+        """Raises OSError where the machine cannot do what the policy asks."""
+        # What it cannot be without is imported by whoever has something to confine.
+        from tooldispatchd.forked import confine  # noqa: PLC0415
+
+        if policy.is_sandboxed and policy.means != "landlock":
+            raise OSError(f"a Python function is not a program, which {policy.means} would have to execute")
+        confine.prepare(policy)
+        self._confine = confine.confine
+        self._policy = policy
+        # A function may import further modules when it runs.
+        own = (sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path)
+        self._also = tuple(dict.fromkeys(os.path.realpath(path) for path in own if os.path.isdir(path)))  # noqa: PTH112
+
+    def enter(self, scratch: str | None, leaf: int | None) -> None:
+        """Shut this process in for good; raises OSError."""
+        self._confine(self._policy, program=sys.executable, scratch=scratch, leaf=leaf, also=self._also)
+
+
+def serve_warm(text: str, serve: Callable[[Callable[[dict[str, Any], list[int]], int]], None]) -> None:
+    """Load what `text` (`Load.to_json`) names, then `serve` forks until the daemon ends it."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    # What modules print while they are imported is no answer to anything.
+    os.dup2(2, 1)
+    load = Load.from_json(text)
+    policy = Policy.from_json(load.policies[0])
+    if policy.uid is not None or policy.gid is not None:
+        from tooldispatchd.forked.confine import become  # noqa: PLC0415  # most have nobody to become
+
+        # Before any of the modules is imported: their code is the tool's.
+        become(policy)
+    serve(WarmParent(load).start)

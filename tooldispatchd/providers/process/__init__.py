@@ -1,0 +1,1 @@
+"""Tools that are programs: one child a call."""

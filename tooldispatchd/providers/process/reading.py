@@ -1,0 +1,85 @@
+"""What a program that succeeded has written, read as its answer: all of it or nothing."""
+
+from io import BytesIO
+from typing import Final, assert_never
+
+import msgspec
+
+from tooldispatchd.catalog.arguments import Output
+
+_decode: Final = msgspec.json.Decoder().decode
+
+# What one line is as an element of a JSON list, beside its text: the quotes.
+QUOTES: Final = 2
+
+
+class UnreadableError(Exception):
+    """What a program wrote is no answer; the message goes on after its name. `limit` names a bound that was passed."""
+
+    def __init__(self, why: str, limit: str | None = None) -> None:
+        super().__init__(why)
+        self.limit = limit
+
+
+def read_output(output: Output, stdout: bytes, *, max_bytes: int) -> object:
+    """The answer in all of `stdout`, which as JSON may have `max_bytes`. Raises `UnreadableError`."""
+    match output:
+        case Output.JSON:
+            return _value(stdout)
+        case Output.TEXT:
+            return _text(stdout).removesuffix("\n")
+        case Output.LINES:
+            return _lines(stdout, max_bytes)
+        case Output.JSON_LINES:
+            return _values(stdout)
+        case _:
+            assert_never(output)
+
+
+def _value(stdout: bytes) -> object:
+    if not stdout.strip():
+        raise UnreadableError("wrote no answer: one JSON value on stdout is expected")
+    try:
+        return _decode(stdout)
+    except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
+        raise UnreadableError(f"wrote an answer that {_why(error)}") from error
+
+
+def _values(stdout: bytes) -> list[object]:
+    """One value in each line that is not blank."""
+    values: list[object] = []
+    # One line after the other: all of them at once would take far more memory than their bytes.
+    for number, line in enumerate(BytesIO(stdout), 1):
+        if line.isspace():
+            continue
+        try:
+            values.append(_decode(line))
+        except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
+            raise UnreadableError(f"wrote a line, number {number}, that {_why(error)}") from error
+    return values
+
+
+def _lines(stdout: bytes, max_bytes: int) -> list[str]:
+    """Each line as it is, blank ones too, without its newline; the last one need not have one."""
+    if not stdout:
+        return []
+    # Many short lines would take far more memory than their text.
+    if len(stdout) + QUOTES * stdout.count(b"\n") > max_bytes:
+        raise UnreadableError(f"wrote lines that are more than {max_bytes} bytes as a JSON list", "content_bytes")
+    return _text(stdout).removesuffix("\n").split("\n")
+
+
+def _text(stdout: bytes) -> str:
+    try:
+        return stdout.decode()
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"wrote text that is not UTF-8 at byte {error.start}") from error
+
+
+def _why(error: UnicodeDecodeError | RecursionError | msgspec.DecodeError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "is not UTF-8"
+    if isinstance(error, RecursionError):
+        return "is nested too deep"
+    # The one way to tell the two apart without a second parser; it holds positions, never the output.
+    return "is more than one JSON value" if "trailing characters" in str(error) else f"is not JSON: {error}"

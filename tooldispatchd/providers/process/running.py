@@ -1,0 +1,155 @@
+"""One run of a program, from a validated input to its value or its fault; nothing of it is left when the call is over.
+
+    feed ──▶ launch ──▶ write, read, drain ──▶ leader exited ──▶ rest of the pipes ──▶ killed, reaped ──▶ Value | Fault
+                               └── cancelled, or too much output ──▶ killed, reaped
+
+The end of a call is the end of the program, never the end of its pipes: a process that left the group may hold stdout
+for ever. How long a call may take and how many run at once are the caller's decisions. A program whose caller wants
+updates has a fourth pipe for them (`updates`); any other has none, and pays nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+
+import msgspec
+
+from tooldispatchd.calls.outcome import Update
+from tooldispatchd.catalog.arguments import JSON_FEED, Feed, Output
+from tooldispatchd.children.spawn import Child, Exit, SpawnError
+from tooldispatchd.children.tail import Tail
+from tooldispatchd.providers.process import endings
+from tooldispatchd.providers.process.exchange import Exchange
+from tooldispatchd.providers.process.feeding import supply
+from tooldispatchd.providers.process.limits import NO_LIMITS, Limits, ProcessorTime, passed_limit, processor_time
+from tooldispatchd.providers.process.reading import UnreadableError, read_output
+from tooldispatchd.providers.process.starting import Launch
+from tooldispatchd.providers.updates import UpdateLines
+from tooldispatchd.wire.faults import Fault
+
+
+class Command(msgspec.Struct, frozen=True):
+    """How to run a program: words, variables beside those of every child, directory, and the bound on stdout in bytes.
+
+    `feed` says how it gets its input: words made of the input come after those of `argv`. They are arguments, never a
+    shell's text, but a program may take one that begins with "-" for an option: whose input comes from an agent has
+    "--" before it in its arguments, or writes `--name=${field}`. `output` says how it gives its answer.
+
+    `cwd` is for who makes its `Launch`. `limits` are those that it runs under, to name the one that was passed. Where
+    it `is_wrapped` by a program of ours that ends with 128 + n where signal n ended what it wraps, that is told.
+    """
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    cwd: str | None
+    max_output_bytes: int
+    feed: Feed = JSON_FEED
+    output: Output = Output.JSON
+    limits: Limits = NO_LIMITS
+    is_wrapped: bool = False
+
+
+class Value(msgspec.Struct, frozen=True):
+    """The value that a program answered with; and how many of its lines of updates were none."""
+
+    value: object
+    skipped_updates: int = 0
+
+
+async def run_command(
+    start: Launch,
+    command: Command,
+    line: bytes,
+    *,
+    env: Mapping[str, str] = {},
+    update: Callable[[Update], None] | None = None,
+    passed: Callable[[], str | None] | None = None,
+) -> Value | Fault:
+    """Run `command` once with the input of `line` (one JSON value and a newline), and with `env` on top of its own.
+
+    Where `update` is given the program may write lines of `tool_update` to its descriptor 3, and `update` is called
+    with them as `updates` merges them, never once this has returned; it must not block, nor raise. Where `passed` is
+    given it is asked, when the program has failed and is dead, which of its limits was passed as far as the kernel
+    counts that for the whole call.
+
+    What cannot be an argument or a variable is an `invalid_input` fault. Every failure is a `tool_failed` fault: it
+    cannot be started, it ends with another code than 0 or by a signal, it writes too much, or anything but an answer.
+    When this returns or is cancelled its process group is killed and reaped, and its descriptors are closed. Raises
+    OSError where the kernel refuses an epoll set.
+    """
+    fed = supply(command.feed, line)
+    if isinstance(fed, Fault):
+        return fed
+    argv = (*command.argv, *fed.words) if fed.words else command.argv
+    whole = {**command.env, **fed.env, **env} if env or fed.env else command.env
+    try:
+        child = await start(argv, env=whole, with_updates=update is not None)
+    except SpawnError as error:
+        return fed.refusal(error)
+    run = _Run(command, child)
+    try:
+        await run.through(fed.stdin, update)
+    finally:
+        if run.exit is None:
+            # It shields and bounds itself, as does every way to end a child.
+            await child.kill()  # noqa: ASYNC102  # as above
+    return run.judge(passed)
+
+
+class _Run:
+    """One child, and what is known of it; `exit` once it is reaped."""
+
+    __slots__ = ("_child", "_command", "_cpu", "_errors", "_is_over", "_output", "_skipped", "exit")
+
+    _output: bytes
+    _errors: Tail
+    _is_over: bool
+
+    def __init__(self, command: Command, child: Child) -> None:
+        self._command = command
+        self._child = child
+        self._cpu: ProcessorTime | None = None
+        self._skipped = 0
+        self.exit: Exit | None = None
+
+    async def through(self, stdin: bytes, update: Callable[[Update], None] | None) -> None:
+        """Feed the child and take what it writes until it has ended, then end what is left of it."""
+        child, command = self._child, self._command
+        updates = None if update is None else UpdateLines(update)
+        with closing(Exchange(child, stdin, updates, max_output_bytes=command.max_output_bytes)) as exchange:
+            await exchange.run()
+            if not exchange.is_over:
+                exchange.drain()
+                if command.limits.cpu_s is not None:
+                    # The kernel tells it until the child is reaped.
+                    self._cpu = processor_time(child.pid)
+            self.exit = await child.kill()
+        if updates is not None:
+            updates.end()
+            self._skipped = updates.skipped
+        self._is_over, self._errors = exchange.is_over, exchange.errors
+        self._output = b"" if exchange.is_over else exchange.output
+
+    def judge(self, passed: Callable[[], str | None] | None) -> Value | Fault:
+        """What came of it."""
+        command = self._command
+        argv0, ended = command.argv[0], self.exit
+        assert ended is not None, "it has gone through"
+        if self._is_over:
+            return endings.too_much(argv0, self._errors, max_output_bytes=command.max_output_bytes)
+        if ended.code != 0:
+            ended = endings.unwrapped(ended) if command.is_wrapped else ended
+            limit = (None if passed is None else passed()) or self._passed(ended)
+            return endings.failed(argv0, ended, self._errors, limits=command.limits, limit=limit)
+        try:
+            value = read_output(command.output, self._output, max_bytes=command.max_output_bytes)
+        except UnreadableError as error:
+            return endings.no_answer(argv0, self._errors, error)
+        return Value(value, self._skipped)
+
+    def _passed(self, ended: Exit) -> str | None:
+        """The limit that it passed, as far as its end and its own words tell."""
+        command = self._command
+        if command.limits == NO_LIMITS:
+            return None
+        stderr = self._errors.text()
+        return passed_limit(command.limits, ended, stderr, cpu=self._cpu, is_wrapped=command.is_wrapped)

@@ -1,0 +1,227 @@
+"""One environment: the warm parent of all tools that share an interpreter, variables, a directory and a user.
+
+    none ── first call ──▶ loading ──▶ warm ── worn, or a new tool ──▶ loading the next, while the old one serves
+      ▲                       │         └── died ──▶ none
+      └──── a wait, then the next call ◀── died, or what it imported failed
+
+A parent that has had its time bears no more children; it ends when the last of its children is reaped, so that these
+go on. Tasks wait here for a parent; it is started by a task of the environment's own, since a call that gives up must
+not take with it what the others wait for.
+"""
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from tooldispatchd import forked
+from tooldispatchd.calls.backoff import Backoff
+from tooldispatchd.children.control import ForkerGone
+from tooldispatchd.children.family import Family
+from tooldispatchd.children.forker import Forker
+from tooldispatchd.children.spawn import Child, SpawnError
+from tooldispatchd.forked.marking import room
+from tooldispatchd.forked.policy import Policy
+from tooldispatchd.forked.warm import Errand, Load
+from tooldispatchd.providers.python.tool import PythonTool
+
+# By its place and not as a module: it runs where nothing of the daemon is installed.
+PROGRAM: Final = Path(forked.__file__).with_name("start.py")
+
+# Importing what a tool needs may be slow; longer than this it hangs.
+LOAD_S: Final = 120.0
+
+# How often a retired parent is looked at, whether it is gone.
+RETIRED_S: Final = 0.5
+
+# How often a parent's memory is looked at, in forks; reading it costs a fiftieth of one.
+FORKS_PER_LOOK: Final = 16
+
+# A child of ours has its socket and its stderr in the hands of a `Peer`.
+NO_PIPES: Final = (-1, -1, -1)
+
+PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+class NoParentError(Exception):
+    """There is no warm parent to be had: `why` in words."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class Parent:
+    """One warm parent, and how much of its time it has had."""
+
+    def __init__(self, family: Family, forker: Forker, load: Load, policies: Sequence[Policy]) -> None:
+        self.forker = forker
+        self.began = trio.current_time()
+        self.failed: set[str] = set()
+        """Functions whose modules could not be imported."""
+        self._family = family
+        self._functions = frozenset(load.functions)
+        self._policies = {policy: number for number, policy in enumerate(policies)}
+        self._forks = 0
+        self._rss = 0
+
+    def serves(self, tool: PythonTool) -> bool:
+        """Whether it can be asked, and knows the tool."""
+        return self.forker.is_usable and tool.function in self._functions and tool.policy in self._policies
+
+    def is_worn(self, tool: PythonTool) -> bool:
+        """Whether it has had its time, as the tool has it."""
+        return self._forks >= tool.max_forks or self._rss > tool.max_rss
+
+    async def bear(self, tool: PythonTool, fds: Sequence[int], errand: Errand) -> Child:
+        """Fork a child, which has copies of `fds`; raises ForkerGone, or SpawnError where the kernel refuses."""
+        self._forks += 1
+        if self._forks % FORKS_PER_LOOK == 0:
+            self._rss = resident_bytes(self.forker.pid)
+        birth = self._family.expect(tool.function)
+        errand = errand._replace(policy=self._policies[tool.policy], number=birth.number)
+        return await self.forker.bear(birth, tool.function, {"fork": errand.to_json()}, fds, NO_PIPES)
+
+
+class Environment:
+    """The parents of one environment, of which one serves at a time."""
+
+    def __init__(self, family: Family, nursery: trio.Nursery) -> None:
+        self._family = family
+        self._nursery = nursery
+        # By function and policy, so that a tool that was configured anew takes its place.
+        self._tools: dict[tuple[str, Policy], PythonTool] = {}
+        self._parent: Parent | None = None
+        self._loading: trio.Event | None = None
+        self._backoff = Backoff()
+        self._retry_at = -math.inf
+        self._failure: NoParentError | None = None
+
+    def add(self, tool: PythonTool) -> None:
+        """Have the next parent know the tool, if this one does not."""
+        self._tools[tool.function, tool.policy] = tool
+
+    def keep(self, tools: Sequence[PythonTool]) -> None:
+        """Forget all other tools; without any, the parent ends when its children have."""
+        self._tools = {(tool.function, tool.policy): tool for tool in tools}
+        if not tools:
+            self._replace(None)
+
+    async def parent(self, tool: PythonTool) -> Parent:
+        """One that knows the tool; raises NoParentError where none can be had now."""
+        while True:
+            # Again each time: what was kept may have changed meanwhile.
+            self.add(tool)
+            parent = self._parent
+            if parent is not None and parent.serves(tool):
+                if tool.function not in parent.failed or trio.current_time() < self._retry_at:
+                    if parent.is_worn(tool):
+                        # It goes on until the next is ready.
+                        self._load()
+                    return parent
+            elif self._failure is not None and self._loading is None and trio.current_time() < self._retry_at:
+                raise self._failure
+            await self._load().wait()
+            if self._parent is None and self._failure is not None:
+                raise self._failure
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has no tool, nor anything that is to be ended."""
+        return not self._tools and self._parent is None and self._loading is None
+
+    def failed(self, parent: Parent, function: str) -> None:
+        """The parent could not import what the function is in: after a while its next call has that tried again."""
+        if function not in parent.failed:
+            parent.failed.add(function)
+            self._wait(trio.current_time() - parent.began)
+
+    def lost(self, parent: Parent) -> None:
+        """The parent has died. As it had loaded all that it was to load, the next one may be had at once."""
+        if self._parent is parent:
+            self._replace(None)
+
+    def _replace(self, parent: Parent | None) -> None:
+        old, self._parent = self._parent, parent
+        if old is not None:
+            self._nursery.start_soon(see_off, old.forker)
+
+    def _load(self) -> trio.Event:
+        """Have the next parent started; what is set when it is there, or is not."""
+        if self._loading is None:
+            self._loading = trio.Event()
+            self._nursery.start_soon(self._start, self._loading)
+        return self._loading
+
+    async def _start(self, done: trio.Event) -> None:
+        try:
+            parent = await self._started()
+        except NoParentError as error:
+            self._wait()
+            self._failure = error
+        else:
+            self._failure = None
+            self._replace(parent)
+            if not self._tools:
+                self._replace(None)
+        finally:
+            self._loading = None
+            done.set()
+
+    def _wait(self, lived_s: float = 0.0) -> None:
+        # The middle of what chance moves it by: nobody else comes back at the same time.
+        self._retry_at = trio.current_time() + self._backoff.wait_s(lived_s, 0.5)
+
+    async def _started(self) -> Parent:
+        tools = list(self._tools.values())
+        some = tools[0].surroundings
+        policies = list(dict.fromkeys(tool.policy for tool in tools))
+        load = Load(
+            functions=tuple(dict.fromkeys(tool.function for tool in tools)),
+            policies=tuple(policy.to_json() for policy in policies),
+            path=some.path,
+        )
+        argv = (some.interpreter, "-P", "-s", str(PROGRAM), "warm", load.to_json())
+        try:
+            forker = Forker(self._family, argv, name="warm parent", env=dict((*some.env, room())), cwd=some.cwd)
+        except SpawnError as error:
+            raise NoParentError(str(error)) from error
+        parent: Parent | None = None
+        try:
+            with trio.fail_after(LOAD_S):
+                await forker.ready()
+            parent = Parent(self._family, forker, load, policies)
+        except ForkerGone as error:
+            raise NoParentError(f"its warm parent did not start: {error.why}") from error
+        except trio.TooSlowError as error:
+            raise NoParentError(f"importing its modules took longer than {LOAD_S:g} s") from error
+        finally:
+            if parent is None:
+                await forker.close()  # noqa: ASYNC102  # it shields and bounds itself
+        return parent
+
+    async def close(self) -> None:
+        """End the parent, whatever it does; its children must have been reaped. Cannot be cancelled, is bounded."""
+        if self._parent is not None:
+            await self._parent.forker.close()
+
+
+async def see_off(forker: Forker) -> None:
+    """Let a parent bear no more children, and reap it when it has ended after the last of them; or when cancelled."""
+    forker.retire()
+    try:
+        while not forker.is_gone:  # noqa: ASYNC110  # no event tells it, and nobody waits for it
+            await trio.sleep(RETIRED_S)
+    finally:
+        await forker.close()  # noqa: ASYNC102  # it shields and bounds itself
+
+
+def resident_bytes(pid: int) -> int:
+    """The resident memory of a process; 0 where it is gone (proc(5), statm)."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * PAGE_BYTES
+    except (OSError, IndexError):
+        return 0

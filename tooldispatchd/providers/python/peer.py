@@ -1,0 +1,326 @@
+"""One forked child as the daemon sees it: its socket, its stderr and its own end, behind one epoll set.
+
+    ahead of its birth ── call written ──▶ born ──▶ frames read ──▶ answered, or gone ──▶ killed, reaped, closed
+                              ▲─────────── a worker that lives on ─────────┘
+
+A call is over with its answer, or with the end of the child; never with the end of a pipe, which a process that left
+the group may hold for ever. The kernel tells whether a child that is gone had read its call: if not, the other end of
+a socket is reset instead of ended (unix(7), ECONNRESET).
+"""
+
+import math
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import trio
+
+from tooldispatchd.calls.outcome import Update
+from tooldispatchd.children.descriptors import close_all, open_pipe
+from tooldispatchd.children.spawn import KILL_S, Child, Exit
+from tooldispatchd.children.tail import Tail
+from tooldispatchd.forked.frames import FrameError, FrameReader, Kind
+from tooldispatchd.providers.python.endings import STDERR_TAIL_BYTES, ChildError, Ending
+from tooldispatchd.providers.python.environment import Parent
+from tooldispatchd.providers.updates import INTERVAL_S, Held
+
+CHUNK_BYTES: Final = 64 * 1024
+
+# A child that writes for ever does not hold the loop: so many reads in a row, then others have their turn.
+LOOKS: Final = 4
+
+# What a child that has exited can have left in its socket: some times the buffer (208 KiB by default), of which small
+# writes fill less.
+LEFT_CHUNKS: Final = 64
+
+TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+
+# A parent that died may have forked a child that nobody told us of: it is killed as an orphan, well within this time.
+UNKNOWN_S: Final = 5.0
+
+# How a child ended that nobody could be asked about; never taken for a success.
+UNKNOWN: Final = Exit(signal=signal.SIGKILL)
+
+_decode_update: Final = msgspec.json.Decoder(Update).decode
+_decode_error: Final = msgspec.json.Decoder(ChildError).decode
+
+
+def processor_time(pid: int) -> float:
+    """Seconds that a process, which need not be reaped yet, has spent on a processor; 0 where nobody can tell."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return 0.0
+    # proc(5), utime and stime, counted behind the program's name, which may hold anything.
+    user, system = stat[stat.rindex(b")") + 2 :].split()[11:13]
+    return (int(user) + int(system)) / TICKS_PER_S
+
+
+async def bury(child: Child) -> None:
+    """Reap a child that was killed; cannot be cancelled, takes KILL_S at most, after which the family does it."""
+    with trio.move_on_after(KILL_S, shield=True):
+        await child.exited()
+    if child.has_exited():
+        child.reap()
+    else:
+        child.abandon()
+
+
+class Peer:
+    """Our ends of one child's socket and stderr; `theirs` are the other ends until the child has them."""
+
+    _pending: memoryview
+    _reader: FrameReader
+    _held: Held | None
+    _told: float
+    _is_holding: bool
+    _is_leaving: bool
+    _is_reset: bool
+    _is_closed: bool
+    _ending: Ending | None
+
+    def __init__(self, max_bytes: int) -> None:
+        """Raises OSError where there is no room for descriptors."""
+        self.child: Child | None = None
+        self.parent: Parent | None = None
+        self.calls = 0
+        self.cpu_s = 0.0
+        """Processor time that the child had used when it was ended, where it had not answered."""
+        self._max = max_bytes
+        self._is_silent = False
+        self._tail = Tail(STDERR_TAIL_BYTES)
+        fds: list[int] = []
+        try:
+            open_pipe(fds)
+            os.set_blocking(fds[0], False)  # the standard library's own
+            ours, sock = socket.socketpair()
+            ours.setblocking(False)  # noqa: FBT003  # as above
+            fds += (ours.detach(), sock.detach())
+            self._epoll = select.epoll()
+        except BaseException:
+            close_all(fds)
+            raise
+        self._stderr, errors, self._sock, sock_fd = fds
+        self.theirs = [sock_fd, errors]
+        self._epoll.register(self._sock, select.EPOLLIN)
+        self._epoll.register(self._stderr, select.EPOLLIN)
+        self._reset(b"", None)
+
+    @property
+    def stderr(self) -> str:
+        """The end of what this call, so far, has printed and complained of."""
+        return self._tail.text()
+
+    def begin(self, frames: bytes, update: Callable[[Update], None] | None) -> None:
+        """Write a call, as far as it can be written at once; `update` is called until `finish` has returned."""
+        self.calls += 1
+        self._reset(frames, update)
+        self._write()
+
+    def born(self, child: Child, parent: Parent) -> None:
+        """The child has been forked by `parent`."""
+        self.child = child
+        self.parent = parent
+        self._epoll.register(child.pidfd, select.EPOLLIN)
+
+    def hand_over(self) -> None:
+        """Close the child's ends, of which it has its own now, or never will. Idempotent."""
+        fds, self.theirs = self.theirs, []
+        close_all(fds)
+
+    async def finish(self) -> Ending:
+        """Serve the child until its call is answered or it is gone."""
+        if self._pending and not self._is_closed:
+            self._epoll.modify(self._sock, select.EPOLLIN | select.EPOLLOUT)
+        if self.child is not None:
+            await self._serve()
+        else:
+            with trio.move_on_after(UNKNOWN_S):
+                await self._serve()
+        ending = self._ending or Ending()
+        if ending.value is None:
+            self._drain_stderr()
+        if self._held is not None:
+            self._held.tell()
+            self._held = None
+        return ending
+
+    async def end(self, nursery: trio.Nursery | None = None) -> Exit:
+        """KILL what is left of the child's group, reap it and close everything; how it ended, where that was asked.
+
+        Where there is a `nursery` and the call was answered, the reaping is left to that: nothing of the child runs any
+        more, and the kernel takes its memory apart by itself. Cannot be cancelled, and is bounded as `Child.kill` is.
+        Idempotent.
+        """
+        self.hand_over()
+        child, self.child = self.child, None
+        try:
+            if child is None:
+                return UNKNOWN
+            if self._ending is None or not self._ending.is_answer:
+                self.cpu_s = processor_time(child.pid)
+                return await child.kill()
+            # How it ended says nothing any more: its parent need not be asked.
+            child.signal_group(signal.SIGKILL)
+            if nursery is None or nursery.cancel_scope.cancel_called:
+                await bury(child)
+            else:
+                nursery.start_soon(bury, child)
+            return UNKNOWN
+        finally:
+            self._close()
+
+    async def _serve(self) -> None:
+        while self._ending is None:
+            if (due := self._due()) == math.inf:
+                await trio.lowlevel.wait_readable(self._epoll)
+            else:
+                with trio.move_on_at(due):
+                    await trio.lowlevel.wait_readable(self._epoll)
+            self._serve_ready()
+
+    def _reset(self, frames: bytes, update: Callable[[Update], None] | None) -> None:
+        self._pending = memoryview(frames)
+        # A worker's earlier words are not this call's; there are none where the child is new.
+        if self.calls > 1:
+            self._drain_stderr()
+            self._tail = Tail(STDERR_TAIL_BYTES)
+        # Faults are told in frames too, whatever answers are bounded to.
+        self._reader = FrameReader(max(self._max, CHUNK_BYTES))
+        self._held = None if update is None else Held(update)
+        self._told = -math.inf
+        self._is_holding = False
+        self._is_leaving = False
+        self._is_reset = False
+        self._is_closed = False
+        self._ending = None
+
+    def _due(self) -> float:
+        """When the agent is to be told what is held; infinite where nothing is."""
+        if self._held is None or not self._is_holding:
+            return math.inf
+        now = trio.current_time()
+        if (due := self._told + INTERVAL_S) > now:
+            return due
+        self._told = now
+        self._is_holding = False
+        self._held.tell()
+        return math.inf
+
+    def _serve_ready(self) -> None:
+        ready = dict(self._epoll.poll(0))
+        if self._stderr in ready:
+            self._read_stderr()
+        if self._sock in ready:
+            if ready[self._sock] & select.EPOLLOUT:
+                self._write()
+                if not self._pending:
+                    self._epoll.modify(self._sock, select.EPOLLIN)
+            for _ in range(LOOKS):
+                if not self._read():
+                    break
+        if self._ending is None and self._has_gone(ready):
+            self._ending = Ending(is_unread=self._is_reset or bool(self._pending), is_cut=not self._reader.is_between)
+
+    def _has_gone(self, ready: dict[int, int]) -> bool:
+        """Whether nothing can come any more; what had come by then has been read."""
+        if self.child is None:
+            # It was forked perhaps, but nobody said so: its socket is all that is known of it.
+            return self._is_closed
+        if self.child.pidfd not in ready:
+            return False
+        for _ in range(LEFT_CHUNKS):
+            if not self._read():
+                break
+        return self._ending is None
+
+    def _write(self) -> None:
+        try:
+            while self._pending:
+                self._pending = self._pending[os.write(self._sock, self._pending) :]
+        except BlockingIOError:
+            return
+        except (BrokenPipeError, ConnectionResetError):
+            # It is gone: what is left unsaid shows that it has not read everything.
+            return
+
+    def _read(self) -> bool:
+        """Take what lies in the socket, up to a chunk; whether there may be more that is wanted."""
+        if self._is_closed or self._ending is not None:
+            return False
+        try:
+            chunk = os.read(self._sock, CHUNK_BYTES)
+        except BlockingIOError:
+            return False
+        except ConnectionResetError:
+            self._is_reset = True
+            chunk = b""
+        if not chunk:
+            self._is_closed = True
+            self._epoll.unregister(self._sock)
+            return False
+        self._reader.add(chunk)
+        try:
+            while self._ending is None and (found := self._reader.next()) is not None:
+                self._take(*found)
+        except FrameError as error:
+            is_over = error.kind is Kind.VALUE
+            self._ending = Ending(is_over=is_over, nonsense=None if is_over else str(error))
+        return len(chunk) == CHUNK_BYTES
+
+    def _take(self, kind: Kind, payload: bytes) -> None:
+        if kind is Kind.VALUE:
+            is_over = len(payload) > self._max
+            self._ending = Ending(value=None if is_over else payload, is_over=is_over, is_leaving=self._is_leaving)
+        elif kind is Kind.UPDATE:
+            self._take_update(payload)
+        elif kind is Kind.LEAVING:
+            self._is_leaving = True
+        elif kind is Kind.ERROR:
+            try:
+                self._ending = Ending(error=_decode_error(payload), is_leaving=self._is_leaving)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                self._ending = Ending(nonsense=str(error))
+        else:
+            self._ending = Ending(nonsense=f"a {kind.name} frame")
+
+    def _take_update(self, payload: bytes) -> None:
+        if self._held is None:
+            return
+        try:
+            self._held.add(_decode_update(payload))
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            # Not a number, or no text: what is no update is none.
+            return
+        self._is_holding = True
+
+    def _read_stderr(self) -> bool:
+        if self._is_silent:
+            return False
+        try:
+            chunk = os.read(self._stderr, CHUNK_BYTES)
+        except BlockingIOError:
+            return False
+        if not chunk:
+            self._is_silent = True
+            self._epoll.unregister(self._stderr)
+            return False
+        self._tail.add(chunk)
+        return len(chunk) == CHUNK_BYTES
+
+    def _drain_stderr(self) -> None:
+        # No more than the pipe may hold: the rest would be another process's, without end.
+        for _ in range(LOOKS):
+            if not self._read_stderr():
+                return
+
+    def _close(self) -> None:
+        if self._sock >= 0:
+            self._epoll.close()
+            close_all((self._sock, self._stderr))
+            self._sock = self._stderr = -1

@@ -1,0 +1,65 @@
+"""A Python tool as it is run, and what comes of a call."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from tooldispatchd.forked.policy import Policy
+
+
+class Surroundings(NamedTuple):
+    """What tools must share to be forked from one warm parent."""
+
+    interpreter: str
+    env: tuple[tuple[str, str], ...]
+    cwd: str | None
+    path: tuple[str, ...]
+    uid: int | None
+    gid: int | None
+    groups: tuple[int, ...]
+
+
+class PythonTool(msgspec.Struct, frozen=True, kw_only=True):
+    """How to run a function: where it is, in which interpreter, and within which bounds."""
+
+    function: str
+    """`package.module:function`."""
+    interpreter: str
+    """The path of a Python of 3.11 or newer that has msgspec."""
+    env: tuple[tuple[str, str], ...] = ()
+    """Names and values, beside the variables of every child."""
+    cwd: str | None = None
+    path: tuple[str, ...] = ()
+    """Directories in which its modules are looked for after the interpreter's own."""
+    policy: Policy = Policy()
+    limits: frozenset[str] = frozenset()
+    """The names of the limits that it has, by policy or by cgroup; no other one is ever said to be passed."""
+    max_output_bytes: int
+    """The longest answer, as JSON."""
+    prefork: int = 0
+    """Children that are forked ahead of their calls."""
+    resident: bool = False
+    """Whether its calls run in workers that live on. `prefork` means nothing then."""
+    max_forks: int = 10_000
+    """Calls after which its parent is replaced, or its worker."""
+    max_rss: int = 1 << 30
+    """Resident bytes of its parent, or of its worker, after which that is replaced."""
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """Of which environment it is."""
+        policy = self.policy
+        return Surroundings(
+            self.interpreter, tuple(sorted(self.env)), self.cwd, self.path, policy.uid, policy.gid, policy.groups
+        )
+
+    @property
+    def restricts_files(self) -> bool:
+        """Whether its policy says which files it may see or change, of which its scratch directory is one."""
+        return self.policy.read is not None or self.policy.write is not None
+
+
+class Value(msgspec.Struct, frozen=True):
+    """The JSON value that a function returned, decoded."""
+
+    value: object

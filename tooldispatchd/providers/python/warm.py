@@ -1,0 +1,306 @@
+"""Calls of Python tools: a fork of a warm parent for each, a child forked ahead, or a worker that lives on.
+
+    run ──▶ worker, child ahead, or new peer ── call written ──▶ born ──▶ answered ──▶ killed ──▶ Value | Fault
+                            ▲                                     │
+                            └── gone before it had read the call ─┘
+
+How long a call may take and how many run at once are the caller's decisions. A call is begun at most once: another
+child is asked only where the kernel says that the first did not read it.
+"""
+
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import trio
+
+from tooldispatchd.calls.outcome import Update
+from tooldispatchd.children.control import ForkerGone
+from tooldispatchd.children.descriptors import close_all
+from tooldispatchd.children.family import Family
+from tooldispatchd.children.spawn import SpawnError
+from tooldispatchd.forked.frames import Kind, frame
+from tooldispatchd.forked.warm import Errand
+from tooldispatchd.providers.python.endings import Ending, Remains, judge, not_started
+from tooldispatchd.providers.python.environment import Environment, NoParentError, resident_bytes
+from tooldispatchd.providers.python.peer import UNKNOWN, Peer
+from tooldispatchd.providers.python.tool import PythonTool, Surroundings, Value
+from tooldispatchd.wire.faults import Fault
+
+# Children in a row that are gone before they have read a call: then it is the call's own doing, or the machine's.
+TRIES: Final = 4
+
+# Workers of one tool that wait for a call: as many as run at once by default on two processors. If more are needed they
+# are forked again.
+IDLE_WORKERS: Final = 8
+
+# How often a worker's memory is looked at, in calls.
+CALLS_PER_LOOK: Final = 64
+
+
+class Place:
+    """A tool: its environment, and its children that wait for a call, each in its peer."""
+
+    __slots__ = ("environment", "expected", "is_kept", "tool", "waiting")
+
+    def __init__(self, tool: PythonTool, environment: Environment) -> None:
+        self.tool = tool
+        self.environment = environment
+        self.waiting: list[Peer] = []
+        self.expected = 0
+        """How many are being forked ahead."""
+        self.is_kept = True
+
+
+class Warm:
+    """All environments of a daemon; `open_warm` makes it."""
+
+    def __init__(self, family: Family, nursery: trio.Nursery) -> None:
+        self._family = family
+        self._nursery = nursery
+        self._environments: dict[Surroundings, Environment] = {}
+        self._places: dict[PythonTool, Place] = {}
+
+    async def run(
+        self,
+        tool: PythonTool,
+        line: bytes,
+        *,
+        id: str,  # noqa: A002  # the word of the protocol
+        agent: str | None,
+        deadline_s: float | None,
+        scratch: str | None = None,
+        leaf: str | None = None,
+        update: Callable[[Update], None] | None = None,
+    ) -> Value | Fault:
+        """Call the tool once with `line` (one JSON value), which has been checked against its schema.
+
+        `id`, `agent`, `deadline_s` (seconds left) and `scratch` (a path, the caller's to remove) are what the function
+        is told; a worker that is restricted to files has no scratch directory. `leaf` is a cgroup that the child
+        enters, unless it is a worker. Where `update` is given it is called with what the function says of its progress,
+        merged, and never once this has returned; it must not block, nor raise.
+
+        When this returns or is cancelled, what there was of the call is killed, unless it is a worker that can serve
+        another. It is also reaped, unless there was an answer: then that is not kept waiting for the kernel to take the
+        child's memory apart. Raises OSError where the kernel has no descriptors left.
+        """
+        place = self._place(tool)
+        if tool.resident and tool.restricts_files:
+            scratch = None
+        call = Call(id, agent, deadline_s, scratch, update is not None)
+        frames = frame(Kind.CALL, msgspec.json.encode(call)) + frame(Kind.INPUT, line)
+        tries = TRIES + len(place.waiting)
+        while True:
+            tries -= 1
+            try:
+                ending, remains = await self._try(place, frames, scratch, leaf, update)
+            except (NoParentError, SpawnError) as error:
+                return not_started(tool, error.why)
+            if not ending.is_unread or not tries:
+                return judge(tool, ending, remains)
+
+    def keep(self, tools: Sequence[PythonTool]) -> None:
+        """From now on these tools alone are called: what waits for calls of others ends, and what runs is finished.
+
+        Their parents, once started, know all of them; a tool that was not named here has its parent replaced.
+        """
+        kept = set(tools)
+        for tool in tools:
+            self._place(tool)
+        for tool, place in list(self._places.items()):
+            if tool not in kept:
+                place.is_kept = False
+                del self._places[tool]
+                for peer in take_all(place):
+                    self._nursery.start_soon(peer.end)
+        for surroundings, environment in list(self._environments.items()):
+            environment.keep([tool for tool in kept if tool.surroundings == surroundings])
+            if environment.is_idle:
+                del self._environments[surroundings]
+
+    def waiting(self, tool: PythonTool) -> list[int]:
+        """The pids of its children that wait for a call: forked ahead, or workers."""
+        place = self._places.get(tool)
+        return [peer.child.pid for peer in place.waiting if peer.child is not None] if place else []
+
+    async def close(self) -> None:
+        """End all that waits for calls, then the parents; bounded, cannot be cancelled. There must be no calls."""
+        with trio.CancelScope(shield=True):
+            async with trio.open_nursery() as nursery:
+                for place in self._places.values():
+                    place.is_kept = False
+                    for peer in take_all(place):
+                        nursery.start_soon(peer.end)
+            async with trio.open_nursery() as nursery:
+                for environment in self._environments.values():
+                    nursery.start_soon(environment.close)
+
+    def _place(self, tool: PythonTool) -> Place:
+        place = self._places.get(tool)
+        if place is None:
+            surroundings = tool.surroundings
+            environment = self._environments.get(surroundings)
+            if environment is None:
+                environment = self._environments[surroundings] = Environment(self._family, self._nursery)
+            place = self._places[tool] = Place(tool, environment)
+        return place
+
+    async def _try(
+        self,
+        place: Place,
+        frames: bytes,
+        scratch: str | None,
+        leaf: str | None,
+        update: Callable[[Update], None] | None,
+    ) -> tuple[Ending, Remains]:
+        """Ask one child; what it said, and what is left of it.
+
+        Raises NoParentError, or SpawnError where no child can be had.
+        """
+        tool = place.tool
+        peer = self._take(place) or Peer(tool.max_output_bytes)
+        exited = UNKNOWN
+        is_fit = False
+        try:
+            if leaf is not None and peer.child is not None and not tool.resident:
+                move(peer.child.pid, leaf)
+            peer.begin(frames, update)
+            if peer.child is None:
+                await bear(place, peer, scratch=scratch, leaf=leaf)
+            self._fork_ahead(place)
+            ending = await peer.finish()
+            if ending.error is not None and ending.error.kind == "import" and peer.parent is not None:
+                place.environment.failed(peer.parent, tool.function)
+            is_fit = tool.resident and is_fit_for_more(place, peer, ending)
+        finally:
+            if not is_fit:
+                exited = await peer.end(self._nursery)  # noqa: ASYNC102  # it shields and bounds itself
+        # What a worker says is this call's until the next one begins, and it may be taken as soon as it waits.
+        # A worker's processor time is that of all its calls, and says nothing of this one.
+        remains = Remains(exited, peer.stderr, 0.0 if tool.resident else peer.cpu_s)
+        if is_fit:
+            place.waiting.append(peer)
+        return ending, remains
+
+    def _take(self, place: Place) -> Peer | None:
+        """A child that waits for a call; those of parents that have had their time are ended, or these would stay."""
+        if not place.waiting:
+            return None
+        waiting = take_all(place)
+        for peer in waiting:
+            if has_current_parent(peer):
+                place.waiting.append(peer)
+            else:
+                self._nursery.start_soon(peer.end)
+        return place.waiting.pop() if place.waiting else None
+
+    def _fork_ahead(self, place: Place) -> None:
+        if place.tool.resident or not place.is_kept:
+            return
+        while len(place.waiting) + place.expected < place.tool.prefork:
+            place.expected += 1
+            self._nursery.start_soon(self._fork_one_ahead, place)
+
+    async def _fork_one_ahead(self, place: Place) -> None:
+        # Where there is none to be had now, the next call asks again, and is told why if it cannot have one either.
+        try:
+            with suppress(NoParentError, SpawnError, OSError):
+                peer = Peer(place.tool.max_output_bytes)
+                try:
+                    await bear(place, peer, scratch=None, leaf=None, ahead=True)
+                finally:
+                    if place.is_kept and peer.child is not None:
+                        place.waiting.append(peer)
+                    else:
+                        await peer.end()  # noqa: ASYNC102  # it shields and bounds itself
+        finally:
+            place.expected -= 1
+
+
+class Call(msgspec.Struct, frozen=True):
+    """The header of a call, as `forked.frames.Kind.CALL` describes it."""
+
+    id: str
+    agent: str | None
+    left_s: float | None
+    scratch: str | None
+    updates: bool
+
+
+async def bear(place: Place, peer: Peer, *, scratch: str | None, leaf: str | None, ahead: bool = False) -> None:
+    """Have the peer's child forked. Where the parent dies meanwhile the peer has none, and tells what became of it.
+
+    Raises NoParentError, or SpawnError.
+    """
+    tool = place.tool
+    parent = await place.environment.parent(tool)
+    errand = Errand(
+        function=tool.function,
+        policy=0,
+        scratch=scratch,
+        is_ahead=ahead,
+        has_leaf=leaf is not None,
+        is_late=ahead and tool.restricts_files,
+        is_resident=tool.resident,
+    )
+    fds = list(peer.theirs)
+    try:
+        if leaf is not None:
+            fds.append(os.open(f"{leaf}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
+        peer.born(await parent.bear(tool, fds, errand), parent)
+    except ForkerGone:
+        place.environment.lost(parent)
+    except SpawnError:
+        if not parent.forker.is_gone:
+            raise
+        place.environment.lost(parent)
+    finally:
+        close_all(fds[2:])
+        peer.hand_over()
+
+
+def is_fit_for_more(place: Place, worker: Peer, ending: Ending) -> bool:
+    """Whether a worker that has just answered may serve another call."""
+    tool = place.tool
+    if not ending.is_answer or ending.is_leaving or not place.is_kept or len(place.waiting) >= IDLE_WORKERS:
+        return False
+    if ending.error is not None and ending.error.kind in {"import", "confine"}:
+        return False
+    if worker.child is None or worker.calls >= tool.max_forks or not has_current_parent(worker):
+        return False
+    return worker.calls % CALLS_PER_LOOK > 0 or resident_bytes(worker.child.pid) <= tool.max_rss
+
+
+def has_current_parent(peer: Peer) -> bool:
+    """Whether the child's parent may still bear others."""
+    return peer.parent is not None and peer.parent.forker.is_usable
+
+
+def move(pid: int, leaf: str) -> None:
+    """Move a child that waits for its call into a cgroup; one that has died goes nowhere."""
+    with suppress(ProcessLookupError):
+        Path(leaf, "cgroup.procs").write_text(str(pid))
+
+
+def take_all(place: Place) -> list[Peer]:
+    """All that waits there, which waits there no longer."""
+    peers, place.waiting = place.waiting, []
+    return peers
+
+
+@asynccontextmanager
+async def open_warm(family: Family) -> AsyncIterator[Warm]:
+    """Warm parents for the family, each started with the first call that needs it; all are gone when the block is left.
+
+    There must be no calls by then.
+    """
+    async with trio.open_nursery() as nursery:
+        warm = Warm(family, nursery)
+        try:
+            yield warm
+        finally:
+            nursery.cancel_scope.cancel()
+            await warm.close()  # noqa: ASYNC102  # it shields and bounds itself

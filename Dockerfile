@@ -13,6 +13,10 @@
 # Servers with auth = "oauth" need an extra: build with `--build-arg EXTRAS=oauth`. Tokens of people are kept under
 # /var/lib/tooldispatchd; they outlive the container where that is a volume.
 #
+# What of bounds and sandboxes can be enforced in a container, it says itself: `docker run --rm tooldispatchd check
+# --sandbox`. As containers commonly are they may make no namespaces, so that Landlock is the means and not bubblewrap, and
+# have no cgroups to give out, so that `memory` is of each process. What is asked for and not there stops the start.
+#
 # The image holds Python and what the daemon needs. Tools that are other programs (node, git, …) want an image of yours
 # that starts `FROM tooldispatchd`, or a BASE that has them.
 

@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # MCP servers that others wrote, to test against.
 SERVERS := build/servers
+# What some tests shut programs in with, beside Landlock.
+BUBBLEWRAP := build/bubblewrap
 NPM := $(if $(shell command -v node 2>/dev/null),$(shell command -v npm 2>/dev/null))
 # flake8-async takes files only, a third of a second for each: it gets those that have anything to do with tasks, on all
 # cores. Naming a rule to leave out brings in the optional ones (ASYNC9), which contradict trio's synchronous methods. A
@@ -18,7 +20,7 @@ NPM := $(if $(shell command -v node 2>/dev/null),$(shell command -v npm 2>/dev/n
 WITH_TASKS = grep --recursive --include='*.py' --files-with-matches --word-regexp --extended-regexp 'async|await|trio'
 FLAKE8_ASYNC = xargs --max-procs=$$(nproc) --max-args=20 $(BIN)/flake8-async
 # As many files at a time as there are cores; the tests of one file stay together, since some share what they set up.
-PYTEST = $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --quiet
+PYTEST = PATH="$$PATH:$(CURDIR)/$(BUBBLEWRAP)/usr/bin" $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-servers servers check bench fuzz protocol lock clean
@@ -40,7 +42,7 @@ demo: install ## show an agent calling inline, process and MCP tools through a d
 	$(BIN)/tooldispatchd demo
 
 # The tests come last: their closing line is what a reader looks for.
-test: check servers ## everything that must pass: the checks, then the tests
+test: check servers $(BUBBLEWRAP)/.tried ## everything that must pass: the checks, then the tests
 	$(PYTEST)
 
 test-servers: servers ## only the tests against MCP servers that others wrote
@@ -49,6 +51,13 @@ test-servers: servers ## only the tests against MCP servers that others wrote
 # Those of npm where node is there; without it their tests are skipped, and say so. Each set has a directory of its own,
 # for two makes of the SDK cannot share one, and nothing that the project locks may depend on them.
 servers: install $(SERVERS)/sdk1/.installed $(SERVERS)/sdk2/.installed $(if $(NPM),$(SERVERS)/npm/.installed)
+
+# Unpacked, not installed, which takes no rights; where that cannot be, the tests that need it are skipped, and say so.
+$(BUBBLEWRAP)/.tried:
+	mkdir -p $(@D)
+	command -v bwrap >/dev/null || (cd $(@D) && apt-get download --quiet bubblewrap && dpkg -x bubblewrap_*.deb .) \
+		|| echo "there is no bubblewrap: its tests are skipped" >&2
+	touch $@
 
 # The lock is complete, and pip would look for an extra that it names as if for another package.
 $(SERVERS)/%/.installed: tests/servers/pypi/%.lock

@@ -80,7 +80,7 @@ def plain(output: str) -> list[str]:
 
 
 TOLD: Final = [
-    "tools: echo greet sort reverse address job_wait job_read job_list job_stop",
+    "tools: echo greet sort words find dedent reverse address job_wait job_read job_list job_stop",
     'echo: "hello"',
     "gret: there is no such tool; trying greet",
     'greet: "Hello, Ada!"',

@@ -92,6 +92,18 @@ PROVEN: Final[dict[str, tuple[str, ...]]] = {
         "tests/providers/mcp/test_content.py::test_for_the_type_string_a_text_is_the_value_unless_it_is_a_string_in_json",
     ),
     "M111": ("tests/client/test_address.py::test_the_environment_says_where_the_socket_is",),
+    "M155": (
+        "tests/catalog/forms/test_plain.py::test_what_the_machine_cannot_enforce_is_shown_where_there_is_anything",
+        "tests/agent/test_confining.py::test_agents_are_shown_what_the_machine_cannot_keep_a_tool_to",
+    ),
+    "M156": (
+        "tests/providers/process/test_running.py::test_an_exit_code_other_than_0_is_told_even_with_a_value",
+        "tests/providers/python/test_endings.py::test_half_an_answer_is_none",
+    ),
+    "M157": (
+        "tests/providers/process/test_limits.py::test_a_limit_that_the_tool_does_not_have_is_never_named",
+        "tests/providers/python/test_endings.py::test_a_limit_that_the_tool_has_not_is_never_named",
+    ),
 }
 
 

@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Final
 
 import trio
-from hypothesis import given, note, settings
+from hypothesis import example, given, note, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
@@ -273,7 +273,31 @@ async def converse(steps: list[Step], clock: MockClock) -> Model:
     return play.model
 
 
+# An agent that has come back asks for a job of its last session, then stops one that has that job's name.
+COMES_BACK: Final[list[Step]] = [
+    ("background", (1, "a"), "lingers", 0),
+    ("settle", (1, "a"), "echo", 0),
+    ("bye", (1, "a"), "echo", 0),
+    ("finish", (1, "a"), "echo", 0),
+    ("settle", (1, "a"), "echo", 0),
+    ("hello", (1, "a"), "echo", 0),
+    ("look", (1, "a"), "echo", 0),
+    ("background", (1, "a"), "slot", 0),
+    ("stop", (1, "a"), "echo", 0),
+    ("settle", (1, "a"), "echo", 0),
+]
+# A channel is abandoned while its agent waits for a job.
+WAITS: Final[list[Step]] = [
+    ("background", (0, None), "slot", 0),
+    ("settle", (0, None), "echo", 0),
+    ("wait", (0, None), "echo", 0),
+    ("abandon", (0, None), "echo", 0),
+]
+
+
 @given(steps=st.lists(STEPS, min_size=10, max_size=60), schedule=st.random_module())
+@example(steps=COMES_BACK, schedule=None)
+@example(steps=WAITS, schedule=None)
 @settings(max_examples=300, deadline=None, print_blob=True)
 def test_agents_under_any_schedule_are_told_what_the_model_allows(steps: list[Step], schedule: object) -> None:
     note(f"schedule: {schedule}")

@@ -368,7 +368,8 @@ def nearly_every_descriptor_taken() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("server", "code"),
     [
-        (McpSpec(command="sleep", args=("100",)), "timeout"),
+        # It answers nothing, and ends with its input.
+        (McpSpec(command="sh", args=("-c", "cat >/dev/null")), "timeout"),
         (McpSpec(command="false", tools=("search",)), "server_unavailable"),
     ],
     ids=["still starting", "refused"],

@@ -214,6 +214,8 @@ def test_an_input_without_fields_is_one_variable() -> None:
         ("two-words", "a variable's name is letters, digits and _ after a letter or _"),
         ("PATH", "who sets it can have another program run"),
         ("PYTHONPATH", "who sets it can have another program run"),
+        ("OPENSSL_CONF", "who sets it can have another program run"),
+        ("JDK_JAVA_OPTIONS", "who sets it can have another program run"),
         ("TOKEN", "env.TOKEN sets it too"),
     ],
 )
@@ -280,9 +282,13 @@ def test_lines_give_nothing_else(target: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("target", ["json", "Query", "unit"])
+@pytest.mark.parametrize("target", ["json", "Query", "unit | int"])
 def test_every_output_can_be_json(target: str) -> None:
     assert output_of("json", target) == (Output.JSON, [])
+
+
+def test_an_output_that_says_nothing_may_be_left_out() -> None:
+    assert output_of("json", "unit") == (Output.NULL, [])
 
 
 # --- without a type ---

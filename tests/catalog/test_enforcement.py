@@ -1,4 +1,5 @@
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
+from tooldispatchd.catalog.confined import Sandbox
 from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.enforcement import Enforceable, Enforced, Program, enforce, programs, wrong
 from tooldispatchd.catalog.problems import Problem
@@ -118,3 +119,41 @@ def test_what_a_best_effort_lacks_is_a_warning() -> None:
     problems, warnings = wrong(config, catalog_of(config).profiles, Enforceable({"user": "not root"}))
     assert problems == []
     assert warnings == ["tools.t.user is not enforced on this machine: not root"]
+
+
+def test_a_write_that_nobody_wrote_is_lacking_where_reading_was_restricted() -> None:
+    config = Config(tools={"t": ToolSpec(command=("x",), read=("/a",))})
+    by = Enforceable({"landlock.write": "too old"} | none_of("bubblewrap", "not installed"))
+    problems, warnings = wrong(config, catalog_of(config).profiles, by)
+    why = "cannot be enforced on this machine: landlock: too old; bubblewrap: not installed"
+    assert problems == [Problem(("tools", "t", "read"), why, allowed=BEST_EFFORT)]
+    assert warnings == []
+
+
+def test_a_best_effort_is_that_of_the_table_that_says_so() -> None:
+    by = Enforceable(none_of("landlock", "too old") | none_of("bubblewrap", "not installed"))
+    each: list[tuple[Sandbox | None, Sandbox | None]] = [
+        ("best-effort", None),
+        (None, "best-effort"),
+        ("best-effort", "required"),
+    ]
+    for tool, profile in each:
+        config = Config(
+            tools={"t": ToolSpec(command=("x",), network=False, sandbox=tool)},
+            agents={"a": ProfileSpec(tools=("t",), network=False, sandbox=profile)},
+        )
+        problems, warnings = wrong(config, catalog_of(config).profiles, by)
+        assert [problem.path for problem in problems] == [("tools", "t", "network")]
+        assert warnings == []
+
+
+def test_what_one_table_alone_asks_for_is_as_optional_as_it_says() -> None:
+    config = Config(
+        tools={"t": ToolSpec(command=("x",), network=False, sandbox="best-effort")},
+        agents={"a": ProfileSpec(tools=("t",), cpu_s=3)},
+    )
+    problems, warnings = wrong(
+        config, catalog_of(config).profiles, Enforceable(none_of("landlock", "x") | none_of("bubblewrap", "y"))
+    )
+    assert problems == []
+    assert len(warnings) == 1

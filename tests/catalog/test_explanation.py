@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.explanation import explain
-from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec, ProcessSpec, ProfileSpec, ToolSpec
+from tooldispatchd.catalog.specs import Config, LimitsSpec, McpSpec, OAuthSpec, ProcessSpec, ProfileSpec, ToolSpec
 
 
 def built(config: Config) -> Catalog:
@@ -109,7 +109,7 @@ def test_a_process_without_a_type_of_its_own_says_so() -> None:
 def test_an_agent_in_the_base_category_that_the_common_command_runs_says_both() -> None:
     said = block(CHAIN, "process writer : string -> string")
     assert said[0] == "runs: agent: run-agent, the agent_command"
-    assert said[1].startswith("in the base category")
+    assert said[2].startswith("in the base category")
 
 
 def test_a_server_says_its_prefix_how_it_is_reached_and_who_uses_it() -> None:
@@ -217,6 +217,31 @@ def test_a_profile_says_its_roots_and_that_it_offers_resources() -> None:
         "profile clerk",
         "    offers: the resources and prompts of its servers",
     ]
+
+
+def test_a_profile_says_what_all_programs_of_its_agents_keep_to() -> None:
+    lines = block(Config(agents={"clerk": ProfileSpec(cpu_s=2, network=False)}), "profile clerk")
+    assert lines == ["for all programs that its agents call:", "bounds: cpu_s 2", "shut in: no network"]
+
+
+def test_a_program_says_what_it_keeps_to_however_long_that_is() -> None:
+    places = tuple(f"/srv/a-directory-with-a-long-name/{number}" for number in range(8))
+    lines = block(Config(tools={"a": ToolSpec(command=("x",), write=places)}), "tool a : json -> json")
+    assert lines[1] == f"shut in: changes only {' and '.join(places)}; by landlock"
+
+
+def test_an_agent_process_says_that_it_calls_tools_and_how_deep_agents_may() -> None:
+    process = ProcessSpec(kind="agent", type="!int -> !int", command=("x",), tools=("a",), reuse=3)
+    config = Config(processes={"p": process}, tools={"a": ToolSpec(inline="id")})
+    lines = block(config, "process p : !int -> !int")
+    assert "reuse: one child serves up to 3 calls of one caller" in lines
+    assert "calls tools: as profile p, on a channel of its own (limits.agent_depth is 1)" in lines
+
+
+def test_an_agent_process_says_that_it_calls_no_tools_where_it_may_not() -> None:
+    process = ProcessSpec(kind="agent", type="!int -> !int", command=("x",), tools=("a",))
+    config = Config(limits=LimitsSpec(agent_depth=0), processes={"p": process}, tools={"a": ToolSpec(inline="id")})
+    assert "calls no tools: limits.agent_depth is 0" in block(config, "process p : !int -> !int")
 
 
 def test_a_tool_of_a_server_has_the_servers_limit_unless_it_has_its_own() -> None:

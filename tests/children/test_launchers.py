@@ -6,18 +6,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from tests.children.tended import tended_family, whole
 from tests.processes import PATIENCE_S, is_running, until_gone
 from tooldispatchd.children.family import Family, open_family
 from tooldispatchd.children.inheritance import CHILD, RUN_ID, UPDATES_FD, environment
 from tooldispatchd.children.launchers import Launchers, open_launchers
-from tooldispatchd.children.orphans import TICK_S
 from tooldispatchd.children.spawn import Child, Exit, SpawnError
 from tooldispatchd.forked.policy import Policy
 
@@ -29,11 +28,8 @@ BOTH = pytest.mark.parametrize("policy", [LIMITED, FORKED])
 
 @pytest.fixture
 async def family(nothing_left: None) -> AsyncIterator[Family]:
-    async with open_family() as family, trio.open_nursery() as services:
-        services.start_soon(partial(family.end_orphans, tick_s=TICK_S))
-        await wait_all_tasks_blocked()
+    async with tended_family() as family:
         yield family
-        services.cancel_scope.cancel()
 
 
 @pytest.fixture
@@ -116,8 +112,7 @@ async def test_updates_and_further_descriptors_have_their_numbers(launchers: Lau
     said = await read_all(child.stdout)
     assert said == b"0\n1\n2\n3\n4\n5\n3\n" + Path(__file__).read_bytes()
     assert await read_all(child.updates) == b"three\n"
-    with os.fdopen(reading, "rb") as stream:
-        assert stream.read() == b"five\n"
+    assert whole(reading) == b"five\n"
     await child.kill()
 
 
@@ -238,11 +233,13 @@ async def test_a_launcher_that_used_up_its_time_is_replaced(launchers: Launchers
     policy = Policy(cpu_s=1)
     running = await launchers.launch(policy, ["cat"])
     (first,) = launcher_pids()
+    # It looks into each, which takes it far longer than asking for it takes us.
+    places = {"PATH": ":".join(["/no/such"] * 5_000)}
     for _ in range(10_000):
         if len(launcher_pids()) > 1:
             break
         with pytest.raises(SpawnError):
-            await launchers.launch(policy, ["/no/such"])
+            await launchers.launch(policy, ["no-such"], env=places)
     # It stays until its last child is reaped.
     assert is_running(first)
     running.close_stdin()
@@ -279,7 +276,7 @@ async def test_what_a_program_leaves_behind_ends_after_it(launchers: Launchers, 
 @BOTH
 async def test_many_calls_leave_nothing(launchers: Launchers, policy: Policy) -> None:
     async def calls() -> None:
-        for _ in range(12):
+        for _ in range(5):
             child = await launchers.launch(policy, ["true"])
             with trio.fail_after(PATIENCE_S):
                 await child.exited()

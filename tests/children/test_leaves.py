@@ -14,7 +14,7 @@ import trio.testing
 
 from tests.processes import PATIENCE_S, until_gone
 from tooldispatchd.children import leaves as leaves_module
-from tooldispatchd.children.leaves import PREFIX, Leaves, LeavesError, bound_memory, delegated, open_leaves
+from tooldispatchd.children.leaves import PREFIX, TRIED_AGAIN, Leaves, LeavesError, bound_memory, delegated, open_leaves
 from tooldispatchd.children.sweep import kill_listed, processes_of, remove_cgroup
 
 
@@ -155,6 +155,21 @@ async def test_a_leaf_that_outlives_its_call_is_removed_when_another_is_made(lea
     other = leaves.make()
     assert not Path(leaf.path).exists()
     await other.remove()
+
+
+@REAL
+async def test_leaves_that_do_not_go_keep_none_of_the_others_from_being_tried_again(leaves: Leaves) -> None:
+    lingering = [leaves.make() for _ in range(TRIED_AGAIN + 1)]
+    children = [enter(leaf.path, "exec sleep 1000") for leaf in lingering]
+    assert not any(leaves.remove_now(leaf.path) for leaf in lingering)
+    children[-1].kill()
+    reap(children[-1])
+    for _ in range(2):
+        await leaves.make().remove()
+    assert not Path(lingering[-1].path).exists()
+    for leaf, child in zip(lingering, children[:-1], strict=False):
+        await leaf.remove()
+        reap(child)
 
 
 @REAL

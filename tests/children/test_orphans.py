@@ -5,17 +5,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
 
+from tests.children.tended import tended_family
 from tests.processes import PATIENCE_S, is_running, until_gone
-from tooldispatchd.children.family import Family, open_family
-from tooldispatchd.children.orphans import TICK_S
+from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import Child
 
 # A helper that left the group, as a daemon does: its parent has ended before its number is known.
@@ -30,7 +27,7 @@ OFTEN_S = 0.05
 
 @pytest.fixture
 async def family(nothing_left: None) -> AsyncIterator[Family]:
-    async with tended_family(TICK_S) as family:
+    async with tended_family() as family:
         yield family
 
 
@@ -39,16 +36,6 @@ async def watched(nothing_left: None) -> AsyncIterator[Family]:
     """A family whose orphans are looked at often, though no child ends."""
     async with tended_family(OFTEN_S) as family:
         yield family
-
-
-@asynccontextmanager
-async def tended_family(tick_s: float) -> AsyncIterator[Family]:
-    async with open_family() as family, trio.open_nursery() as services:
-        services.start_soon(partial(family.end_orphans, tick_s=tick_s))
-        # What is orphaned before that has begun goes elsewhere.
-        await wait_all_tasks_blocked()
-        yield family
-        services.cancel_scope.cancel()
 
 
 async def numbers(child: Child, count: int) -> list[int]:
@@ -222,7 +209,7 @@ async def test_a_child_of_another_part_of_the_program_is_left_to_it(watched: Fam
 
 async def test_the_end_of_a_family_reaps_the_orphans_that_it_took_in(nothing_left: None) -> None:
     before = ours()
-    async with tended_family(TICK_S) as family:
+    async with tended_family() as family:
         child = family.spawn(["sh", "-c", f"{LEAVE}; cat"])
         (helper,) = await numbers(child, 1)
         await until(lambda: helper in ours())

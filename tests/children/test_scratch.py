@@ -1,10 +1,12 @@
 """Scratch directories: what programs leave in one, and what becomes of it."""
 
 import os
+import resource
 import signal
 import stat
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +17,7 @@ import trio.testing
 from tests.children.trees import AS_ROOT, deep, flagged, mount, mounted_on
 from tests.processes import PATIENCE_S
 from tooldispatchd.children.family import Family
-from tooldispatchd.children.scratch import Scratches, has_mounts, open_scratches
+from tooldispatchd.children.scratch import PAUSES_S, Scratches, has_mounts, open_scratches
 
 
 @pytest.fixture
@@ -82,6 +84,17 @@ async def test_an_empty_one_and_one_that_was_never_made_are_removed_at_once(
         await scratches.remove(named)
     assert not Path(path).exists()
     assert len(family) == 0
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """No process can be started, which takes descriptors."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 HOSTILE: Final = {
@@ -191,6 +204,35 @@ async def test_who_is_cancelled_waits_no_longer_and_the_removal_goes_on(scratche
     assert Path(path).exists()
     await scratches.remove(path)
     assert not Path(path).exists()
+
+
+async def test_a_removal_that_could_not_be_started_is_tried_until_it_can_be(parent: Path, family: Family) -> None:
+    left: list[str] = []
+    async with open_scratches(parent, family, left=left.append) as scratches:
+        path = scratches.make()
+        (Path(path) / "file").touch()
+        async with trio.open_nursery() as nursery:
+            with no_descriptors():
+                nursery.start_soon(scratches.remove, path)
+                # All passes together take less.
+                await trio.sleep(sum(PAUSES_S) + 0.1)
+                assert Path(path).exists()
+        assert not Path(path).exists()
+    assert left == []
+
+
+async def test_a_removal_that_cannot_be_started_does_not_hold_the_end(parent: Path, family: Family) -> None:
+    async with open_scratches(parent, family) as scratches:
+        path = scratches.make()
+        (Path(path) / "file").touch()
+        with no_descriptors():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(scratches.remove, path)
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.cancel_scope.cancel()
+            with trio.fail_after(PATIENCE_S):
+                await scratches.close()
+    assert Path(path).exists()
 
 
 async def test_two_who_remove_the_same_wait_for_the_same(scratches: Scratches, family: Family) -> None:

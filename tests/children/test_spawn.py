@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from tests.children.tended import whole
 from tests.processes import until_gone
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import Child, Exit, SpawnError
@@ -280,8 +281,7 @@ async def test_a_child_has_further_descriptors_by_their_numbers(
         os.close(writing)
     assert (await read_all(child)).split() == [b"0", b"1", b"2", *[b"3"] * with_updates, b"4", b"5"]
     for (reading, _), said in zip(pipes, (b"five\n", b"four\n"), strict=True):
-        with os.fdopen(reading, "rb") as stream:
-            assert stream.read() == said
+        assert whole(reading) == said
     await child.kill()
 
 
@@ -289,8 +289,7 @@ async def test_a_further_descriptor_may_be_the_fourth_where_there_are_no_updates
     reading, writing = os.pipe()
     child = family.spawn(["sh", "-c", "echo three >&3"], extra={3: writing})
     os.close(writing)
-    with os.fdopen(reading, "rb") as stream:
-        assert stream.read() == b"three\n"
+    assert whole(reading) == b"three\n"
     await child.kill()
 
 

@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,3 +79,30 @@ def test_a_message_that_was_not_finished_is_passed_over(tmp_path: Path) -> None:
     assert swept(b"d" + os.fsencode(tmp_path / "one")) == 0
     assert swept(b"c" + os.fsencode(tmp_path / "none") + b"\0d" + os.fsencode(tmp_path)) == 0
     assert (tmp_path / "one").exists()
+
+
+# It goes on in a child, in a session of its own, and ends: never there for longer than `life` seconds.
+FLEEING = """
+import os, sys, time
+heart = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)
+while True:
+    os.write(heart, b"x")
+    time.sleep(float(sys.argv[2]))
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+"""
+
+
+@pytest.mark.parametrize("life_s", [0.05, 0.005, 0.002])
+def test_a_sweep_catches_a_process_that_goes_on_in_a_child_without_end(tmp_path: Path, life_s: float) -> None:
+    heart = tmp_path / "heart"
+    heart.touch()
+    words = [sys.executable, "-I", "-S", "-c", FLEEING, str(heart), str(life_s)]
+    with subprocess.Popen(words, env={"SWEEP_TEST_ID": "a1"}) as fleeing:
+        fleeing.wait(10)
+        sweep(MARK)
+        beats = heart.stat().st_size
+        # Twenty lives of the longest: the beat of one that lives would be heard.
+        time.sleep(0.2 + 20 * life_s)
+        assert heart.stat().st_size == beats

@@ -97,7 +97,7 @@ def test_a_wrong_configuration_is_reported_on_stderr_with_exit_code_2(
 def test_without_a_file_anywhere_it_offers_init(tmp_path: Path) -> None:
     program = (
         "import argparse; from tooldispatchd.cli import check; "
-        "raise SystemExit(check.run(argparse.Namespace(config=None)))"
+        "raise SystemExit(check.run(argparse.Namespace(config=None, sandbox=False)))"
     )
     ended = subprocess.run(
         [sys.executable, "-c", program],

@@ -1,6 +1,6 @@
 import pytest
 
-from tooldispatchd.client.address import SYSTEM_SOCKET, find_socket, socket_name
+from tooldispatchd.client.address import SYSTEM_SOCKET, find_socket, given_channel, socket_name
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,11 @@ def test_the_environment_says_where_the_socket_is(environ: dict[str, str], path:
 )
 def test_an_abstract_name_has_a_nul_before_it(address: str, name: str) -> None:
     assert socket_name(address) == name
+
+
+@pytest.mark.parametrize(
+    ("said", "channel"), [("4,5", (5, 4)), ("stdio", None), ("", None), ("4", None), ("a,b", None)]
+)
+def test_a_channel_of_its_own_is_where_it_was_told(said: str, channel: tuple[int, int] | None) -> None:
+    assert given_channel({"TOOLDISPATCHD_CHANNEL": said}) == channel
+    assert given_channel({}) is None

@@ -1,12 +1,17 @@
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.forked.confined import run_python
+from tests.forked.confined import ROOT, run_python
 from tooldispatchd.children.abilities import Means, read_abilities
 from tooldispatchd.forked import abilities
+
+READ = "from tooldispatchd.children.abilities import read_abilities; read_abilities()"
+READ_ABLE = "from tooldispatchd.children.abilities import read_abilities; able = read_abilities()"
 
 
 def test_what_this_machine_can_do_is_found_out_by_trying() -> None:
@@ -25,6 +30,40 @@ def test_a_probe_leaves_no_descriptor_and_no_child() -> None:
     assert sorted(path.name for path in Path("/proc/self/fd").iterdir()) == before
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
+
+
+def test_what_is_tried_sees_none_of_the_daemons_secrets(tmp_path: Path) -> None:
+    # In bubblewrap's place stands what writes down what it was given.
+    (tmp_path / "bwrap").write_text(f"#!/bin/sh\nenv >>{tmp_path}/seen\nexit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "TOKEN": "secret"}
+
+    subprocess.run([sys.executable, "-c", READ], env=environ, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+    seen = (tmp_path / "seen").read_text()
+    assert "PATH=" in seen
+    assert "secret" not in seen
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("no program", "bubblewrap cannot be run: Exec format error"),
+        ("#!/bin/sh\nexec sleep 60\n", "bubblewrap cannot be run: it did not come to an end"),
+        ("#!/bin/sh\nprintf '\\377'\nexit 1\n", "what it should hide can be seen"),
+    ],
+)
+def test_a_bubblewrap_that_is_broken_leaves_all_other_abilities(tmp_path: Path, program: str, why: str) -> None:
+    (tmp_path / "bwrap").write_text(program)
+    (tmp_path / "bwrap").chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    code = f"{READ_ABLE}; print(able.cpu_s, able.bubblewrap.read, able.landlock.version != '')"
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environ, cwd=ROOT, check=True, capture_output=True, text=True
+    )
+
+    assert done.stdout == f"None {why} {read_abilities().landlock.version != ''}\n"
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from tooldispatchd.forked.policy import Policy
 
 ANOTHER = 54_321 if os.getuid() == 0 else os.getuid()
 WAYS = [("landlock", 0), ("landlock", 1), ("bubblewrap", 0), ("bubblewrap", 1)]
-ATTEMPTS = [name for name in vars(attacker) if name.startswith("try_")]
-LIBERTIES = [name for name in vars(attacker) if name.startswith("may_")]
+ATTEMPTS = [name for name in attacker.attempts() if name.startswith("try_")]
+LIBERTIES = [name for name in attacker.attempts() if name.startswith("may_")]
 
 # Of these none comes from an attempt that was made wrongly.
 REFUSALS = {f"refused {name}" for name in ("EPERM", "EACCES", "EROFS", "ENOENT", "ESRCH", "EXDEV")}
@@ -42,7 +42,7 @@ sys.path.insert(0, sys.argv[1])
 from tooldispatchd.forked import bubble, confine
 from tooldispatchd.forked.policy import Policy
 sys.path[0] = sys.argv[2]
-import attacker
+from tests.forked import attacker
 policy, field = Policy.from_json(sys.argv[3]), json.loads(sys.argv[4])
 python = sys.argv[5]
 confine.become(policy)
@@ -53,10 +53,18 @@ if policy.means == "landlock":
     print(json.dumps(attacker.attack(field)))
 else:
     code = bubble.filter_descriptor(prepared.code)
-    argv = [python, "-I", "-S", "-B", sys.argv[2] + "/attacker.py", json.dumps(field)]
+    argv = [python, "-I", "-S", "-B", "-c", sys.argv[7], sys.argv[2], json.dumps(field)]
     also = [sys.argv[2], *json.loads(sys.argv[6])]
     argv = bubble.wrap(policy, argv, cwd=None, scratch=field["scratch"], seccomp_fd=code, program=python, also=also)
     os.execv(argv[0], argv)
+"""
+
+# Where this process itself cannot be shut in, a new one is.
+PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from tests.forked.attacker import main
+main(sys.argv[2])
 """
 
 
@@ -152,12 +160,13 @@ def lay_out(stack: ExitStack, uid: int) -> Path:
     # Where another user gets to; pytest's own directories are for this one alone.
     directory = Path(tempfile.mkdtemp(prefix="attacks-"))
     stack.callback(shutil.rmtree, directory)
-    for name in ("outside", "readable", "write", "scratch", "victims", "program"):
-        (directory / name).mkdir()
+    for name in ("outside", "readable", "write", "scratch", "victims", "program/tests/forked"):
+        (directory / name).mkdir(parents=True)
     (directory / "secret").write_text("secret")
     (directory / "readable" / "file").write_text("readable")
     shutil.copy("/usr/bin/id", directory / "readable" / "id")
-    shutil.copy(str(attacker.__file__), directory / "program" / "attacker.py")
+    for module in (attacker, *attacker.MODULES):
+        shutil.copy(str(module.__file__), directory / "program" / "tests" / "forked")
     if os.getuid() == 0:
         for path in (directory, *directory.rglob("*")):
             os.chown(path, uid, uid)
@@ -171,7 +180,7 @@ def attack(policy: Policy, told: dict[str, object], terminal: int) -> dict[str, 
     python = next((path for path in ("/usr/bin/python3",) if Path(path).exists()), sys.executable)
     also = [] if python.startswith("/usr") else [sys.base_prefix, sys.prefix]
     program = f"{Path(str(told['secret'])).parent}/program"
-    words = [ROOT, program, policy.to_json(), json.dumps(told), python, json.dumps(also)]
+    words = [ROOT, program, policy.to_json(), json.dumps(told), python, json.dumps(also), PROGRAM]
     argv = [sys.executable, "-I", "-S", "-B", "-c", RUNNER, *words]
     done = subprocess.run(argv, capture_output=True, text=True, pass_fds=[terminal], timeout=30, check=False)
     assert done.returncode == 0, done.stderr

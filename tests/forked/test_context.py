@@ -1,10 +1,23 @@
 import json
+import os
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tooldispatchd.forked.context import Context, ToolContext
+
+
+@pytest.fixture(autouse=True)
+def _own_places() -> Iterator[None]:
+    """What a scratch directory is made the place of, in this process too, is put back."""
+    chosen, environ = tempfile.tempdir, dict(os.environ)
+    yield
+    tempfile.tempdir = chosen
+    os.environ.clear()
+    os.environ.update(environ)
 
 
 def context(*, left_s: float | None = None, scratch: str | None = None, told: list[bytes] | None = None) -> ToolContext:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.forked.frames import FrameError, FrameReader, Kind, frame
+from tooldispatchd.forked.frames import MAX_WORDS_BYTES, FrameError, FrameReader, Kind, frame
 
 FRAMES = st.lists(st.tuples(st.sampled_from(Kind), st.binary(max_size=40)), max_size=6)
 
@@ -54,3 +54,13 @@ def test_a_frame_that_is_cut_off_is_none() -> None:
     reader.add(frame(Kind.VALUE, b"12")[:-1])
     assert reader.next() is None
     assert not reader.is_between
+
+
+@pytest.mark.parametrize("kind", [Kind.UPDATE, Kind.LEAVING, Kind.ERROR])
+def test_words_are_bounded_however_large_an_answer_may_be(kind: Kind) -> None:
+    reader = FrameReader(1 << 30)
+    reader.add(frame(kind, bytes(MAX_WORDS_BYTES)))
+    assert reader.next() == (kind, bytes(MAX_WORDS_BYTES))
+    reader.add(frame(kind, bytes(MAX_WORDS_BYTES + 1))[:9])
+    with pytest.raises(FrameError, match="is over 65536"):
+        reader.next()

@@ -125,12 +125,13 @@ def test_limits_and_priorities_are_those_of_the_caller_alone(name: str) -> None:
     assert set(verdicts) == {refused(errno.EPERM)}
 
 
+@pytest.mark.parametrize("mode", [0o4755, 0o2755])
 @pytest.mark.parametrize("name", MACHINES)
-def test_no_file_is_made_a_program_with_its_owners_rights(name: str) -> None:
+def test_no_file_is_made_a_program_with_its_owners_rights(name: str, mode: int) -> None:
     column = seccomp.MACHINES[name].column
     calls = [(numbers[column], index) for numbers, index in seccomp.WITH_MODE.values()]
 
-    verdicts = {verdict(name, number, *[0] * index, 0o4755) for number, index in calls if number is not None}
+    verdicts = {verdict(name, number, *[0] * index, mode) for number, index in calls if number is not None}
 
     assert verdicts == {refused(errno.EPERM)}
 
@@ -141,6 +142,7 @@ def test_no_file_is_made_a_program_with_its_owners_rights(name: str) -> None:
         (0o100, 0o644, ALLOW),
         (0o100, 0o4755, refused(errno.EPERM)),
         (0o20200000, 0o4755, refused(errno.EPERM)),
+        (0o20200000, 0o2755, refused(errno.EPERM)),
         # No file is made, and what stands there means nothing.
         (0, 0o4755, ALLOW),
         (0o200000, 0o4755, ALLOW),

@@ -1,58 +1,13 @@
-import dataclasses
-import enum
 import functools
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple, Optional, TypedDict
+from typing import Any
 
-import msgspec
 import pytest
-from msgspec import Meta
 
+from tests.forked.annotated import Color, Hit, Node, Size, make
 from tooldispatchd.forked.functions import FunctionError
 from tooldispatchd.forked.signature import describe, prepare
-
-
-class Hit(msgspec.Struct):
-    title: str
-    score: float = 1.0
-
-
-class Node(msgspec.Struct):
-    name: str
-    # As text on purpose: it is looked up when the type is read.
-    next: Optional["Node"] = None
-
-
-@dataclasses.dataclass
-class Size:
-    width: int
-    height: int = 1
-
-
-class Place(TypedDict):
-    city: str
-
-
-class Point(NamedTuple):
-    x: int
-    y: int
-
-
-class Color(enum.Enum):
-    RED = "red"
-    BLUE = "blue"
-
-
-def make(text: str, limit: Annotated[int, Meta(ge=1, description="how many")] = 10) -> list[Hit]:
-    """Find documents.
-
-    The nearest come first.
-
-    Args:
-        text: what is looked for
-    """
-    return [Hit(text)] * limit
 
 
 class Shapes:

@@ -1,11 +1,10 @@
 import dataclasses
-import enum
 import itertools
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from types import GenericAlias
-from typing import Annotated, Any, Literal, NamedTuple, Optional, TypedDict
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
@@ -13,52 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta
 
+from tests.forked.annotated import Color, Hit, Node, Place, Point, Size, make
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.catalog.signatures import input_misfit, output_misfit
 from tooldispatchd.forked.signature import InputError, ResultError, describe, prepare
-
-
-class Hit(msgspec.Struct):
-    title: str
-    score: float = 1.0
-
-
-class Node(msgspec.Struct):
-    name: str
-    # As text on purpose: it is looked up when the type is read.
-    next: Optional["Node"] = None
-
-
-@dataclasses.dataclass
-class Size:
-    width: int
-    height: int = 1
-
-
-class Place(TypedDict):
-    city: str
-
-
-class Point(NamedTuple):
-    x: int
-    y: int
-
-
-class Color(enum.Enum):
-    RED = "red"
-    BLUE = "blue"
-
-
-def make(text: str, limit: Annotated[int, Meta(ge=1, description="how many")] = 10) -> list[Hit]:
-    """Find documents.
-
-    The nearest come first.
-
-    Args:
-        text: what is looked for
-    """
-    return [Hit(text)] * limit
-
 
 # --- calls ---
 

@@ -5,22 +5,12 @@ import threading
 import pytest
 
 from tooldispatchd.forked.policy import Policy
-from tooldispatchd.forked.warm import Errand, Load, allow_cpu, enter_given, free_descriptor, threads
+from tooldispatchd.forked.warm import Load, allow_cpu, enter_given, free_descriptor, threads
 
 
 def test_a_load_is_read_as_it_was_written() -> None:
     load = Load(("a:b", "c:d"), (Policy(cpu_s=1).to_json(),), ("/lib/ä",))
     assert Load.from_json(load.to_json()) == load
-
-
-def test_an_errand_is_read_as_it_was_written() -> None:
-    errand = Errand("a:b", 0, None, is_ahead=True, has_leaf=False, is_late=False, is_resident=False, number=7)
-    assert Errand.from_json(errand.to_json()) == errand
-
-
-def test_an_errand_with_another_field_is_refused() -> None:
-    with pytest.raises(TypeError):
-        Errand.from_json({"what": 1})
 
 
 def test_threads_are_counted() -> None:
@@ -38,6 +28,15 @@ def test_the_free_descriptor_is_free() -> None:
     assert number >= 100
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(number)
+
+
+def test_a_free_descriptor_is_found_where_few_are_allowed() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (90, before[1]))
+        assert 45 <= free_descriptor() < 90
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_without_a_scratch_directory_nothing_changes() -> None:

@@ -36,6 +36,8 @@ class Known(msgspec.Struct):
     """Whether it was asked to end early, and everything has settled since: how it ends is fixed."""
     is_told: bool = False
     job: str | None = None
+    byes: int = 0
+    """How often its agent had said `bye` by then: each ends a session, whose jobs no other one knows."""
     end: str | None = None
     """How its job ended, once that was told."""
 
@@ -44,10 +46,14 @@ class Party(msgspec.Struct):
     """One agent of one channel, as far as what was said to it goes."""
 
     has_said_hello: bool = False
-    has_said_bye: bool = False
+    byes: int = 0
     was_reopened: bool = False
     is_late: bool = False
     """Whether its `hello` came after the `bye` of the channel's own session, and may have found the channel closed."""
+
+    @property
+    def has_said_bye(self) -> bool:
+        return self.byes > 0
 
 
 class Model:
@@ -68,8 +74,8 @@ class Model:
         self.unsure: Counter[Key] = Counter()
         # Said since everything settled last.
         self.unread: Counter[Key] = Counter()
-        # Questions about jobs that have no answer yet.
-        self.looks: dict[tuple[int, str], tuple[Known, str]] = {}
+        # Questions about jobs that have no answer yet: the job, the tool, how often the agent had said `bye`.
+        self.looks: dict[tuple[int, str], tuple[Known, str, int]] = {}
 
     def party(self, channel: int, agent: str | None) -> Party:
         return self.parties.setdefault((channel, agent), Party())
@@ -91,6 +97,7 @@ class Model:
             self.calls[key].may |= self._at_once(known) | {"done"}
             return
         known.may = self._at_once(known)
+        known.byes = party.byes
         self.calls[key] = known
 
     def _at_once(self, known: Known) -> set[str]:
@@ -125,10 +132,21 @@ class Model:
             call.is_due = call.is_due or call.tool in {"slot", "server"}
 
     def look(self, look_id: str, call: Known, tool: str) -> None:
-        """A question about a job was sent; `job_stop` may also end it."""
-        self.looks[call.key.channel, look_id] = (call, tool)
+        """A question about a job was sent; `job_stop` may also end it, or its namesake in the agent's next session."""
+        byes = self.party(*call.key[:2]).byes
+        self.looks[call.key.channel, look_id] = (call, tool, byes)
         if tool == "job_stop":
-            call.may.add("cancelled")
+            for other in self._jobs_of(call, byes):
+                if other.job in {None, call.job}:
+                    other.may.add("cancelled")
+
+    def _jobs_of(self, call: Known, byes: int) -> list[Known]:
+        """The background calls of the session that the call's agent has after so many byes, if it has one."""
+        return [
+            other
+            for other in self.calls.values()
+            if other.is_background and other.key[:2] == call.key[:2] and other.byes == byes
+        ]
 
     def hello(self, channel: int, agent: str | None) -> None:
         party = self.party(channel, agent)
@@ -137,7 +155,7 @@ class Model:
         party.is_late = party.is_late or channel in self.left
 
     def bye(self, channel: int, agent: str | None) -> None:
-        self.party(channel, agent).has_said_bye = True
+        self.party(channel, agent).byes += 1
         if agent is None:
             self.left.add(channel)
         self._cancel_jobs(channel, agent)
@@ -162,6 +180,9 @@ class Model:
             if key.channel == channel and (not call.is_told or self.unread[key]):
                 # Lines may lie unread: those are turned down, or nobody looks at them any more.
                 call.may |= {"draining", "unknown_agent"}
+            elif key.channel == channel and call.is_background and ending == "abandon":
+                # Who waits for the job is told of its end before the channel's.
+                call.may.add("draining")
         for key, count in self.unread.items():
             if key.channel == channel:
                 self.asked[key] -= count
@@ -218,13 +239,16 @@ class Model:
         if outcome == "job":
             call.job = json.loads(line["content"])["job"]
 
-    @staticmethod
-    def _hear_look(call: Known, tool: str, line: dict[str, object]) -> None:
+    def _hear_look(self, call: Known, tool: str, byes: int, line: dict[str, object]) -> None:
         """What was said of a job: its end, once it has one, is one that it may have had, and stays the same."""
+        jobs = [other for other in self._jobs_of(call, byes) if other.job == call.job]
         if line.get("fault"):
             # Too many questions of an agent, or its session was over; its jobs are known as long as it is there.
-            assert outcome_of(line) in {"draining", "unknown_agent", "cancelled", "queue_full"}, line
+            unknown = set() if jobs else {"unknown_job"}
+            assert outcome_of(line) in {"draining", "unknown_agent", "cancelled", "queue_full"} | unknown, line
             return
+        assert jobs, f"a job of a session that has ended: {line}"
+        call = jobs[-1]
         told = json.loads(str(line["content"]))
         assert (told["job"], told["name"]) == (call.job, call.tool), f"not the job that was asked for: {line}"
         if told["state"] == "running":

@@ -279,7 +279,7 @@ class Stage:
             "admitted calls": sum(owner._admission.running for owner in owners),
             "waiting calls": sum(len(owner._admission.waiting) for owner in owners),
             "calls in flight": sum(len(owner) for owner in owners),
-            "bytes of calls": sum(owner._bytes for owner in owners),
+            "bytes of calls": sum(owner._account.bytes_in_flight for owner in owners),
         }
         events = [event for event, _ in self.record.log]
         counts["sessions that were not closed"] = events.count("session opened") - events.count("session closed")

@@ -11,10 +11,10 @@ import trio
 
 from tests.conftest import children, open_descriptors
 from tests.processes import until_gone
+from tests.providers.process.direct import directly
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.family import Family, open_family
 from tooldispatchd.providers.process.running import Command, Value, run_command
-from tooldispatchd.providers.process.starting import directly
 from tooldispatchd.providers.updates import INTERVAL_S
 from tooldispatchd.wire.faults import Code, Fault
 

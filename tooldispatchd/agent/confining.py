@@ -1,5 +1,7 @@
 """What a program is started under, as a profile's agents call it: its own bounds, the profile's, the machine's."""
 
+import pwd
+
 from tooldispatchd.agent.policies import policy_of
 from tooldispatchd.agent.program import Program
 from tooldispatchd.agent.runtime import Runtime
@@ -29,7 +31,8 @@ def program_of_agent(runtime: Runtime, name: str, profile: Profile) -> Program:
     spec = process.spec
     argv = spec.command or (*(runtime.catalog.config.agent_command or ()), runtime.agent_specs[name])
     args = () if process.feed.mode == "args" else spec.args
-    own = name if name in runtime.catalog.profiles and (spec.tools is not None or spec.mcp is not None) else None
+    is_caller = name in runtime.catalog.profiles and (spec.tools is not None or spec.mcp is not None)
+    own = runtime.profile_keys.key_below(name, profile) if is_caller else None
     whole = (*argv, *args)
     return _program(runtime, spec, profile, argv=whole, feed=process.feed, output=process.output, own=own)
 
@@ -39,6 +42,19 @@ def enforced_for(runtime: Runtime, spec: ConfinedSpec, profile: Profile) -> Enfo
     asked = confinement_of(spec).tightened(profile.confinement)
     is_function = isinstance(spec, ToolSpec) and spec.python is not None
     return enforce(asked, runtime.catalog.enforceable, FOR_FUNCTIONS if is_function else MEANS)
+
+
+def home_of(enforced: Enforced) -> dict[str, str]:
+    """Whose the program is: what a login as another user than the daemon's would say of it."""
+    user = enforced.confinement.user
+    try:
+        account = None if user is None else pwd.getpwuid(user)
+    except KeyError:
+        account = None
+    if account is None:
+        return {}
+    names = dict.fromkeys(("USER", "LOGNAME"), account.pw_name)
+    return {"HOME": account.pw_dir, "SHELL": account.pw_shell, **names}
 
 
 def max_output_bytes(runtime: Runtime, enforced: Enforced) -> int:
@@ -62,12 +78,21 @@ def _program(
     kept = enforced.confinement
     command = Command(
         argv=argv,
-        env=spec.env,
+        env=home_of(enforced) | spec.env,
         cwd=spec.cwd,
         max_output_bytes=max_output_bytes(runtime, enforced),
+        max_content_bytes=runtime.limits.max_content_bytes,
         feed=feed,
         output=output,
         limits=Limits(kept.cpu_s, kept.memory, kept.processes, kept.files, kept.file_size),
         is_wrapped=enforced.means == "bubblewrap",
     )
-    return Program(command, policy_of(enforced), tuple(enforced.lacking), own, spec.reuse)
+    return Program(
+        command,
+        policy_of(enforced),
+        unenforced=tuple(enforced.lacking),
+        profile=own,
+        reuse=spec.reuse,
+        home={"HOME": spec.env["HOME"]} if "HOME" in spec.env else {},
+        files=tuple(path for path in runtime.agent_specs.values() if path in argv),
+    )

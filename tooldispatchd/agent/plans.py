@@ -90,7 +90,7 @@ class CommandPlan(TaskPlan):
         update = partial(tell, call) if call.wants_updates else None
         result = await self._runtime.programs.run(self._program, call, update)
         if isinstance(result, Value):
-            return shape(result.value, self._output, self._program.command.max_output_bytes)
+            return shape(result.value, self._output, self._runtime.limits.max_content_bytes)
         return result
 
 

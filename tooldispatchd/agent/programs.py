@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, Protocol
 
-import msgspec
 import trio
 
 from tooldispatchd.agent.call import Call
 from tooldispatchd.agent.program import Program
+from tooldispatchd.agent.surroundings import Surroundings, SurroundingsError
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.launchers import Launchers
@@ -27,8 +27,6 @@ from tooldispatchd.wire.faults import Code, Fault
 # The variable in which a program finds the trace that its call is a part of (OpenTelemetry, "Environment Variables as
 # Context Propagation Carriers").
 TRACEPARENT: Final = "TRACEPARENT"
-# What tells a program of its directory: in the first, libraries make their temporary files.
-SCRATCH: Final = ("TMPDIR", "TOOLDISPATCHD_SCRATCH")
 
 
 class Lent(Protocol):
@@ -67,18 +65,6 @@ class Reuser(Protocol):
 
     async def run(self, program: Program, call: Call, update: Callable[[Update], None] | None) -> Value | Fault:
         """Have a child of the call's session serve it."""
-
-
-class Surroundings(msgspec.Struct, frozen=True):
-    """What is made for a program that is shut in, and removed after it."""
-
-    scratch: str | None
-    leaf: Leaf | None
-
-    @property
-    def env(self) -> dict[str, str]:
-        """What tells the program of it."""
-        return {} if self.scratch is None else dict.fromkeys(SCRATCH, self.scratch)
 
 
 class Programs:
@@ -121,7 +107,8 @@ class Programs:
             return await run_command(self.directly(program, lent), program.command, line, env=env, update=update)
         try:
             async with self.surroundings(program.policy) as around:
-                env |= around.env
+                self.bring(program, program.policy, around, lent)
+                env |= around.env(program.policy) | program.home
                 launch = self.shut_in(program, program.policy, around, lent)
                 passed = None if around.leaf is None else around.leaf.passed
                 return await run_command(launch, program.command, line, env=env, update=update, passed=passed)
@@ -139,7 +126,10 @@ class Programs:
         family, cwd = self._family, program.command.cwd
         extra = NO_DESCRIPTORS if lent is None else lent.extra
 
-        async def launch(argv: Sequence[str], /, *, env: Mapping[str, str], with_updates: bool) -> Child:
+        # Others of its kind wait.
+        async def launch(  # noqa: ASYNC124
+            argv: Sequence[str], /, *, env: Mapping[str, str], with_updates: bool
+        ) -> Child:
             child = family.spawn(argv, env=env, cwd=cwd, with_updates=with_updates, extra=extra)
             if lent is not None:
                 lent.started()
@@ -161,8 +151,8 @@ class Programs:
         async def launch(argv: Sequence[str], /, *, env: Mapping[str, str], with_updates: bool) -> Child:
             child = await launchers.launch(
                 rest,
-                argv,
-                env=env,
+                [around.copies.get(word, word) for word in argv],
+                env={name: around.copies.get(value, value) for name, value in env.items()},
                 cwd=cwd,
                 with_updates=with_updates,
                 extra=extra,
@@ -217,8 +207,22 @@ class Programs:
                 self._leaves.remove_now(leaf.path)
             raise SurroundingsError(error) from error
 
+    def bring(self, program: Program, policy: Policy, around: Surroundings, lent: Lent | None) -> None:
+        """Let a program that is shut in read what it is told of: its spec, and its list of tools.
+
+        Raises `SurroundingsError`.
+        """
+        lists = () if lent is None else lent.env.values()
+        files = (*program.files, *(value for value in dict.fromkeys(lists) if value.startswith("/")))
+        try:
+            for path in files if around.scratch is not None else ():
+                around.bring(path, policy)
+        except OSError as error:
+            raise SurroundingsError(error) from error
+
     async def clear(self, around: Surroundings) -> None:
         """Remove what was made for a program whose processes are dead; takes seconds at most."""
+        around.drop()
         if around.leaf is not None:
             await around.leaf.remove()
         if around.scratch is not None:
@@ -244,10 +248,3 @@ class Programs:
 
 
 NO_DESCRIPTORS: Final[Mapping[int, int]] = {}
-
-
-class SurroundingsError(Exception):
-    """Nothing could be made for a call; the message says why."""
-
-    def __init__(self, error: OSError) -> None:
-        super().__init__(f"cannot make a scratch directory or a cgroup for the call: {error.strerror}")

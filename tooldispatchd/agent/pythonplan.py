@@ -11,12 +11,12 @@ from typing import Final
 import trio
 
 from tooldispatchd.agent.call import Call
-from tooldispatchd.agent.confining import enforced_for, max_output_bytes
+from tooldispatchd.agent.confining import enforced_for, home_of, max_output_bytes
 from tooldispatchd.agent.plans import TaskPlan, limit_of, offered_of, read_of, tell
 from tooldispatchd.agent.policies import policy_of
-from tooldispatchd.agent.programs import SurroundingsError
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.steps import shape
+from tooldispatchd.agent.surroundings import SurroundingsError
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.catalog.enforcement import Enforced
 from tooldispatchd.catalog.profiles import Profile
@@ -48,8 +48,12 @@ class PythonPlan(TaskPlan):
         self._tool = _python_tool(runtime, tool, enforced)
         policy = self._tool.policy
         # A function makes its directory itself when it asks for it, unless it may not.
-        is_free = not policy.is_sandboxed and policy.uid is None and policy.gid is None
-        self._scratch = runtime.programs.name_scratch if is_free else runtime.programs.make_scratch
+        is_free = not policy.is_sandboxed and policy.uid is None
+        self._scratch: Callable[[Policy], str | None] = runtime.programs.make_scratch
+        if is_free:
+            # Without `ctx` it cannot ask.
+            takes_ctx = tool.signature is not None and tool.signature.takes_ctx
+            self._scratch = runtime.programs.name_scratch if takes_ctx else _no_scratch
 
     async def run(self, call: Call) -> Outcome:
         """What the function returned; nothing of the call is left when this returns, unless it ran in a worker."""
@@ -70,8 +74,11 @@ class PythonPlan(TaskPlan):
                 passed = None if around.leaf is None else around.leaf.passed()
         except SurroundingsError as error:
             return Fault(Code.TOOL_FAILED, str(error))
+        except OSError as error:
+            # No descriptors are left for another child, or its cgroup is gone.
+            return Fault(Code.TOOL_FAILED, f"cannot run '{self._tool.function}': {error.strerror or error}")
         if isinstance(result, Value):
-            return shape(result.value, self._output, self._tool.max_output_bytes)
+            return shape(result.value, self._output, self._runtime.limits.max_content_bytes)
         if passed is not None and result.code is Code.TOOL_FAILED:
             return Fault(result.code, result.detail, {**result.extras, "limit": passed})
         return result
@@ -88,6 +95,10 @@ class PythonPlans:
     def plan(self, tool: DeclaredTool, profile: Profile) -> PythonPlan:
         """The plan of a tool with `python`, as agents of `profile` call it."""
         return PythonPlan(self._runtime, self._warm, tool, profile)
+
+
+def _no_scratch(_policy: Policy) -> None:
+    """No directory."""
 
 
 @asynccontextmanager
@@ -115,7 +126,7 @@ def _python_tool(runtime: Runtime, tool: DeclaredTool, enforced: Enforced) -> Py
     return PythonTool(
         function=spec.python,
         interpreter=signature.interpreter,
-        env=tuple(sorted(spec.env.items())),
+        env=tuple(sorted((home_of(enforced) | spec.env).items())),
         cwd=spec.cwd,
         path=(signature.place,) if signature.place else (),
         policy=policy_of(enforced) or Policy(),

@@ -5,8 +5,8 @@ a child is gone ──▶ its channel ends, its directory and its cgroup are rem
 the session ends ──▶ all of them
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 
 import msgspec
@@ -14,7 +14,8 @@ import trio
 
 from tooldispatchd.agent.call import Call, Owner
 from tooldispatchd.agent.program import Program
-from tooldispatchd.agent.programs import Lent, Programs, Surroundings, SurroundingsError
+from tooldispatchd.agent.programs import Lent, Programs
+from tooldispatchd.agent.surroundings import Surroundings, SurroundingsError
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.spawn import Child
 from tooldispatchd.providers.process.reused import IdleChildren, Reused
@@ -88,23 +89,17 @@ class Reusing:
 
     async def run(self, program: Program, call: Call, update: Callable[[Update], None] | None) -> Value | Fault:
         """Have a child serve `call`; it is gone where it failed, and where this is cancelled."""
-        served: list[Child] = []
         try:
             return await self._of(program).run(
                 partial(self._start, program, call),
                 program.command,
                 call.line + b"\n",
                 update=update,
-                during=partial(self._serving, call, served),
+                during=partial(self._serving, call),
                 passed=self._passed,
             )
         except _RefusedError as refused:
             return refused.fault
-        finally:
-            for child in served:
-                lent = self._kept[child].lent if child in self._kept else None
-                if lent is not None:
-                    await lent.rest()  # noqa: ASYNC102  # it shields and bounds itself
 
     def _of(self, program: Program) -> Reused:
         # A profile's plans live as long as the daemon, and each has its program.
@@ -136,7 +131,8 @@ class Reusing:
             launch = programs.directly(program, lent)
             if program.policy is not None:
                 around = programs.surround(program.policy, programs.make_scratch)
-                whole |= around.env
+                programs.bring(program, program.policy, around, lent)
+                whole |= around.env(program.policy) | program.home
                 launch = programs.shut_in(program, program.policy, around, lent)
             child = await launch(argv, env=whole, with_updates=with_updates)
         except SurroundingsError as error:
@@ -147,13 +143,17 @@ class Reusing:
         self._kept[child] = _Kept(lent, around)
         return child
 
-    @contextmanager
-    def _serving(self, call: Call, served: list[Child], child: Child) -> Iterator[None]:
-        served.append(child)
+    @asynccontextmanager
+    async def _serving(self, call: Call, child: Child) -> AsyncIterator[None]:
         lent = self._kept[child].lent
         if lent is not None:
             lent.wake(call)
-        yield
+        try:
+            yield
+        finally:
+            # Before the child may serve another call, whose own calls would be waited for too.
+            if lent is not None:
+                await lent.rest()  # noqa: ASYNC102  # it shields and bounds itself
 
     def _passed(self, child: Child) -> str | None:
         around = self._kept[child].around

@@ -10,6 +10,7 @@ from tooldispatchd.agent.entrance import Authenticator
 from tooldispatchd.agent.lineage import Levels
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.places import Places
+from tooldispatchd.agent.profilekeys import ProfileKeys
 from tooldispatchd.agent.programs import Programs
 from tooldispatchd.agent.reusing import Reusers
 from tooldispatchd.agent.sharing import Sharing
@@ -115,6 +116,7 @@ class Runtime:
         self.eras = Eras()
         self.tool_lists = ToolLists()
         self.sharing = Sharing(home, log)
+        self.profile_keys = ProfileKeys(catalog.profiles)
         self._plans: dict[str, dict[str, Plan]] = {}
 
     def flush(self) -> None:
@@ -132,9 +134,12 @@ class Runtime:
         spec = self.catalog.config.agents.get(profile)
         return spec is not None and spec.mcp_resources
 
-    def plans(self, profile: str, compile_plans: Callable[["Runtime", str], dict[str, Plan]]) -> dict[str, Plan]:
-        """The plans of the profile's declared tools, compiled for its first session and shared by all of them."""
-        plans = self._plans.get(profile)
+    def plans(self, key: str, compile_plans: Callable[["Runtime", str], dict[str, Plan]]) -> dict[str, Plan]:
+        """The plans of a profile's declared tools, compiled for its first session and shared by all of them.
+
+        `key` is of `profile_keys`.
+        """
+        plans = self._plans.get(key)
         if plans is None:
-            plans = self._plans[profile] = compile_plans(self, profile)
+            plans = self._plans[key] = compile_plans(self, key)
         return plans

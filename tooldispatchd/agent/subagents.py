@@ -110,7 +110,7 @@ class AgentChannel:
     async def open(self, profile: str, directory: Path | None) -> Fault | None:
         """Open the session and wait for its servers; why it cannot be. Raises `OSError`."""
         self._channel.open(self._host, closed=lambda: None)
-        session = self._host.open_called(self._runtime.catalog.profiles[profile])
+        session = self._host.open_called(self._runtime.profile_keys.profile(profile))
         if isinstance(session, Fault):
             return session
         assert self._lineage.opened is not None
@@ -163,7 +163,7 @@ class SubAgents:
         self._directory = directory
 
     async def open(self, call: Call, profile: str) -> AgentChannel | Fault | None:
-        """A channel for the child that is to serve `call`, under `profile`, which is an agent process's name.
+        """A channel for the child that is to serve `call`, under `profile`: the key of one of an agent process.
 
         Nothing has been started where it is a fault: the call stands too deep (`not_allowed`), there is no room for
         one more session (`too_many`), its servers refuse it, or it cannot be made (`tool_failed`). None where agents
@@ -185,7 +185,8 @@ class SubAgents:
             refusal = await lent.open(profile, self._directory)
             is_open = refusal is None
         except OSError as error:
-            refusal = Fault(Code.TOOL_FAILED, f"cannot give {profile} a channel: {error.strerror}")
+            name = self._runtime.profile_keys.profile(profile).name
+            refusal = Fault(Code.TOOL_FAILED, f"cannot give {name} a channel: {error.strerror}")
         finally:
             if lent is not None and not is_open:
                 await lent.close()  # noqa: ASYNC102  # it shields and bounds itself

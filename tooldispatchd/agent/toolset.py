@@ -36,10 +36,10 @@ class Found(Enum):
 HOLD: Final = Found.HOLD
 
 
-def compile_plans(runtime: Runtime, profile: str) -> dict[str, Plan]:
+def compile_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
     """The plans of a profile's declared tools, less those of servers; every session of the profile shares them."""
     tools = runtime.catalog.tools
-    whole = runtime.catalog.profiles[profile]
+    whole = runtime.profile_keys.profile(key)
     plans = {name: _compile_plan(runtime, tools[name], whole) for name in whole.tools if tools[name].server is None}
     jobs = job_plans() if whole.jobs else []
     # A declared tool of such a name wins, also one that a server has yet to show.
@@ -56,7 +56,7 @@ def _info(runtime: Runtime, profile: Profile) -> list[Plan]:
 def compile_lifted(runtime: Runtime, key: str) -> dict[str, Plan]:
     """The plans of all tools that chains lift, offered or not, less those of servers, for all sessions of a profile."""
     tools = runtime.catalog.tools
-    profile = runtime.catalog.profiles[key.removeprefix(LIFTED)]
+    profile = runtime.profile_keys.profile(key.removeprefix(LIFTED))
     lifted = dict.fromkeys(name for tool in tools.values() for name in tool.needs)
     return {name: _compile_plan(runtime, tools[name], profile) for name in lifted if tools[name].server is None}
 
@@ -88,6 +88,7 @@ class Toolset:
     __slots__ = (
         "_declared",
         "_inner",
+        "_key",
         "_log",
         "_offered",
         "_owner",
@@ -101,8 +102,9 @@ class Toolset:
     )
 
     def __init__(self, owner: Owner, runtime: Runtime, profile: Profile, log: Log, *, channel: object) -> None:
-        declared = runtime.plans(profile.name, compile_plans)
-        if profile is not runtime.catalog.profiles[profile.name]:
+        self._key = runtime.profile_keys.key_of(profile)
+        declared = runtime.plans(self._key, compile_plans)
+        if profile is not runtime.profile_keys.profile(self._key):
             declared = narrow_plans(runtime, declared, profile)
         self.warnings: list[str] = []
         self.refusal: Fault | None = None
@@ -290,7 +292,7 @@ class Toolset:
         """
         tool = self._runtime.catalog.tools[name]
         if tool.server is None:
-            return self._runtime.plans(LIFTED + self._profile.name, compile_lifted)[name]
+            return self._runtime.plans(LIFTED + self._key, compile_lifted)[name]
         if name not in self._inner:
             server = self._servers[tool.server.binding]
             kept = server.kept

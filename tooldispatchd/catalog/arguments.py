@@ -44,10 +44,11 @@ _STEERING: Final = frozenset(
         *("PATH", "HOME", "SHELL", "TMPDIR", "EDITOR", "VISUAL", "PAGER"),
         *("IFS", "ENV", "BASH_ENV", "BASHOPTS", "SHELLOPTS", "PS4", "PROMPT_COMMAND"),
         *("GCONV_PATH", "GLIBC_TUNABLES", "LOCPATH", "NLSPATH"),
-        *("NODE_OPTIONS", "NODE_PATH", "JAVA_TOOL_OPTIONS", "RUBYLIB", "RUBYOPT", "PERLLIB", "LUA_INIT"),
+        *("NODE_OPTIONS", "NODE_PATH", "RUBYLIB", "RUBYOPT", "PERLLIB", "PHPRC", "PHP_INI_SCAN_DIR", "AWKPATH"),
+        *("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "CLASSPATH", "LESSOPEN", "LESSCLOSE"),
     ]
 )
-_STEERING_PREFIXES: Final = ("PYTHON", "PERL5", "BASH_FUNC_", "GIT_", "DYLD_")
+_STEERING_PREFIXES: Final = ("PYTHON", "PERL5", "LUA_", "BASH_FUNC_", "GIT_", "OPENSSL_", "DYLD_")
 
 
 class Slot(msgspec.Struct, frozen=True):
@@ -88,9 +89,13 @@ class Feed(msgspec.Struct, frozen=True):
 
 
 class Output(StrEnum):
-    """What a program writes to stdout: one JSON value, text, a list of lines, or a list with a JSON value a line."""
+    """What a program writes to stdout: one JSON value, text, a list of lines, or a list with a JSON value a line.
+
+    Of one whose answer says nothing (`NULL`) the value may also be left out.
+    """
 
     JSON = "json"
+    NULL = "null"
     TEXT = "text"
     LINES = "lines"
     JSON_LINES = "json_lines"
@@ -165,9 +170,9 @@ def compile_feed(spec: Moded, source: Type, declared: Declared, path: Path) -> t
 
 def compile_output(spec: Moded, target: Type, declared: Declared, path: Path) -> tuple[Output, list[Problem]]:
     """What a program writes that gives `target`, and what is wrong with that; the rest is as in `compile_feed`."""
-    if spec.output_mode == "json":
-        return Output.JSON, []
     options = options_of(target, declared)
+    if spec.output_mode == "json":
+        return Output.NULL if options == [UNIT] else Output.JSON, []
     if spec.output_mode == "text":
         fits = not {STRING, JSON}.isdisjoint(options)
         return Output.TEXT, [] if fits else [_misfit("output", "text", "gives a string", target, path)]

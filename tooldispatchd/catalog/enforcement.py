@@ -48,7 +48,7 @@ class Enforced(msgspec.Struct, frozen=True):
 
 
 def enforce(asked: Confinement, by: Enforceable, means: tuple[Means, ...] = MEANS) -> Enforced:
-    """What can be enforced of `asked`. Where something is lacking and `asked` takes no best effort, nothing may run."""
+    """What can be enforced of `asked`; whether it may run without what is lacking is for `wrong` to say."""
     lacking = dict(_lacking_bounds(asked, by))
     chosen, missing = _choose(asked, by, means)
     lacking |= missing
@@ -60,11 +60,6 @@ def enforce(asked: Confinement, by: Enforceable, means: tuple[Means, ...] = MEAN
     network = asked.network or "network" in lacking
     left = msgspec.structs.replace(asked, network=network, **kept)
     return Enforced(left, chosen if left.is_sandboxed else None, lacking)
-
-
-def is_best_effort(asked: Confinement) -> bool:
-    """Whether what cannot be enforced is left out and told, instead of stopping the start."""
-    return asked.sandbox == "best-effort"
 
 
 def _lacking_bounds(asked: Confinement, by: Enforceable) -> list[tuple[str, str]]:
@@ -109,6 +104,9 @@ def _choose(asked: Confinement, by: Enforceable, order: tuple[Means, ...]) -> tu
     }
 
 
+_Tables = tuple[tuple[Path, ConfinedSpec], ...]
+
+
 class Program(msgspec.Struct, frozen=True):
     """A program that a profile's agents may set going: `tables` lead to the keys that it keeps to, its own first.
 
@@ -116,7 +114,7 @@ class Program(msgspec.Struct, frozen=True):
     """
 
     name: str
-    tables: tuple[tuple[Path, ConfinedSpec], ...]
+    tables: _Tables
     means: tuple[Means, ...] = MEANS
 
     @property
@@ -125,19 +123,41 @@ class Program(msgspec.Struct, frozen=True):
         return merge(confinement_of(spec) for _, spec in self.tables)
 
     def place_of(self, key: str) -> Path:
-        """Where the key stands that is asked for."""
-        return next((*path, key) for path, spec in self.tables if key in asked_keys(spec))
+        """Where the key stands that is asked for; `read` where it stands for a `write` that nobody wrote."""
+        path, spec = self._asking(key)[0]
+        return (*path, key if key in asked_keys(spec) else "read")
+
+    def is_optional(self, key: str) -> bool:
+        """Whether every table that asks for the key is content with a best effort, and no other one is not."""
+        return self.asked.sandbox == "best-effort" and all(
+            spec.sandbox == "best-effort" for _, spec in self._asking(key)
+        )
+
+    def _asking(self, key: str) -> list[tuple[Path, ConfinedSpec]]:
+        # Who says what may be read says too that nothing may be changed but what `write` says.
+        keys = {key, "read"} if key == "write" else {key}
+        return [(path, spec) for path, spec in self.tables if not keys.isdisjoint(asked_keys(spec))]
 
 
 def programs(config: Config, profiles: Mapping[str, Profile]) -> Iterator[Program]:
-    """Every program of every profile, with what this profile asks of it."""
+    """Every program of every profile, with what this profile asks of it; those too that agents below its own run."""
     for profile in profiles.values():
         outer = config.agents.get(profile.name)
-        above = () if outer is None else ((("agents", profile.name), outer),)
-        for name in profile.tools:
-            for path, spec in _tables(name, config):
-                is_function = isinstance(spec, ToolSpec) and spec.python is not None
-                yield Program(name, ((path, spec), *above), FOR_FUNCTIONS if is_function else MEANS)
+        above: _Tables = () if outer is None else ((("agents", profile.name), outer),)
+        waiting = [profile.name]
+        # Each profile is told once, and by itself: only what bounds others goes on to them.
+        seen: set[str] = set()
+        while waiting:
+            below = waiting.pop()
+            if below in seen:
+                continue
+            seen.add(below)
+            for name in profiles[below].tools:
+                for path, spec in _tables(name, config):
+                    is_function = isinstance(spec, ToolSpec) and spec.python is not None
+                    yield Program(name, ((path, spec), *above), FOR_FUNCTIONS if is_function else MEANS)
+                    if above and path[0] == "processes" and path[1] in profiles:
+                        waiting.append(str(path[1]))
 
 
 def _tables(tool: str, config: Config) -> Iterator[tuple[Path, ConfinedSpec]]:
@@ -155,10 +175,9 @@ def wrong(config: Config, profiles: Mapping[str, Profile], by: Enforceable) -> t
     problems: dict[Path, Problem] = {}
     warnings: dict[str, None] = {}
     for program in programs(config, profiles):
-        wanted = program.asked
-        for key, why in enforce(wanted, by, program.means).lacking.items():
+        for key, why in enforce(program.asked, by, program.means).lacking.items():
             place = program.place_of(key)
-            if is_best_effort(wanted):
+            if program.is_optional(key):
                 warnings[f"{'.'.join(map(str, place))} is not enforced on this machine: {why}"] = None
             else:
                 problems[place] = Problem(place, f"cannot be enforced on this machine: {why}", allowed=_BEST_EFFORT)

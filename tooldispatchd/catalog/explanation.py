@@ -9,6 +9,7 @@ from typing import Final
 
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.processes import Process
+from tooldispatchd.catalog.programlines import bound_lines, program_lines
 from tooldispatchd.catalog.schematypes import describe
 from tooldispatchd.catalog.serverchecks import credential_kinds
 from tooldispatchd.catalog.servers import Binding
@@ -51,6 +52,8 @@ class _Explanation:
         for name, tool in self._catalog.tools.items():
             yield f"tool {name} : {_type(tool)}"
             yield f"{_INDENT}runs: {self._way(tool)}"
+            if tool.spec.command is not None or tool.spec.python is not None:
+                yield from _indented(program_lines(tool.spec, self._catalog.enforceable))
             yield f"{_INDENT}limit: {self._limit(tool)}"
             yield f"{_INDENT}{self._callers(tool)}"
             if tool.needs:
@@ -67,6 +70,9 @@ class _Explanation:
                 yield f"process {name}"
                 yield f"{_INDENT}its type is taken from where it stands"
             yield f"{_INDENT}runs: {self._stages(process)}"
+            if process.kind == "agent":
+                yield from _indented(program_lines(process.spec, self._catalog.enforceable))
+                yield from _indented(self._channel(name, process.spec))
             if process.is_bare:
                 yield f"{_INDENT}in the base category: it may be made a tool, and cannot be wired"
             yield f"{_INDENT}{_used_by(self._users_of_processes.get(name, ()))}"
@@ -88,12 +94,26 @@ class _Explanation:
     def profiles(self) -> Iterator[str]:
         """What tools and servers do not say already of who uses them."""
         for name, spec in self._config.agents.items():
-            if spec.roots or spec.mcp_resources:
+            bounds = list(bound_lines(spec))
+            if spec.roots or spec.mcp_resources or bounds:
                 yield f"profile {name}"
+            if bounds:
+                yield f"{_INDENT}for all programs that its agents call:"
+                yield from _indented(bounds, by=2 * _INDENT)
             if spec.roots:
                 yield f"{_INDENT}roots: {', '.join(map(_cut, spec.roots))}"
             if spec.mcp_resources:
                 yield f"{_INDENT}offers: the resources and prompts of its servers"
+
+    def _channel(self, name: str, spec: ProcessSpec) -> Iterator[str]:
+        """What an agent process may call itself."""
+        if spec.tools is None and spec.mcp is None:
+            return
+        depth = self._config.limits.agent_depth
+        if depth == 0:
+            yield "calls no tools: limits.agent_depth is 0"
+        else:
+            yield f"calls tools: as profile {name}, on a channel of its own (limits.agent_depth is {depth})"
 
     def _way(self, tool: DeclaredTool) -> str:
         spec = tool.spec
@@ -237,6 +257,11 @@ def _program(command: tuple[str, ...] | None) -> str:
     """The name of a program: what was written after it, in one text with it by mistake, may be a secret."""
     words = (command[0] if command else "").split()
     return _cut(words[0].rpartition("/")[2]) if words else "?"
+
+
+def _indented(lines: Iterable[str], by: str = _INDENT) -> Iterator[str]:
+    """Lines that are not cut: of what a sandbox lets in everything is worth knowing."""
+    return (by + " ".join(line.split()) for line in lines)
 
 
 def _cut(text: str) -> str:

@@ -4,12 +4,12 @@
 where its number comes from.
 
 `${VAR}`, `${VAR:-default}` and `$$` (a dollar) are expanded in `daemon.listen`, `plumb` and `mcp_json`, in `command`,
-`args`, `env` (its values) and `cwd` of servers and tools, in `url`, `headers` (their values), `ca`, `cert` and `key` of
-servers, in `roots` of profiles and in every key that names a file with a secret, and nowhere else. In the same keys a
-relative path (a socket's, a `cwd`, a command with a slash in it, a file's, a root) starts at the directory of the
-configuration file: a service has no other directory that its author would expect. Past `daemon.configuration` all of
-them are absolute, roots are `file://` URIs, users and groups are numbers, and no profile's token is left. A `~` means
-nothing.
+`args` (but with `input_mode = "args"`), `env` (its values) and `cwd` of servers and tools, in `venv`, `read` and
+`write`, in `url`, `headers` (their values), `ca`, `cert` and `key` of servers, in `roots` of profiles and in every key
+that names a file with a secret, and nowhere else. In the same keys a relative path (a socket's, a `cwd`, a command with
+a slash in it, a file's, a root) starts at the directory of the configuration file: a service has no other directory
+that its author would expect. Past `daemon.configuration` all of them are absolute, roots are `file://` URIs, users and
+groups are numbers, and no profile's token is left. A `~` means nothing.
 """
 
 from typing import Annotated, Literal
@@ -66,8 +66,8 @@ class LimitsSpec(Spec, frozen=True, kw_only=True):
     waiting: Count = 1024
     """Calls of one agent that wait for a place; more get `queue_full`. Room for a burst, not for a runaway."""
     processes: Count | None = None
-    """Children of `command` tools at once in the whole daemon, and as many of agent processes, since these may wait for
-    the others; by default four a core: more only wait."""
+    """Calls of `command` and `python` tools at once in the whole daemon, and as many of agent processes at each level,
+    since these may wait for the others; by default four a core: more only wait."""
     mcp_opening: Count = 16
     """MCP servers that start at once in the whole daemon; each is a burst of CPU."""
     out_buffer_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 1 * MIB

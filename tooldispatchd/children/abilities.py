@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from tooldispatchd.children.inheritance import environment
 from tooldispatchd.forked import policy
 
 PROBE_S = 10.0
@@ -84,7 +85,15 @@ def read_abilities() -> Abilities:
     # The interpreter alone, as forkers have it: what is tried must not depend on what the daemon has imported.
     argv = [sys.executable, "-I", "-S", start, "abilities"]
     try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S, check=False)  # noqa: S603  # our own
+        done = subprocess.run(  # noqa: S603  # our own
+            argv,
+            # As programs are started: whatever is tried needs none of the daemon's secrets.
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROBE_S,
+            check=False,
+        )
         return msgspec.json.decode(done.stdout, type=Abilities)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise AbilitiesError(f"cannot find out what this machine can enforce: {error}") from error

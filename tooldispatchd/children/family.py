@@ -42,6 +42,8 @@ class Family:
         self._slots: dict[Child, int] = {}
         # Killed, and waited for by nobody; few, and looked at soon, and when the next child is started.
         self._lingering: set[Child] = set()
+        # One for each forker that is to be told of children.
+        self._reminders: set[Callable[[], None]] = set()
         self._is_sealed = False
         self._is_closed = False
 
@@ -125,6 +127,10 @@ class Family:
         self._lingering.add(child)
         self._orphans.hurry()
 
+    def remind(self, flush: Callable[[], None]) -> None:
+        """Call `flush` when the children that have just been released are looked after; many calls are one."""
+        self._reminders.add(flush)
+
     async def keep_guarded(self, replaced: Callable[[], object]) -> None:
         """Replace a guardian that died, as soon as it has, and call `replaced`; runs until cancelled."""
         while True:
@@ -160,13 +166,19 @@ class Family:
         self._orphans.resign(self._guardian.pid)
 
     def _reap_lingering(self) -> bool:
-        """Reap those that have ended; whether any are left."""
+        """Have those that have ended reaped; whether any are left."""
+        reminders, self._reminders = self._reminders, set()
+        for flush in reminders:
+            flush()
+        return self._settle_lingering()
+
+    def _settle_lingering(self) -> bool:
         for child in [child for child in self._lingering if child.has_exited()]:
             child.reap()
         return bool(self._lingering)
 
     def _prepare(self, argv0: str) -> int:
-        self._reap_lingering()
+        self._settle_lingering()
         try:
             if not self._is_sealed:
                 seal()

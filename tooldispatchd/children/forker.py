@@ -32,6 +32,9 @@ STDERR_CHUNK_BYTES: Final = 64 * 1024
 
 # While a forker starts, what it says is read so often, lest it wait for room in the pipe.
 DRAIN_S: Final = 0.1
+# And so often while it talks; so many chunks at once.
+BUSY_DRAIN_S: Final = 0.001
+MAX_DRAINS: Final = 16
 
 # Twice what its 52 numbers and the program's name can take.
 STAT_BYTES: Final = 2048
@@ -109,8 +112,8 @@ class Forker:
         greeting: Reply | None = None
         while greeting is None:
             # A module that talks while it is imported must not wait for room in the pipe.
-            self._drain()
-            with trio.move_on_after(DRAIN_S):
+            is_busy = self._drain()
+            with trio.move_on_after(BUSY_DRAIN_S if is_busy else DRAIN_S):
                 greeting = await self._control.greeting()
         if greeting.error is not None:
             self._give_up(greeting.error)
@@ -182,12 +185,14 @@ class Forker:
         return Exit(code=reply.code) if reply.signal is None else Exit(signal=reply.signal)
 
     def forget(self, pid: int, pidfd: int) -> None:
-        """`spawn.Parent`: have it reap `pid` some time."""
+        """`spawn.Parent`: have it reap `pid`, which has exited or was killed, with its next request or soon."""
         self.children -= 1
         if self.is_gone:
+            # One that has not ended yet is an orphan of nobody's, and reaped as that.
             _reap_adopted(pidfd)
         else:
             self._control.reap(pid)
+            self._family.remind(self._control.flush)
             self._end_if_done()
 
     def _end_if_done(self) -> None:
@@ -210,24 +215,33 @@ class Forker:
         pidfd = -1
         try:
             pidfd = os.pidfd_open(pid)
-        except OSError:
-            # Out of descriptors: a child that cannot be watched must not live.
             if self._has_born(pid):
-                os.killpg(pid, signal.SIGKILL)
-                self.forget(pid, -1)
+                return pidfd
+        except ProcessLookupError:
+            pass
+        except OSError as error:
+            # Out of descriptors: nobody can tell whose number it is. A child that cannot be watched must not live, and
+            # without its forker it is killed as an orphan.
+            self._lose(pidfd, f"its child cannot be watched: {error.strerror}")
             raise
-        if self._has_born(pid):
-            return pidfd
         # It died, and its child came to us: as an orphan, which may have been reaped, its number given to another.
-        os.close(pidfd)
-        self._give_up("it ended")
+        self._lose(pidfd, "it ended")
         raise SpawnError(argv0, f"the {self.name} ended when it had been started")
 
+    def _lose(self, pidfd: int, why: str) -> None:
+        if pidfd >= 0:
+            os.close(pidfd)
+        self.children -= 1
+        self._give_up(why)
+
     def _has_born(self, pid: int) -> bool:
-        """Whether `pid` is a child of the forker, leads a group, and is not reaped: then the number is its own."""
+        """Whether `pid` is a child of the forker, leads a group, and is not reaped: then the number is its own.
+
+        Raises OSError where that cannot be known.
+        """
         try:
             _, parent, group, *_ = _stat(pid)
-        except OSError:
+        except (FileNotFoundError, ProcessLookupError):
             return False
         return int(parent) == self._process.pid and int(group) == pid
 
@@ -242,11 +256,18 @@ class Forker:
         with trio.move_on_after(KILL_S, shield=True):
             await self._process.exited()
 
-    def _drain(self) -> None:
-        """Take what it wrote to stderr; bounded by what a pipe holds."""
-        if self._process.stderr >= 0:
-            with suppress(BlockingIOError):
-                self._errors.add(os.read(self._process.stderr, STDERR_CHUNK_BYTES))
+    def _drain(self) -> bool:
+        """Take what it wrote to stderr, some pipes full at most; whether there was anything."""
+        # A full pipe may hold less than its size, as what is not merged begins a page of its own: until it is empty.
+        for drained in range(MAX_DRAINS):
+            chunk = b""
+            if self._process.stderr >= 0:
+                with suppress(BlockingIOError):
+                    chunk = os.read(self._process.stderr, STDERR_CHUNK_BYTES)
+            if not chunk:
+                return drained > 0
+            self._errors.add(chunk)
+        return True
 
 
 def _tells_exits(release: str) -> bool:
@@ -285,10 +306,10 @@ def _stat(pid: int) -> list[bytes]:
 
 
 def _reap_adopted(pidfd: int) -> Exit:
-    """Reap a child whose forker is dead; UNKNOWN where the kernel gave it to another process, or it is reaped."""
+    """Reap a child whose forker is dead; UNKNOWN where another process has it, it is reaped, or has no pidfd."""
     try:
         ended = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
-    except ChildProcessError:
+    except OSError:
         return UNKNOWN
     if ended is None:
         return UNKNOWN

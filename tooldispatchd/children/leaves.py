@@ -141,9 +141,9 @@ class Leaves:
     def remove_now(self, path: str) -> bool:
         """Remove a leaf that is empty; whether it is gone. One that is not is tried again later."""
         is_gone = remove_cgroup(path)
-        if is_gone:
-            self._lingering.pop(path, None)
-        else:
+        self._lingering.pop(path, None)
+        if not is_gone:
+            # Behind all others, so that a few that never go keep none of them from being tried.
             self._lingering[path] = None
         return is_gone
 

@@ -5,17 +5,11 @@ import errno
 import functools
 import os
 import shutil
-import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-# Python ignores the first two and its children would inherit that; the others may have been ignored by our parent
-# (nohup, a shell's background job), and a child must be able to be told to end.
-RESET_SIGNALS: Final = (
-    *(signal.SIGPIPE, signal.SIGXFSZ),
-    *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD),
-)
+from tooldispatchd.forked.signals import RESET_SIGNALS
 
 # <spawn.h>: a group of its own, default signals, a signal mask.
 SPAWN_FLAGS: Final = 0x02 | 0x04 | 0x08

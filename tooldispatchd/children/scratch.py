@@ -32,6 +32,9 @@ CLOSE_S: Final = 2.0
 # Before each of the passes that follow `rm`. An orphan lives a fifth of a second longer than its call, its own orphans
 # as much longer each.
 PAUSES_S: Final = (0.0, 0.3, 1.5)
+# Before a pass that could not be started is tried again, from the first time on, ever longer.
+AGAIN_S: Final = 1.0
+MAX_AGAIN_S: Final = 30.0
 # They compete with calls for the processors and the disk.
 AT_ONCE: Final = 4
 
@@ -109,17 +112,21 @@ class Scratches:
             if is_removed(path):
                 return
             await trio.sleep(pause_s)
-            await self._run((*REMOVAL, path))
+            # Until the end, if need be: none that was not run has shown that the directory cannot be removed.
+            again_s = AGAIN_S
+            while not await self._run((*REMOVAL, path)):
+                await trio.sleep(again_s)
+                again_s = min(2 * again_s, MAX_AGAIN_S)
         if not is_removed(path):
             self._left(path)
 
-    async def _run(self, argv: tuple[str, ...]) -> None:
+    async def _run(self, argv: tuple[str, ...]) -> bool:
+        """Run one pass; whether there was room for its process."""
         async with self._passes:
             try:
                 child = self._family.spawn(argv)
             except SpawnError:
-                # No room for a process now; the next pass may have it.
-                return
+                return False
             try:
                 # It has much to say of each thing that it cannot remove, and nobody to read it.
                 child.close_stdin()
@@ -129,6 +136,7 @@ class Scratches:
                     await child.exited()
             finally:
                 await child.kill()  # noqa: ASYNC102  # it shields and bounds itself
+        return True
 
 
 @asynccontextmanager

@@ -68,7 +68,7 @@ class Parent(Protocol):
         """Reap a child that has exited, and tell how it ended; bounded, raises nothing."""
 
     def forget(self, pid: int, pidfd: int) -> None:
-        """Have a child that has exited reaped, without waiting."""
+        """Have a child reaped that has exited, or was killed, without waiting."""
 
 
 class Child:
@@ -156,9 +156,7 @@ class Child:
         if not self.has_exited() or self._is_released:
             raise RuntimeError(f"cannot reap child {self.pid}: it still runs")
         if self._parent is None:
-            self._release()
-            _, status = os.waitpid(self.pid, 0)
-            return self._settle(exit_of(status))
+            return self._reap()
         return self._leave(self._parent, self._parent.seen(self.pid) or Exit(signal=signal.SIGKILL))
 
     async def kill(self, *, within_s: float = KILL_S) -> Exit:
@@ -169,17 +167,30 @@ class Child:
         sleeps in a driver) is left to the family, which reaps it later; its exit is then given as by SIGKILL, which is
         the only one that it can have.
         """
-        if not self.has_exited():
+        if not (has_exited := self.has_exited()):
             self.signal_group(signal.SIGKILL)
             with trio.move_on_after(within_s, shield=True):
                 await self.exited()
-        if not self.has_exited():
+            has_exited = self.has_exited()
+        if self._exit is not None:
+            return self._exit
+        if not has_exited:
             return self.abandon()
-        if self._parent is None or self._exit is not None:
-            return self.reap()
+        if self._parent is None:
+            return self._reap()
         if not self._is_released and (ended := self._parent.seen(self.pid)) is not None:
             return self._leave(self._parent, ended)
         return await self._collect(self._parent)
+
+    def dismiss(self) -> None:
+        """KILL the group of a forker's child and wait for nothing: the forker reaps the leader when it has ended.
+
+        For one of which nobody wants to know how it ended. Nothing of it runs any more, and it can leave its group no
+        longer; only its memory is still to be taken apart, which the kernel does by itself.
+        """
+        assert self._parent is not None
+        if self._exit is None and not self._is_released:
+            self._leave(self._parent, Exit(signal=signal.SIGKILL))
 
     def abandon(self) -> Exit:
         """KILL the group and wait for nothing: the family reaps the leader when it has ended."""
@@ -226,6 +237,11 @@ class Child:
                 await self._lot.park()
         assert self._exit is not None
         return self._exit
+
+    def _reap(self) -> Exit:
+        self._release()
+        _, status = os.waitpid(self.pid, 0)
+        return self._settle(exit_of(status))
 
     def _leave(self, parent: Parent, ended: Exit) -> Exit:
         self._release()

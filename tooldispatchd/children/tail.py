@@ -1,5 +1,6 @@
 """The end of what a child wrote to its stderr: a ring that keeps the last bytes and counts all of them."""
 
+import codecs
 from typing import Final
 
 # Enough for a long traceback of a chatty server, little enough for thousands of connections.
@@ -24,10 +25,12 @@ class Tail:
         del self._kept[: -self._max]
 
     def text(self) -> str:
-        """What is kept, as text: a character cut in two at the front is left out, other bad bytes are replaced."""
+        """What is kept, as text: a character cut at the front or the end is left out, other bad bytes are replaced."""
         start = 0
         if self.total > len(self._kept):
             # A UTF-8 character has at most three bytes after its first, and they alone look like 10xxxxxx.
             while start < min(3, len(self._kept)) and self._kept[start] & 0xC0 == 0x80:
                 start += 1
-        return self._kept[start:].decode(errors="replace")
+        # Of a character whose last bytes have not come, or were never written, an unfinished decoding says nothing.
+        text, _ = codecs.utf_8_decode(self._kept[start:], "replace", False)  # noqa: FBT003  # it takes no keywords
+        return text

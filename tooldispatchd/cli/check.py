@@ -25,7 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--explain",
         action="store_true",
-        help="print what was understood: each type, tool, process, server and profile, how it runs and who may call it",
+        help="print what was understood: each type, tool, process, server and profile, how it runs, what its program "
+        "is bounded by and shut in with, and who may call it",
     )
     parser.add_argument(
         "--sandbox",

@@ -27,16 +27,18 @@ SCRIPT: Final = (
         '{"id":"2","name":"greet","input":{"name":"Ada"}}',
     ),
     ("A process: one child, for this call only.", '{"id":"3","name":"sort","input":["pear","apple","fig"]}'),
-    ("A tool of the MCP server.", '{"id":"4","name":"time:get_current_time","input":{"timezone":"Asia/Tokyo"}}'),
-    ("A wrong input is told so that the model can mend it.", '{"id":"5","name":"greet","input":{"nom":"Ada"}}'),
-    ("So is a name that does not exist.", '{"id":"6","name":"gret","input":{"name":"Ada"}}'),
+    ("Any program, as it is: text on its stdin.", '{"id":"4","name":"words","input":"one two three"}'),
+    ("A typed Python function: a fork of a warm process.", '{"id":"5","name":"dedent","input":{"text":"  a\\n  b"}}'),
+    ("A tool of the MCP server.", '{"id":"6","name":"time:get_current_time","input":{"timezone":"Asia/Tokyo"}}'),
+    ("A wrong input is told so that the model can mend it.", '{"id":"7","name":"greet","input":{"nom":"Ada"}}'),
+    ("So is a name that does not exist.", '{"id":"8","name":"gret","input":{"name":"Ada"}}'),
     ("It says goodbye; the server is gone before the daemon answers.", '{"__port":"bye"}'),
 )
 # A server written in Python imports for a second or two; on a busy machine for longer.
 PATIENCE_S: Final = 60.0
 SHOWN: Final = 150
-# The daemon's own: it kills what a killed daemon leaves behind.
-GUARDIAN: Final = "sweep.py"
+# The daemon's own: one kills what a killed daemon leaves behind, the other is the warm process of Python functions.
+OWN: Final = ("sweep.py", "start.py")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +106,7 @@ def _converse(path: Path, daemon: int) -> None:
 
 
 def _show(title: str, daemon: int) -> None:
-    owned = [(pid, words) for pid, words in _descendants(daemon) if GUARDIAN not in words]
+    owned = [(pid, words) for pid, words in _descendants(daemon) if not any(name in words for name in OWN)]
     print(f"  {title}: {'nothing' if not owned else ''}".rstrip())
     for pid, words in owned:
         print(f"    {pid:>7}  {words}")

@@ -3,6 +3,7 @@
 import argparse
 import shutil
 import sys
+from collections.abc import Sequence
 from typing import Final
 
 # The forms of PROTOCOL.md; the daemon is asked for what is named here, and knows them itself.
@@ -39,10 +40,15 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.json or arguments.schemas is not None:
             print(msgspec.json.format(msgspec.json.encode(ready.tools)).decode())
         else:
-            _print_table([(tool.name, tool.description) for tool in ready.tools])
+            _print_table([(tool.name, _described(tool.description, tool.unenforced)) for tool in ready.tools])
         return 0
 
     return dialogue.talk(arguments, show)
+
+
+def _described(description: str, unenforced: Sequence[str]) -> str:
+    """What is said of a tool: first of all what its program is not kept to."""
+    return f"[not enforced: {', '.join(unenforced)}] {description}" if unenforced else description
 
 
 def _print_table(rows: list[tuple[str, str]]) -> None:

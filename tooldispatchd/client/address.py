@@ -19,6 +19,12 @@ def find_socket(environ: Mapping[str, str]) -> str:
     return SYSTEM_SOCKET
 
 
+def given_channel(environ: Mapping[str, str]) -> tuple[int, int] | None:
+    """The descriptors to read and to write of the channel that who started this process gave it; None without one."""
+    writes, comma, reads = environ.get("TOOLDISPATCHD_CHANNEL", "").partition(",")
+    return (int(reads), int(writes)) if comma and reads.isdecimal() and writes.isdecimal() else None
+
+
 def socket_name(address: str) -> str:
     """What `connect` of a Unix socket takes for `PATH`, `@NAME` (abstract) or either of them after `unix:`."""
     path = address.removeprefix("unix:")

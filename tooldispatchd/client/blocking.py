@@ -14,7 +14,7 @@ from typing import Final, overload
 
 from msgspec import UNSET
 
-from tooldispatchd.client.address import find_socket
+from tooldispatchd.client.address import find_socket, given_channel
 from tooldispatchd.client.conversation import Call, Conversation, Ticket
 from tooldispatchd.client.duplex import Duplex
 from tooldispatchd.client.errors import ClientError, FaultError
@@ -217,8 +217,12 @@ class Client(Agent):
 def connect(address: str | None = None, *, timeout_s: float = TIMEOUT_S) -> Client:
     """A channel through a Unix socket: a path, `@name` for an abstract one, or where the environment says.
 
+    Without an address an agent that was given a channel of its own has that one, as from `inherit`.
     `timeout_s` is the longest that any one answer is waited for. Raises `ClientError` where nobody answers there.
     """
+    given = given_channel(os.environ) if address is None else None
+    if given is not None:
+        return inherit(*given, timeout_s=timeout_s)
     address = find_socket(os.environ) if address is None else address
     try:
         fd = reach(address, within_s=min(timeout_s, CONNECT_S)).detach()

@@ -19,7 +19,7 @@ from typing import Final, overload
 import trio
 from msgspec import UNSET
 
-from tooldispatchd.client.address import find_socket, socket_name
+from tooldispatchd.client.address import find_socket, given_channel, socket_name
 from tooldispatchd.client.conversation import Call, Conversation
 from tooldispatchd.client.errors import ClientError
 from tooldispatchd.client.exchange import Callbacks, Exchange, OnApprove, OnAsk, OnUpdate, stream_on
@@ -167,8 +167,14 @@ class Client(Agent):
 async def connect(address: str | None = None) -> AsyncIterator[Client]:
     """A channel through a Unix socket: a path, `@name` for an abstract one, or where the environment says.
 
+    Without an address an agent that was given a channel of its own has that one, as from `inherit`.
     Leaving it closes the channel, and the daemon cancels what still runs. Raises `ClientError` where nobody answers.
     """
+    given = given_channel(os.environ) if address is None else None
+    if given is not None:
+        async with inherit(*given) as client:
+            yield client
+        return
     address = find_socket(os.environ) if address is None else address
     try:
         stream = await _reach(address)

@@ -1,4 +1,4 @@
-"""What a configuration names and this machine lacks just now: programs, working directories, roots.
+"""What a configuration names and this machine lacks just now: programs, directories, places; and what says nothing.
 
 Each may still come to be before it is needed, so that it is said and refuses nothing. Nothing is started.
 """
@@ -12,6 +12,8 @@ from urllib.parse import unquote
 import msgspec
 
 from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.confined import ConfinedSpec
+from tooldispatchd.catalog.enforcement import MEANS
 from tooldispatchd.catalog.specs import McpSpec, ProcessSpec, ToolSpec
 
 
@@ -32,12 +34,31 @@ def absent(catalog: Catalog, environ: Mapping[str, str]) -> list[str]:
             said.append(f"{start.where}{_no_program(start.program)}")
         if start.cwd is not None and not _is_directory(start.cwd):
             said.append(f"{start.where}cwd: there is no such directory")
+    said += _places(catalog)
     for name, profile in catalog.config.agents.items():
         for index, root in enumerate(profile.roots):
             # Once they are read, all of them are URIs (RFC 8089).
             if not _is_directory(unquote(root.removeprefix("file://"))):
                 said.append(f"agents.{name}.roots[{index}]: there is no such directory")
     return said
+
+
+def _places(catalog: Catalog) -> Iterator[str]:
+    """The places that programs may read or change and that are not there: a program that is shut in cannot start."""
+    config = catalog.config
+    tables: tuple[tuple[str, Mapping[str, ConfinedSpec]], ...] = (
+        ("tools", config.tools),
+        ("processes", config.processes),
+        ("agents", config.agents),
+    )
+    for section, specs in tables:
+        for name, spec in specs.items():
+            for key, places in (("read", spec.read), ("write", spec.write)):
+                for index, place in enumerate(places or ()):
+                    if not Path(place).exists():
+                        yield f"{section}.{name}.{key}[{index}]: there is nothing of this name"
+            if spec.sandbox in MEANS and spec.network and spec.read is None and spec.write is None:
+                yield f"{section}.{name}.sandbox: it says how, and not what: by itself it shuts nothing in"
 
 
 def _starts(catalog: Catalog, path: str) -> Iterator[_Start]:

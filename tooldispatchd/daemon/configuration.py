@@ -259,12 +259,12 @@ def _build(
     signatures: Mapping[str, Signature] = {}
     if any(spec.python is not None for spec in config.tools.values()):
         # Few configurations have such tools.
-        from tooldispatchd.daemon.python_tools import read_signatures  # noqa: PLC0415  # as above
+        from tooldispatchd.daemon.python_tools import as_called, read_signatures  # noqa: PLC0415  # as above
 
         # A table that is wrong has been replaced, and would be read as what it is not.
         bad = {problem.path[:2] for problem in problems}
         sound = {name: spec for name, spec in config.tools.items() if ("tools", name) not in bad}
-        python = read_signatures(sound, directory, environ)
+        python = read_signatures(as_called(config, sound), directory, environ)
         signatures, problems = python.signatures, [*problems, *python.problems]
     catalog = build_catalog(config, credentials.tokens, signatures)
     if not isinstance(catalog, Catalog):

@@ -7,7 +7,6 @@ from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.confinement import NOTHING
 from tooldispatchd.catalog.enforcement import Enforceable, programs
 from tooldispatchd.children.abilities import Abilities, AbilitiesError, read_abilities
-from tooldispatchd.children.leaves import LeavesError, delegated
 
 _BOUNDS: Final = ("cpu_s", "memory", "processes", "files", "file_size", "nice", "user")
 _MEANS: Final = ("landlock", "bubblewrap")
@@ -35,6 +34,9 @@ def enforceable_by(abilities: Abilities) -> Enforceable:
 
 def cgroup_lacks() -> dict[str, str | None]:
     """Why whole calls cannot be counted by a cgroup; None for what can."""
+    # It needs trio, which those who only read a configuration have not.
+    from tooldispatchd.children.leaves import LeavesError, delegated  # noqa: PLC0415  # as above
+
     try:
         there = (delegated() / "cgroup.controllers").read_text(encoding="ascii").split()
     except (LeavesError, OSError) as error:

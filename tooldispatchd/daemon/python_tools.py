@@ -5,7 +5,6 @@ the tool's user.
 """
 
 import os
-import pwd
 import shutil
 import sys
 from collections.abc import Mapping
@@ -15,8 +14,9 @@ import msgspec
 
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.signatures import Signature
-from tooldispatchd.catalog.specs import ToolSpec
+from tooldispatchd.catalog.specs import Config, ToolSpec
 from tooldispatchd.children.inheritance import PASSED_ON
+from tooldispatchd.children.owners import Owner, owner_of
 from tooldispatchd.daemon.signature_reader import Environment, Refusal, ask_all
 
 
@@ -34,6 +34,17 @@ class _CannotError(Exception):
         super().__init__(why)
         self.key = key
         self.why = why
+
+
+def as_called(config: Config, tools: Mapping[str, ToolSpec]) -> dict[str, ToolSpec]:
+    """The tools as their profiles run them: where one names a user, a function's module is not imported as another."""
+    whole = dict(tools)
+    for profile in config.agents.values():
+        for name in profile.tools:
+            spec = whole.get(name)
+            if spec is not None and spec.python is not None and profile.user is not None:
+                whole[name] = msgspec.structs.replace(spec, user=profile.user, group=profile.group)
+    return whole
 
 
 def read_signatures(tools: Mapping[str, ToolSpec], directory: Path, environ: Mapping[str, str]) -> PythonTools:
@@ -85,39 +96,31 @@ def _environment(spec: ToolSpec, directory: Path, environ: Mapping[str, str]) ->
         interpreter = interpreter_of(spec.venv, directory)
     except ValueError as error:
         raise _CannotError("venv", str(error)) from error
-    uid, gid, groups = _owner(spec)
+    owner = _owner(spec)
     variables = {name: environ[name] for name in PASSED_ON if name in environ} | spec.env
     return Environment(
         interpreter=interpreter,
         place=spec.cwd or str(directory),
         cwd=spec.cwd,
         variables=tuple(sorted(variables.items())),
-        uid=uid,
-        gid=gid,
-        groups=groups,
+        uid=owner.uid,
+        gid=owner.gid,
+        groups=owner.groups,
         # Threads are a resident tool's own business, and would be everybody's in a process that is shared.
         resident=spec.resident,
     )
 
 
-def _owner(spec: ToolSpec) -> tuple[int | None, int | None, tuple[int, ...]]:
-    uid, gid = spec.user, spec.group
-    assert not isinstance(uid, str)
-    assert not isinstance(gid, str)
-    if uid is None and gid is None:
-        return None, None, ()
-    if os.geteuid() != 0:
-        raise _CannotError("group" if uid is None else "user", "only a daemon that is root can run a tool as somebody")
-    if uid is None:
-        return None, gid, ()
-    try:
-        entry = pwd.getpwuid(uid)
-    except KeyError as error:
-        if gid is None:
-            raise _CannotError("user", f"this machine knows no user {uid}; state its group") from error
-        return uid, gid, (gid,)
-    gid = entry.pw_gid if gid is None else gid
-    return uid, gid, tuple(os.getgrouplist(entry.pw_name, gid))
+def _owner(spec: ToolSpec) -> Owner:
+    assert not isinstance(spec.user, str)
+    assert not isinstance(spec.group, str)
+    if os.geteuid() == 0 or (spec.user is None and spec.group is None):
+        return owner_of(spec.user, spec.group)
+    if spec.sandbox == "best-effort":
+        # As its calls will.
+        return Owner()
+    key = "group" if spec.user is None else "user"
+    raise _CannotError(key, "only a daemon that is root can run a tool as somebody")
 
 
 def _problem(name: str, spec: ToolSpec, found: Refusal) -> Problem:

@@ -22,6 +22,7 @@ import msgspec
 from tooldispatchd import forked
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.children.tail import Tail
+from tooldispatchd.forked.signals import signal_name
 
 # What imports of large libraries need on a slow disk, with room.
 READING_S: Final = 20.0
@@ -261,9 +262,7 @@ class _Reader:
         if status is not None and status.si_code == os.CLD_EXITED:
             self._end = f"ended with exit code {status.si_status}"
         elif status is not None:
-            # Real-time signals have a name only at both ends.
-            names = {each.value: each.name for each in signal.Signals}
-            self._end = f"was ended by {names.get(status.si_status, f'signal {status.si_status}')}"
+            self._end = f"was ended by {signal_name(status.si_status)}"
         self._is_over = True
 
 

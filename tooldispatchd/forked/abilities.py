@@ -172,10 +172,17 @@ def _bubblewrap() -> dict[str, object]:
         why = "bubblewrap is not installed"
         return {"version": "", "network": why, "read": why, "write": why, "gaps": []}
     # All that it shuts in stands and falls with its namespaces: one trial serves for the three.
+    try:
+        version = subprocess.run(  # noqa: S603  # found in PATH
+            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=TRIAL_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        words = error.strerror if isinstance(error, OSError) else "it did not come to an end"
+        why = f"bubblewrap cannot be run: {words}"
+        return {"version": "", "network": why, "read": why, "write": why, "gaps": []}
     why_not = attempt(_try_bubble)
-    version = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=TRIAL_S, check=False)  # noqa: S603  # found in PATH
     return {
-        "version": version.stdout.strip().rpartition(" ")[2],
+        "version": version.stdout.decode(errors="replace").strip().rpartition(" ")[2],
         "network": why_not,
         "read": why_not,
         "write": why_not,
@@ -190,9 +197,13 @@ def _try_bubble() -> str | None:
     asked = "test ! -e /sys && test ! -w /usr && test $(grep -c : /proc/net/dev) = 1"
     argv = bubble.wrap(policy, ["/bin/sh", "-c", asked], cwd="/", scratch=None, seccomp_fd=fd)
     done = subprocess.run(  # noqa: S603  # our own
-        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, pass_fds=[fd], timeout=TRIAL_S, check=False
+        argv, stdin=subprocess.DEVNULL, capture_output=True, pass_fds=[fd], timeout=TRIAL_S, check=False
     )
-    return None if done.returncode == 0 else done.stderr.strip() or "what it should hide can be seen"
+    return (
+        None
+        if done.returncode == 0
+        else done.stderr.decode(errors="replace").strip() or "what it should hide can be seen"
+    )
 
 
 def _refused(action: Callable[[], object], *numbers: int) -> str | None:

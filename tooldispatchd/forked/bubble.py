@@ -76,12 +76,21 @@ def _listed(read: Sequence[str], program: str | None, also: Sequence[str]) -> li
     shown = [*places.SYSTEM, *read, *also]
     for path in (*read, *also):
         words += ["--ro-bind", path, path]
-    for path in confine.run_by(program):
+    own = confine.run_by(program)
+    for path in confine.environments_of(own):
+        if not _is_beneath(path, shown):
+            words += ["--ro-bind", path, path]
+            shown.append(path)
+    for path in own:
         # Nothing can be mounted on a link: what it leads to is shown where the link is, or where it is itself.
         for place in dict.fromkeys((path, os.path.realpath(path))):
-            if not any(place == other or place.startswith(f"{other.rstrip('/')}/") for other in shown):
+            if not _is_beneath(place, shown):
                 words += ["--ro-bind", place, place]
     return words
+
+
+def _is_beneath(place: str, others: Sequence[str]) -> bool:
+    return any(place == other or place.startswith(f"{other.rstrip('/')}/") for other in others)
 
 
 def _system_place(path: str) -> list[str]:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from tooldispatchd.forked import landlock, namespaces, places, seccomp
+from tooldispatchd.forked import landlock, namespaces, nolinks, places, pyvenv, seccomp
 from tooldispatchd.forked.policy import Policy
 
 OUTSIDE_BUBBLE: Final = 2
@@ -114,6 +114,7 @@ def prepare(policy: Policy) -> Prepared:
     """
     namespaces.load()
     seccomp.load()
+    nolinks.load()
     landlock.abi()
     if not policy.is_sandboxed:
         return Prepared(policy, None, (), (), (), b"", has_mounts=False)
@@ -274,8 +275,11 @@ def _restrict_files(prepared: Prepared, program: str | None, scratch: str | None
         if scratch is not None:
             rules.allow_path(scratch, everything & ~landlock.MAKE_DEVICES)
         if prepared.policy.read is not None:
-            for path in run_by(program):
+            own = run_by(program)
+            for path in own:
                 rules.allow_path(path, landlock.READ)
+            for path in environments_of(own):
+                rules.allow_path(path, landlock.READ, is_straight=True)
             for path in ("/proc/self", *also):
                 rules.allow_path(path, landlock.READ)
         if prepared.policy.write is None:
@@ -290,6 +294,11 @@ def run_by(program: str | None) -> list[str]:
         return []
     found = interpreter(program)
     return [program] if found is None else [program, found]
+
+
+def environments_of(programs: Sequence[str]) -> list[str]:
+    """The directories of the Python virtual environments that the programs stand in, without symbolic links."""
+    return list(dict.fromkeys(path for program in programs for path in pyvenv.environment_of(program)))
 
 
 def _allow(rules: landlock.Ruleset, found: Sequence[Place], rights: int) -> None:
@@ -310,7 +319,7 @@ def _open(paths: Sequence[str]) -> list[Place]:
     found: list[Place] = []
     for path in paths:
         try:
-            found += _hold([landlock.open_place(path)])
+            found += _hold([landlock.open_place(path, is_straight=True)])
         except OSError as error:
             raise _failure(f"cannot let a program use '{path}'", error) from error
     return found

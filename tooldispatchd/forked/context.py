@@ -95,3 +95,30 @@ def enter_scratch(path: str) -> None:
     if "tempfile" in sys.modules:
         # It may have chosen another one in the parent.
         sys.modules["tempfile"].tempdir = None  # type: ignore[attr-defined]  # a module's attributes are not typed
+
+
+Places = tuple[tuple[str | None, ...], str | None]
+"""What `files_places` found: the variables, and the directory that `tempfile` has chosen."""
+
+_VARIABLES = "TMPDIR", "TOOLDISPATCHD_SCRATCH"
+
+
+def files_places() -> Places:
+    """Where programs and `tempfile` make their files now."""
+    chosen: str | None = getattr(sys.modules.get("tempfile"), "tempdir", None)
+    return tuple(os.environ.get(name) for name in _VARIABLES), chosen
+
+
+def put_back(places: Places) -> None:
+    """Have them make their files where they did when `files_places` was asked: a call's own directory goes with it."""
+    values, chosen = places
+    for name, value in zip(_VARIABLES, values, strict=True):
+        # Setting one changes the C library's environment too.
+        if os.environ.get(name) == value:
+            continue
+        if value is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = value
+    if "tempfile" in sys.modules:
+        sys.modules["tempfile"].tempdir = chosen  # type: ignore[attr-defined]  # as above

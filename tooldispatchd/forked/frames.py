@@ -30,6 +30,13 @@ class Kind(IntEnum):
     """An object: `kind`, `message`, `trace`, `limit`, as `calling.failure` writes it."""
 
 
+MAX_WORDS_BYTES = 64 * 1024
+"""What an update or an error may take: more than what either is cut at, however it is escaped."""
+
+# Of the daemon, or the answer itself.
+_LONG = frozenset((Kind.CALL, Kind.INPUT, Kind.VALUE))
+
+
 class FrameError(Exception):
     """The bytes are no frames, or a frame is longer than what is taken; `kind` is None where it is not known."""
 
@@ -48,7 +55,7 @@ def frame(kind: Kind, payload: bytes = b"") -> bytes:
 
 
 class FrameReader:
-    """Cuts a stream into frames, none of which may hold more than `max_bytes`."""
+    """Cuts a stream into frames, none of which may hold more than `max_bytes`, nor words more than MAX_WORDS_BYTES."""
 
     __slots__ = ("_buffer", "_max")
 
@@ -74,8 +81,9 @@ class FrameReader:
         kind = _KINDS.get(number)
         if kind is None:
             raise FrameError(f"no frame begins with {number}")
-        if length > self._max:
-            raise FrameError(f"a frame of {length} bytes is over {self._max}", kind=kind)
+        most = self._max if kind in _LONG else min(self._max, MAX_WORDS_BYTES)
+        if length > most:
+            raise FrameError(f"a frame of {length} bytes is over {most}", kind=kind)
         end = _PREFIX.size + length
         if len(buffer) < end:
             return None

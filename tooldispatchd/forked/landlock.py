@@ -16,6 +16,8 @@ import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from tooldispatchd.forked.nolinks import open_straight
+
 # The same on every architecture, as for all calls since Linux 5.
 _CREATE_RULESET: Final = 444
 _ADD_RULE: Final = 445
@@ -134,9 +136,9 @@ class Ruleset:
         if rights:
             _check(_calls().add_rule(_ADD_RULE, self._fd, _PATH_BENEATH, struct.pack("=Qi", rights, fd), 0))
 
-    def allow_path(self, path: str, rights: int) -> None:
-        """As `allow`; raises OSError where there is no such path."""
-        fd, is_directory = open_place(path)
+    def allow_path(self, path: str, rights: int, *, is_straight: bool = False) -> None:
+        """As `allow` and `open_place`; raises OSError where there is no such path."""
+        fd, is_directory = open_place(path, is_straight=is_straight)
         try:
             self.allow(fd, rights, is_directory=is_directory)
         finally:
@@ -157,9 +159,12 @@ class Ruleset:
         self.close()
 
 
-def open_place(path: str) -> tuple[int, bool]:
-    """A descriptor that names what is at `path` and cannot be read from, and whether it is a directory."""
-    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+def open_place(path: str, *, is_straight: bool = False) -> tuple[int, bool]:
+    """A descriptor that names what is at `path` and cannot be read from, and whether it is a directory.
+
+    Where the absolute `path` `is_straight` no part of it may be a symbolic link, which is ELOOP.
+    """
+    fd = open_straight(path) if is_straight else os.open(path, os.O_PATH | os.O_CLOEXEC)
     return fd, stat.S_ISDIR(os.fstat(fd).st_mode)
 
 

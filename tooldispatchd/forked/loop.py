@@ -2,24 +2,29 @@
 
     greeting ──▶ request ──▶ reply ──▶ request … ──▶ the daemon closed the socket, or it spoke nonsense: the end
 
-Requests are JSON objects with one key, at most 64 KiB in one datagram; a larger one is a datagram `{"memfd": size}`
-whose last descriptor is a file in memory that holds it.
+A request is a dict of one key, and of a second one when it tells which children may be reaped, as `marshal` writes it
+in its version 2, which all interpreters read. It has at most 64 KiB in one datagram; a larger one is a datagram
+`{"memfd": size}` whose last descriptor is a file in memory that holds it.
 
-    {"spawn": {…}}, {"fork": {…}}   ──▶ {"pid": n} | {"error": words, "errno": n}
-    {"status": pid}                 ──▶ {"code": n} | {"signal": n}; asked once the child has exited
-    {"reap": [pid, …]}              ──▶ no reply; they have exited, or were killed
+    {"spawn": {…}}, {"fork": …}   ──▶ {"pid": n} | {"error": words, "errno": n}
+    {"status": pid}               ──▶ {"code": n} | {"signal": n}; asked once the child has exited
+    {"reap": [pid, …]}            ──▶ no reply, or that of the other key; they have exited, or were killed
 
-The first thing said is the greeting, `{"ready": true}` or an error. A reply may say `"retiring": true`: another forker
-should take this one's place. A child is reaped when it is asked for and never before, so that its number stays its own.
+Replies are JSON, for they come from where a tool's own code may be, and are not to be trusted; requests come from the
+daemon alone. The first thing said is the greeting, `{"ready": true}` or an error. A reply may say `"retiring": true`:
+another forker should take this one's place. A child is reaped when it is allowed and never before, so that its number
+stays its own; one that has been killed and has not ended yet is reaped after a later request. A request for whose
+descriptors there is no room here is answered with an error.
 Single-threaded and blocking: nothing here waits for anything but the daemon, an exec and children that have ended.
 """
 
+import errno
 import json
+import marshal
 import os
 import socket
 from array import array
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Final
 
 CONTROL: Final = 3
@@ -29,7 +34,10 @@ MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
 # A child's own (0 to 5), a cgroup's and a file in memory, with room to spare.
 MAX_FDS: Final = 16
 
-Start = Callable[[dict[str, Any], list[int]], int]
+FDS_SPACE: Final = socket.CMSG_SPACE(MAX_FDS * array("i").itemsize)
+STARTS: Final = ("fork", "spawn")
+
+Start = Callable[[Any, list[int]], int]
 """Starts a child for what the request says with the descriptors that came along, which are closed afterwards; its pid.
 
 Raises OSError or ValueError where it cannot. A child that it forks must never return.
@@ -37,23 +45,30 @@ Raises OSError or ValueError where it cannot. A child that it forks must never r
 
 
 def serve(start: Start, *, is_retiring: Callable[[], bool] = lambda: False) -> None:
-    """Greet, then serve until the daemon closes the socket; raises ValueError for what is no request."""
+    """Greet, then serve until the daemon closes the socket; raises for what is no request."""
     os.set_inheritable(CONTROL, False)  # noqa: FBT003  # the standard library's own
+    # Killed, and not yet seen to have ended: no more than the daemon has children.
+    dying: list[int] = []
     with socket.socket(fileno=CONTROL) as control:
-        _say(control, {"ready": True})
-        while (received := _receive(control)) is not None:
+        _say(control, b'{"ready":true}')
+        # One for all: a new one of this size would have the C library tidy its heap, which touches many pages.
+        buffer = memoryview(bytearray(MAX_DATAGRAM_BYTES))
+        while (received := _receive(control, buffer)) is not None:
             request, fds = received
-            reply = _answer(request, fds, start)
-            if reply is not None:
-                if is_retiring():
-                    reply["retiring"] = True
-                _say(control, reply)
+            ended = request.pop("reap", None)
+            if request or ended is None:
+                _say(control, _lacking(request) if fds is None else _answer(request, fds, start, is_retiring))
+            if ended is not None:
+                dying += ended
+            # Nobody waits for this, and the answer has gone.
+            if dying:
+                dying = [pid for pid in dying if not _reap(pid)]
 
 
 def refuse(error: OSError) -> None:
     """Say in the greeting's place that this forker cannot serve."""
     with socket.socket(fileno=CONTROL) as control:
-        _say(control, failure(error))
+        _say(control, json.dumps(failure(error)).encode())
 
 
 def failure(error: OSError | ValueError) -> dict[str, Any]:
@@ -63,32 +78,46 @@ def failure(error: OSError | ValueError) -> dict[str, Any]:
     return {"error": str(error)}
 
 
-def _say(control: socket.socket, reply: dict[str, Any]) -> None:
+def _say(control: socket.socket, reply: bytes) -> None:
     # Nobody listens any more where the daemon has died; the next read ends the loop.
-    with suppress(ConnectionError):
-        control.send(json.dumps(reply).encode())
+    # Not `suppress`: after a fork each page that is written to is copied, and it would be an object more.
+    try:  # noqa: SIM105  # as above
+        control.send(reply)
+    except ConnectionError:
+        pass
 
 
-def _receive(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    fds = array("i")
+def _receive(control: socket.socket, buffer: memoryview) -> tuple[dict[str, Any], list[int] | None] | None:
+    """A request and its descriptors, None in their place where this process could not take them all."""
     try:
-        chunk, ancillary, flags, _ = control.recvmsg(
-            MAX_DATAGRAM_BYTES, socket.CMSG_SPACE(MAX_FDS * fds.itemsize), socket.MSG_CMSG_CLOEXEC
-        )
+        size, ancillary, flags, _ = control.recvmsg_into([buffer], FDS_SPACE, socket.MSG_CMSG_CLOEXEC)
     except ConnectionResetError:
         return None
+    fds = array("i")
     for _, _, rights in ancillary:
         fds.frombytes(rights)
-    if not chunk:
+    if not size:
         return None
-    if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+    numbers = fds.tolist()
+    is_lacking = bool(flags & socket.MSG_CTRUNC)
+    if flags & socket.MSG_TRUNC or (is_lacking and len(numbers) >= MAX_FDS):
         raise ValueError("a request was cut short")
-    request = json.loads(chunk)
-    if "memfd" in request:
-        request = json.loads(_read_memory(fds.pop(), request["memfd"]))
-    if not isinstance(request, dict) or len(request) != 1:
-        raise ValueError("a request has one key")
-    return request, list(fds)
+    request = marshal.loads(buffer[:size])  # noqa: S302  # the daemon's own
+    if is_lacking:
+        for fd in numbers:
+            os.close(fd)
+    elif "memfd" in request:
+        request = marshal.loads(_read_memory(numbers.pop(), request["memfd"]))  # noqa: S302  # as above
+    if not isinstance(request, dict):
+        raise TypeError("a request is a dict")
+    return request, None if is_lacking else numbers
+
+
+def _lacking(request: dict[str, Any]) -> bytes:
+    """What is said of a request some of whose descriptors were lost (unix(7), SCM_RIGHTS)."""
+    reply = failure(OSError(errno.EMFILE, f"its forker: {os.strerror(errno.EMFILE)}"))
+    # Children that were to be reaped may have been named in what is lost: they end with this process.
+    return json.dumps({**reply, "retiring": True} if "memfd" in request else reply).encode()
 
 
 def _read_memory(fd: int, size: int) -> bytes:
@@ -100,26 +129,21 @@ def _read_memory(fd: int, size: int) -> bytes:
         os.close(fd)
 
 
-def _answer(request: dict[str, Any], fds: list[int], start: Start) -> dict[str, Any] | None:
+def _answer(request: dict[str, Any], fds: list[int], start: Start, is_retiring: Callable[[], bool]) -> bytes:
     ((kind, what),) = request.items()
-    if kind in {"spawn", "fork"}:
-        reply = _start(start, what, fds)
-        if kind == "fork" and "pid" in reply:
-            # The child does so too: whoever is first, it is done before the daemon hears of it.
-            with suppress(OSError):
-                os.setpgid(reply["pid"], reply["pid"])
-        return reply
-    if kind == "status":
-        return _status(what)
-    if kind == "reap":
-        for pid in what:
-            with suppress(ChildProcessError):
-                os.waitpid(pid, 0)
-        return None
-    raise ValueError(f"there is no request '{kind}'")
+    if kind in STARTS:
+        reply = _start(kind, what, fds, start)
+    elif kind == "status":
+        reply = _status(what)
+    else:
+        raise ValueError(f"there is no request '{kind}'")
+    if is_retiring():
+        return json.dumps({**reply, "retiring": True}).encode()
+    # What is nearly always said, at a fraction of the cost.
+    return b'{"pid":%d}' % reply["pid"] if "pid" in reply else json.dumps(reply).encode()
 
 
-def _start(start: Start, what: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+def _start(kind: str, what: Any, fds: list[int], start: Start) -> dict[str, Any]:
     try:
         pid = start(what, fds)
     except (OSError, ValueError) as error:
@@ -127,7 +151,21 @@ def _start(start: Start, what: dict[str, Any], fds: list[int]) -> dict[str, Any]
     finally:
         for fd in fds:
             os.close(fd)
+    if kind == "fork":
+        # The child does so too: whoever is first, it is done before the daemon hears of it.
+        try:  # noqa: SIM105  # see `_say`
+            os.setpgid(pid, pid)
+        except OSError:
+            pass
     return {"pid": pid}
+
+
+def _reap(pid: int) -> bool:
+    """Whether there is no such child any more."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True
 
 
 def _status(pid: int) -> dict[str, Any]:

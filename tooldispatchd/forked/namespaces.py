@@ -13,6 +13,8 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+from tooldispatchd.forked.nolinks import open_straight
+
 _NEW_MOUNTS: Final = 0x00020000
 _NEW_USERS: Final = 0x10000000
 
@@ -24,6 +26,8 @@ _HERE: Final = -100
 _CLONE_TREE: Final = 1
 _RECURSIVE: Final = 0x8000
 _EMPTY_FROM: Final = 0x4
+_EMPTY_TO: Final = 0x40
+_EMPTY_PATH: Final = 0x1000
 _READ_ONLY: Final = 0x1
 _PRIVATE: Final = 1 << 18
 
@@ -85,19 +89,24 @@ def enter_mount_namespace() -> None:
 def make_read_only(writable: Sequence[str]) -> None:
     """Let nothing be changed in any file system but beneath `writable`; in a mount namespace of one's own only.
 
-    The paths are without symbolic links. It holds for names, modes, owners, times and attributes too; not for what is
-    written to devices, pipes and sockets.
+    The paths are without symbolic links: one that has become one is refused (ELOOP). It holds for names, modes, owners,
+    times and attributes too; not for what is written to devices, pipes and sockets.
     """
-    trees = [_call(_OPEN_TREE, _HERE, os.fsencode(path), _CLONE_TREE | _RECURSIVE | os.O_CLOEXEC) for path in writable]
+    opened: list[int] = []
     try:
+        # Opened in this namespace, whose mounts alone can be moved: what was opened before it lies in another.
+        opened += [open_straight(path) for path in writable]
+        flags = _EMPTY_PATH | _CLONE_TREE | _RECURSIVE | os.O_CLOEXEC
+        trees = [_call(_OPEN_TREE, place, b"", flags) for place in opened]
+        places, opened = opened, [*opened, *trees]
         # Private, so that nothing of the following is seen outside.
         asked = struct.pack("=4Q", _READ_ONLY, 0, _PRIVATE, 0)
         _call(_MOUNT_SETATTR, _HERE, b"/", _RECURSIVE, asked, len(asked))
-        for tree, path in zip(trees, writable, strict=True):
-            _call(_MOVE_MOUNT, tree, b"", _HERE, os.fsencode(path), _EMPTY_FROM)
+        for tree, place in zip(trees, places, strict=True):
+            _call(_MOVE_MOUNT, tree, b"", place, b"", _EMPTY_FROM | _EMPTY_TO)
     finally:
-        for tree in trees:
-            os.close(tree)
+        for fd in opened:
+            os.close(fd)
     # It still stands in the mount below, which is read-only; and stays there where its directory has no path for it.
     with contextlib.suppress(OSError):
         os.chdir(os.getcwd())  # noqa: PTH109  # in a fork each module that is first touched costs its pages

@@ -138,7 +138,8 @@ WITH_MODE: Final[dict[str, tuple[_Numbers, int]]] = {
     "mknod": ((133, None), 1),
     "mknodat": ((259, 33), 2),
 }
-"""What gives a file the mode at that index: never set-user-ID, which would outlive the call for other users to run."""
+"""What gives a file the mode at that index: never set-user-ID nor set-group-ID, which would outlive the call for other
+users to run. A directory, which a filter cannot tell from a file, gets the latter from the one above it alone."""
 
 OPENING: Final[dict[str, tuple[_Numbers, int]]] = {"open": ((2, None), 1), "openat": ((257, 56), 2)}
 """What may make a file, with the index of the flags; the mode stands behind them and means nothing else."""
@@ -177,7 +178,7 @@ _UTIMENSAT: Final = (280, 88)
 
 _NEW_NAMESPACES: Final = 0x7E020000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET."""
-_SET_USER_ID: Final = 0o4000
+_SETS_IDS: Final = 0o6000
 _MAKES_FILES: Final = 0o100 | 0o20000000
 """O_CREAT and what makes O_TMPFILE."""
 _TERMINAL_IOCTLS: Final = (0x5412, 0x541C, 0x5423)
@@ -246,11 +247,6 @@ def _tree(verdicts: Sequence[tuple[int, _Code]]) -> _Code:
     return (*code, *_always(_ALLOW))
 
 
-def is_supported() -> bool:
-    """Whether there are tables for this machine's architecture."""
-    return os.uname().machine in MACHINES
-
-
 def build(*, network: bool, attributes: bool, machine: str | None = None) -> bytes:
     """The filter as an array of sock_filter, which `install` and bubblewrap's `--seccomp` take.
 
@@ -295,9 +291,9 @@ def _for_all(column: int) -> dict[int | None, _Code]:
         kind = _step(_LOAD, _ARGUMENTS_AT), _step(_IF_EQUAL, of_user, 0, 1), _step(_RETURN, _REFUSED)
         verdicts[numbers[column]] = (*kind, *_by_argument(1, (0,), matching=_ALLOW, other=_REFUSED))
     for numbers, index in WITH_MODE.values():
-        verdicts[numbers[column]] = _without_bits(index, _SET_USER_ID)
+        verdicts[numbers[column]] = _without_bits(index, _SETS_IDS)
     for numbers, index in OPENING.values():
-        mode = _without_bits(index + 1, _SET_USER_ID)
+        mode = _without_bits(index + 1, _SETS_IDS)
         flags = _step(_LOAD, _ARGUMENTS_AT + 8 * index), _step(_IF_ANY_BIT, _MAKES_FILES, 1, 0), _step(_RETURN, _ALLOW)
         verdicts[numbers[column]] = (*flags, *mode)
     verdicts[_CLONE[column]] = _without_bits(0, _NEW_NAMESPACES)

@@ -12,16 +12,20 @@ import io
 import json
 import os
 import resource
+import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tooldispatchd.forked.calling import Channel, Function, Gone, caller, failure, perform
-from tooldispatchd.forked.context import enter_scratch
+from tooldispatchd.forked.context import enter_scratch, files_places, put_back
 from tooldispatchd.forked.frames import Kind, frame
+from tooldispatchd.forked.largepages import gather
 from tooldispatchd.forked.marking import Mark
 from tooldispatchd.forked.policy import Policy
+from tooldispatchd.forked.rehearsal import rehearse, rehearsed
 
 # The control socket's number in every forker.
 CONTROL = 3
@@ -52,15 +56,6 @@ class Errand(NamedTuple):
     number: int = 0
     """The child's, by which the daemon knows what it leaves behind."""
 
-    def to_json(self) -> dict[str, object]:
-        """As `from_json` reads it."""
-        return self._asdict()
-
-    @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> "Errand":
-        """The errand that `to_json` wrote; raises TypeError for anything else."""
-        return cls(**fields)
-
 
 class Load(NamedTuple):
     """What a parent is started for: the functions of its tools, their policies, and where its modules lie."""
@@ -90,30 +85,38 @@ class WarmParent:
         self._functions: dict[str, Function] = {}
         self._failures: dict[str, bytes] = {}
         self._refusal: bytes | None = None
+        own_path = tuple(sys.path)
         # Behind everything else: what lies beside a configuration must hide nothing of the interpreter's.
         sys.path.extend(load.path)
         for name in load.functions:
             self._load(name)
+        # A module may have had its children reaped by the kernel; ours are not to be before the daemon says so.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        # Each child puts its socket there, above all that is open, without another look.
+        self._fd = free_descriptor()
+        # Before anything is prepared that would confine this process.
+        self._rehearse()
         for policy in self._policies:
-            self._prepare(policy)
+            self._prepare(policy, load, own_path)
         for stream in (sys.stdout, sys.stderr):
             # What a child printed before it was killed should be read.
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(line_buffering=True)
         self._mark = find_mark()
-        # Each child puts its socket there, above all that is open, without another look.
-        self._fd = free_descriptor()
+        # Each child has a copy.
+        self._channel = Channel(self._fd)
         # What lives now lives for ever: the collector would only make the children copy its pages.
         gc.collect()
         gc.freeze()
+        gather()
 
-    def start(self, request: dict[str, Any], fds: list[int]) -> int:
+    def start(self, request: tuple[Any, ...], fds: list[int]) -> int:
         """Fork one child for `request` (an `Errand`) with its socket and its stderr; its pid. Raises OSError."""
-        errand = Errand.from_json(request)
+        errand = Errand(*request)
         # Before the fork, where it costs little: each page that the child writes to must first be copied for it.
         if self._mark is not None:
             self._mark.put(errand.number)
-        channel = Channel(self._fd)
+        channel = self._channel
         pid = os.fork()
         if pid:
             return pid
@@ -149,11 +152,20 @@ class WarmParent:
         if has_more_threads(before):
             self._refusal = threaded(name)
 
-    def _prepare(self, policy: Policy) -> None:
+    def _rehearse(self) -> None:
+        name = "rehearsal"
+        errand = Errand(name, 0, os.devnull, is_ahead=False, has_leaf=False, is_late=False, is_resident=False)
+        # Whatever an interpreter lacks, or its msgspec raises, the calls are told of; without this they take longer.
+        with suppress(Exception):
+            self._functions[name] = rehearsed()
+            rehearse(lambda channel, fds: self._live(errand, channel, fds), self._fd, CONTROL)
+        self._functions.pop(name, None)
+
+    def _prepare(self, policy: Policy, load: Load, own_path: tuple[str, ...]) -> None:
         for one in (policy, for_worker(policy)):
             if one._replace(uid=None, gid=None, groups=()) != Policy():
                 try:
-                    self._confinements[one] = Confinement(one)
+                    self._confinements[one] = Confinement(one, load, own_path)
                 except OSError as error:
                     self._confinements[one] = error
 
@@ -203,6 +215,7 @@ class WarmParent:
 
     def _serve(self, errand: Errand, channel: Channel) -> None:
         before = threads()
+        places = files_places()
         cpu_s = self._policies[errand.policy].cpu_s
         while True:
             header, line = channel.receive()
@@ -210,6 +223,7 @@ class WarmParent:
                 allow_cpu(cpu_s)
             enter_given(json.loads(header)["scratch"])
             answer = self._answer(errand, channel, header, line)
+            put_back(places)
             if is_leaving := threads() > before:
                 answer = frame(Kind.LEAVING) + answer
             channel.answer(answer)
@@ -266,8 +280,8 @@ def find_mark() -> Mark | None:
 
 
 def free_descriptor() -> int:
-    """A number from LOWEST_FD on that is not open."""
-    number = LOWEST_FD
+    """A number from LOWEST_FD on that is not open, or a lower one where few descriptors are allowed."""
+    number = min(LOWEST_FD, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
     while True:
         try:
             os.fstat(number)
@@ -299,10 +313,13 @@ def for_worker(policy: Policy) -> Policy:
 class Confinement:
     """How children of one policy are shut in; made once, in the parent, whose user and groups are the policy's."""
 
-    def __init__(self, policy: Policy) -> None:
-        """Raises OSError where the machine cannot do what the policy asks."""
+    def __init__(self, policy: Policy, load: Load, own_path: tuple[str, ...]) -> None:
+        """Raises OSError where the machine cannot do what the policy asks.
+
+        `own_path` was `sys.path` before that of `load` came to it, where code and nothing else may be read.
+        """
         # What it cannot be without is imported by whoever has something to confine.
-        from tooldispatchd.forked import confine  # noqa: PLC0415
+        from tooldispatchd.forked import confine, siblings  # noqa: PLC0415
 
         if policy.is_sandboxed and policy.means != "landlock":
             raise OSError(f"a Python function is not a program, which {policy.means} would have to execute")
@@ -310,15 +327,30 @@ class Confinement:
         self._confine = confine.confine
         self._policy = policy
         # A function may import further modules when it runs.
-        own = (sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path)
-        self._also = tuple(dict.fromkeys(os.path.realpath(path) for path in own if os.path.isdir(path)))  # noqa: PTH112
+        around = siblings.around(load.path, own_path, load.functions) if policy.read is not None else {}
+        self._finders = around
+        own = (sys.prefix, sys.base_prefix, sys.exec_prefix, *(path for path in sys.path if path not in around))
+        found = dict.fromkeys(os.path.realpath(path) for path in own if os.path.isdir(path))  # noqa: PTH112
+        # What lies in one of these anyway needs no rule, which costs each call its time.
+        self._also = (
+            *found,
+            *dict.fromkeys(
+                path
+                for one in around.values()
+                for path in one.paths
+                if not any(siblings.lies_in(path, directory) for directory in found)
+            ),
+        )
 
     def enter(self, scratch: str | None, leaf: int | None) -> None:
         """Shut this process in for good; raises OSError."""
-        self._confine(self._policy, program=sys.executable, scratch=scratch, leaf=leaf, also=self._also)
+        # A module may have been taken away since.
+        also = [path for path in self._also if os.path.exists(path)]  # noqa: PTH110  # in each call: pathlib costs more
+        self._confine(self._policy, program=sys.executable, scratch=scratch, leaf=leaf, also=also)
+        sys.path_importer_cache.update(self._finders)
 
 
-def serve_warm(text: str, serve: Callable[[Callable[[dict[str, Any], list[int]], int]], None]) -> None:
+def serve_warm(text: str, serve: Callable[[Callable[[tuple[Any, ...], list[int]], int]], None]) -> None:
     """Load what `text` (`Load.to_json`) names, then `serve` forks until the daemon ends it."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

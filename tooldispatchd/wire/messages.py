@@ -169,6 +169,8 @@ class ToolView(msgspec.Struct, omit_defaults=True):
     description: str
     input_schema: Raw
     title: str | None = None
+    unenforced: tuple[str, ...] = ()
+    """Bounds that were asked for its program and that the daemon's machine cannot enforce."""
 
 
 class Ready(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=True):

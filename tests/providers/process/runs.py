@@ -10,11 +10,11 @@ import msgspec
 import trio
 
 from tests.conftest import children, open_descriptors
+from tests.providers.process.direct import directly
 from tooldispatchd.catalog.arguments import Feed, Output, parse_template
 from tooldispatchd.children.family import Family
 from tooldispatchd.providers.process.limits import NO_LIMITS, Limits
 from tooldispatchd.providers.process.running import Command, Value, run_command
-from tooldispatchd.providers.process.starting import directly
 from tooldispatchd.wire.faults import Fault
 
 LINE: Final = b'{"n":1}\n'

@@ -116,3 +116,8 @@ async def test_the_time_of_its_children_is_told_beside_its_own(family: Family) -
     await child.kill()
     assert used is not None
     assert used.whole_s - used.own_s > 0.15
+
+
+def test_what_node_says_of_memory_is_understood() -> None:
+    stderr = "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap"
+    assert passed_limit(Limits(memory=1), Exit(code=1), stderr, cpu=None, is_wrapped=False) == "memory"

@@ -123,3 +123,8 @@ def test_a_line_that_is_no_value_is_told_and_the_others_are_no_answer(stdout: by
 def test_any_bytes_are_an_answer_or_are_told(output: Output, stdout: bytes) -> None:
     with suppress(UnreadableError):
         read(output, stdout)
+
+
+@pytest.mark.parametrize(("stdout", "value"), [(b"", None), (b" \n", None), (b"null\n", None), (b"1\n", 1)])
+def test_no_output_is_null_where_the_answer_says_nothing(stdout: bytes, value: object) -> None:
+    assert read(Output.NULL, stdout) == value

@@ -4,8 +4,8 @@ import resource
 import select
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -14,14 +14,15 @@ import trio
 
 from tests.conftest import open_descriptors
 from tests.processes import is_running, until_gone
+from tests.providers.process.direct import directly
 from tests.providers.process.turned import COUNT, Bench, failed, open_bench, program, until_there
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.launchers import open_launchers
 from tooldispatchd.children.spawn import Child
 from tooldispatchd.forked.policy import Policy
-from tooldispatchd.providers.process.reused import MAX_IDLE_EACH, IdleChildren, Reused
+from tooldispatchd.providers.process.reused import MAX_IDLE_EACH, IdleChildren
 from tooldispatchd.providers.process.running import Command, Value
-from tooldispatchd.providers.process.starting import directly
+from tooldispatchd.providers.process.turns import Flaw, Kept
 from tooldispatchd.wire.faults import Code, Fault
 
 
@@ -163,6 +164,38 @@ async def test_output_a_moment_before_a_call_is_its_fault(bench: Bench, tmp_path
     await bench.until_gone(1)
 
 
+class Nobody:
+    """Whose a child is that the test looks at itself."""
+
+    async def has_gone(self, kept: Kept) -> None:
+        pass
+
+    def take_out(self, kept: Kept) -> None:
+        pass
+
+    def lose(self, kept: Kept, seen: Flaw | None) -> None:
+        pass
+
+
+# It writes to its own stdout and takes that back, so that who is told of it finds nothing there half of the time.
+TAKES_BACK: Final = """
+taken = os.open("/proc/self/fd/1", os.O_RDONLY | os.O_NONBLOCK)
+while True:
+    os.write(1, b"x")
+    try: os.read(taken, 1)
+    except BlockingIOError: pass
+"""
+
+
+async def test_what_an_idle_child_takes_back_it_has_written_all_the_same(family: Family) -> None:
+    kept = Kept(family.spawn(program(TAKES_BACK).argv), Nobody(), calls=1)
+    kept.rest()
+    select.select([kept.child.stdout], [], [])
+    seen = {kept.look() for _ in range(100_000)}
+    await kept.kill()
+    assert seen <= {None, Flaw.UNASKED}
+
+
 async def test_a_cancelled_call_ends_its_child(bench: Bench, tmp_path: Path) -> None:
     asked = tmp_path / "asked"
     async with trio.open_nursery() as nursery:
@@ -189,8 +222,8 @@ async def test_a_program_that_cannot_be_started_is_told(bench: Bench) -> None:
 async def test_what_accompanies_a_child_is_told_of_each_call(bench: Bench) -> None:
     told: list[tuple[str, int]] = []
 
-    @contextmanager
-    def during(child: Child) -> Iterator[None]:
+    @asynccontextmanager
+    async def during(child: Child) -> AsyncIterator[None]:
         told.append(("taken", child.pid))
         try:
             yield
@@ -279,7 +312,7 @@ async def test_whatever_dies_no_answer_is_another_calls(family: Family, seed: in
     mistaken: list[Value | Fault] = []
 
     async def agent(bench: Bench, name: str) -> None:
-        for number in range(25):
+        for number in range(15):
             asked = f"{name} {number}"
             outcome = await bench.call("for n, each in lines(): say(each)", f'"{asked}"'.encode())
             if isinstance(outcome, Value) and outcome.value != asked:
@@ -303,6 +336,8 @@ async def test_whatever_dies_no_answer_is_another_calls(family: Family, seed: in
 
 async def test_a_child_of_a_launcher_is_served_and_reaped_as_any_other(family: Family) -> None:
     async with open_launchers(family) as launchers, trio.open_nursery() as home:
+        # As in a daemon: who is killed late is reaped at its looks.
+        home.start_soon(family.end_orphans)
 
         async def launch(argv: Sequence[str], /, *, env: Mapping[str, str], with_updates: bool) -> Child:
             policy = Policy(files=64, cpu_s=10)
@@ -336,15 +371,17 @@ async def test_a_child_that_cannot_be_watched_does_not_live(family: Family) -> N
 
     before = open_descriptors()
     async with trio.open_nursery() as home:
-        reused = Reused(IdleChildren(home), calls=100)
+        bench = Bench(family, IdleChildren(home), calls=100, launch=launch)
         try:
-            with pytest.raises(OSError, match="Too many open files"):
-                await reused.run(launch, program(COUNT), b"1\n")
+            fault = failed(await bench.call(COUNT))
         finally:
             spare, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             os.close(spare)
-        await reused.close()
+        assert fault.detail == f"cannot start '{sys.executable}': it cannot be watched: Too many open files"
+        # What was made for it is removed, as for any other.
+        assert bench.gone == bench.pids
+        await bench.reused.close()
         home.cancel_scope.cancel()
     assert len(family) == 0
     assert open_descriptors() == before

@@ -10,10 +10,10 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.processes import until_gone
+from tests.providers.process.direct import directly
 from tests.providers.process.runs import LINE, PYTHON, command, nothing_held, run, sh, until_written
 from tooldispatchd.children.family import Family
 from tooldispatchd.providers.process.running import Command, Value, run_command
-from tooldispatchd.providers.process.starting import directly
 from tooldispatchd.wire.faults import Code, Fault
 
 
@@ -283,3 +283,9 @@ async def test_killing_all_children_ends_a_call_with_a_fault(family: Family, tmp
             await until_written(started)
             family.kill_all()
     assert results == [Fault(Code.TOOL_FAILED, "'sh' was ended by SIGKILL", {"signal": signal.SIGKILL})]
+
+
+async def test_output_that_comes_in_pieces_is_put_together(family: Family) -> None:
+    script = "import os, time\nfor piece in (b'[1', b',2', b',3]'): os.write(1, piece); time.sleep(0.05)"
+    with nothing_held(family):
+        assert await run_command(directly(family), command(*PYTHON, script), LINE) == Value([1, 2, 3])

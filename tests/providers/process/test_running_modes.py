@@ -2,11 +2,11 @@
 
 import pytest
 
+from tests.providers.process.direct import directly
 from tests.providers.process.runs import LINE, PYTHON, args, command, fed, nothing_held, run, sh
 from tooldispatchd.catalog.arguments import Feed, Output
 from tooldispatchd.children.family import Family
 from tooldispatchd.providers.process.running import Command, Value, run_command
-from tooldispatchd.providers.process.starting import directly
 from tooldispatchd.wire.faults import Code, Fault
 
 TEXT = Feed("text")
@@ -38,6 +38,11 @@ async def test_no_output_is_an_empty_text_and_no_lines(family: Family) -> None:
     assert await run(family, command("true", output=Output.TEXT)) == Value("")
     assert await run(family, command("true", output=Output.LINES)) == Value([])
     assert await run(family, command("true", output=Output.JSON_LINES)) == Value([])
+
+
+async def test_a_program_whose_answer_says_nothing_need_not_write_it(family: Family) -> None:
+    assert await run(family, command("true", output=Output.NULL)) == Value(None)
+    assert await run(family, sh("echo null", output=Output.NULL)) == Value(None)
 
 
 async def test_lines_come_out_as_a_list(family: Family) -> None:

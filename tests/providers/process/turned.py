@@ -9,12 +9,13 @@ from typing import Final
 import trio
 
 from tests.conftest import children, open_descriptors
+from tests.providers.process.direct import directly
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import Child
 from tooldispatchd.providers.process.reused import IdleChildren, Reused
 from tooldispatchd.providers.process.running import Command, Value
-from tooldispatchd.providers.process.starting import Launch, directly
+from tooldispatchd.providers.process.starting import Launch
 from tooldispatchd.wire.faults import Code, Fault
 
 PYTHON: Final = (sys.executable, "-I", "-S", "-u", "-c")

@@ -5,9 +5,10 @@ import signal
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.processes import until_gone
-from tests.providers.python.runs import Runs, limited, sample, until_written
+from tests.providers.python.runs import SAMPLES, Runs, limited, sample, until_written
 from tooldispatchd.children.spawn import Exit
 from tooldispatchd.providers.python.endings import Ending, Remains, judge
 from tooldispatchd.wire.faults import Code, Fault
@@ -230,6 +231,30 @@ async def test_a_restricted_function_can_still_import_and_use_its_scratch(runs: 
     (tmp_path / "scratch").mkdir()
     tool = limited("import_late", read=(), network=False)
     assert await runs.value(tool, scratch=str(tmp_path / "scratch"), module="wave") == str(tmp_path / "scratch")
+
+
+@pytest.mark.parametrize("resident", [False, True])
+async def test_what_lies_beside_the_module_of_a_restricted_function_is_code_to_it_alone(
+    runs: Runs, tmp_path: Path, *, resident: bool
+) -> None:
+    source = Path(SAMPLES, "sample_tools.py").read_text()
+    (tmp_path / "late").mkdir()
+    files = {"shut_tools.py": source, "sibling.py": "", "late/__init__.py": "from late import part", "late/part.py": ""}
+    for name, text in {**files, "daemon.toml": "token", "gone.py": ""}.items():
+        (tmp_path / name).write_text(text)
+    tool = replace(limited("shut_tools:load_late", read=(), network=False), path=(str(tmp_path),), resident=resident)
+    reader = replace(tool, function="shut_tools:read_file")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    runs.warm.keep([tool, reader])
+    for module in ("sibling", "late.part"):
+        assert await runs.value(tool, scratch=str(scratch), module=module) == module
+    # What has been taken away meanwhile, and a directory that has changed, end no call.
+    (tmp_path / "gone.py").unlink()
+    assert await runs.value(reader, scratch=str(scratch), path=str(tmp_path / "sibling.py")) == ""
+    for secret in ("daemon.toml", "."):
+        fault = await runs.failure(reader, scratch=str(scratch), path=str(tmp_path / secret))
+        assert str(fault.extras["exception"]).startswith("PermissionError")
 
 
 async def test_a_call_enters_its_cgroup(runs: Runs, tmp_path: Path) -> None:

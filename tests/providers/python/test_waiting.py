@@ -11,6 +11,7 @@ from tests.providers.python.runs import Runs, sample, until_written
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.providers.python.tool import PythonTool
+from tooldispatchd.providers.python.warm import open_warm
 from tooldispatchd.wire.faults import Code
 
 
@@ -91,7 +92,17 @@ async def test_a_worker_serves_one_call_after_the_other(runs: Runs) -> None:
     assert [await runs.value(tool) for _ in range(3)] == [1, 2, 3]
 
 
-async def test_workers_are_as_many_as_run_at_once_and_few_of_them_stay(runs: Runs, tmp_path: Path) -> None:
+async def test_a_worker_makes_its_files_where_it_did_before_a_call_had_a_directory(runs: Runs, tmp_path: Path) -> None:
+    tool = sample("temporary", resident=True)
+    for number, private in enumerate((False, True, False, True)):
+        scratch = tmp_path / str(number)
+        assert await runs.value(tool, scratch=str(scratch), private=private) is private
+        if private:
+            (scratch / "note").unlink()
+            scratch.rmdir()
+
+
+async def test_workers_are_as_many_as_have_run_at_once(runs: Runs, tmp_path: Path) -> None:
     tool = sample("wait_for", resident=True)
 
     async def call(begun: Path) -> None:
@@ -103,7 +114,27 @@ async def test_workers_are_as_many_as_run_at_once_and_few_of_them_stay(runs: Run
         for number in range(10):
             await until_written(tmp_path / f"begun{number}")
         (tmp_path / "go").touch()
-    assert len(runs.warm.waiting(tool)) == 8
+    assert len(runs.warm.waiting(tool)) == 10
+
+
+async def test_a_worker_that_was_long_not_needed_ends_with_the_next_call(runs: Runs, tmp_path: Path) -> None:
+    tool = sample("wait_for", resident=True)
+    (tmp_path / "go").touch()
+
+    async with open_warm(runs.family, spare_s=0.05) as warm:
+        several = Runs(runs.family, warm)
+
+        async def call(begun: Path) -> None:
+            await several.value(tool, begun=str(begun), go=str(tmp_path / "go"))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call, tmp_path / "first")
+            nursery.start_soon(call, tmp_path / "second")
+        first, second = warm.waiting(tool)
+        await trio.sleep(0.06)
+        await call(tmp_path / "third")
+        assert warm.waiting(tool) == [second]
+        await until_gone(first)
 
 
 async def test_what_a_worker_raises_ends_nothing(runs: Runs) -> None:

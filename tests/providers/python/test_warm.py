@@ -52,6 +52,11 @@ async def test_a_module_may_say_much_when_it_is_imported(runs: Runs) -> None:
     assert await runs.value("loud_tools:add", a=1) == 2
 
 
+async def test_a_module_that_has_its_children_reaped_hides_no_end_of_a_call(runs: Runs) -> None:
+    fault = await runs.failure("reaping_tools:leave", code=3)
+    assert fault.extras["exit_code"] == 3
+
+
 async def test_tools_of_one_environment_share_a_parent(runs: Runs) -> None:
     assert await runs.value("trio_tools:under_trio", wait_s=0) == "trio.lowlevel"
     parent = await runs.parent()

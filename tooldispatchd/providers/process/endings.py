@@ -5,12 +5,10 @@ from typing import Final
 
 from tooldispatchd.children.spawn import Exit
 from tooldispatchd.children.tail import Tail
+from tooldispatchd.forked.signals import signal_name
 from tooldispatchd.providers.process.limits import SIGNALLED, Limits
 from tooldispatchd.providers.process.reading import UnreadableError
 from tooldispatchd.wire.faults import Code, Fault
-
-# What a byte that is no UTF-8 is shown as; at the end it is a character of which only the first bytes came.
-_NO_CHARACTER: Final = "\N{REPLACEMENT CHARACTER}"
 
 _BOUNDS: Final = {
     "cpu_s": "{} s of processor time",
@@ -31,7 +29,7 @@ def failed(argv0: str, ended: Exit, errors: Tail, *, limits: Limits, limit: str 
     """The fault of a program that ended by a signal or with another code than 0; `limit` is the one that it passed."""
     extras: dict[str, object]
     if ended.signal is not None:
-        why, extras = f"'{argv0}' was ended by {_signal_name(ended.signal)}", {"signal": ended.signal}
+        why, extras = f"'{argv0}' was ended by {signal_name(ended.signal)}", {"signal": ended.signal}
     else:
         why, extras = f"'{argv0}' exited with code {ended.code}", {"exit_code": ended.code}
     if limit is None:
@@ -56,13 +54,5 @@ def unwrapped(ended: Exit) -> Exit:
 
 def _fault(detail: str, errors: Tail, **extras: object) -> Fault:
     if errors.total:
-        extras["stderr_tail"] = errors.text().removesuffix(_NO_CHARACTER)
+        extras["stderr_tail"] = errors.text()
     return Fault(Code.TOOL_FAILED, detail, extras)
-
-
-def _signal_name(signum: int) -> str:
-    try:
-        return signal.Signals(signum).name
-    except ValueError:
-        # Real-time signals have no names of their own.
-        return f"signal {signum}"

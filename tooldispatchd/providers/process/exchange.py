@@ -38,7 +38,8 @@ class Exchange:
         self._epoll = select.epoll()
         self._pending = memoryview(stdin)
         self._room = max_output_bytes
-        self._chunks: list[bytes] = []
+        # The one chunk, or all in one: of a program that writes byte by byte each would be an object.
+        self._output: bytes | bytearray = b""
         self.errors = Tail(STDERR_TAIL_BYTES)
 
     @property
@@ -47,9 +48,9 @@ class Exchange:
         return self._room < 0
 
     @property
-    def output(self) -> bytes:
+    def output(self) -> bytes | bytearray:
         """All of stdout."""
-        return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        return self._output
 
     async def run(self) -> None:
         """Serve the pipes until the leader has exited or stdout is over its bound."""
@@ -121,6 +122,15 @@ class Exchange:
             else:
                 self._child.close_updates()
 
+    def _keep(self, chunk: bytes) -> None:
+        self._room -= len(chunk)
+        if not self._output:
+            self._output = chunk
+            return
+        if isinstance(self._output, bytes):
+            self._output = bytearray(self._output)
+        self._output += chunk
+
     def _write(self) -> None:
         try:
             written = os.write(self._child.stdin, self._pending)
@@ -138,9 +148,7 @@ class Exchange:
         except BlockingIOError:
             return None
         if fd == self._child.stdout:
-            if chunk:
-                self._chunks.append(chunk)
-                self._room -= len(chunk)
+            self._keep(chunk)
         elif fd == self._child.stderr:
             self.errors.add(chunk)
         elif self._updates is not None:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -14,6 +13,9 @@ from tooldispatchd.children.spawn import Exit
 CPU_SLACK_S: Final = 0.25
 CPU_SLACK_PART: Final = 0.02
 
+# Its 52 numbers have at most 20 digits, and a name 64 bytes.
+MAX_STAT_BYTES: Final = 2048
+
 # A shell's word for a child that a signal ended, and bubblewrap's.
 SIGNALLED: Final = 128
 
@@ -22,7 +24,7 @@ SIGNALLED: Final = 128
 _SAID: Final = {
     "memory": (
         *("cannot allocate", "failed to allocate", "memory allocation of", "memory exhausted", "out of memory"),
-        *("memoryerror", "outofmemoryerror", "bad_alloc"),
+        *("memoryerror", "outofmemoryerror", "bad_alloc", "allocation failed"),
     ),
     "file_size": ("file too large", "file size limit exceeded"),
     "files": ("too many open files",),
@@ -57,11 +59,19 @@ def processor_time(pid: int) -> ProcessorTime | None:
     """What a process that has ended and is not reaped has used; None where the kernel does not tell us."""
     try:
         # Its name stands in parentheses and may hold anything, those too (proc_pid_stat(5), fields 14 to 17).
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[11:15]
+        fields = _stat(pid).rpartition(b")")[2].split()[11:15]
         own, system, children, childrens_system = (int(field) / os.sysconf("SC_CLK_TCK") for field in fields)
     except (OSError, ValueError):
         return None
     return ProcessorTime(own + system, own + system + children + childrens_system)
+
+
+def _stat(pid: int) -> bytes:
+    fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, MAX_STAT_BYTES)
+    finally:
+        os.close(fd)
 
 
 def passed_limit(

@@ -21,11 +21,14 @@ class UnreadableError(Exception):
         self.limit = limit
 
 
-def read_output(output: Output, stdout: bytes, *, max_bytes: int) -> object:
+def read_output(output: Output, stdout: bytes | bytearray, *, max_bytes: int) -> object:
     """The answer in all of `stdout`, which as JSON may have `max_bytes`. Raises `UnreadableError`."""
     match output:
         case Output.JSON:
             return _value(stdout)
+        case Output.NULL:
+            # Most programs that have nothing to say say nothing.
+            return _value(stdout) if stdout.strip() else None
         case Output.TEXT:
             return _text(stdout).removesuffix("\n")
         case Output.LINES:
@@ -36,7 +39,7 @@ def read_output(output: Output, stdout: bytes, *, max_bytes: int) -> object:
             assert_never(output)
 
 
-def _value(stdout: bytes) -> object:
+def _value(stdout: bytes | bytearray) -> object:
     if not stdout.strip():
         raise UnreadableError("wrote no answer: one JSON value on stdout is expected")
     try:
@@ -45,7 +48,7 @@ def _value(stdout: bytes) -> object:
         raise UnreadableError(f"wrote an answer that {_why(error)}") from error
 
 
-def _values(stdout: bytes) -> list[object]:
+def _values(stdout: bytes | bytearray) -> list[object]:
     """One value in each line that is not blank."""
     values: list[object] = []
     # One line after the other: all of them at once would take far more memory than their bytes.
@@ -59,7 +62,7 @@ def _values(stdout: bytes) -> list[object]:
     return values
 
 
-def _lines(stdout: bytes, max_bytes: int) -> list[str]:
+def _lines(stdout: bytes | bytearray, max_bytes: int) -> list[str]:
     """Each line as it is, blank ones too, without its newline; the last one need not have one."""
     if not stdout:
         return []
@@ -69,7 +72,7 @@ def _lines(stdout: bytes, max_bytes: int) -> list[str]:
     return _text(stdout).removesuffix("\n").split("\n")
 
 
-def _text(stdout: bytes) -> str:
+def _text(stdout: bytes | bytearray) -> str:
     try:
         return stdout.decode()
     except UnicodeDecodeError as error:

@@ -17,7 +17,7 @@ import contextlib
 import select
 import signal
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 import trio
@@ -37,7 +37,7 @@ MAX_IDLE: Final = 64
 # Children that are being asked to end at once. Where more do not listen, further ones are killed.
 MAX_LEAVING: Final = 64
 
-During = Callable[[Child], AbstractContextManager[None]]
+During = Callable[[Child], AbstractAsyncContextManager[None]]
 
 
 class IdleChildren:
@@ -141,14 +141,14 @@ class Reused:
         """Have `line` (one JSON value and a newline) answered by an idle child, or by one that `start` starts.
 
         `start` is asked for `command` with a pipe for updates, or raises SpawnError. Updates go to `update` as in
-        `run_command`, and are dropped without it. `during` is entered with the child before it is asked, and left when
-        it has answered or is reaped; it is entered with another one too where the first ended and had read nothing.
+        `run_command`, and are dropped without it. `during` is entered with the child as it is asked, without a
+        checkpoint, and left when it has answered or is reaped, before it may serve another call; it is entered with
+        another one too where the first ended and had read nothing.
         `passed` is as in `run_command`, of the child that it is called with; a child's processor time is that of all of
         its calls.
 
         Every failure is a `tool_failed` fault, and the child is gone with it; so it is where this is cancelled. Where a
         child spoke unasked while it was idle, the next call fails: what was taken for an answer perhaps was none.
-        Raises OSError where the kernel refuses an epoll set.
         """
         while self._idle and not self._has_spoken:
             kept = self._idle[-1]
@@ -210,9 +210,12 @@ class Reused:
         child = await start(command.argv, env=command.env, with_updates=True)
         try:
             kept = Kept(child, self, calls=self._calls)
-        except OSError:
-            await child.kill()  # noqa: ASYNC120  # it shields and bounds itself, as does every way to end a child
-            raise
+        except OSError as error:
+            # They shield and bound themselves, as does every way to end a child.
+            await child.kill()  # noqa: ASYNC120  # as above
+            if self._gone is not None:
+                await self._gone(child)  # noqa: ASYNC120  # as above
+            raise SpawnError(command.argv[0], f"it cannot be watched: {error.strerror}") from error
         self._living.add(kept)
         if self._is_closed:
             await kept.kill()
@@ -220,21 +223,29 @@ class Reused:
         return kept
 
     async def _serve(self, turn: Turn, during: During | None, passed: Passed | None) -> Value | Fault:
-        kept, outcome = turn.kept, None
+        kept = turn.kept
         self._busy.add(kept)
-        with contextlib.nullcontext() if during is None else during(kept.child):
-            try:
-                await turn.run()
-                outcome = turn.outcome()
-            finally:
-                self._busy.discard(kept)
-                if not isinstance(outcome, Value):
-                    ended = await kept.child.kill()  # noqa: ASYNC102  # as above
-                    if outcome is None:
-                        outcome = turn.fault_of(ended, passed)
-                    await kept.leave()  # noqa: ASYNC102  # as above
+        try:
+            async with contextlib.nullcontext() if during is None else during(kept.child):
+                outcome = await self._ask(turn, passed)
+        finally:
+            self._busy.discard(kept)
         if isinstance(outcome, Value):
             self._rest(kept)
+        return outcome
+
+    async def _ask(self, turn: Turn, passed: Passed | None) -> Value | Fault:
+        """What came of a call; its child is gone where that is no value."""
+        kept, outcome = turn.kept, None
+        try:
+            await turn.run()
+            outcome = turn.outcome()
+        finally:
+            if not isinstance(outcome, Value):
+                ended = await kept.child.kill()  # noqa: ASYNC102  # as above
+                if outcome is None:
+                    outcome = turn.fault_of(ended, passed)
+                await kept.leave()  # noqa: ASYNC102  # as above
         return outcome
 
     def _rest(self, kept: Kept) -> None:

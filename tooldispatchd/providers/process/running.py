@@ -46,6 +46,8 @@ class Command(msgspec.Struct, frozen=True):
     output: Output = Output.JSON
     limits: Limits = NO_LIMITS
     is_wrapped: bool = False
+    max_content_bytes: int | None = None
+    """Of the answer as JSON; by default what stdout may be."""
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -73,8 +75,7 @@ async def run_command(
 
     What cannot be an argument or a variable is an `invalid_input` fault. Every failure is a `tool_failed` fault: it
     cannot be started, it ends with another code than 0 or by a signal, it writes too much, or anything but an answer.
-    When this returns or is cancelled its process group is killed and reaped, and its descriptors are closed. Raises
-    OSError where the kernel refuses an epoll set.
+    When this returns or is cancelled its process group is killed and reaped, and its descriptors are closed.
     """
     fed = supply(command.feed, line)
     if isinstance(fed, Fault):
@@ -88,6 +89,8 @@ async def run_command(
     run = _Run(command, child)
     try:
         await run.through(fed.stdin, update)
+    except SpawnError as error:
+        return fed.refusal(error)
     finally:
         if run.exit is None:
             # It shields and bounds itself, as does every way to end a child.
@@ -100,7 +103,7 @@ class _Run:
 
     __slots__ = ("_child", "_command", "_cpu", "_errors", "_is_over", "_output", "_skipped", "exit")
 
-    _output: bytes
+    _output: bytes | bytearray
     _errors: Tail
     _is_over: bool
 
@@ -112,10 +115,17 @@ class _Run:
         self.exit: Exit | None = None
 
     async def through(self, stdin: bytes, update: Callable[[Update], None] | None) -> None:
-        """Feed the child and take what it writes until it has ended, then end what is left of it."""
+        """Feed the child and take what it writes until it has ended, then end what is left of it.
+
+        Raises SpawnError where the kernel has no room to watch it.
+        """
         child, command = self._child, self._command
         updates = None if update is None else UpdateLines(update)
-        with closing(Exchange(child, stdin, updates, max_output_bytes=command.max_output_bytes)) as exchange:
+        try:
+            exchange = Exchange(child, stdin, updates, max_output_bytes=command.max_output_bytes)
+        except OSError as error:
+            raise SpawnError(command.argv[0], f"it cannot be watched: {error.strerror}") from error
+        with closing(exchange):
             await exchange.run()
             if not exchange.is_over:
                 exchange.drain()
@@ -141,7 +151,9 @@ class _Run:
             limit = (None if passed is None else passed()) or self._passed(ended)
             return endings.failed(argv0, ended, self._errors, limits=command.limits, limit=limit)
         try:
-            value = read_output(command.output, self._output, max_bytes=command.max_output_bytes)
+            value = read_output(
+                command.output, self._output, max_bytes=command.max_content_bytes or command.max_output_bytes
+            )
         except UnreadableError as error:
             return endings.no_answer(argv0, self._errors, error)
         return Value(value, self._skipped)

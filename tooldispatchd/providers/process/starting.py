@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import Child
 
 
@@ -12,12 +11,3 @@ class Launch(Protocol):
 
     async def __call__(self, argv: Sequence[str], /, *, env: Mapping[str, str], with_updates: bool) -> Child:
         """The child of `argv`, as `Family.spawn` would start it. Raises SpawnError."""
-
-
-def directly(family: Family, cwd: str | None = None) -> Launch:
-    """Starts children from the daemon itself, in `cwd`."""
-
-    async def launch(argv: Sequence[str], /, *, env: Mapping[str, str], with_updates: bool) -> Child:  # noqa: ASYNC124  # others wait
-        return family.spawn(argv, env=env, cwd=cwd, with_updates=with_updates)
-
-    return launch

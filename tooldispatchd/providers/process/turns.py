@@ -99,8 +99,13 @@ class Kept:
         ready = [fd for fd, _ in self.epoll.poll(0)]
         if not ready:
             return None
-        if self.child.stdout in ready and os.read(self.child.stdout, 1):
-            return Flaw.UNASKED
+        if self.child.stdout in ready:
+            try:
+                if os.read(self.child.stdout, 1):
+                    return Flaw.UNASKED
+            except BlockingIOError:
+                # Any process can open the other end of its own pipe: it took back what it had written.
+                return Flaw.UNASKED
         return Flaw.ENDED
 
     def wake(self) -> None:
@@ -159,7 +164,7 @@ class Turn:
         self._max = self._room = command.max_output_bytes
         self._pending = memoryview(line)
         self._updates = None if update is None else UpdateLines(update)
-        self._chunks: list[bytes] = []
+        self._line = bytearray()
         self._errors = Tail(STDERR_TAIL_BYTES)
         self._length = len(line)
         self._cpu: ProcessorTime | None = None
@@ -198,7 +203,7 @@ class Turn:
             updates.end()
         if flaw is None:
             try:
-                value = read_output(Output.JSON, b"".join(self._chunks), max_bytes=self._max)
+                value = read_output(Output.JSON, self._line, max_bytes=self._max)
                 return Value(value, 0 if updates is None else updates.skipped)
             except UnreadableError as error:
                 self._hear()
@@ -230,7 +235,7 @@ class Turn:
         unread = bytearray(4)
         fcntl.ioctl(self._child.stdin, termios.FIONREAD, unread)
         is_whole = int.from_bytes(unread, sys.byteorder) == self._length - len(self._pending)
-        self.is_unread = is_whole and not any(self._chunks)
+        self.is_unread = is_whole and not self._line
 
     @property
     def _is_over(self) -> bool:
@@ -277,7 +282,7 @@ class Turn:
 
     def _take(self, chunk: bytes) -> None:
         line, newline, more = chunk.partition(b"\n")
-        self._chunks.append(line)
+        self._line += line
         self._room -= len(line)
         if self._is_answered or more:
             self._flaw = Flaw.MORE

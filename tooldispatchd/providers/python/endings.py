@@ -1,6 +1,7 @@
 """What the agent is told when a call of a Python tool has no value: each way of going wrong its own sentence. Pure."""
 
 import math
+import re
 import signal
 from typing import Final
 
@@ -23,6 +24,11 @@ WORDS: Final = {
     "processes": ("Resource temporarily unavailable", "can't start new thread", "Cannot fork"),
     "file_size": ("File too large",),
 }
+
+
+# The exception's class, and the steps of a place as msgspec writes it: `$.a[0]`.
+_CLASS: Final = re.compile(r"^(?:\w+\.)*\w*Error: ")
+_STEP: Final = re.compile(r"\.([^.\[`]+)|\[(\d+)\]")
 
 
 class ChildError(msgspec.Struct, frozen=True):
@@ -105,9 +111,9 @@ def _decode(tool: PythonTool, value: bytes) -> Value | Fault:
 def _raised(tool: PythonTool, error: ChildError, stderr: str) -> Fault:
     name, message = tool.function, error.message[:MAX_DETAIL_CHARS]
     if error.kind == "input":
-        return Fault(Code.INVALID_INPUT, message)
+        return _broken(Code.INVALID_INPUT, message)
     if error.kind == "output":
-        return Fault(Code.INVALID_OUTPUT, f"'{name}': {message}")
+        return _broken(Code.INVALID_OUTPUT, message)
     said = _joined(stderr, error.trace)
     if error.kind == "import":
         return _fault(f"cannot load '{name}': {message}", said)
@@ -117,6 +123,17 @@ def _raised(tool: PythonTool, error: ChildError, stderr: str) -> Fault:
         why = f"'{name}' is over its limit of {error.limit}: {message}"
         return _fault(why, said, exception=message, limit=error.limit)
     return _fault(f"'{name}' raised {message}", said, exception=message)
+
+
+def _broken(code: Code, message: str) -> Fault:
+    """A value that the function's own types refuse; `message` is an exception's, with msgspec's way to say where."""
+    said = _CLASS.sub("", message, count=1)
+    why, _, place = said.rpartition(" - at `$")
+    if not why:
+        why, place = said, ""
+    path = "".join(f"/{key or index}" for key, index in _STEP.findall(place))
+    detail = f"{path}: {why}" if path else why
+    return Fault(code, detail, {"violations": [{"path": path, "message": why}]})
 
 
 def _limit(tool: PythonTool, remains: Remains) -> str | None:

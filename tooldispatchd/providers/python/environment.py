@@ -83,7 +83,7 @@ class Parent:
             self._rss = resident_bytes(self.forker.pid)
         birth = self._family.expect(tool.function)
         errand = errand._replace(policy=self._policies[tool.policy], number=birth.number)
-        return await self.forker.bear(birth, tool.function, {"fork": errand.to_json()}, fds, NO_PIPES)
+        return await self.forker.bear(birth, tool.function, {"fork": tuple(errand)}, fds, NO_PIPES)
 
 
 class Environment:

@@ -22,7 +22,7 @@ import trio
 
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.descriptors import close_all, open_pipe
-from tooldispatchd.children.spawn import KILL_S, Child, Exit
+from tooldispatchd.children.spawn import Child, Exit
 from tooldispatchd.children.tail import Tail
 from tooldispatchd.forked.frames import FrameError, FrameReader, Kind
 from tooldispatchd.providers.python.endings import STDERR_TAIL_BYTES, ChildError, Ending
@@ -61,16 +61,6 @@ def processor_time(pid: int) -> float:
     return (int(user) + int(system)) / TICKS_PER_S
 
 
-async def bury(child: Child) -> None:
-    """Reap a child that was killed; cannot be cancelled, takes KILL_S at most, after which the family does it."""
-    with trio.move_on_after(KILL_S, shield=True):
-        await child.exited()
-    if child.has_exited():
-        child.reap()
-    else:
-        child.abandon()
-
-
 class Peer:
     """Our ends of one child's socket and stderr; `theirs` are the other ends until the child has them."""
 
@@ -91,6 +81,8 @@ class Peer:
         self.calls = 0
         self.cpu_s = 0.0
         """Processor time that the child had used when it was ended, where it had not answered."""
+        self.waits_since = -math.inf
+        """When a worker began to wait for a call."""
         self._max = max_bytes
         self._is_silent = False
         self._tail = Tail(STDERR_TAIL_BYTES)
@@ -150,28 +142,29 @@ class Peer:
             self._held = None
         return ending
 
-    async def end(self, nursery: trio.Nursery | None = None) -> Exit:
-        """KILL what is left of the child's group, reap it and close everything; how it ended, where that was asked.
+    async def end_call(self) -> Exit:
+        """End the child with its call; how it ended, where that was asked.
 
-        Where there is a `nursery` and the call was answered, the reaping is left to that: nothing of the child runs any
-        more, and the kernel takes its memory apart by itself. Cannot be cancelled, and is bounded as `Child.kill` is.
-        Idempotent.
+        One that has answered is killed and no more waited for. Cannot be cancelled, is bounded as `end` is. Idempotent.
         """
-        self.hand_over()
+        if self.child is None or self._ending is None or not self._ending.is_answer:
+            return await self.end()
+        self.child.dismiss()
+        self.child = None
+        self._close()
+        return UNKNOWN
+
+    async def end(self) -> Exit:
+        """KILL what is left of the child's group, wait for it, reap it and close everything; how it ended.
+
+        Cannot be cancelled, and is bounded as `Child.kill` is. Idempotent.
+        """
         child, self.child = self.child, None
         try:
             if child is None:
                 return UNKNOWN
-            if self._ending is None or not self._ending.is_answer:
-                self.cpu_s = processor_time(child.pid)
-                return await child.kill()
-            # How it ended says nothing any more: its parent need not be asked.
-            child.signal_group(signal.SIGKILL)
-            if nursery is None or nursery.cancel_scope.cancel_called:
-                await bury(child)
-            else:
-                nursery.start_soon(bury, child)
-            return UNKNOWN
+            self.cpu_s = processor_time(child.pid)
+            return await child.kill()
         finally:
             self._close()
 
@@ -320,6 +313,7 @@ class Peer:
                 return
 
     def _close(self) -> None:
+        self.hand_over()
         if self._sock >= 0:
             self._epoll.close()
             close_all((self._sock, self._stderr))

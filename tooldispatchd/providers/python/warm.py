@@ -33,9 +33,9 @@ from tooldispatchd.wire.faults import Fault
 # Children in a row that are gone before they have read a call: then it is the call's own doing, or the machine's.
 TRIES: Final = 4
 
-# Workers of one tool that wait for a call: as many as run at once by default on two processors. If more are needed they
-# are forked again.
-IDLE_WORKERS: Final = 8
+# How long a worker may wait for a call beside others that are enough: a hundred thousand times what forking it took.
+# There are never more than have run at once, which the places for processes bound.
+SPARE_S: Final = 60.0
 
 # How often a worker's memory is looked at, in calls.
 CALLS_PER_LOOK: Final = 64
@@ -58,8 +58,9 @@ class Place:
 class Warm:
     """All environments of a daemon; `open_warm` makes it."""
 
-    def __init__(self, family: Family, nursery: trio.Nursery) -> None:
+    def __init__(self, family: Family, nursery: trio.Nursery, *, spare_s: float = SPARE_S) -> None:
         self._family = family
+        self._spare_s = spare_s
         self._nursery = nursery
         self._environments: dict[Surroundings, Environment] = {}
         self._places: dict[PythonTool, Place] = {}
@@ -177,13 +178,21 @@ class Warm:
             is_fit = tool.resident and is_fit_for_more(place, peer, ending)
         finally:
             if not is_fit:
-                exited = await peer.end(self._nursery)  # noqa: ASYNC102  # it shields and bounds itself
+                exited = await peer.end_call()  # noqa: ASYNC102  # it shields and bounds itself
         # What a worker says is this call's until the next one begins, and it may be taken as soon as it waits.
         # A worker's processor time is that of all its calls, and says nothing of this one.
         remains = Remains(exited, peer.stderr, 0.0 if tool.resident else peer.cpu_s)
         if is_fit:
-            place.waiting.append(peer)
+            self._keep(place, peer)
         return ending, remains
+
+    def _keep(self, place: Place, worker: Peer) -> None:
+        """Have a worker wait for another call, and the one that has waited longest end if it was not needed."""
+        worker.waits_since = now = trio.current_time()
+        place.waiting.append(worker)
+        # The last is taken first, and so the first has waited longest.
+        if place.waiting[0].waits_since < now - self._spare_s:
+            self._nursery.start_soon(place.waiting.pop(0).end)
 
     def _take(self, place: Place) -> Peer | None:
         """A child that waits for a call; those of parents that have had their time are ended, or these would stay."""
@@ -265,7 +274,7 @@ async def bear(place: Place, peer: Peer, *, scratch: str | None, leaf: str | Non
 def is_fit_for_more(place: Place, worker: Peer, ending: Ending) -> bool:
     """Whether a worker that has just answered may serve another call."""
     tool = place.tool
-    if not ending.is_answer or ending.is_leaving or not place.is_kept or len(place.waiting) >= IDLE_WORKERS:
+    if not ending.is_answer or ending.is_leaving or not place.is_kept:
         return False
     if ending.error is not None and ending.error.kind in {"import", "confine"}:
         return False
@@ -292,13 +301,13 @@ def take_all(place: Place) -> list[Peer]:
 
 
 @asynccontextmanager
-async def open_warm(family: Family) -> AsyncIterator[Warm]:
+async def open_warm(family: Family, *, spare_s: float = SPARE_S) -> AsyncIterator[Warm]:
     """Warm parents for the family, each started with the first call that needs it; all are gone when the block is left.
 
     There must be no calls by then.
     """
     async with trio.open_nursery() as nursery:
-        warm = Warm(family, nursery)
+        warm = Warm(family, nursery, spare_s=spare_s)
         try:
             yield warm
         finally:

@@ -190,9 +190,25 @@ def progress_wrongly(ctx: Any) -> None:
     ctx.progress("half")
 
 
+def temporary(ctx: Any, *, private: bool) -> bool:
+    if private:
+        (ctx.scratch / "note").write_text("x")
+    with tempfile.NamedTemporaryFile() as file:
+        return file.name.startswith(os.environ.get("TOOLDISPATCHD_SCRATCH", "/nowhere"))
+
+
 def scratch(ctx: Any) -> list[str]:
     (ctx.scratch / "note").write_text("x")
     return [str(ctx.scratch), os.environ["TMPDIR"], os.environ["TOOLDISPATCHD_SCRATCH"], tempfile.gettempdir()]
+
+
+def read_file(path: str) -> str:
+    fd = os.open(path, os.O_RDONLY)
+    return os.read(fd, 1000).decode()
+
+
+def load_late(module: str) -> str:
+    return importlib.import_module(module).__name__
 
 
 def import_late(module: str) -> str:

@@ -1,0 +1,108 @@
+"""What programs find when a daemon has started them: their home, their directory, their own files, and their bounds."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.spawned import Daemon, daemon_on
+from tooldispatchd.children.abilities import read_abilities
+from tooldispatchd.client.blocking import connect
+from tooldispatchd.client.errors import FaultError
+
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a program as another user")
+LANDLOCK = pytest.mark.skipif(
+    read_abilities().landlock.why_not(network=True, read=True, write=True) is not None,
+    reason="this machine has no Landlock",
+)
+# The system's own: the tests' interpreter may lie where a program that is shut in cannot read.
+SHOW = """["/bin/sh", "-c", "printf '[\\"%s\\",\\"%s\\",\\"%s\\"]' \\"$HOME\\" \\"$USER\\" \\"$TMPDIR\\""]"""
+TELL = """["/bin/sh", "-c", "cat \\"$TOOLDISPATCHD_TOOLS\\""]"""
+
+CONFIG = f"""
+[tools.as_nobody]
+command = {SHOW}
+user = "nobody"
+[tools.reader]
+command = {SHOW}
+read = []
+[tools.reader_at_home]
+command = {SHOW}
+read = []
+env = {{ HOME = "/mine" }}
+[tools.writes]
+command = ["/bin/sh", "-c", "printf '%0100d' 0"]
+input_mode = "text"
+output_mode = "text"
+output_bytes = 100
+[tools.writes_more]
+command = ["/bin/sh", "-c", "printf '%0101d' 0"]
+input_mode = "text"
+output_mode = "text"
+output_bytes = 100
+[tools.echo]
+inline = "id"
+[tools.lists]
+process = "lists"
+[tools.lists_again]
+process = "lists_again"
+[processes.lists]
+kind = "agent"
+type = "!json -> !json"
+command = {TELL}
+tools = ["echo"]
+read = []
+user = "nobody"
+[processes.lists_again]
+kind = "agent"
+type = "!json -> !json"
+command = ["/bin/sh", "-c", "while read -r line; do cat \\"$TOOLDISPATCHD_TOOLS\\"; done"]
+tools = ["echo"]
+read = []
+reuse = 2
+[agents.default]
+tools = ["as_nobody", "reader", "reader_at_home", "writes", "writes_more", "echo", "lists", "lists_again"]
+"""
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with daemon_on(tmp_path_factory.mktemp("programs"), CONFIG) as daemon:
+        yield daemon
+
+
+def called(daemon: Daemon, name: str, given: object = "") -> object:
+    with connect(str(daemon.path)) as client:
+        return json.loads(client.call(name, given).content)
+
+
+@ROOT
+def test_a_program_of_another_user_finds_that_ones_home(daemon: Daemon) -> None:
+    home, user, scratch = called(daemon, "as_nobody")  # type: ignore[misc]  # three texts
+    assert (home, user) == (os.path.expanduser("~nobody"), "nobody")  # noqa: PTH111  # of another user
+    assert not Path(scratch).exists()
+
+
+@LANDLOCK
+def test_a_program_that_may_read_little_is_at_home_in_its_directory(daemon: Daemon) -> None:
+    home, _, scratch = called(daemon, "reader")  # type: ignore[misc]  # as above
+    assert home == scratch != ""
+    assert called(daemon, "reader_at_home")[0] == "/mine"  # type: ignore[index]  # as above
+
+
+def test_what_a_program_may_write_is_counted_as_it_wrote_it(daemon: Daemon) -> None:
+    assert called(daemon, "writes") == "0" * 100
+    with pytest.raises(FaultError) as raised:
+        called(daemon, "writes_more")
+    assert raised.value.fields["limit"] == "output_bytes"
+
+
+@ROOT
+@LANDLOCK
+@pytest.mark.parametrize("name", ["lists", "lists_again"])
+def test_an_agent_that_is_shut_in_can_read_which_tools_it_has(daemon: Daemon, name: str) -> None:
+    for _ in range(2):
+        tools = called(daemon, name)
+        assert [tool["name"] for tool in tools if not tool["name"].startswith("job_")] == ["echo"]  # type: ignore[attr-defined]

@@ -1,0 +1,26 @@
+"""Who a child runs as: a user with its own group and its other groups, looked up on this machine."""
+
+import os
+import pwd
+from typing import NamedTuple
+
+
+class Owner(NamedTuple):
+    """Numbers, None for the daemon's own; `groups` are all that it is in, where it is in another than the daemon's."""
+
+    uid: int | None = None
+    gid: int | None = None
+    groups: tuple[int, ...] = ()
+
+
+def owner_of(user: int | None, group: int | None) -> Owner:
+    """The user in its own groups, or in `group` and its others; one without an account is in its own number alone."""
+    if user is None:
+        return Owner() if group is None else Owner(None, group, (group,))
+    try:
+        account = pwd.getpwuid(user)
+    except KeyError:
+        gid = user if group is None else group
+        return Owner(user, gid, (gid,))
+    gid = account.pw_gid if group is None else group
+    return Owner(user, gid, tuple(os.getgrouplist(account.pw_name, gid)))

@@ -91,12 +91,13 @@ class Scene:
         """The groups and sessions that hostile programs say they were in."""
         return groups_said(self.directory / "notes")
 
-    def begin(self, channels: ExitStack) -> dict[str, Hostile]:
-        """All hostile calls, first those that have a time to get underway in."""
+    def begin(self, channels: ExitStack, *, filling: bool) -> dict[str, Hostile]:
+        """Hostile calls, first those that have a time to get underway in; those that leave no room, or all others."""
         hostile = [
             (name, way, ending, outcome)
             for name, way in self.ways.items()
             for ending, outcome in outcomes_of(way).items()
+            if (ending == "fills_the_file_system") is filling
         ]
         begun = {}
         for name, way, ending, outcome in sorted(hostile, key=lambda each: each[3] != "timeout"):
@@ -134,7 +135,10 @@ def fight(scene: Scene) -> Fought:
     before, staying = scene.warm_up(), family(scene.daemon)
     own = groups_of({*staying, scene.daemon.process.pid}).values()
     with ExitStack() as channels:
-        hostile = scene.begin(channels)
+        hostile = scene.begin(channels, filling=False)
+        assert left_of(lambda: not_underway(hostile), within_s=PATIENCE_S) == []
+        # There is no directory for who begins after these.
+        hostile |= scene.begin(channels, filling=True)
         assert left_of(lambda: not_underway(hostile), within_s=PATIENCE_S) == []
         seen = family(scene.daemon) - staying
         served = scene.serve()

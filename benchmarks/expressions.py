@@ -81,6 +81,15 @@ CASES: Final[tuple[tuple[str, str, Build], ...]] = (
     ("s.contains(s + 'y')", "string -> bool", text),
     ("[s].map(a, a + a).map(b, b + b).map(c, c + c)", "string -> [string]", text),
     ("int(s)", "string -> int", text),
+    ("s.substring(1)", "string -> string", accents),
+    ("s.trim()", "string -> string", accents),
+    ("s.indexOf(s + 'y')", "string -> int", text),
+    ("s.replace('', 'yy')", "string -> string", text),
+    ("s.replace(s + 'y', 'z')", "string -> string", accents),
+    ("s.split('')", "string -> [string]", text),
+    ("s.split('').map(x, x.upperAscii())", "string -> [string]", text),
+    ("s.split('').join(',')", "string -> string", accents),
+    ("xs.join(', ')", "[string] -> string", texts),
 )
 
 

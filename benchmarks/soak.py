@@ -28,6 +28,7 @@ from benchmarks.harness import (
     scratch,
 )
 from benchmarks.peers.soak_tally import Count, Counters
+from tooldispatchd.children.guardian import GUARDIANS
 
 FULL_S: Final = 120.0
 QUICK_S: Final = 10.0
@@ -262,9 +263,9 @@ def _load(daemon: Daemon, holders: Holders, seconds: float) -> list[Sample]:
 
 
 def _settled(daemon: Daemon) -> Sample:
-    """The daemon when everybody has left: as soon as only its guardian is there, or after the patience for it."""
+    """The daemon when everybody has left: as soon as only its guardians are there, or after the patience for it."""
     until = time.monotonic() + SETTLE_S
-    while daemon.sample().children > 1 and time.monotonic() < until:
+    while daemon.sample().children > GUARDIANS and time.monotonic() < until:
         time.sleep(0.1)
     time.sleep(0.5)
     return daemon.sample()
@@ -355,7 +356,12 @@ def _growth_bars(plateau: list[Sample], end: list[Sample], left: Sample) -> list
     before, after = (median(each.rss for each in part) for part in (plateau, end))
     growth = after / before - 1
     memory = Bar("soak: growth of memory", f"≤ {MEMORY_GROWTH:.0%}", f"{growth:+.1%}", growth <= MEMORY_GROWTH)
-    children = Bar("soak: children when all have left", "1, the guardian", str(left.children), left.children == 1)
+    children = Bar(
+        "soak: children when all have left",
+        f"{GUARDIANS}, the guardians",
+        str(left.children),
+        left.children == GUARDIANS,
+    )
     return [children] if end[-1].at_s < WARM_S else [memory, children]
 
 

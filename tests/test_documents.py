@@ -31,6 +31,7 @@ from tests.wire.conversations import (
     transcripts,
 )
 from tests.wire.toolbox import FORMS, spell
+from tooldispatchd.daemon.configuration import load_catalog
 from tooldispatchd.wire.decode import Refused, decode_line
 from tooldispatchd.wire.faults import CATEGORY, Code
 
@@ -131,6 +132,30 @@ def address_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[P
             return daemons.enter_context(serving(tmp_path_factory.mktemp("documents"), config))
 
         yield address_of
+
+
+def configurations() -> list[tuple[str, str]]:
+    """Each fenced block of TOML with its place; one that is no whole file says so behind the word `toml`."""
+    found = []
+    for document in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        text = document.read_text(encoding="utf-8")
+        for block in re.finditer(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            line = text.count("\n", 0, block.start()) + 1
+            found.append((f"{document.name}:{line}", block[1]))
+    return found
+
+
+@pytest.mark.parametrize(("place", "text"), configurations(), ids=[place for place, _ in configurations()])
+def test_a_configuration_in_a_document_can_be_used_as_it_stands(place: str, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "tooldispatchd.toml"
+    file.write_text(text, encoding="utf-8")
+    assert load_catalog(file, {}).warnings == (), place
+
+
+def test_a_configuration_in_a_document_that_is_no_whole_file_says_of_what_it_is_a_part() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))]
+    words = [word for text in texts for word in re.findall(r"^```toml(.+)$", text, re.MULTILINE)]
+    assert words == [" excerpt of a configuration beside .mcp.json"]
 
 
 def play(steps: list[Step], address: Path) -> None:

@@ -44,7 +44,7 @@ def node() -> str:
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """A daemon with what `tooldispatchd init` writes, less the server, which is not what the examples are about."""
-    tools, _, _ = CONFIG.partition("[mcp.time]")
+    tools, _, _ = CONFIG.partition("\n[mcp.time]\n")
     with daemon_on(tmp_path_factory.mktemp("examples"), tools) as daemon:
         yield daemon
 

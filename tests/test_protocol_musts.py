@@ -65,7 +65,10 @@ PROVEN: Final[dict[str, tuple[str, ...]]] = {
     "M100": ("tests/agent/test_servers.py::test_a_deadline_of_the_agent_passes_and_the_connection_still_works",),
     "M103": ("tests/agent/test_host.py::test_a_defect_at_the_start_of_a_call_is_that_call_s_fault_alone",),
     "M104": ("tests/daemon/test_configuration.py::test_a_wrong_configuration_gets_its_exact_report",),
-    "M105": ("tests/daemon/test_ends.py::test_a_running_call_has_its_grace_and_a_new_one_gets_draining",),
+    "M105": (
+        "tests/daemon/test_ends.py::test_a_running_call_has_its_grace_and_a_new_one_gets_draining",
+        "tests/daemon/test_ends.py::test_a_request_after_the_grace_gets_draining_while_the_session_is_torn_down",
+    ),
     "M106": ("tests/daemon/test_ends.py::test_a_call_that_outlives_the_grace_is_answered_and_ended",),
     "M107": ("tests/daemon/test_ends.py::test_an_idle_daemon_ends_at_a_signal_with_exit_code_0",),
     "M108": ("tests/cli/test_call.py::test_an_error_is_printed_and_the_exit_code_is_1",),

@@ -102,17 +102,14 @@ def test_a_conversation_of_the_readme_holds_against_a_daemon(block: str, address
 # --- configuration ---
 
 
-def test_the_configuration_in_the_readme_can_be_used(tmp_path: Path) -> None:
+def test_the_function_in_the_readme_is_a_tool_where_it_is_named_as_there(tmp_path: Path) -> None:
+    named = 'python = "thumbs:make"'
+    assert f"`{named}`" in README
     file = tmp_path / "tooldispatchd.toml"
-    file.write_text("\n".join(blocks("toml")), encoding="utf-8")
-    module = tmp_path / "imagetools" / "thumbs.py"
-    module.parent.mkdir()
-    module.write_text(next(block for block in blocks("python") if "def make" in block), encoding="utf-8")
-    catalog = load_catalog(file, {"GITHUB_TOKEN": "a token"})
-    assert (list(catalog.tools), list(catalog.profiles)) == (
-        ["search", "fahrenheit", "wordcount", "log", "thumbnail", "first", "answer"],
-        ["default", "developer"],
-    )
+    file.write_text(f"[tools.thumbnail]\n{named}\n", encoding="utf-8")
+    module = next(block for block in blocks("python") if "def make" in block)
+    (tmp_path / "thumbs.py").write_text(module, encoding="utf-8")
+    assert load_catalog(file, {}).tools["thumbnail"].description == "Make a small picture of a large one."
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -200,7 +197,7 @@ def test_every_link_to_a_heading_finds_it(document: str) -> None:
 def test_every_place_on_the_map_of_the_house_exists() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rooms = [name for row in rows(text) for name in ticked(row[0])]
-    assert len(rooms) == 12
+    assert len(rooms) == 13
     assert {room for room in rooms if not (ROOT / "tooldispatchd" / room).is_dir()} == set()
     named = {word for word in ticked(text) if re.fullmatch(r"[\w/]+\.(py|md|toml|lock)", word)}
     places = (ROOT, ROOT / "tooldispatchd", ROOT / "tests")

@@ -215,7 +215,7 @@ def test_a_tool_sees_nothing_of_the_manager(config: Path, manager: Manager, tmp_
         assert set(MANAGERS) & set(shown["environment"]) == set()
         # What a manager hands over starts at 3.
         assert shown["descriptors"] == [0, 1, 2]
-        # The guardian is a child too.
+        # The guardians are children too.
         for pid in children_of(daemon.pid):
             entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
             assert {entry.partition(b"=")[0].decode() for entry in entries} & set(MANAGERS) == set()

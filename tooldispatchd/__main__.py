@@ -5,10 +5,12 @@ that `--help` and the client commands stay quick.
 """
 
 import argparse
+import errno
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Final
+from typing import Final, TextIO
 
 COMMANDS: Final = {
     "serve": "run the daemon",
@@ -22,38 +24,81 @@ COMMANDS: Final = {
 }
 
 
-def _parser(command: str | None) -> argparse.ArgumentParser:
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command that `argv` names; returns its exit code (PROTOCOL.md, "Exit codes")."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words and words[0] in COMMANDS:
+        # Without the parsers of all others, which would take as long as a call does.
+        module = import_module(f"tooldispatchd.cli.{words[0]}")
+        parser = argparse.ArgumentParser(f"tooldispatchd {words[0]}", description=_sentence(COMMANDS[words[0]]))
+        module.add_arguments(parser)
+        code: int = module.run(parser.parse_args(words[1:]))
+        return code
+    parser = _overview()
+    if parser.parse_args(words).version:
+        from importlib.metadata import version
+
+        print(f"tooldispatchd {version('tooldispatchd')}")
+        return 0
+    parser.print_help()
+    return 2
+
+
+def _overview() -> argparse.ArgumentParser:
+    """What there is to be said where no command comes first."""
     parser = argparse.ArgumentParser(
         prog="tooldispatchd",
         description="One daemon through which many LLM agents call their tools: JSON lines in, exactly one answer out.",
         epilog="tooldispatchd COMMAND --help tells more of a command.",
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     for name, summary in COMMANDS.items():
-        chosen = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-        if name == command:
-            import_module(f"tooldispatchd.cli.{name}").add_arguments(chosen)
+        commands.add_parser(name, help=summary)
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command that `argv` names; returns its exit code (PROTOCOL.md, "Exit codes")."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    command = next((word for word in words if not word.startswith("-")), None)
-    parser = _parser(command)
-    arguments = parser.parse_args(words)
-    if arguments.version:
-        from importlib.metadata import version
+def _sentence(summary: str) -> str:
+    return f"{summary[0].upper()}{summary[1:]}."
 
-        print(f"tooldispatchd {version('tooldispatchd')}")
-        return 0
-    if arguments.command is None:
-        parser.print_help()
-        return 2
-    code: int = import_module(f"tooldispatchd.cli.{arguments.command}").run(arguments)
+
+def program() -> int:
+    """As `main`, for a process of its own: Ctrl-C, and a reader who has gone, end it without a word."""
+    try:
+        code = main()
+        # Here, and not at the interpreter's end, where nobody could catch what it raises.
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        return _leave(signal_number=13)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print(f"tooldispatchd: cannot write the output: {error.strerror}", file=sys.stderr)
+        _to_nowhere(sys.stdout)
+        return 1
+    except KeyboardInterrupt:
+        return _leave(signal_number=2)
+    except BaseExceptionGroup as group:
+        # So trio gives it.
+        if group.split(KeyboardInterrupt)[1] is not None:
+            raise
+        return _leave(signal_number=2)
     return code
 
 
+def _leave(*, signal_number: int) -> int:
+    """What a shell gives for a signal's end; what waits to be written goes nowhere."""
+    _to_nowhere(sys.stdout, sys.stderr)
+    return 128 + signal_number
+
+
+def _to_nowhere(*streams: TextIO | None) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams:
+        if stream is not None:
+            os.dup2(nowhere, stream.fileno())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())

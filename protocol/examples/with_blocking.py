@@ -1,9 +1,7 @@
 """The blocking client: `TOOLDISPATCHD_SOCKET=PATH python3 with_blocking.py`."""
 # ruff: noqa: T201  # what an agent does with an answer, an example prints
 
-from tooldispatchd.client.blocking import connect
-from tooldispatchd.client.conversation import Call
-from tooldispatchd.client.errors import FaultError
+from tooldispatchd.client import Call, FaultError, connect
 
 with connect() as client:
     for tool in client.hello("default").tools:

@@ -3,8 +3,8 @@
 
 import trio
 
+from tooldispatchd.client import FaultError
 from tooldispatchd.client.concurrent import Agent, connect
-from tooldispatchd.client.errors import FaultError
 
 
 async def work(agent: Agent) -> None:

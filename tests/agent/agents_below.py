@@ -16,11 +16,13 @@ from tooldispatchd.agent.lineage import Levels
 from tooldispatchd.agent.plans import TaskPlan
 from tooldispatchd.agent.programs import Lender, Lent
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.steps import Reader
 from tooldispatchd.agent.subagents import SubAgents
 from tooldispatchd.agent.toolset import compile_plans
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.schemas import ACCEPT
 from tooldispatchd.catalog.specs import Config, LimitsSpec, McpSpec, ProcessSpec, ProfileSpec, ToolSpec
 from tooldispatchd.children.family import open_family
 from tooldispatchd.front.front import Front
@@ -86,7 +88,7 @@ class World(msgspec.Struct):
         """Sessions, bytes in flight, children and descriptors: equal before and after a call that leaves nothing."""
         runtime = self.runtime
         descriptors = len(list(Path("/proc/self/fd").iterdir()))
-        return runtime.open_sessions.total, runtime.bytes_in_flight, len(runtime.family), descriptors
+        return runtime.open_sessions.total, runtime.memory.held, len(runtime.family), descriptors
 
 
 class AgentPlan(TaskPlan):
@@ -96,7 +98,7 @@ class AgentPlan(TaskPlan):
 
     def __init__(self, world: World, name: str, argv: tuple[str, ...], profile: str) -> None:
         offered = Offered(name=name, input_schema={})
-        super().__init__(offered, kind="process", limit_s=20.0, read=lambda raw: None)
+        super().__init__(offered, kind="process", limit_s=20.0, read=Reader(ACCEPT, missing=None, wrapped=False))
         self.gate = world.runtime.agents
         self.starts_agents = True
         self.profile = profile
@@ -164,7 +166,7 @@ async def open_world(catalog: Catalog, *, directory: Path | None = None) -> Asyn
     with trio.fail_after(PATIENCE_S):
         async with open_family() as family, trio.open_nursery() as services:
             timer = Timer(diary)
-            front = Front(timer, diary, out_buffer_bytes=limits.out_buffer_bytes, stalled_s=10, buffered_bytes=2**28)
+            front = Front(timer, diary, out_buffer_bytes=limits.out_buffer_bytes, stalled_s=10)
             services.start_soon(timer.run)
             services.start_soon(front.run)
             async with trio.open_nursery() as home:

@@ -8,19 +8,25 @@ from typing import Final
 import msgspec
 import trio
 from msgspec import Raw, UnsetType
+from trio.abc import ReceiveStream, SendStream
 from trio.testing import memory_stream_pair
 
 from tooldispatchd.agent.call import Call, Plan, Reason
+from tooldispatchd.agent.checking import Checking
 from tooldispatchd.agent.entrance import Entrance, Visitor
 from tooldispatchd.agent.host import Host
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.steps import Reader
 from tooldispatchd.agent.subagents import SubAgents
 from tooldispatchd.agent.toolset import compile_plans
 from tooldispatchd.calls.gate import Gate
+from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.schemas import ACCEPT
 from tooldispatchd.catalog.specs import Config, LimitsSpec, ProfileSpec, ToolSpec
+from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.children.family import open_family
 from tooldispatchd.front.front import Front
 from tooldispatchd.front.stream import StreamChannel
@@ -72,15 +78,18 @@ class Bounds:
         self.is_crowded = False
         self.out_buffer_bytes = OUT_BUFFER_BYTES
         self.stalled_s = 120.0
-        self.buffered = 0
 
 
 class CrowdedChannel(StreamChannel):
     """Crowded when its bounds say so, also while nothing of its own lies unread: memory takes every byte at once."""
 
+    def __init__(self, bounds: Bounds, share: Share, receiving: ReceiveStream, sending: SendStream) -> None:
+        super().__init__(bounds, share, receiving, sending)
+        self._bounds = bounds
+
     @property
     def is_crowded(self) -> bool:
-        return self._crowd.is_crowded
+        return self._bounds.is_crowded
 
 
 class Agent:
@@ -93,7 +102,8 @@ class Agent:
         self._sending = ours.send_stream
         self._receiving = ours.receive_stream
         self._heard = bytearray()
-        self.channel = CrowdedChannel(self.bounds, theirs.receive_stream, theirs.send_stream)
+        self.share = runtime.memory.share(visitor.uid)
+        self.channel = CrowdedChannel(self.bounds, self.share, theirs.receive_stream, theirs.send_stream)
         self.host = Host(runtime, self.channel, self._closed, entrance=entrance, visitor=visitor)
         runtime.home.start_soon(self.channel.run, self.host)
 
@@ -160,7 +170,7 @@ class HeldPlan(Plan):
     def __init__(
         self, name: str = "held", *, limit_s: float = 60.0, gate: Gate[Call] | None = None, lingers: bool = False
     ) -> None:
-        super().__init__(Offered(name=name, input_schema={}), kind="fake", limit_s=limit_s, read=_take_anything)
+        super().__init__(Offered(name=name, input_schema={}), kind="fake", limit_s=limit_s, read=_TAKE_ANYTHING)
         self.gate = gate
         self.lingers = lingers
         self.started: list[str] = []
@@ -191,17 +201,21 @@ class BrokenPlan(Plan):
     __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__(Offered(name="broken", input_schema={}), kind="fake", limit_s=60.0, read=_take_anything)
+        super().__init__(Offered(name="broken", input_schema={}), kind="fake", limit_s=60.0, read=_TAKE_ANYTHING)
 
     def start(self, call: Call) -> None:
         raise LookupError("a defect")
 
 
-def _take_anything(raw: Raw | UnsetType) -> object:
-    if isinstance(raw, UnsetType):
-        return None
-    value = msgspec.json.decode(raw)
-    return Fault(Code.INVALID_INPUT, "refused", {"violations": []}) if value == "refuse me" else value
+class _TakeAnything(Reader):
+    def __call__(self, raw: Raw | UnsetType, _dropped: list[str] | None = None, /) -> object:
+        if isinstance(raw, UnsetType):
+            return None
+        value = msgspec.json.decode(raw)
+        return Fault(Code.INVALID_INPUT, "refused", {"violations": []}) if value == "refuse me" else value
+
+
+_TAKE_ANYTHING = _TakeAnything(ACCEPT, missing=None, wrapped=False)
 
 
 def small_catalog(limits: LimitsSpec | None = None) -> Catalog:
@@ -233,11 +247,13 @@ async def open_runtime(catalog: Catalog, *plans: Plan, patience_s: float = FAR_S
                 runtime = Runtime(
                     catalog, timer=timer, family=family, home=home, log=log, logs_calls=True, cores=2, uid=1000
                 )
+                # What runs on a clock of its own must not wait for processes.
+                runtime.checking = Checking(IN_PLACE)
                 if plans:
                     add_plans(runtime, *plans)
                 if any(name in catalog.profiles for name in catalog.processes):
                     # Agents that may call tools have channels, for which there must be a front.
-                    front = Front(timer, log, out_buffer_bytes=OUT_BUFFER_BYTES, stalled_s=10, buffered_bytes=2**28)
+                    front = Front(timer, log, out_buffer_bytes=OUT_BUFFER_BYTES, stalled_s=10)
                     services.start_soon(front.run)
                     runtime.programs.lender = SubAgents(runtime, front)
                 yield runtime

@@ -97,6 +97,27 @@ def test_where_nothing_is_protected_an_unknown_profile_is_called_so() -> None:
     assert admitted(catalog_of(other=ProfileSpec()), None, said_hello=False) == UNKNOWN_PROFILE
 
 
+def test_an_unknown_profile_is_told_with_the_name_that_is_near() -> None:
+    found = admitted(OPEN, "othr")
+    assert isinstance(found, Fault)
+    assert (found.code, found.extras) == (Code.UNKNOWN_PROFILE, {"did_you_mean": "other"})
+    assert found.detail == "no such profile; did you mean other?"
+
+
+def test_the_daemons_own_user_is_told_of_an_unknown_profile_where_others_are_not() -> None:
+    authenticator = Authenticator(PROTECTED, own_uid=ANN.uid)
+
+    def told(visitor: Visitor, token: str | None, entrance: Entrance = ANYWHERE) -> object:
+        found = authenticator.admit("secrt", token=token, said_hello=True, entrance=entrance, visitor=visitor)
+        return found.code if isinstance(found, Fault) else found
+
+    assert told(ANN, None) is Code.UNKNOWN_PROFILE
+    assert told(BEN, None) is Code.NOT_AUTHENTICATED
+    # Who shows a token may be guessing, and a listener that names its profiles tells of no others.
+    assert told(ANN, "x") is Code.NOT_AUTHENTICATED
+    assert told(ANN, None, Entrance("other", frozenset({"other"}))) is Code.NOT_AUTHENTICATED
+
+
 @pytest.mark.parametrize(
     ("name", "token", "visitor"),
     [
@@ -180,7 +201,7 @@ def test_nobody_is_admitted_to_what_is_not_theirs(
     found = admitted(catalog, name, token, entrance=entrance, visitor=visitor, said_hello=said_hello)
     if isinstance(found, Fault):
         is_hidden = catalog is PROTECTED or entrance.profiles is not None
-        assert found is (NOT_AUTHENTICATED if is_hidden else UNKNOWN_PROFILE)
+        assert found is NOT_AUTHENTICATED if is_hidden else found.code is Code.UNKNOWN_PROFILE
         return
     profile = catalog.profiles[found]
     assert found == (entrance.profile if name is None else name)

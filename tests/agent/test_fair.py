@@ -23,21 +23,26 @@ from tooldispatchd.agent.host import Host
 from tooldispatchd.agent.tasktree import TaskTree
 from tooldispatchd.calls.hints import Hints
 from tooldispatchd.calls.jobs import MAX_WAITERS
+from tooldispatchd.calls.memory import Share
 from tooldispatchd.catalog.specs import LimitsSpec
 
 
 class Outlet:
     """Keeps what is written, and counts the turns that were asked for; crowded and behind when a test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: Share) -> None:
+        self.share = share
         self.is_crowded = False
         self.is_behind = False
         self.is_closed = False
         self.turns = 0
         self.lines: list[dict[str, object]] = []
 
-    def write(self, lines: bytes) -> None:
+    def write(self, lines: bytes | bytearray) -> None:
         self.lines += [msgspec.json.decode(line) for line in lines.splitlines()]
+
+    def pause(self) -> None:
+        """Nothing is read here by itself."""
 
     def again(self) -> None:
         self.turns += 1
@@ -53,7 +58,7 @@ def encoded(*messages: Mapping[str, object]) -> bytes:
 async def test_large_answers_end_a_turn_before_they_pile_up(autojump_clock: MockClock) -> None:
     limits = LimitsSpec(out_buffer_bytes=4096)
     async with open_runtime(small_catalog(limits)) as runtime:
-        outlet = Outlet()
+        outlet = Outlet(runtime.memory.share(0))
         host = Host(runtime, outlet, lambda _host: None, entrance=ANYONE, visitor=OWN_USER)
         host.received(encoded({"id": "j", "name": "echo", "input": "x" * 3000, "background": True}))
         reads = [{"id": str(count), "name": "job_read", "input": {"job": "job-1"}} for count in range(100)]
@@ -69,7 +74,7 @@ async def test_large_answers_end_a_turn_before_they_pile_up(autojump_clock: Mock
 
 async def test_a_result_that_cannot_be_sent_is_not_read_by_that(autojump_clock: MockClock) -> None:
     async with open_runtime(small_catalog(LimitsSpec(jobs=1))) as runtime:
-        outlet = Outlet()
+        outlet = Outlet(runtime.memory.share(0))
         host = Host(runtime, outlet, lambda _host: None, entrance=ANYONE, visitor=OWN_USER)
         host.received(encoded({"id": "j", "name": "echo", "input": "x" * 3000, "background": True}))
         waiting = encoded({"id": "r", "name": "job_wait", "input": {"job": "job-1"}})

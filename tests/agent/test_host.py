@@ -19,6 +19,7 @@ from tests.agent.fakes import (
 )
 from tooldispatchd.agent.call import Reason
 from tooldispatchd.agent.host import Host
+from tooldispatchd.calls.memory import Share
 from tooldispatchd.catalog.specs import LimitsSpec
 
 
@@ -62,7 +63,7 @@ async def test_calls_are_cancelled_when_nobody_listens_any_more(autojump_clock: 
         assert held.halted == [("runs", Reason.CANCELLED)]
         assert held.started == ["runs"]
         assert agent.closings == 1
-        assert agent.bounds.buffered == 0
+        assert agent.share.held == 0
 
 
 async def test_a_session_stays_until_a_halted_call_has_ended(autojump_clock: MockClock) -> None:
@@ -112,15 +113,19 @@ async def test_what_follows_bye_without_a_newline_is_not_looked_at(autojump_cloc
 class Outlet:
     """Keeps what is written, and like a real channel drops what comes after it was closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: Share) -> None:
+        self.share = share
         self.is_crowded = False
         self.is_behind = False
         self.is_closed = False
         self.written = b""
 
-    def write(self, lines: bytes) -> None:
+    def write(self, lines: bytes | bytearray) -> None:
         if not self.is_closed:
             self.written += lines
+
+    def pause(self) -> None:
+        """Nothing is read here by itself."""
 
     def again(self) -> None:
         raise AssertionError("a few lines are one turn")
@@ -140,7 +145,7 @@ async def test_the_last_lines_are_written_before_the_channel_closes(
     line: bytes, port: bytes, autojump_clock: MockClock
 ) -> None:
     async with open_runtime(small_catalog()) as runtime:
-        outlet = Outlet()
+        outlet = Outlet(runtime.memory.share(0))
         closed: list[Host] = []
         host = Host(runtime, outlet, closed.append, entrance=ANYONE, visitor=OWN_USER)
         host.received(line)

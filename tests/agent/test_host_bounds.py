@@ -6,6 +6,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.agent.fakes import Agent, HeldPlan, answer, code_of, fault_of, open_runtime, small_catalog
 from tooldispatchd.agent.call import Reason
+from tooldispatchd.agent.host import TURN
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.catalog.specs import LimitsSpec
 
@@ -163,6 +164,35 @@ async def test_an_abandoned_session_answers_draining_and_closes(autojump_clock: 
         agent.host.abandon()
         assert [code_of(line) for line in await agent.hear_all()] == ["draining", "draining"]
         assert held.started == ["1"]
+
+
+async def test_requests_are_answered_while_what_was_abandoned_is_torn_down(autojump_clock: MockClock) -> None:
+    held = HeldPlan(lingers=True)
+    async with open_runtime(small_catalog(), held) as runtime:
+        agent = Agent(runtime)
+        await agent.call("1", "held")
+        await wait_all_tasks_blocked()
+        agent.host.drain()
+        agent.host.abandon()
+        await agent.call("2", "echo", input=1)
+        await agent.say(
+            {"__port": "tool_req", "id": "3", "name": "echo", "input": 1}, {"__port": "hello", "agent": "a"}
+        )
+        assert [code_of(await agent.hear()) for _ in range(3)] == ["draining"] * 3
+        held.finish("1")
+        assert [code_of(line) for line in await agent.hear_all()] == ["draining"]
+        assert agent.closings == 1
+
+
+async def test_lines_that_lie_there_when_the_grace_is_over_are_answered(autojump_clock: MockClock) -> None:
+    async with open_runtime(small_catalog()) as runtime:
+        agent = Agent(runtime)
+        await agent.say(*[{"id": str(number), "name": "echo", "input": 1} for number in range(2 * TURN)])
+        await agent.hear()
+        agent.host.drain()
+        agent.host.abandon()
+        assert len(await agent.hear_all()) == 2 * TURN - 1
+        assert agent.closings == 1
 
 
 async def test_a_channel_that_says_nothing_is_closed_when_the_daemon_drains(autojump_clock: MockClock) -> None:

@@ -13,10 +13,13 @@ from tooldispatchd.agent.call import Call
 from tooldispatchd.agent.lineage import Account, Levels, Lineage, closing_figures
 from tooldispatchd.agent.plans import TaskPlan
 from tooldispatchd.agent.programs import Lent
+from tooldispatchd.agent.steps import Reader
 from tooldispatchd.agent.subagents import ANSWERS, REQUESTS
 from tooldispatchd.calls.gate import Gate
+from tooldispatchd.calls.memory import Memory
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.schemas import ACCEPT
 from tooldispatchd.catalog.specs import LimitsSpec
 from tooldispatchd.wire.faults import Fault
 
@@ -72,7 +75,7 @@ async def test_a_root_with_many_agents_has_one_agent_s_turns_at_a_gate() -> None
 
 def count_waiting(plan: HeldPlan) -> int:
     assert plan.gate is not None
-    return sum(len(items) for owners in plan.gate._channels.values() for items in owners.values())
+    return sum(len(one.waiting) for group in plan.gate._groups.values() for one in group.holders.values())
 
 
 class KeptPlan(TaskPlan):
@@ -81,7 +84,12 @@ class KeptPlan(TaskPlan):
     __slots__ = ("_world", "lent", "results", "tell")
 
     def __init__(self, world: World) -> None:
-        super().__init__(Offered(name="one", input_schema={}), kind="process", limit_s=20.0, read=lambda raw: None)
+        super().__init__(
+            Offered(name="one", input_schema={}),
+            kind="process",
+            limit_s=20.0,
+            read=Reader(ACCEPT, missing=None, wrapped=False),
+        )
         self.starts_agents = True
         self.lent: Lent | None = None
         send, self.results = trio.open_memory_channel[str](1)
@@ -180,7 +188,7 @@ def test_levels_share_no_places() -> None:
 
 
 def test_the_figures_of_agents_below_are_in_the_root_s_last_line() -> None:
-    account = Account("channel", 1)
+    account = Account("channel", 1, Memory(1).share(0))
     below = Lineage(account, 1).below().below()
     assert closing_figures(below, None, 3, 1) == (3, 1)
     assert closing_figures(None, account, 10, 2) == (13, 3)

@@ -241,15 +241,15 @@ class Play:
         assert [agent.closings for agent in self.agents] == [1] * CHANNELS
         await wait_all_tasks_blocked()
         assert not self.runtime.home.child_tasks
-        assert [agent.bounds.buffered for agent in self.agents] == [0] * CHANNELS
+        assert [agent.share.held for agent in self.agents] == [0] * CHANNELS
         self.model.check_ended()
         self.check_nothing_left()
 
     def check_nothing_left(self) -> None:
         runtime = self.runtime
         owners = {owner for plan in self.plans for owner in plan.owners if isinstance(owner, InFlight)}
-        assert (runtime.open_sessions.total, runtime.bytes_in_flight, len(runtime.timer._deadlines)) == (0, 0, 0)
-        assert (self.gate._free, len(self.gate._channels)) == (PLACES, 0)
+        assert (runtime.open_sessions.total, runtime.memory.held, len(runtime.timer._deadlines)) == (0, 0, 0)
+        assert (self.gate._free, len(self.gate._groups)) == (PLACES, 0)
         assert [len(plan.running) for plan in self.plans] == [0] * len(self.plans)
         assert all(not owner._admission.running and not owner._admission.waiting for owner in owners)
 

@@ -103,7 +103,7 @@ def hold_with_model(chunk: bytes, config: str) -> list[object]:
     if not model.is_closed:
         model.end()
     assert model.is_closed
-    return [msgspec.json.decode(line) for line in model.channel.take().splitlines()]
+    return [msgspec.json.decode(line) for line in model.channel.take_whole().splitlines()]
 
 
 async def hold_in_memory(chunk: bytes, config: str) -> list[object]:

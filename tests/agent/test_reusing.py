@@ -11,7 +11,7 @@ import trio
 
 from tests.agent.agents_below import PRELUDE, World, agents_catalog, open_world, until
 from tests.agent.fakes import Agent, HeldPlan, code_of
-from tests.fuzz.plans import read_anything
+from tests.fuzz.plans import READ_ANYTHING
 from tooldispatchd.agent.plans import CommandPlan
 from tooldispatchd.agent.program import Program
 from tooldispatchd.catalog.offered import Offered
@@ -39,7 +39,7 @@ def reused_agent(world: World, name: str, script: str) -> CommandPlan:
         world.runtime,
         Offered(name=name, input_schema={}),
         Program(command, profile=name, reuse=9),
-        read=read_anything,
+        read=READ_ANYTHING,
         output=ACCEPT,
         limit_s=20.0,
         gate=world.runtime.agents,
@@ -106,7 +106,7 @@ async def test_a_session_that_is_gone_waits_for_what_its_child_asked_for() -> No
 
 async def test_where_descriptors_are_lacking_every_call_is_told_and_no_channel_is_left() -> None:
     async with reusing() as (world, root):
-        # Its guardian, which comes with the first child, stays.
+        # Its guardians, which come with the first child, stay.
         await world.runtime.family.spawn(("true",)).kill()
         await root.call("warm", "echo", input=1)
         await root.hear()

@@ -65,14 +65,15 @@ async def end(agent: Agent, ending: str) -> None:
 
 
 async def find_every_place_free(runtime: Runtime, held: HeldPlan) -> None:
-    """Another agent gets both places of the tool's gate at once."""
-    other = Agent(runtime)
-    await other.say({"id": "x", "name": "held"}, {"id": "y", "name": "held"})
-    await wait_all_tasks_blocked()
+    """Other agents get both places of the tool's gate at once."""
+    others = {call_id: Agent(runtime) for call_id in "xy"}
+    for call_id, other in others.items():
+        await other.call(call_id, "held")
+        await wait_all_tasks_blocked()
     assert held.started[-2:] == ["x", "y"]
-    held.finish("x")
-    held.finish("y")
-    await other.end_input()
+    for call_id, other in others.items():
+        held.finish(call_id)
+        await other.end_input()
 
 
 async def converse(steps: list[tuple[str, str]], ending: str, *, lingers: bool) -> tuple[Counter[str], list[object]]:
@@ -92,7 +93,7 @@ async def converse(steps: list[tuple[str, str]], ending: str, *, lingers: bool) 
         if ending != "gone":
             lines = await agent.hear_all()
         assert agent.closings == 1
-        assert agent.bounds.buffered == 0
+        assert agent.share.held == 0
         await find_every_place_free(runtime, held)
     return asked, lines
 

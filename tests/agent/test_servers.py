@@ -1,6 +1,6 @@
 """Sessions with MCP servers of their own, through a real daemon."""
 
-import time
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -53,6 +53,24 @@ def code_of(answer: Message) -> str:
 
 def names_of(ready: Message) -> list[str]:
     return [tool["name"] for tool in ready["tools"] if not tool["name"].startswith("job_")]
+
+
+# --- words ---
+
+
+@pytest.mark.parametrize(
+    ("profile", "name", "told"),
+    [
+        ("default", "ecko", "profile default; did you mean echo?"),
+        ("default", "zzzz", "profile default"),
+        ("steady", "steady:ecko", "profile steady, nor at its server steady; did you mean steady:echo?"),
+        ("silent", "zzzz", "profile silent, nor at its servers silent (not available), steady"),
+    ],
+)
+def test_an_unknown_tool_is_told_with_where_it_was_looked_for(agent: Agent, profile: str, name: str, told: str) -> None:
+    agent.hello(profile)
+    detail = json.loads(agent.ask(name, {})["content"])["detail"]
+    assert detail == f"{name} is an unknown tool: it is not among those of {told}"
 
 
 # --- opening ---
@@ -142,9 +160,8 @@ def test_the_deadline_of_a_call_covers_the_opening(agent: Agent) -> None:
 
 def test_a_server_that_dies_in_a_call_is_told_at_once(agent: Agent) -> None:
     agent.hello("steady")
-    began = time.monotonic()
+    # Its limit would end it too, much later and as a timeout.
     answer = agent.ask("steady:echo", {"exit": 3})
-    assert time.monotonic() - began < 1
     assert code_of(answer) == "connection_dead"
     assert '"server":"steady"' in answer["content"]
 
@@ -152,9 +169,12 @@ def test_a_server_that_dies_in_a_call_is_told_at_once(agent: Agent) -> None:
 def test_every_call_after_the_death_of_its_server_is_told_at_once(agent: Agent) -> None:
     agent.hello("steady")
     agent.ask("steady:echo", {"kill": True})
-    began = time.monotonic()
-    assert [code_of(agent.ask("steady:echo", {"text": "x"})) for _ in range(3)] == ["connection_dead"] * 3
-    assert time.monotonic() - began < 1
+    # Before what is said after it is looked at: nothing waits.
+    for _ in range(3):
+        agent.call("ask", "steady:echo", {"text": "x"})
+        agent.say({"__port": "ping"})
+        assert code_of(agent.hear()) == "connection_dead"
+        assert agent.hear() == {"__port": "pong"}
     assert agent.ask("echo", "alive")["content"] == '"alive"'
 
 
@@ -164,9 +184,11 @@ def test_a_call_longer_than_its_server_may_take_times_out_and_the_connection_is_
     assert code_of(answer) == "timeout"
     assert '"limit_ms":300' in answer["content"]
     assert '"stage":"run"' in answer["content"]
-    began = time.monotonic()
-    assert code_of(agent.ask("hangs:echo", {})) == "connection_dead"
-    assert time.monotonic() - began < 0.25
+    # As above: its limit is not waited for again.
+    agent.call("ask", "hangs:echo", {})
+    agent.say({"__port": "ping"})
+    assert code_of(agent.hear()) == "connection_dead"
+    assert agent.hear() == {"__port": "pong"}
 
 
 def test_calls_in_flight_beside_one_that_times_out_find_the_connection_dead(agent: Agent) -> None:

@@ -31,7 +31,7 @@ async def value_of(spec: McpSpec, use: ServerUse | None = WHOLE, *needed: str, s
         credentials = ServerCredentials((("authorization", secret),), client_secret=secret, private_key=secret)
         binding = msgspec.structs.replace(binding, credentials=credentials)
     async with open_runtime(catalog) as runtime:
-        return server_value(runtime, binding, use, needed=needed, profile="default")
+        return server_value(runtime, binding, use, needed=needed, profile=catalog.profiles["default"], program=None)
 
 
 async def test_a_command_is_run_with_the_limits_of_all_or_its_own() -> None:

@@ -4,12 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tooldispatchd.calls.jobs import JOB_COST_BYTES, Job, Jobs
+from tooldispatchd.calls.memory import Memory
 from tooldispatchd.calls.outcome import Answer, Update
 from tooldispatchd.wire.faults import Code, Fault
 
+SHARE = Memory(1 << 40).share(0)
+
 
 def kept(max_jobs: int = 10, room: int = 1000) -> Jobs:
-    return Jobs(max_jobs=max_jobs, max_bytes=max_jobs * JOB_COST_BYTES + room)
+    return Jobs(SHARE, max_jobs=max_jobs, max_bytes=max_jobs * JOB_COST_BYTES + room)
 
 
 def opened(jobs: Jobs, name: str = "search") -> Job:
@@ -94,7 +97,7 @@ def test_a_result_without_room_is_a_fault_that_says_so() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["open", "finish", "read"]), st.integers(0, 300)), max_size=60))
 def test_what_is_kept_stays_within_its_bounds_and_unread_results_stay(steps: list[tuple[str, int]]) -> None:
-    jobs = Jobs(max_jobs=5, max_bytes=5 * JOB_COST_BYTES + 500)
+    jobs = Jobs(SHARE, max_jobs=5, max_bytes=5 * JOB_COST_BYTES + 500)
     unread: list[Job] = []
     running: list[Job] = []
     for step, size in steps:

@@ -4,7 +4,9 @@ from hypothesis import strategies as st
 
 from tooldispatchd.catalog.arguments import (
     JSON_FEED,
+    Each,
     Feed,
+    Flag,
     Output,
     Slot,
     Template,
@@ -66,22 +68,27 @@ def output_of(mode: OutputMode, target: str) -> tuple[Output, list[Problem]]:
         ("$$${city}", ("$", Slot("city"))),
         ("$HOME and $", ("$HOME and $",)),
         ("${a-b c}", (Slot("a-b c"),)),
+        ("${a.b}", (Slot("a.b"),)),
+        ("${files...}", (Each("files"),)),
+        ("--file=${files...}", ("--file=", Each("files"))),
+        ("${verbose?--verbose}", (Flag("verbose", "--verbose"),)),
+        ("${n?-n=a?b}", (Flag("n", "-n=a?b"),)),
     ],
 )
 def test_a_template_is_text_and_fields(text: str, parts: tuple[str | Slot, ...]) -> None:
     assert parse_template(text) == Template(parts)
 
 
-@pytest.mark.parametrize("text", ["${", "${city", "a ${} b", "${ci${ty}"])
+@pytest.mark.parametrize("text", ["${", "${city", "a ${} b", "${ci${ty}", "${...}", "${?x}", "${n...?x}"])
 def test_what_begins_a_field_and_names_none_is_refused(text: str) -> None:
     with pytest.raises(TemplateError, match="begins no field"):
         parse_template(text)
 
 
-@given(st.text(), st.text(st.characters(exclude_characters="{}"), min_size=1), st.text())
+@given(st.text(), st.text(st.characters(exclude_characters="{}?."), min_size=1), st.text())
 def test_any_text_can_be_written_around_any_field(before: str, field: str, after: str) -> None:
     template = parse_template(f"{before.replace('$', '$$')}${{{field}}}{after.replace('$', '$$')}")
-    filled = "".join(f"<{part.name}>" if isinstance(part, Slot) else part for part in template.parts)
+    filled = "".join(part if isinstance(part, str) else f"<{part.name}>" for part in template.parts)
     assert filled == f"{before}<{field}>{after}"
 
 
@@ -148,6 +155,44 @@ def test_where_none_is_near_the_fields_are_told() -> None:
     )
 
 
+OPTIONS = "{files: [string], pair: (int, int), verbose: bool, maybe?: bool, n?: int, m: int, some?: [int] | string}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["${files...}", "-f${files...}", "${pair...}", "${verbose?-v}", "${maybe?-m}", "${n?-n}", "${some?-s}", "${files}"],
+)
+def test_lists_become_arguments_and_booleans_and_what_may_be_left_out_flags(text: str) -> None:
+    assert feed_of(spec(text, input_mode="args"), OPTIONS)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("${m...}", '"..." needs a list, and m is int'),
+        ("${some...}", '"..." needs a list, and some is [int] | string'),
+        ("${m?-m}", '"?" needs a bool or a field that may be left out, and m is int'),
+        ("${files?-f}", '"?" needs a bool or a field that may be left out, and files is [string]'),
+        ("${files...}${pair...}", 'an argument has one list at most, and "..." stands here more than once'),
+        ("${verbose?}", '"${verbose?}" says no text that is to stand there'),
+    ],
+)
+def test_what_cannot_be_a_list_or_a_flag_is_told(text: str, why: str) -> None:
+    problem = problem_of(spec(text, input_mode="args"), OPTIONS)
+    assert (problem.path, problem.why, problem.value) == ((*PATH, "args", 0), why, text)
+
+
+@pytest.mark.parametrize("text", ["${fils...}", "${fils?--x}"])
+def test_a_list_or_a_flag_of_an_unknown_field_is_told_with_the_nearest(text: str) -> None:
+    problem = problem_of(spec(text, input_mode="args"), OPTIONS)
+    assert (problem.why, problem.nearest) == ("the input has no field fils", "files")
+
+
+@pytest.mark.parametrize(("source", "text"), [("[string]", "${input...}"), ("bool", "${input?--on}")])
+def test_an_input_without_fields_may_be_a_list_or_a_flag(source: str, text: str) -> None:
+    assert feed_of(spec(text, input_mode="args"), source)[1] == []
+
+
 def test_a_record_as_a_whole_is_no_argument() -> None:
     assert problem_of(spec("${input}", input_mode="args"), "Query").why == "the input has no field input"
 
@@ -167,7 +212,7 @@ def test_a_text_that_is_no_template_is_told() -> None:
         (*PATH, "args", 0),
         '"${" begins no field that can be read',
         value="${city",
-        allowed='"${FIELD}", or "$$" for a dollar',
+        allowed='"${FIELD}", "${LIST...}", "${FIELD?--text}", or "$$" for a dollar',
     )
 
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tooldispatchd.catalog.celcost import BUDGET_NS, Prices, UnknownCostError, cost_ns
+from tooldispatchd.catalog.celengine import text_functions
 from tooldispatchd.catalog.celsizes import measure
 from tooldispatchd.catalog.celsource import ExpressionError
 from tooldispatchd.catalog.celtree import Node, read_tree
@@ -16,7 +17,9 @@ TYPES = {"xs": "list<int>", "ys": "list<int>", "s": "string", "t": "string", "v"
 
 
 def root(source: str) -> Node:
-    environment = cel.NewEnv(variables={name: cel.Type(text) for name, text in TYPES.items()})
+    environment = cel.NewEnv(
+        variables={name: cel.Type(text) for name, text in TYPES.items()}, extensions=[text_functions()]
+    )
     return read_tree(environment.compile(source).serialize()).root
 
 
@@ -65,6 +68,12 @@ def is_refused(result: object) -> bool:
         ("xs.all(x, !(x in ys))", "{xs: [int], ys: [int]} -> bool", {"xs": [1] * 300, "ys": [2] * 300}),
         ("xs.all(x, v == v)", "{xs: [int], v: json} -> bool", {"xs": [1] * 50, "v": [[2] * 10] * 10}),
         ("int(s)", "string -> int", "1" * 100_000),
+        ("s.indexOf(s + 'y')", "string -> int", "x" * 20_000),
+        ("s.lastIndexOf('y' + s)", "string -> int", "é" * 10_000),
+        ("s.replace('', s).size()", "string -> int", "x" * 2_000),
+        ("s.split('').size()", "string -> int", "x" * 20_000),
+        ("xs.join(s)", "{xs: [string], s: string} -> string", {"xs": ["x"] * 1_000, "s": "x" * 1_000}),
+        ("xs.all(x, s.trim() == '')", "{xs: [int], s: string} -> bool", {"xs": [1] * 100, "s": "x" * 5_000}),
         ("xs.all(x, size(s) > 0)", "{xs: [int], s: string} -> bool", {"xs": [1] * 500, "s": "é" * 2_000}),
         # Inputs that are large or deep by themselves, even where little of them is read.
         ("xs", "[int] -> [int]", [1] * 3_000),
@@ -198,6 +207,9 @@ SOURCES = (
     "xs.map(x, x + 1)", "xs.filter(x, x in ys)", "xs.all(x, ys.exists(y, y == x))", "s + t", "[s, t]", "s.contains(t)",
     "xs + ys", "v", "v == v", "[v].map(x, [x, x])", "string(bytes(s))", "s.matches('a+')", "size(s) > size(xs)",
     "xs.map(x, ys.map(y, [x, y]))", "{'a': xs, 'b': s}", "has(v.a) ? v.a : v", "xs == ys ? s : t",
+    "s.substring(0)", "s.charAt(0)", "s.indexOf(t)", "s.lastIndexOf(t)", "s.replace(t, s)", "s.replace('', t)",
+    "s.split(t)", "s.split('')", "s.split('').join(t)", "[s, t].join(s)", "s.trim() + t.reverse()",
+    "s.split('a').map(x, x.upperAscii())", "s.lowerAscii()",
 )  # fmt: skip
 NUMBERS = st.lists(st.integers(0, 3), max_size=12)
 TEXTS = st.text("ab", max_size=30)
@@ -215,7 +227,9 @@ def test_what_is_made_is_never_larger_than_was_counted(
     source: str, xs: list[int], ys: list[int], s: str, t: str
 ) -> None:
     values = {"xs": xs, "ys": ys, "s": s, "t": t, "v": {"a": xs, "b": {"c": s}}}
-    environment = cel.NewEnv(variables={name: cel.Type(text) for name, text in TYPES.items()})
+    environment = cel.NewEnv(
+        variables={name: cel.Type(text) for name, text in TYPES.items()}, extensions=[text_functions()]
+    )
     made = measure(environment.compile(source).eval(data=values).plain_value())
     sizes = {name: measure(value) for name, value in values.items()}
     # Two bills that differ in the price of a value that is made tell how many values were counted.

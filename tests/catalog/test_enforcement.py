@@ -3,7 +3,7 @@ from tooldispatchd.catalog.confined import Sandbox
 from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.enforcement import Enforceable, Enforced, Program, enforce, programs, wrong
 from tooldispatchd.catalog.problems import Problem
-from tooldispatchd.catalog.specs import Config, ProcessSpec, ProfileSpec, ToolSpec
+from tooldispatchd.catalog.specs import Config, McpSpec, ProcessSpec, ProfileSpec, ToolSpec
 
 BEST_EFFORT = 'sandbox = "best-effort", to go without'
 SANDBOXED = Confinement(network=False, read=("/a",), write=())
@@ -16,7 +16,12 @@ def catalog_of(config: Config) -> Catalog:
 
 
 def programs_of(config: Config) -> list[Program]:
-    return list(programs(config, catalog_of(config).profiles))
+    return list(programs(config, catalog_of(config).profiles, catalog_of(config).servers))
+
+
+def judged(config: Config, by: Enforceable) -> tuple[list[Problem], list[str]]:
+    catalog = catalog_of(config)
+    return wrong(config, catalog.profiles, catalog.servers, by)
 
 
 def test_what_the_machine_has_is_enforced() -> None:
@@ -108,7 +113,7 @@ def test_the_programs_of_chains_are_among_them() -> None:
 def test_what_is_lacking_is_a_problem_where_it_was_asked_for() -> None:
     config = Config(tools={"t": ToolSpec(command=("x",))}, agents={"a": ProfileSpec(tools=("t",), memory="64M")})
     by = Enforceable({"memory": "no such limit", "memory_cgroup": "none"})
-    problems, warnings = wrong(config, catalog_of(config).profiles, by)
+    problems, warnings = judged(config, by)
     why = "cannot be enforced on this machine: no such limit"
     assert problems == [Problem(("agents", "a", "memory"), why, allowed=BEST_EFFORT)]
     assert warnings == []
@@ -116,7 +121,7 @@ def test_what_is_lacking_is_a_problem_where_it_was_asked_for() -> None:
 
 def test_what_a_best_effort_lacks_is_a_warning() -> None:
     config = Config(tools={"t": ToolSpec(command=("x",), user=5, sandbox="best-effort")})
-    problems, warnings = wrong(config, catalog_of(config).profiles, Enforceable({"user": "not root"}))
+    problems, warnings = judged(config, Enforceable({"user": "not root"}))
     assert problems == []
     assert warnings == ["tools.t.user is not enforced on this machine: not root"]
 
@@ -124,7 +129,7 @@ def test_what_a_best_effort_lacks_is_a_warning() -> None:
 def test_a_write_that_nobody_wrote_is_lacking_where_reading_was_restricted() -> None:
     config = Config(tools={"t": ToolSpec(command=("x",), read=("/a",))})
     by = Enforceable({"landlock.write": "too old"} | none_of("bubblewrap", "not installed"))
-    problems, warnings = wrong(config, catalog_of(config).profiles, by)
+    problems, warnings = judged(config, by)
     why = "cannot be enforced on this machine: landlock: too old; bubblewrap: not installed"
     assert problems == [Problem(("tools", "t", "read"), why, allowed=BEST_EFFORT)]
     assert warnings == []
@@ -142,7 +147,7 @@ def test_a_best_effort_is_that_of_the_table_that_says_so() -> None:
             tools={"t": ToolSpec(command=("x",), network=False, sandbox=tool)},
             agents={"a": ProfileSpec(tools=("t",), network=False, sandbox=profile)},
         )
-        problems, warnings = wrong(config, catalog_of(config).profiles, by)
+        problems, warnings = judged(config, by)
         assert [problem.path for problem in problems] == [("tools", "t", "network")]
         assert warnings == []
 
@@ -153,7 +158,36 @@ def test_what_one_table_alone_asks_for_is_as_optional_as_it_says() -> None:
         agents={"a": ProfileSpec(tools=("t",), cpu_s=3)},
     )
     problems, warnings = wrong(
-        config, catalog_of(config).profiles, Enforceable(none_of("landlock", "x") | none_of("bubblewrap", "y"))
+        config,
+        catalog_of(config).profiles,
+        catalog_of(config).servers,
+        Enforceable(none_of("landlock", "x") | none_of("bubblewrap", "y")),
     )
     assert problems == []
     assert len(warnings) == 1
+
+
+def test_a_servers_program_keeps_to_its_own_table_and_to_its_agents_profile() -> None:
+    config = Config(
+        mcp={
+            "own": McpSpec(command="x", files=50),
+            "shared": McpSpec(command="x", files=60, shared=True),
+            "off": McpSpec(command="x", files=70, enabled=False),
+            "far": McpSpec(url="https://docs.example/"),
+            "needed": McpSpec(command="y"),
+        },
+        tools={"t": ToolSpec(mcp="needed"), "u": ToolSpec(mcp=McpSpec(command="z", nice=3))},
+        agents={"a": ProfileSpec(tools=("t", "u"), mcp=("own", "shared", "off", "far"), network=False)},
+    )
+    assert {program.name: program.asked for program in programs_of(config)} == {
+        "own": Confinement(files=50, network=False),
+        "shared": Confinement(files=60),
+        "needed": Confinement(network=False),
+        "z": Confinement(nice=3, network=False),
+    }
+    lacking = {"nice": "no", "files": "no"}
+    assert [problem.path for problem in judged(config, Enforceable(lacking))[0]] == [
+        ("mcp", "own", "files"),
+        ("mcp", "shared", "files"),
+        ("tools", "u", "mcp", "nice"),
+    ]

@@ -46,6 +46,7 @@ def test_a_tool_says_how_it_runs_how_long_and_who_may_call_it() -> None:
         "    offered to: default",
         "tool count : json -> json",
         "    runs: program wc",
+        "    bounds: none; not shut in",
         "    limit: 60 s",
         "    offered to nobody: no profile names it",
     ]
@@ -98,7 +99,7 @@ def test_a_tool_made_of_a_chain_says_its_links_and_what_they_lift() -> None:
 
 def test_a_process_says_its_kind_and_who_uses_it() -> None:
     said = block(CHAIN, "process searcher : !string -> !string")
-    assert said == ["runs: agent: search-agent", "used by: tool search, process finder"]
+    assert said == ["runs: agent: search-agent", "bounds: none; not shut in", "used by: tool search, process finder"]
 
 
 def test_a_process_without_a_type_of_its_own_says_so() -> None:
@@ -109,7 +110,7 @@ def test_a_process_without_a_type_of_its_own_says_so() -> None:
 def test_an_agent_in_the_base_category_that_the_common_command_runs_says_both() -> None:
     said = block(CHAIN, "process writer : string -> string")
     assert said[0] == "runs: agent: run-agent, the agent_command"
-    assert said[2].startswith("in the base category")
+    assert said[3].startswith("in the base category")
 
 
 def test_a_server_says_its_prefix_how_it_is_reached_and_who_uses_it() -> None:
@@ -127,6 +128,7 @@ def test_a_server_says_its_prefix_how_it_is_reached_and_who_uses_it() -> None:
         "    runs: at https://docs.example:8443/mcp",
         "    protocol: as the server speaks it",
         "    connections: one for each agent, from the start",
+        "    limits: 30 s to start, 60 s a call",
         "    credentials: none",
         "    used by: tool find",
         "server hub",
@@ -134,12 +136,16 @@ def test_a_server_says_its_prefix_how_it_is_reached_and_who_uses_it() -> None:
         "    runs: program npx",
         "    protocol: as the server speaks it",
         "    connections: one for each agent, from the start",
+        "    limits: 30 s to start, 60 s a call",
+        "    bounds: none; not shut in",
         "    used by: profile default, profile clerk (search only)",
         "server server",
         "    prefix: by the server's own name",
         "    runs: program server",
         "    protocol: as the server speaks it",
         "    connections: one for each agent, from the start",
+        "    limits: 30 s to start, 60 s a call",
+        "    bounds: none; not shut in",
         "    used by: tool other",
     ]
 
@@ -154,27 +160,28 @@ def test_a_server_says_what_it_speaks_whose_it_is_and_whether_it_is_shown_creden
         lazy=True,
         restart="backoff",
     )
-    assert block(Config(mcp={"docs": docs}), "server docs")[2:5] == [
+    assert block(Config(mcp={"docs": docs}), "server docs")[2:6] == [
         "protocol: 2025-06-18, over HTTP+SSE",
         "connections: one for all agents, from the first call, anew after each end",
+        "limits: 30 s to start, 60 s a call, which then is cancelled alone",
         "credentials: token",
     ]
 
 
-def test_a_server_says_what_it_offers_and_its_limits_where_it_states_any() -> None:
+def test_a_server_says_what_it_offers_where_it_states_that_and_its_limits() -> None:
     servers = {
         "hub": McpSpec(command="hub", tools=("find", "get"), deny=("get",), mcp_resources=True, call_s=5),
         "slow": McpSpec(command="slow", deny=("drop",), mcp_resources=True, handshake_s=90, on_timeout="cancel"),
         "none": McpSpec(command="none", tools=()),
     }
-    said = {name: block(Config(mcp=servers), f"server {name}")[4:-1] for name in servers}
+    said = {name: block(Config(mcp=servers), f"server {name}")[4:-2] for name in servers}
     assert said == {
         "hub": ["offers: find only", "limits: 30 s to start, 5 s a call"],
         "slow": [
             "offers: all but drop, its resources and prompts",
             "limits: 90 s to start, 60 s a call, which then is cancelled alone",
         ],
-        "none": ["offers: nothing"],
+        "none": ["offers: nothing", "limits: 30 s to start, 60 s a call"],
     }
 
 

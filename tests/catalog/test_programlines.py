@@ -7,15 +7,18 @@ from tooldispatchd.catalog.specs import ProcessSpec, ProfileSpec, ToolSpec
 ALL = Enforceable()
 
 
-def test_a_program_that_nothing_is_asked_of_has_no_line() -> None:
-    assert list(program_lines(ToolSpec(command=("cat",)), ALL)) == []
+FREE = "bounds: none; not shut in"
+
+
+def test_a_program_that_nothing_is_asked_of_is_said_to_be_free() -> None:
+    assert list(program_lines(ToolSpec(command=("cat",)), ALL)) == [FREE]
 
 
 def test_modes_are_said_where_one_is_not_json() -> None:
     spec = ToolSpec(command=("find",), input_mode="args", output_mode="lines")
-    assert list(program_lines(spec, ALL)) == ["input: in its arguments; answer: lines"]
+    assert list(program_lines(spec, ALL)) == ["input: in its arguments; answer: lines", FREE]
     spec = ToolSpec(command=("wc",), input_mode="text")
-    assert list(program_lines(spec, ALL)) == ["input: text on stdin; answer: one JSON value"]
+    assert list(program_lines(spec, ALL)) == ["input: text on stdin; answer: one JSON value", FREE]
 
 
 def test_bounds_are_said_as_a_configuration_writes_them() -> None:
@@ -51,12 +54,13 @@ def test_a_function_says_what_is_forked_ahead_and_when_its_parent_is_replaced() 
     assert list(program_lines(spec, ALL)) == [
         "forked ahead: 2",
         "its warm parent is replaced after 50 calls, or at 512M",
+        FREE,
     ]
 
 
 def test_a_resident_function_says_when_a_worker_is_replaced() -> None:
     spec = ToolSpec(python="a:b", resident=True)
-    assert list(program_lines(spec, ALL)) == ["a worker is replaced after 10000 calls, or at 1G"]
+    assert list(program_lines(spec, ALL)) == ["a worker is replaced after 10000 calls, or at 1G", FREE]
 
 
 def test_a_profile_says_its_bounds_without_means() -> None:

@@ -16,9 +16,7 @@ RECORD: dict[str, object] = {
     "additionalProperties": False,
 }
 
-NOT_FETCHED = (
-    "Resource '{0}' is not present in a registry and retrieving it failed: Retrieval is disabled, cannot fetch {0}"
-)
+NOT_FETCHED = "it refers to {0}, which is never fetched"
 UNKNOWN_DRAFT = (
     "Unknown meta-schema: 'https://example.com/mine'. Custom meta-schemas must be registered in the registry before use"
 )

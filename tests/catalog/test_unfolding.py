@@ -32,15 +32,21 @@ def ladder(levels: int) -> Schema:
 @pytest.mark.parametrize(
     ("schema", "unfolding"),
     [
-        (True, Unfolding(1, multiplies=False, has_unions=False, parts=1)),
-        ({"type": "string"}, Unfolding(1, multiplies=False, has_unions=False, parts=1)),
-        ({"properties": {"a": {}, "b": {}}}, Unfolding(1, multiplies=False, has_unions=False, parts=3)),
-        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, Unfolding(3, multiplies=False, has_unions=True, parts=3)),
-        ({"items": {"$ref": "#"}}, Unfolding(1, multiplies=False, has_unions=False, parts=2)),
-        ({"patternProperties": {"a": {}, "b": {}}}, Unfolding(2, multiplies=False, has_unions=False, parts=3)),
+        (True, Unfolding(1, multiplies=False, has_unions=False, parts=1, weight=1)),
+        ({"type": "string"}, Unfolding(1, multiplies=False, has_unions=False, parts=1, weight=1)),
+        ({"properties": {"a": {}, "b": {}}}, Unfolding(1, multiplies=False, has_unions=False, parts=3, weight=3)),
+        (
+            {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            Unfolding(3, multiplies=False, has_unions=True, parts=3, weight=3),
+        ),
+        ({"items": {"$ref": "#"}}, Unfolding(1, multiplies=False, has_unions=False, parts=2, weight=1)),
+        (
+            {"patternProperties": {"a": {}, "b": {}}},
+            Unfolding(2, multiplies=False, has_unions=False, parts=3, weight=2),
+        ),
         (
             {"patternProperties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}}},
-            Unfolding(2, multiplies=True, has_unions=False, parts=3),
+            Unfolding(2, multiplies=True, has_unions=False, parts=3, weight=1_000_000),
         ),
     ],
 )

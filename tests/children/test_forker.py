@@ -219,7 +219,7 @@ control.send(b'{{"ready": true}}')
 control.recv(1)
 """
     forker = Forker(family, program(script), name="forker")
-    with trio.fail_after(10):
+    with trio.fail_after(25):
         await forker.ready()
     await forker.close()
 
@@ -283,13 +283,21 @@ async def test_a_forker_that_is_no_program_is_told(family: Family) -> None:
     assert len(family) == 0
 
 
-async def test_children_that_ended_are_reaped_soon_though_nothing_else_is_asked(family: Family) -> None:
+@pytest.mark.parametrize("program", ["true", "yes"])
+async def test_a_child_is_reaped_when_it_has_been_killed(family: Family, program: str) -> None:
     async with forker_of(family) as forker:
-        child = await bear(family, forker, "true")
-        await until_exited(child)
+        child = await bear(family, forker, program)
         await child.kill()
-        with trio.fail_after(20):
-            while children_of(forker.pid):
+        assert children_of(forker.pid) == []
+
+
+async def test_a_child_that_is_reaped_without_waiting_is_gone_soon(family: Family) -> None:
+    async with forker_of(family) as forker:
+        child = await bear(family, forker, "sh", "-c", "exit 7")
+        await until_exited(child)
+        assert child.reap() == Exit(code=7)
+        with trio.fail_after(PATIENCE_S):
+            while children_of(forker.pid):  # noqa: ASYNC110  # nobody tells it
                 await trio.sleep(0.005)
 
 
@@ -303,30 +311,4 @@ async def test_hundreds_of_children_leave_nothing(family: Family) -> None:
             await child.kill()
         assert {entry.name for entry in Path("/proc/self/fd").iterdir()} == before
         assert {entry.name for entry in Path(f"/proc/{forker.pid}/fd").iterdir()} == theirs
-        with trio.fail_after(20):
-            while children_of(forker.pid):
-                await trio.sleep(0.005)
-
-
-async def test_a_dismissed_child_is_killed_at_once_and_reaped_though_nothing_more_is_asked(family: Family) -> None:
-    async with forker_of(family) as forker:
-        child = await bear(family, forker, "sleep", "1000")
-        pid = child.pid
-        child.dismiss()
-        child.dismiss()
-        assert (len(family), forker.children, child.pidfd) == (1, 0, -1)
-        with trio.fail_after(PATIENCE_S):
-            while pid in children_of(forker.pid):  # noqa: ASYNC110  # nobody tells it
-                await trio.sleep(0.005)
-
-
-async def test_a_dismissed_child_of_a_forker_that_has_died_is_reaped(family: Family) -> None:
-    async with forker_of(family) as forker:
-        child = await bear(family, forker, "sleep", "1000")
-        pid = child.pid
-        forker.end()
-        child.dismiss()
-        await until_gone(pid)
-        with trio.fail_after(PATIENCE_S):
-            while pid in children_of(os.getpid()):  # noqa: ASYNC110  # as above
-                await trio.sleep(0.005)
+        assert children_of(forker.pid) == []

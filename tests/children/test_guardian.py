@@ -14,7 +14,7 @@ import trio.testing
 from tests.processes import PATIENCE_S, is_running, until_gone
 from tooldispatchd.children import guardian as guardian_module
 from tooldispatchd.children.family import Family, open_family
-from tooldispatchd.children.guardian import Guardian
+from tooldispatchd.children.guardian import Guardians
 
 # It starts a child, one in the child's group, one that left it, and one in the group that dropped its environment;
 # it prints their numbers.
@@ -88,18 +88,34 @@ async def test_a_killed_daemon_leaves_no_child_and_no_grandchild(daemon: subproc
     family = family_of(daemon)
     guardians = guardians_of(daemon.pid)
     assert len(family) == 4
-    assert len(guardians) == 1
+    assert len(guardians) == 2
     daemon.kill()
     await until_gone(*family, *guardians)
 
 
 async def test_a_guardian_that_was_told_to_end_still_does_its_work(daemon: subprocess.Popen[bytes]) -> None:
     family = family_of(daemon)
-    (guardian,) = guardians_of(daemon.pid)
-    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        os.kill(guardian, signum)
+    guardians = guardians_of(daemon.pid)
+    for guardian in guardians:
+        for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            os.kill(guardian, signum)
     daemon.kill()
-    await until_gone(*family, guardian)
+    await until_gone(*family, *guardians)
+
+
+async def test_a_guardian_that_is_killed_while_it_sweeps_is_followed_by_the_other(
+    nothing_left: None, tmp_path: Path
+) -> None:
+    with with_scratch(tmp_path / "one") as daemon:
+        family, guardians = family_of(daemon), guardians_of(daemon.pid)
+        for guardian in guardians:
+            # It ends the daemon's children when it goes on, and has the lock as soon as the other one is gone.
+            os.kill(guardian, signal.SIGSTOP)
+        daemon.kill()
+        os.kill(guardians[0], signal.SIGKILL)
+        os.kill(guardians[1], signal.SIGCONT)
+        await until_missing(tmp_path / "one")
+    await until_gone(*family, *guardians)
 
 
 # It takes orphans in, so that what left its child's group is a child of its own.
@@ -133,10 +149,10 @@ async def test_a_daemon_killed_while_it_starts_children_leaves_nothing(nothing_l
     program = DAEMON.replace("await trio.sleep_forever()", "while True: family.spawn(['sleep', '1000'])")
     with running(program) as daemon:
         family_of(daemon)
-        (guardian,) = guardians_of(daemon.pid)
-        run_id = Path(f"/proc/{guardian}/cmdline").read_bytes().split(b"\0")[-2]
+        guardians = guardians_of(daemon.pid)
+        run_id = Path(f"/proc/{guardians[0]}/cmdline").read_bytes().split(b"\0")[-2]
         daemon.kill()
-    await until_gone(guardian)
+    await until_gone(*guardians)
     assert [process for process in Path("/proc").glob("[0-9]*") if carries(process, run_id)] == []
 
 
@@ -158,10 +174,10 @@ async def test_the_end_of_a_family_finds_a_grandchild_that_left_its_group(nothin
     await until_gone(left)
 
 
-async def test_a_family_has_one_guardian(family: Family) -> None:
+async def test_a_family_has_two_guardians(family: Family) -> None:
     for _ in range(3):
         await family.spawn(["true"]).kill()
-    assert len(guardians_of(os.getpid())) == 1
+    assert len(guardians_of(os.getpid())) == 2
 
 
 # When told to, the daemon starts another child.
@@ -173,25 +189,27 @@ ONE_MORE: Final = """
 """
 
 
-async def test_a_guardian_that_died_is_replaced_and_knows_the_older_children(nothing_left: None) -> None:
+async def test_guardians_that_died_are_replaced_and_know_the_older_children(nothing_left: None) -> None:
     program = DAEMON.replace("        await trio.sleep_forever()", ONE_MORE)
     with running(program, stdin=subprocess.PIPE) as daemon:
         family = family_of(daemon)
-        (first,) = guardians_of(daemon.pid)
-        os.kill(first, signal.SIGKILL)
-        await until_gone(first)
+        first = guardians_of(daemon.pid)
+        for guardian in first:
+            os.kill(guardian, signal.SIGKILL)
+        await until_gone(*first)
         assert daemon.stdin is not None
         daemon.stdin.close()
         assert daemon.stdout is not None
         assert daemon.stdout.readline() == b"started\n"
-        (second,) = guardians_of(daemon.pid)
+        second = guardians_of(daemon.pid)
+        assert len(second) == 2
         daemon.kill()
-    await until_gone(*family, second)
+    await until_gone(*family, *second)
 
 
 async def test_a_guardian_that_dies_is_replaced_at_once(family: Family) -> None:
     await family.spawn(["true"]).kill()
-    (first,) = guardians_of(os.getpid())
+    first, other = guardians_of(os.getpid())
     replaced = trio.Event()
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
@@ -200,39 +218,41 @@ async def test_a_guardian_that_dies_is_replaced_at_once(family: Family) -> None:
             os.kill(first, signal.SIGKILL)
             await replaced.wait()
             nursery.cancel_scope.cancel()
-    assert len(guardians_of(os.getpid())) == 1
-    assert guardians_of(os.getpid()) != [first]
+    assert len(guardians_of(os.getpid())) == 2
+    assert other in guardians_of(os.getpid())
+    assert first not in guardians_of(os.getpid())
 
 
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGSTOP])
-async def test_the_end_of_a_family_sweeps_whatever_became_of_its_guardian(nothing_left: None, signum: int) -> None:
+async def test_the_end_of_a_family_sweeps_whatever_became_of_its_guardians(nothing_left: None, signum: int) -> None:
     async with open_family() as family:
         child = family.spawn(["sh", "-c", "(setsid sh -c 'echo $$; exec sleep 1000' &)"])
         with trio.fail_after(10):
             await trio.lowlevel.wait_readable(child.stdout)
         left = int(os.read(child.stdout, 100))
         await child.kill()
-        (guardian,) = guardians_of(os.getpid())
-        os.kill(guardian, signum)
+        guardians = guardians_of(os.getpid())
+        for guardian in guardians:
+            os.kill(guardian, signum)
         if signum == signal.SIGKILL:
-            await until_gone(guardian)
+            await until_gone(*guardians)
     await until_gone(left)
 
 
 async def test_a_full_table_refuses_and_a_freed_place_is_used_again(nothing_left: None) -> None:
-    guardian = Guardian("run")
-    slots = [guardian.reserve() for _ in range(guardian_module.MAX_GROUPS)]
+    guardians = Guardians("run")
+    slots = [guardians.reserve() for _ in range(guardian_module.MAX_GROUPS)]
     with pytest.raises(OSError, match="65536 children run already"):
-        guardian.reserve()
-    guardian.free(slots[7])
-    assert guardian.reserve() == slots[7]
-    await guardian.end()
+        guardians.reserve()
+    guardians.free(slots[7])
+    assert guardians.reserve() == slots[7]
+    await guardians.end()
 
 
-async def test_a_guardian_that_never_started_ends_twice(nothing_left: None) -> None:
-    guardian = Guardian("run")
-    await guardian.end()
-    await guardian.end()
+async def test_guardians_that_never_started_end_twice(nothing_left: None) -> None:
+    guardians = Guardians("run")
+    await guardians.end()
+    await guardians.end()
 
 
 # It starts a child that writes into the directory that it is given, and one that stays there when its group is killed.
@@ -298,26 +318,29 @@ async def test_what_is_to_go_away_is_told_to_each_guardian(nothing_left: None, t
     first, second = tmp_path / "first", tmp_path / "second, with a blank"
     for directory in (first, second):
         (directory / "below").mkdir(parents=True)
-    guardian = Guardian("run")
-    guardian.also_remove(str(first))
-    guardian.ensure()
-    os.kill(guardian.pid, signal.SIGKILL)
-    await until_gone(guardian.pid)
-    # The one that died is told in vain.
-    guardian.also_remove(str(second))
-    guardian.ensure()
-    await guardian.end()
+    guardians = Guardians("run")
+    guardians.also_remove(str(first))
+    guardians.ensure()
+    died = guardians.pids
+    for pid in died:
+        os.kill(pid, signal.SIGKILL)
+    await until_gone(*died)
+    # Those that died are told in vain.
+    guardians.also_remove(str(second))
+    guardians.ensure()
+    await guardians.end()
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_guardian_that_was_stopped_is_told_without_waiting(nothing_left: None, tmp_path: Path) -> None:
-    guardian = Guardian("run")
-    guardian.ensure()
-    os.kill(guardian.pid, signal.SIGSTOP)
+async def test_guardians_that_were_stopped_are_told_without_waiting(nothing_left: None, tmp_path: Path) -> None:
+    guardians = Guardians("run")
+    guardians.ensure()
+    for pid in guardians.pids:
+        os.kill(pid, signal.SIGSTOP)
     for number in range(100):
-        guardian.also_remove(str(tmp_path / f"{number:0100}"))
+        guardians.also_remove(str(tmp_path / f"{number:0100}"))
     with pytest.raises(ValueError, match="too many paths"):
-        guardian.also_remove("x" * guardian_module.MAX_TOLD_BYTES)
+        guardians.also_remove("x" * guardian_module.MAX_TOLD_BYTES)
     (tmp_path / f"{99:0100}").mkdir()
-    await guardian.end()
+    await guardians.end()
     assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,13 @@ def launcher_pids() -> list[int]:
 
 
 def descriptors(pid: int) -> set[str]:
-    return {entry.name for entry in Path(f"/proc/{pid}/fd").iterdir()}
+    """What the process has open, as `fd -> target`."""
+    found = set()
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        # The descriptor of this very listing is gone by now.
+        with suppress(FileNotFoundError):
+            found.add(f"{entry.name} {entry.readlink()}")
+    return found
 
 
 @BOTH

@@ -195,16 +195,20 @@ async def test_an_orphan_without_our_run_id_is_left_alone_and_reaped(watched: Fa
     await until_reaped(hidden)
 
 
-async def test_a_child_of_another_part_of_the_program_is_left_to_it(watched: Family) -> None:
-    with subprocess.Popen(["sh", "-c", "exit 7"]) as ended, subprocess.Popen(["cat"], stdin=subprocess.PIPE) as cat:
-        await until_gone(ended.pid)
-        child = watched.spawn(["sh", "-c", LEAVE])
-        (left,) = await numbers(child, 1)
-        await child.kill()
-        await until_reaped(left)
-        assert is_running(cat.pid)
-        assert ended.wait() == 7
-    assert cat.returncode == 0
+async def test_an_orphan_in_our_own_group_without_our_run_id_is_reaped(watched: Family) -> None:
+    # What is started here is in our group, as a child of the family can never be.
+    said = subprocess.run(["sh", "-c", "sleep 0.2 >&- & echo $!"], env={}, stdout=subprocess.PIPE, check=True)
+    orphan = int(said.stdout)
+    assert os.getpgid(orphan) == os.getpgrp()
+    await until_reaped(orphan)
+
+
+async def test_the_guardians_are_left_to_the_family(watched: Family) -> None:
+    await watched.spawn(["true"]).kill()
+    for guardian in [pid for pid in ours() if b"sweep.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]:
+        os.kill(guardian, signal.SIGKILL)
+    await trio.sleep(5 * OFTEN_S)
+    await watched.spawn(["true"]).kill()
 
 
 async def test_the_end_of_a_family_reaps_the_orphans_that_it_took_in(nothing_left: None) -> None:

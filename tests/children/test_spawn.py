@@ -1,6 +1,7 @@
 import os
 import resource
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,15 @@ from tests.processes import until_gone
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import Child, Exit, SpawnError
 
+JOIN = """
+import errno, os, sys
+print(os.getpid() == os.getpgrp(), os.getpid() == os.getsid(0), flush=True)
+if os.fork() == 0:
+    try:
+        os.setpgid(0, int(sys.argv[1]))
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+"""
 DEAF = ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1000; done"]
 
 
@@ -82,6 +92,12 @@ async def test_reaping_kills_what_the_leader_left_in_its_group(family: Family) -
     await child.exited()
     child.reap()
     await until_gone(left)
+
+
+@pytest.mark.parametrize("cwd", [None, "/"])
+async def test_a_child_leads_a_session_and_can_join_no_other_group(family: Family, cwd: str | None) -> None:
+    child = family.spawn([sys.executable, "-I", "-S", "-c", JOIN, str(os.getpgrp())], cwd=cwd)
+    assert await read_all(child) == b"True True\nEPERM\n"
 
 
 async def test_any_number_of_tasks_wait_for_the_end(family: Family) -> None:

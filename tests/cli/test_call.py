@@ -1,3 +1,7 @@
+import json
+import os
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -5,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.spawned import Daemon, daemon_on, server, without_places
+from tests.daemon.spawned import PATIENCE_S, Daemon, daemon_on, server, without_places
 
 CONFIG = f"""
 [tools.echo]
@@ -13,10 +17,23 @@ type = "json -> json"
 inline = "id"
 [tools.fails]
 command = ["sh", "-c", "exit 3"]
+[tools.stuck]
+command = ["sleep", "86398"]
+[tools.later]
+command = ["sh", "-c", "sleep 2; cat"]
+[tools.steps]
+command = ["sh", "-c", '''echo '{{"__port":"tool_update","progress":1,"total":2,"message":"half way"}}' >&3; cat''']
+[tools.told]
+command = ["sh", "-c", '''echo '{{"__port":"tool_update","message":"running"}}' >&3; exec sleep 86396''']
+[tools.typed]
+type = "Fields -> Fields"
+inline = "id"
+[types]
+Fields = "{{text: string, count: int, ratio?: number, deep?: bool, tags?: [int], maybe?: int | string, also?: json}}"
 {server("steady", "echo")}
 {server("broken", "dies_at_start")}
 [agents.default]
-tools = ["echo", "fails"]
+tools = ["echo", "fails", "stuck", "later", "steps", "told", "typed"]
 [agents.served]
 mcp = ["steady", "broken"]
 """
@@ -29,7 +46,11 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 def call(*words: str, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tooldispatchd", "call", *words]
+    return tooldispatchd("call", *words, stdin=stdin, **environ)
+
+
+def tooldispatchd(*words: str, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tooldispatchd", *words]
     environment = without_places() | environ
     return subprocess.run(
         command, input=stdin, env=environment, capture_output=True, text=True, timeout=20, check=False
@@ -81,10 +102,174 @@ def test_a_socket_that_is_not_there_has_exit_code_3(tmp_path: Path) -> None:
     assert ended.stderr == f"tooldispatchd: cannot reach the daemon at {tmp_path}/none: No such file or directory\n"
 
 
-def test_the_tools_of_a_server_are_called_and_what_did_not_come_up_is_a_warning(daemon: Daemon) -> None:
+def test_a_tool_of_a_server_is_called_without_a_word_of_the_others(daemon: Daemon) -> None:
     ended = call("steady:echo", '{"text": "hi"}', "--profile", "served", "--socket", str(daemon.path))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "hi\n", "")
+
+
+def test_a_server_that_does_not_come_up_is_the_answer_to_its_call(daemon: Daemon) -> None:
+    ended = call("broken:echo", "--profile", "served", "--socket", str(daemon.path))
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert json.loads(ended.stdout)["error"] == "server_unavailable"
+    assert not {"__port", "agent", "line"} & json.loads(ended.stdout).keys()
+
+
+@pytest.mark.parametrize("where", ["socket", "config"])
+def test_a_call_starts_no_server_that_it_does_not_need(tmp_path: Path, where: str) -> None:
+    touches = "\n".join(
+        f'[mcp.slow{n}]\ncommand = "sh"\nargs = ["-c", "touch {tmp_path}/started{n}; exec sleep 60"]' for n in range(6)
+    )
+    with daemon_on(tmp_path, f'[tools.echo]\ntype = "json -> json"\ninline = "id"\n{touches}\n') as daemon:
+        words = ["--socket", str(daemon.path)] if where == "socket" else ["--config", str(tmp_path / "config.toml")]
+        ended = call("echo", "1", *words)
+    assert (ended.returncode, ended.stdout) == (0, "1\n")
+    assert list(tmp_path.glob("started*")) == []
+
+
+@pytest.mark.parametrize("given", ["1", "number=1"])
+def test_a_name_that_there_is_not_is_told_before_slow_servers_have_answered(tmp_path: Path, given: str) -> None:
+    slow = '[mcp.slow]\ncommand = "sleep"\nargs = ["86397"]\nhandshake_s = 3600\n'
+    with daemon_on(tmp_path, f'[tools.echo]\ntype = "json -> json"\ninline = "id"\n{slow}') as daemon:
+        ended = call("ecco", given, "--socket", str(daemon.path))
+    assert json.loads(ended.stdout)["did_you_mean"] == "echo"
+
+
+def test_a_tool_of_a_server_without_a_prefix_is_found(tmp_path: Path) -> None:
+    with daemon_on(tmp_path, server("raw", "echo", 'prefix = ""')) as daemon:
+        ended = call("echo", "text=hi", "--socket", str(daemon.path))
     assert (ended.returncode, ended.stdout) == (0, "hi\n")
-    assert ended.stderr.startswith("tooldispatchd: warning: server broken is not available")
+
+
+# --- inputs ---
+
+
+def test_fields_are_typed_by_the_tools_schema(daemon: Daemon) -> None:
+    words = ["text=12", "count=12", "ratio=0.5", "deep=true", "tags=[1, 2]", "maybe=3", "also=x"]
+    ended = call("typed", *words, "--socket", str(daemon.path))
+    assert (ended.returncode, json.loads(ended.stdout)) == (
+        0,
+        {"text": "12", "count": 12, "ratio": 0.5, "deep": True, "tags": [1, 2], "maybe": "3", "also": "x"},
+    )
+
+
+def test_a_field_of_the_wrong_type_is_told_by_the_daemon(daemon: Daemon) -> None:
+    ended = call("typed", "text=a", "count=many", "--socket", str(daemon.path))
+    assert json.loads(ended.stdout)["error"] == "invalid_input"
+    assert "/count" in ended.stdout
+
+
+def test_an_input_on_several_lines_is_sent_as_it_is(daemon: Daemon) -> None:
+    ended = call("echo", '{\r\n"a":\n1.10,"a\u2028b":"x\u2028y"}', "--socket", str(daemon.path))
+    assert json.loads(ended.stdout) == {"a": 1.1, "a\u2028b": "x\u2028y"}
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["{name:", "Ada}"], 'tooldispatchd call echo \'{"name": "Ada"}\''),
+        (["{name:Ada}"], "tooldispatchd call echo name=Ada"),
+        (["hello"], "tooldispatchd call echo '\"hello\"'"),
+        (["it's", "late"], "call echo '\"it'\"'\"'s late\"'"),
+        (["NaN"], "NaN is no JSON"),
+        (["a=1", "a=2"], "a is given twice"),
+        (["a=1", "2"], "the shell made several words of it"),
+        (["[" * 100_000], "the input is not JSON: "),
+    ],
+)
+def test_a_mistake_in_quoting_is_explained_by_an_example(daemon: Daemon, words: list[str], hint: str) -> None:
+    ended = call("echo", *words, "--socket", str(daemon.path))
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert hint in ended.stderr
+
+
+# --- how it runs ---
+
+
+def test_a_text_is_printed_as_text(daemon: Daemon) -> None:
+    assert call("echo", '"a\\nb"', "--raw", "--socket", str(daemon.path)).stdout == "a\nb\n"
+    assert call("echo", '{"a":1}', "--raw", "--socket", str(daemon.path)).stdout == '{"a":1}\n'
+
+
+def test_a_deadline_ends_a_call(daemon: Daemon) -> None:
+    ended = call("stuck", "1", "--deadline", "0.2", "--socket", str(daemon.path))
+    assert (ended.returncode, json.loads(ended.stdout)["error"]) == (1, "timeout")
+
+
+def test_updates_are_told_on_stderr(daemon: Daemon) -> None:
+    ended = call("steps", '"done"', "--updates", "--socket", str(daemon.path))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, '"done"\n', "1/2 half way\n")
+
+
+def test_a_background_job_is_waited_for(daemon: Daemon) -> None:
+    ended = call("fails", "1", "--background", "--socket", str(daemon.path))
+    assert (ended.returncode, ended.stderr) == (1, "tooldispatchd: waiting for job-1\n")
+    assert ended.stdout.startswith('{"error":"tool_failed"')
+    assert call("echo", "1", "--background", "--socket", str(daemon.path)).stdout == "1\n"
+
+
+@pytest.mark.parametrize("words", [["--deadline", "0"], ["--timeout", "soon"], ["--updates", "--background"]])
+def test_an_option_that_means_nothing_is_a_mistake_of_usage(words: list[str]) -> None:
+    assert call("echo", "1", *words).returncode == 2
+
+
+# --- a daemon that does not answer ---
+
+
+@pytest.mark.parametrize("command", [["call", "echo", "1"], ["tools"], ["run"]])
+def test_a_daemon_that_does_not_answer_is_given_up(tmp_path: Path, command: list[str]) -> None:
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        words = [*command, "--timeout", "0.5", "--socket", str(path), *(["--", "true"] if command == ["run"] else [])]
+        ended = tooldispatchd(*words)
+    assert (ended.returncode, ended.stdout) == (3, "")
+    assert "did not answer within 0.5 s" in ended.stderr
+
+
+def test_a_tool_may_take_longer_than_a_daemon_may_be_silent(daemon: Daemon) -> None:
+    assert call("later", "1", "--timeout", "0.6", "--socket", str(daemon.path)).stdout == "1\n"
+
+
+# --- ends ---
+
+
+@pytest.mark.parametrize("where", ["socket", "config"])
+def test_an_interrupt_ends_it_without_a_traceback_and_its_call_with_it(daemon: Daemon, where: str) -> None:
+    config = daemon.path.with_name("config.toml")
+    words = ["--socket", str(daemon.path)] if where == "socket" else ["--config", str(config)]
+    # A session of its own, as the foreground of a terminal is: the interrupt is everybody's in it.
+    command = [sys.executable, "-m", "tooldispatchd", "call", "told", "1", "--updates", *words]
+    with subprocess.Popen(
+        command, env=without_places(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE_S)
+    assert said == b"running\n"
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+def test_a_reader_who_has_gone_ends_it_silently(daemon: Daemon) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "tooldispatchd", "call", "echo", "1", "--socket", str(daemon.path)]
+    with os.fdopen(writing, "wb") as stdout:
+        ended = subprocess.run(
+            command, stdout=stdout, stderr=subprocess.PIPE, env=without_places(), timeout=20, check=False
+        )
+    assert (ended.returncode, ended.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("words", [("call", "echo", "1"), ("--version",)])
+def test_an_output_that_cannot_be_written_is_told_in_a_line(daemon: Daemon, words: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "tooldispatchd", *words]
+    environment = without_places() | {"TOOLDISPATCHD_SOCKET": str(daemon.path)}
+    with Path("/dev/full").open("wb") as stdout:
+        ended = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, env=environment, timeout=20, check=False)
+    told = b"tooldispatchd: cannot write the output: No space left on device\n"
+    assert (ended.returncode, ended.stderr) == (1, told)
 
 
 def test_a_private_daemon_answers_with_a_configuration(daemon: Daemon) -> None:

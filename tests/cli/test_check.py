@@ -1,4 +1,5 @@
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -97,7 +98,7 @@ def test_a_wrong_configuration_is_reported_on_stderr_with_exit_code_2(
 def test_without_a_file_anywhere_it_offers_init(tmp_path: Path) -> None:
     program = (
         "import argparse; from tooldispatchd.cli import check; "
-        "raise SystemExit(check.run(argparse.Namespace(config=None, sandbox=False)))"
+        "raise SystemExit(check.run(argparse.Namespace(config=None, explain=False, json=False, sandbox=False)))"
     )
     ended = subprocess.run(
         [sys.executable, "-c", program],
@@ -154,28 +155,121 @@ def test_an_explanation_says_what_was_understood_and_no_secret(
     assert capsys.readouterr().out == (
         f"""\
 {file}: fine: 2 tools, 1 server, 1 profile
-    profile clerk: needs a token
-    type Query = {{text: string}}
-    tool search : Query -> string
+    profile clerk: needs a token ({file}:18)
+    type Query = {{text: string}} ({file}:2)
+    tool search : Query -> string ({file}:10)
         runs: process searcher (agent: search-agent)
         limit: 60 s
         offered to: clerk
         has: title
-    tool find : as its server says
+    tool find : as its server says ({file}:14)
         runs: tool search of server docs
         limit: 60 s
         not offered: it is there for chains only
-    process searcher : !Query -> !string
+    process searcher : !Query -> !string ({file}:6)
         runs: agent: search-agent
+        bounds: none; not shut in
         used by: tool search
-    server docs
+    server docs ({file}:3)
         prefix: "docs"
         runs: program program
         protocol: as the server speaks it
         connections: one for each agent, from the start
+        limits: 30 s to start, 60 s a call
+        bounds: none; not shut in
         used by: tool find, profile clerk
 """
     )
+
+
+def test_an_explanation_says_where_what_other_files_declare_was_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text('plumb = ["a.plumb"]\nmcp_json = ["b.json"]\n[mcp.git]\nshared = true\n')
+    (tmp_path / "a.plumb").write_text("# one\nlet same : int -> int = id\n")
+    (tmp_path / "b.json").write_text('{"mcpServers":\n\n{"git": {"command": "git-server"}}}')
+    assert run_check("--config", str(file), "--explain") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert f"    tool same : int -> int ({tmp_path}/a.plumb:2)" in lines
+    assert f"    server git ({tmp_path}/b.json:3)" in lines
+
+
+def test_as_json_a_fine_configuration_is_ok_with_its_warnings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text('[mcp.time]\ncommand = "/no/such/program"\n')
+    assert run_check("--config", str(file), "--json") == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == {
+        "ok": True,
+        "problems": [],
+        "warnings": ["mcp.time.command: there is no such program"],
+    }
+    assert err == ""
+
+
+def test_as_json_each_problem_has_its_place_and_no_secret(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text('plumb = ["a.plumb"]\n[limits]\ncall_s = -1\n[mcp.a]\ncommand = "x"\ntokne = "hunter2"\n')
+    (tmp_path / "a.plumb").write_text("let same : int -> = id\n")
+    assert run_check("--config", str(file), "--json") == 2
+    out, err = capsys.readouterr()
+    nothing = dict.fromkeys(("column", "key", "value", "allowed", "did_you_mean"))
+    assert json.loads(out) == {
+        "ok": False,
+        "problems": [
+            {
+                **nothing,
+                "file": str(file),
+                "line": 3,
+                "key": "limits.call_s",
+                "why": "too small",
+                "value": "-1",
+                "allowed": "a number, over 0 and at most 86400",
+            },
+            {
+                **nothing,
+                "file": str(file),
+                "line": 6,
+                "key": "mcp.a.tokne",
+                "why": "unknown key",
+                "did_you_mean": "token",
+            },
+            {
+                **nothing,
+                "file": f"{tmp_path}/a.plumb",
+                "line": 1,
+                "column": 19,
+                "why": 'expected a type, found "="',
+            },
+        ],
+        "warnings": [],
+    }
+    assert err == ""
+
+
+def test_as_json_what_is_no_toml_has_line_and_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text("[limits]\ncall_s == 1\n")
+    assert run_check("--config", str(file), "--json") == 2
+    [problem] = json.loads(capsys.readouterr().out)["problems"]
+    assert (problem["file"], problem["line"], problem["column"]) == (str(file), 2, 9)
+
+
+def test_as_json_a_file_that_is_not_there_is_a_problem_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "none.toml"
+    assert run_check("--config", str(file), "--json") == 2
+    [problem] = json.loads(capsys.readouterr().out)["problems"]
+    assert (problem["file"], problem["line"]) == (str(file), None)
+    assert problem["why"] == f"cannot read {file}: No such file or directory"
+
+
+@pytest.mark.parametrize("other", ["--explain", "--sandbox"])
+def test_json_is_refused_beside_what_is_text(other: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_check("--json", other) == 2
+    assert capsys.readouterr() == ("", "tooldispatchd: --json goes with neither --explain nor --sandbox\n")
 
 
 def test_an_explanation_names_the_profile_that_stands_in_for_none(

@@ -1,11 +1,15 @@
 import argparse
 import contextlib
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from tests.daemon.spawned import without_places
 from tests.providers.mcp.http.certificates import Authority
 from tooldispatchd.catalog import specs
 from tooldispatchd.catalog.confinement import KEYS
@@ -79,8 +83,23 @@ def test_the_example_is_a_right_configuration_in_any_environment(tmp_path: Path)
     catalog = load_catalog(file, {})
     assert list(catalog.tools) == ["echo", "greet", "sort", "words", "find", "dedent", "reverse", "address", "now"]
     assert list(catalog.profiles) == ["default", "clock"]
-    assert catalog.config.mcp["time"].command == "mcp-server-time"
+    assert catalog.config.mcp["time"].args[:2] == ("-m", "mcp_server_time")
     assert catalog.warnings == ()
+
+
+def test_the_example_is_checked_without_a_warning_where_there_is_what_it_says_that_it_needs(tmp_path: Path) -> None:
+    needed = re.search(r"(?m)^# It needs the programs (\w+), (\w+), (\w+) and (\w+),", EXAMPLE)
+    assert needed is not None
+    (tmp_path / "bin").mkdir()
+    for program in needed.groups():
+        (tmp_path / "bin" / program).symlink_to(shutil.which(program) or "missing")
+    environ = without_places() | {"PATH": str(tmp_path / "bin")}
+    for words in (["init", "config.toml"], ["check", "--config", "config.toml"]):
+        command = [sys.executable, "-m", "tooldispatchd", *words]
+        ended = subprocess.run(
+            command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60, check=False, umask=0
+        )
+        assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

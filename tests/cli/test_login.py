@@ -183,13 +183,69 @@ async def test_a_login_that_is_refused_fails_and_says_why(home: Path, capsys: py
     assert capsys.readouterr().err == f"tooldispatchd: {refused}\n"
 
 
+@asynccontextmanager
+async def elsewhere(server: OAuthServer) -> AsyncIterator[OAuthServer]:
+    """Both serve, and `server` is authorised by the other one, which is the result."""
+    other = OAuthServer()
+    server.tokens = other.tokens
+    async with serving(server), serving(other):
+        server.resource_metadata = {"authorization_servers": [other.url]}
+        other.resource = server.mcp
+        yield other
+
+
+async def test_an_authorization_server_elsewhere_is_named_with_the_line_that_lists_it(home: Path) -> None:
+    server = OAuthServer()
+    async with elsewhere(server) as other, started(server, home, "docs", "--no-browser") as process:
+        complaints = await rest(process.stderr)
+        assert await process.wait() == 1
+    host = other.url.removeprefix("http://")
+    assert complaints == (
+        f"tooldispatchd: cannot log in at docs: its authorization server {other.url} is not among its `hosts`\n"
+        f'If you trust it, put into the table of docs:\n\n    hosts = ["{host}"]\n\n'
+    )
+    assert other.requests == []
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("", 1)])
+async def test_at_a_terminal_the_person_is_asked_whether_to_trust_it(home: Path, answer: str, code: int) -> None:
+    server = OAuthServer()
+    terminal, its = os.openpty()
+    async with elsewhere(server) as other:
+        configure(home, server.url)
+        process = await trio.lowlevel.open_process(
+            [sys.executable, "-c", PROGRAM, *words(home, "docs", "--no-browser")],
+            env=environ(home),
+            stdin=its,
+            stdout=subprocess.PIPE,
+            stderr=its,
+        )
+        os.close(its)
+        assert process.stdout is not None
+        try:
+            async with process.stdout, trio.lowlevel.FdStream(terminal) as person:
+                said = b""
+                while not said.endswith(b"[y/N] "):
+                    said += await person.receive_some()
+                await person.send_all(answer.encode() + b"\n")
+                if not code:
+                    await consent(await address(process))
+                with trio.fail_after(20):
+                    assert await process.wait() == code
+        finally:
+            process.kill()
+    question = f"its authorization server {other.url} is not among its `hosts`. Trust it? [y/N] "
+    assert said.decode() == question
+    assert bool(other.asked("/token")) is not bool(code)
+
+
 async def test_who_gives_up_is_not_shown_a_traceback(home: Path) -> None:
     server = OAuthServer()
     async with serving(server), started(server, home, "docs", "--no-browser") as process:
         await address(process)
         process.send_signal(2)
         complaints = await rest(process.stderr)
-        assert await process.wait() == 1
+        assert await process.wait() == 130
     assert complaints == "tooldispatchd: gave up the login at docs\n"
 
 

@@ -1,4 +1,5 @@
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -23,8 +24,14 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 @pytest.fixture
 def config(tmp_path: Path) -> str:
-    (tmp_path / "c.toml").write_text(CONFIG)
-    return str(tmp_path / "c.toml")
+    return str(written(tmp_path / "c.toml"))
+
+
+def written(file: Path) -> Path:
+    """The configuration; one with a token that others may read is a warning."""
+    file.write_text(CONFIG)
+    file.chmod(0o600)
+    return file
 
 
 def test_an_agent_calls_a_running_daemon(tmp_path: Path, daemon: Daemon) -> None:
@@ -42,7 +49,7 @@ def test_a_socket_in_the_environment_is_used(tmp_path: Path, daemon: Daemon) -> 
 
 
 def test_where_no_daemon_listens_a_private_one_takes_the_configuration_that_is_found(tmp_path: Path) -> None:
-    (tmp_path / "tooldispatchd.toml").write_text(CONFIG)
+    written(tmp_path / "tooldispatchd.toml")
     ended = finish(tmp_path, "--verbose", "--", "sh", "-c", ASK % 7, XDG_RUNTIME_DIR=str(tmp_path))
     assert ended.stdout == ANSWERED
     assert ended.stderr.decode() == (
@@ -83,6 +90,27 @@ def test_a_program_that_is_not_there_has_exit_code_127(tmp_path: Path, daemon: D
     ended = finish(tmp_path, "--socket", str(daemon.path), "--", "no-such-agent")
     said = b"tooldispatchd: cannot start 'no-such-agent': No such file or directory\n"
     assert (ended.returncode, ended.stderr) == (127, said)
+
+
+def test_a_program_that_is_not_there_is_told_before_anything_is_started(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(f'[mcp.s]\ncommand = "touch"\nargs = ["{tmp_path}/started"]\n')
+    for config in ("c.toml", "none.toml"):
+        ended = finish(tmp_path, "--config", config, "--", "no-such-agent")
+        said = b"tooldispatchd: cannot start 'no-such-agent': No such file or directory\n"
+        assert (ended.returncode, ended.stderr) == (127, said)
+    assert not (tmp_path / "started").exists()
+
+
+def test_a_program_is_looked_for_on_the_path(tmp_path: Path, daemon: Daemon) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "agent").write_text("#!/bin/sh\necho here\n")
+    words = ["--socket", str(daemon.path), "--", "agent"]
+    path = f"{tmp_path}/none:{tmp_path}/bin:{os.environ['PATH']}"
+    ended = finish(tmp_path, *words, PATH=path)
+    assert (ended.returncode, ended.stderr) == (126, b"tooldispatchd: cannot start 'agent': Permission denied\n")
+    (tmp_path / "bin" / "agent").chmod(0o700)
+    ended = finish(tmp_path, *words, PATH=path)
+    assert (ended.returncode, ended.stdout) == (0, b"here\n")
 
 
 def test_a_program_that_cannot_be_executed_has_exit_code_126(tmp_path: Path, daemon: Daemon) -> None:
@@ -174,6 +202,9 @@ def test_what_the_agent_asks_for_of_its_session_is_said_for_it(tmp_path: Path) -
         words = ["--updates", "--meta", "--answers", "approve", "--answers", "sampling", "--profile", "p"]
         run = [*RUN, *words, "--socket", "s", "--", "true"]
         with subprocess.Popen(run, cwd=tmp_path, env=environment(tmp_path), stderr=subprocess.PIPE) as process:
+            probe, _ = listening.accept()
+            assert probe.makefile("rb").readline() == b'{"__port":"ping"}\n'
+            probe.close()
             channel, _ = listening.accept()
             channel.settimeout(PATIENCE_S)
             hello = json.loads(channel.makefile("rb").readline())

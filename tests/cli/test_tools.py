@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ import pytest
 from tests.daemon.spawned import Daemon, daemon_on, server, without_places
 from tooldispatchd.cli.tools import FORMS
 
+ATTACKING = Path(__file__).parent.parent / "servers" / "attacking.py"
 CONFIG = f"""
 [tools.echo]
 type = "string -> string"
@@ -18,6 +20,12 @@ description = "Give it back.\\nIn full."
 type = "json -> json"
 inline = "id"
 description = "{"x" * 200}"
+[tools.whole]
+type = "{{text: string}} -> {{length: number}}"
+map = '{{"length": 1.0}}'
+title = "All of it"
+description = "Give a length."
+doc = "Twice.\\nIn full."
 {server("steady", "echo")}
 [agents.default]
 tools = ["echo", "long"]
@@ -26,6 +34,8 @@ jobs = false
 tools = ["echo"]
 mcp = ["steady"]
 jobs = false
+[agents.whole]
+tools = ["whole"]
 [agents.nothing]
 jobs = false
 """
@@ -93,5 +103,105 @@ def test_an_unknown_profile_is_a_mistake_of_usage(daemon: Daemon) -> None:
     assert tools("--profile", "nobody", "--socket", str(daemon.path)).returncode == 2
 
 
+def test_the_daemons_own_user_is_told_of_a_typing_mistake_in_a_profile(tmp_path: Path) -> None:
+    config = '[agents.default]\n[agents.operator]\ntoken = "open sesame"\n'
+    with daemon_on(tmp_path, config) as daemon:
+        ended = tools("--profile", "opertor", "--socket", str(daemon.path))
+        closed = tools("--profile", "operator", "--socket", str(daemon.path))
+    assert ended.stderr == "tooldispatchd: unknown_profile: no such profile; did you mean operator?\n"
+    assert (ended.returncode, closed.returncode) == (2, 3)
+
+
+# --- one tool ---
+
+
+def test_one_tool_is_shown_whole(daemon: Daemon) -> None:
+    ended = tools("whole", "--profile", "whole", "--socket", str(daemon.path))
+    assert (ended.returncode, ended.stderr) == (0, "")
+    head, _, schemas = ended.stdout.partition("\ninput\n")
+    assert head == "whole (All of it): a declared tool\n\n    Give a length.\n\n    Twice.\n    In full.\n"
+    inside, _, outside = schemas.partition("\noutput\n")
+    assert json.loads(inside)["properties"] == {"text": {"type": "string"}}
+    assert json.loads(outside)["properties"] == {"length": {"type": "number"}}
+
+
+def test_one_tool_of_a_server_is_shown_with_its_origin(daemon: Daemon) -> None:
+    ended = tools("steady:echo", "--profile", "served", "--socket", str(daemon.path))
+    assert ended.stdout.startswith("steady:echo: a tool of the server steady\n\n    Say it again.\n\ninput\n")
+
+
+def test_one_tool_is_printed_as_json(daemon: Daemon) -> None:
+    ended = tools("echo", "--json", "--socket", str(daemon.path))
+    assert json.loads(ended.stdout)["name"] == "echo"
+    ended = tools("echo", "--schemas", "openai", "--socket", str(daemon.path))
+    assert json.loads(ended.stdout)["function"]["name"] == "echo"
+
+
+def test_a_tool_that_there_is_not_is_told_with_the_name_that_is_near(daemon: Daemon) -> None:
+    ended = tools("ecko", "--socket", str(daemon.path))
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == "tooldispatchd: there is no tool ecko, did you mean echo?\n"
+
+
+# --- colours and ends ---
+
+
+def test_colours_are_for_terminals_or_who_asks(daemon: Daemon) -> None:
+    plain = tools("--socket", str(daemon.path)).stdout
+    coloured = tools("--color", "always", "--socket", str(daemon.path)).stdout
+    assert "\033" not in plain
+    assert "\033[1mecho\033[0m" in coloured
+
+
+@pytest.mark.parametrize(
+    ("environ", "words", "is_coloured"),
+    [({}, [], True), ({"NO_COLOR": "1"}, [], False), ({"TERM": "dumb"}, [], False), ({}, ["--color", "never"], False)],
+)
+def test_a_terminal_is_coloured_unless_told_otherwise(
+    daemon: Daemon, environ: dict[str, str], words: list[str], is_coloured: bool
+) -> None:
+    master, slave = os.openpty()
+    command = [sys.executable, "-m", "tooldispatchd", "tools", *words, "--socket", str(daemon.path)]
+    env = {name: value for name, value in without_places().items() if name != "NO_COLOR"} | {"TERM": "xterm"} | environ
+    try:
+        subprocess.run(command, env=env, stdout=slave, timeout=20, check=True)
+        assert (b"\033[1m" in os.read(master, 65_536)) is is_coloured
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
 def test_a_socket_that_is_not_there_has_exit_code_3(tmp_path: Path) -> None:
     assert tools("--socket", str(tmp_path / "none")).returncode == 3
+
+
+def test_what_another_clients_file_restricts_is_neither_offered_nor_started_and_the_rest_is_a_warning(
+    tmp_path: Path,
+) -> None:
+    program = {"command": sys.executable, "args": ["-I", "-S", str(ATTACKING)]}
+    servers = {
+        "github": {
+            **program,
+            "toolsAllowed": ["read", "write", "connect"],
+            "toolsDenied": ["write"],
+            "cache": 300_000,
+            "queue": "slow",
+        },
+        "off": {"command": "/bin/sh", "args": ["-c", f"touch {tmp_path}/started"], "enabled": False},
+    }
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    config = tmp_path / "t.toml"
+    config.write_text('mcp_json = [".mcp.json"]\n[agents.default]\njobs = false\nmcp = ["github", "off"]\n')
+    ended = tools("--config", str(config))
+    assert (ended.returncode, ended.stdout) == (0, "github:read     read\ngithub:connect  connect\n")
+    assert not (tmp_path / "started").exists()
+    assert f'{config}: warning: {tmp_path}/.mcp.json:1: server "github" has keys that mean nothing here' in ended.stderr
+    assert '"cache", "queue"' in ended.stderr
+
+
+def test_a_configuration_that_cannot_be_used_is_told_once(tmp_path: Path) -> None:
+    config = tmp_path / "t.toml"
+    config.write_text("[mcp.a]\n")
+    ended = tools("--config", str(config))
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.count("this one has neither") == 1

@@ -92,7 +92,7 @@ async def test_an_input_may_be_left_out(kind: str, daemon: Daemon) -> None:
 
 async def test_a_fault_is_raised_with_all_that_it_says(kind: str, daemon: Daemon) -> None:
     async with connected(kind, str(daemon.path)) as client:
-        with pytest.raises(FaultError, match="unknown_tool: unknown tool: ecco") as raised:
+        with pytest.raises(FaultError, match="unknown_tool: ecco is an unknown tool") as raised:
             await client.call("ecco", 1)
     fault = raised.value
     assert (fault.code, fault.category, fault.retryable) == ("unknown_tool", "not_found", False)

@@ -150,11 +150,18 @@ def daemon_on(directory: Path, config: str, *words: str) -> Iterator[Daemon]:
 
 
 @contextmanager
-def ready(daemon: Daemon) -> Iterator[Daemon]:
-    """A daemon that was just started, when it is ready; killed at the end where it still runs."""
+def ready(daemon: Daemon, *, is_heard: bool = True) -> Iterator[Daemon]:
+    """A daemon that was just started, when it is ready; killed at the end where it still runs.
+
+    Where its log `is_heard` by nobody, it is ready when its socket is there.
+    """
     process = daemon.process
     try:
-        until(lambda: process.poll() is not None or daemon.logged("daemon ready") > 0)
+        until(
+            lambda: (
+                process.poll() is not None or (daemon.logged("daemon ready") > 0 if is_heard else daemon.path.exists())
+            )
+        )
         assert process.poll() is None, daemon.log.read_text()
         yield daemon
     finally:
@@ -170,3 +177,11 @@ def without_places() -> dict[str, str]:
     told = {"TOOLDISPATCHD_SOCKET", "RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "HOME"}
     # The package is found from any working directory, installed or not.
     return {name: value for name, value in os.environ.items() if name not in told} | {"PYTHONPATH": str(ROOT)}
+
+
+def warm_checkers(one: Agent, other: Agent) -> None:
+    """Have both checkers started, which then stay: two large values at once."""
+    for agent in (one, other):
+        agent.call("large", "no such tool", [[]] * 100_000)
+    for agent in (one, other):
+        agent.hear()

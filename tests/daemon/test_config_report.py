@@ -43,8 +43,10 @@ MISTAKES = {
     "beside a user that does not exist": '[agents.a]\ntoken = S\nuid = "s3-nobody"\n',
     "beside a whole number": "[agents.a]\ntoken = S\nuid = 3.0\n[limits]\nin_flight = 3.0\n",
 }
-# Neither a word of the reports, nor a part of the directory's name.
-ORDINARY = st.text(st.characters(codec="utf-8", categories=["L", "N"]), min_size=8, max_size=20).map("§{}".format)
+# Neither a word of the reports, nor a part of the directory's name; without its first character neither: that would be
+# a key's name now and then.
+LETTERS = st.text(st.characters(codec="utf-8", categories=["L", "N"]), min_size=4, max_size=10)
+ORDINARY = st.tuples(LETTERS, LETTERS).map("§{0[0]}§{0[1]}".format)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

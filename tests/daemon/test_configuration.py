@@ -27,6 +27,8 @@ NO_ENVIRONMENT: dict[str, str] = {}
 def load(directory: Path, text: str, environ: dict[str, str] = NO_ENVIRONMENT) -> Catalog:
     file = directory / "t.toml"
     file.write_text(text)
+    # It may hold a token, and whether others may read that depends on the umask.
+    file.chmod(0o600)
     return load_catalog(file, environ)
 
 

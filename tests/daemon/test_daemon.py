@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.daemon.spawned import SERVE, Agent, daemon_on, without_places
+from tests.daemon.spawned import SERVE, Agent, daemon_on, server, without_places
 
 CONFIG: Final = """
 [tools.echo]
@@ -225,6 +225,28 @@ def test_logs_are_json_and_never_on_stdout(words: list[str]) -> None:
     assert sorted(events) == sorted(
         ["daemon ready", "session opened", "session closed", "daemon draining", "daemon stopped"]
     )
+
+
+def test_each_server_that_fails_is_a_warning_with_its_reason(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    dead = '[mcp.dead]\nurl = "http://127.0.0.1:9/"\n'
+    missing = '[mcp.missing]\ncommand = "no-such-program"\n'
+    servers = [server("exits", "dies_at_start"), server("hangs", "silent", "handshake_s = 0.5"), dead, missing]
+    file.write_text("\n".join(servers))
+    words = [*SERVE, "--config", str(file), "--listen", "stdio", "--log-level", "warning"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b'{"__port":"hello"}\n')
+        process.stdin.flush()
+        assert b'"ready"' in process.stdout.readline()
+        _, log = process.communicate(timeout=TIMEOUT_S)
+    lines = [json.loads(line) for line in log.splitlines()]
+    ends = {line["server"]: line for line in lines if line["event"] == "connection ended"}
+    assert ends.keys() == {"exits", "hangs", "dead", "missing"}
+    assert (ends["exits"]["exit_code"], ends["exits"]["stderr_tail"]) == (3, "no such module: frobnicate\n")
+    assert ends["hangs"]["reason"] == "it did not answer server/discover within 0.5 s"
+    assert "stderr_tail" not in ends["dead"]
 
 
 def test_a_secret_of_an_input_is_in_no_log(words: list[str]) -> None:

@@ -15,6 +15,7 @@ import trio
 from tests.daemon.activated import SilentLog
 from tests.daemon.spawned import PATIENCE_S, SERVE, Agent, daemon_on, until, without_places
 from tests.daemon.test_peers import AS_ROOT, STRANGER, being
+from tooldispatchd.calls.memory import Memory
 from tooldispatchd.front.channel import Channel
 from tooldispatchd.front.front import Front
 from tooldispatchd.front.pair import give_back, open_pair
@@ -338,11 +339,11 @@ def test_a_pair_opens_the_profile_of_its_place(tmp_path: Path, nothing_left: Non
 
 @AS_ROOT
 async def test_the_pipes_of_another_user_are_a_channel_too(nothing_left: None) -> None:
-    front = Front(Timer(SilentLog()), SilentLog(), out_buffer_bytes=1, stalled_s=1, buffered_bytes=1)
+    front = Front(Timer(SilentLog()), SilentLog(), out_buffer_bytes=1, stalled_s=1)
     reading, requests = os.pipe()
     answers, writing = os.pipe()
     with being(STRANGER, STRANGER, []):
-        channel = open_pair(front, reading, writing)
+        channel = open_pair(front, Memory(1).share(0), reading, writing)
     give_back((reading, writing))
     assert isinstance(channel, Channel)
     channel.write(ECHOED)

@@ -1,5 +1,6 @@
 """How a daemon ends, and what is left of it: nothing."""
 
+import os
 import signal
 import time
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.spawned import Agent, Daemon, carriers, daemon_on, server, until
+from tests.daemon.traces import on_a_busy_machine
 from tests.processes import is_running
 
 # What a daemon may take beyond its grace until it has exited.
@@ -29,13 +31,20 @@ command = ["sh", "-c", "cat >/dev/null; until [ -e {directory}/told ]; do sleep 
 command = ["sh", "-c", "cat >/dev/null; touch {done}; echo 1"]
 {server("steady", "echo")}
 {server("stubborn", "stubborn")}
+{server("silent", "silent")}
 [agents.default]
 tools = ["echo", "stuck", "until_told", "touch"]
+[agents.slow_to_end]
+tools = ["stuck", "echo"]
+mcp = ["stubborn"]
 [agents.served]
 tools = ["stuck"]
 mcp = ["steady"]
 [agents.stubborn]
 mcp = ["stubborn"]
+[agents.waiting]
+tools = ["until_told"]
+mcp = ["silent"]
 """
 
 
@@ -66,7 +75,7 @@ def test_an_idle_daemon_ends_at_a_signal_with_exit_code_0(tmp_path: Path, number
         assert agent.ask("echo", "alive")["content"] == '"alive"'
         daemon.process.send_signal(number)
         assert agent.hear() == {"end": True}
-        assert daemon.process.wait(TEARDOWN_S) == 0
+        assert daemon.process.wait(on_a_busy_machine(TEARDOWN_S)) == 0
 
 
 def test_a_running_call_has_its_grace_and_a_new_one_gets_draining(tmp_path: Path) -> None:
@@ -80,7 +89,7 @@ def test_a_running_call_has_its_grace_and_a_new_one_gets_draining(tmp_path: Path
         answer = agent.hear()
         assert (answer["id"], answer["content"]) == ("running", "1")
         assert agent.hear() == {"end": True}
-        assert daemon.process.wait(TEARDOWN_S) == 0
+        assert daemon.process.wait(on_a_busy_machine(TEARDOWN_S)) == 0
         assert carriers(run_id) == set()
 
 
@@ -94,9 +103,23 @@ def test_a_call_that_outlives_the_grace_is_answered_and_ended(tmp_path: Path) ->
         assert answer["id"] == "running"
         assert '"error":"draining"' in answer["content"]
         assert agent.hear() == {"end": True}
-        assert daemon.process.wait(TEARDOWN_S) == 0
-        assert 0.3 <= time.monotonic() - began < 0.3 + TEARDOWN_S
+        assert daemon.process.wait(on_a_busy_machine(TEARDOWN_S)) == 0
+        assert 0.3 <= time.monotonic() - began < 0.3 + on_a_busy_machine(TEARDOWN_S)
         assert carriers(run_id) == set()
+
+
+def test_a_request_after_the_grace_gets_draining_while_the_session_is_torn_down(tmp_path: Path) -> None:
+    with daemon_on(tmp_path, config(tmp_path, grace_s=0.3)) as daemon, daemon.agent() as agent:
+        agent.hello("slow_to_end")
+        start(daemon, agent, "stuck", "sleep")
+        stop(daemon)
+        # At the end of the grace; the server, which ignores all but a kill, takes seconds from here.
+        assert agent.hear()["id"] == "running"
+        for number in range(3):
+            late = agent.ask("echo", number)
+            assert '"error":"draining"' in late["content"]
+        assert agent.hear() == {"end": True}
+        assert daemon.process.wait(TEARDOWN_S) == 0
 
 
 def test_a_server_that_ignores_all_but_a_kill_does_not_hold_the_end_up(tmp_path: Path) -> None:
@@ -106,8 +129,43 @@ def test_a_server_that_ignores_all_but_a_kill_does_not_hold_the_end_up(tmp_path:
         began = time.monotonic()
         stop(daemon)
         assert daemon.process.wait(20) == 0
-        assert time.monotonic() - began < 0.3 + TEARDOWN_S
+        assert time.monotonic() - began < 0.3 + on_a_busy_machine(TEARDOWN_S)
         assert carriers(run_id) == set()
+
+
+def test_a_session_that_waits_for_its_servers_alone_does_not_hold_the_end_up(tmp_path: Path) -> None:
+    with daemon_on(tmp_path, config(tmp_path, grace_s=100)) as daemon, daemon.agent() as agent:
+        agent.say({"__port": "hello", "profile": "waiting"})
+        until(lambda: daemon.logged("session opened") == 1)
+        stop(daemon)
+        assert agent.hear()["error"] == "draining"
+        assert agent.hear() == {"end": True}
+        assert daemon.process.wait(TEARDOWN_S) == 0
+
+
+def test_a_call_that_runs_while_servers_open_has_its_grace(tmp_path: Path) -> None:
+    with daemon_on(tmp_path, config(tmp_path, grace_s=100)) as daemon, daemon.agent() as agent:
+        agent.say({"__port": "hello", "profile": "waiting"})
+        start(daemon, agent, "until_told", "sh")
+        stop(daemon)
+        (tmp_path / "told").touch()
+        assert (answer := agent.hear())["id"] == "running"
+        assert answer["content"] == "1"
+        assert agent.hear()["error"] == "draining"
+        assert agent.hear() == {"end": True}
+        assert daemon.process.wait(TEARDOWN_S) == 0
+
+
+def test_a_hello_that_waits_when_the_grace_is_over_gets_draining(tmp_path: Path) -> None:
+    with daemon_on(tmp_path, config(tmp_path, grace_s=0.3)) as daemon, daemon.agent() as agent:
+        agent.say({"__port": "hello", "profile": "waiting"})
+        start(daemon, agent, "until_told", "sh")
+        stop(daemon)
+        told = [agent.hear(), agent.hear()]
+        assert sorted(line.get("id", "hello") for line in told) == ["hello", "running"]
+        assert all('"error":"draining"' in line.get("content", "") or line.get("error") == "draining" for line in told)
+        assert agent.hear() == {"end": True}
+        assert daemon.process.wait(TEARDOWN_S) == 0
 
 
 def test_a_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
@@ -118,9 +176,10 @@ def test_a_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
         stop(daemon)
         began = time.monotonic()
         daemon.process.send_signal(signal.SIGTERM)
-        assert daemon.process.wait(TEARDOWN_S) == 1
-        assert time.monotonic() - began < 1.5
-        until(lambda: carriers(run_id) == set(), within_s=2)
+        assert daemon.process.wait(on_a_busy_machine(TEARDOWN_S)) == 1
+        # What runs would have had its grace, which is longer.
+        assert time.monotonic() - began < on_a_busy_machine(TEARDOWN_S)
+        until(lambda: carriers(run_id) == set())
 
 
 def test_a_killed_daemon_leaves_no_process_behind(tmp_path: Path) -> None:
@@ -187,3 +246,16 @@ def test_lines_before_an_end_of_input_are_executed(tmp_path: Path) -> None:
         daemon.process.send_signal(signal.SIGCONT)
         assert agent.hear()["content"] == "1"
         assert (tmp_path / "done").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
+def test_a_signal_that_means_nothing_is_ignored_and_logged(tmp_path: Path, number: signal.Signals) -> None:
+    with daemon_on(tmp_path, config(tmp_path)) as daemon, daemon.agent() as agent:
+        daemon.process.send_signal(number)
+        until(lambda: daemon.logged("signal ignored") == 1)
+        assert agent.ask("echo", "alive")["content"] == '"alive"'
+        # What is ignored here is not ignored in programs.
+        start(daemon, agent, "until_told", "sh")
+        (shell,) = daemon.running("sh")
+        os.kill(shell, number)
+        assert '"signal":' in str(agent.hear()["content"])

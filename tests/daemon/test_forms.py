@@ -232,6 +232,8 @@ def test_what_is_proposed_is_the_name_that_was_shown(agent: Agent, form: str, pr
     hello(agent, schemas=form)
     told = fault(agent.ask(asked, {}))
     assert (told["error"], told["did_you_mean"]) == ("unknown_tool", proposed)
+    assert told["detail"].startswith(f"{asked} is an unknown tool: ")
+    assert told["detail"].endswith(f"; did you mean {proposed}?")
 
 
 @pytest.mark.parametrize("form", FORMS)

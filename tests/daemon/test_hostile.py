@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.daemon.spawned import Agent, Daemon, Message, children_of, daemon_on, until
+from tests.daemon.spawned import Agent, Daemon, Message, children_of, daemon_on, until, warm_checkers
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -78,9 +78,11 @@ class Scene:
 @contextmanager
 def scene(directory: Path, limits: str = "", *, grows_by: int = 0) -> Iterator[Scene]:
     """What the hostile peers of a scene leave behind is looked for at its end, and that its memory kept its bound."""
-    with daemon_on(directory, f"{TOOLS}[limits]\n{limits}") as daemon, daemon.agent() as good:
-        # With the first child comes the guardian, which stays.
+    with daemon_on(directory, f"{TOOLS}[limits]\n{limits}") as daemon, daemon.agent() as good, daemon.agent() as other:
+        # With the first child come the guardians, which stay.
         assert good.ask("soon", {})["content"] == "1"
+        # Both checkers stay too, once two large values came at once.
+        warm_checkers(good, other)
         before, resident = held_by(daemon), resident_bytes(daemon)
         with ExitStack() as stage:
             played = Scene(daemon, good, stage)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.daemon import hostilities
 from tests.daemon.hostile_ways import BATCHES, CALL_S, Way, Ways, able, configured, note_of, outcomes_of, tool_of
-from tests.daemon.spawned import PATIENCE_S, Agent, Message
+from tests.daemon.spawned import PATIENCE_S, Agent, Message, warm_checkers
 from tests.daemon.traces import (
     Held,
     at_last,
@@ -81,6 +81,8 @@ class Scene:
                 call(agent, self.directory, name, way, "answers")
                 assert told(agent.hear()) == "1"
         assert [told(answer) for answer in self.serve()] == ["1", "1"]
+        with self.daemon.agent() as one, self.daemon.agent() as other:
+            warm_checkers(one, other)
         return settled(self.daemon, self.directory)
 
     def serve(self) -> list[Message]:

@@ -140,7 +140,7 @@ def test_a_sticky_directory_that_anyone_may_write_is_taken(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("mode", "directory"), [(0o600, 0o700), (0o660, 0o710), (0o666, 0o711)])
 def test_a_missing_directory_is_made_for_whom_the_socket_is(tmp_path: Path, mode: int, directory: int) -> None:
-    listener = listen_unix(tmp_path / "new" / "s", mode=mode)
+    listener = listen_unix(tmp_path / "new" / "s", mode=mode, environ={"XDG_RUNTIME_DIR": str(tmp_path)})
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == directory
     assert stat.S_IMODE((tmp_path / "new" / "s").stat().st_mode) == mode
     listener.socket.close()
@@ -164,9 +164,28 @@ def test_what_is_no_socket_is_not_removed_for_the_name_that_is_bound_first(tmp_p
     assert (tmp_path / "s.new").read_text() == "somebody's"
 
 
-def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ListenError, match=r"cannot listen on unix:.*/no/such/s: No such file or directory"):
-        listen_unix(tmp_path / "no" / "such" / "s")
+@pytest.mark.parametrize("path", ["no/s", "no/such/s"])
+def test_a_directory_elsewhere_is_not_made_and_is_named(tmp_path: Path, path: str) -> None:
+    place = tmp_path / path
+    with pytest.raises(ListenError) as caught:
+        listen_unix(place, environ={"RUNTIME_DIRECTORY": f"{tmp_path}/other:{tmp_path}/more", "XDG_RUNTIME_DIR": ""})
+    why = f"there is no directory {place.parent}; one is made only right under /run, $XDG_RUNTIME_DIR"
+    assert str(caught.value) == f"cannot listen on unix:{place}: {why} and $RUNTIME_DIRECTORY"
+    assert entries(tmp_path) == []
+
+
+def test_of_several_runtime_directories_each_will_do(tmp_path: Path) -> None:
+    environ = {"RUNTIME_DIRECTORY": f"{tmp_path}/other:{tmp_path}"}
+    listener = listen_unix(tmp_path / "new" / "s", environ=environ)
+    assert (tmp_path / "new").is_dir()
+    listener.socket.close()
+    listener.release()
+
+
+def test_a_daemon_that_is_told_of_a_directory_that_is_not_there_does_not_start(tmp_path: Path) -> None:
+    ended = serve(tmp_path, f"unix:{tmp_path}/nodir/x.sock")
+    assert ended.returncode == 3
+    assert f"there is no directory {tmp_path}/nodir" in ended.stderr
 
 
 def test_a_path_that_is_too_long_is_refused(tmp_path: Path, nothing_left: None) -> None:

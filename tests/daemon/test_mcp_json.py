@@ -140,12 +140,12 @@ def test_a_name_that_no_server_can_have_is_changed_with_a_warning(tmp_path: Path
 def test_keys_that_mean_nothing_here_are_warnings(tmp_path: Path) -> None:
     document = {
         "inputs": [],
-        "mcpServers": {"a": {"command": "x", "timeout": 60, "autoApprove": ["y"]}, "b": {"command": "x"}},
+        "mcpServers": {"a": {"command": "x", "timeout": 60, "queue": "y"}, "b": {"command": "x"}},
         **{f"a{number}": 1 for number in range(9)},
     }
     assert warnings(tmp_path, document) == [
         '.mcp.json:2: the file has keys that mean nothing here: "inputs", "a0", "a1", "a2", "a3", …',
-        '.mcp.json:6: server "a" has keys that mean nothing here: "timeout", "autoApprove"',
+        '.mcp.json:6: server "a" has keys that mean nothing here: "timeout", "queue"',
     ]
 
 
@@ -275,16 +275,18 @@ cannot use t.toml: 4 problems
         """\
 {"mcpServers": {"a": {
   "command": "${MISSING}",
-  "args": ["${env:MISSING}", "${input:key}"]
+  "args": ["${env:MISSING}", "${input:key}", "${command:pick}"]
 }}}""",
         """\
-cannot use t.toml: 3 problems
+cannot use t.toml: 4 problems
 .mcp.json:2: mcp.a.command: the environment has no MISSING
-    seen a string; allowed: "${MISSING:-default}"
+    seen a string; allowed: to set it for the daemon, or enabled = false in [mcp.a], to go without this server
 .mcp.json:3: mcp.a.args[0]: the environment has no MISSING
-    seen a string; allowed: "${MISSING:-default}"
-.mcp.json:3: mcp.a.args[1]: "${" begins no variable that can be read
-    seen a string; allowed: "${NAME}", "${NAME:-default}", or "$$" for a dollar""",
+    seen a string; allowed: to set it for the daemon, or enabled = false in [mcp.a], to go without this server
+.mcp.json:3: mcp.a.args[1]: the environment has no INPUT_KEY
+    seen a string; allowed: to set it for the daemon, or enabled = false in [mcp.a], to go without this server
+.mcp.json:3: mcp.a.args[2]: "${" begins no variable that can be read
+    seen a string; allowed: enabled = false in [mcp.a], to go without this server""",
     ),
 }
 

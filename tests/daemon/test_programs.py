@@ -43,6 +43,12 @@ command = ["/bin/sh", "-c", "printf '%0101d' 0"]
 input_mode = "text"
 output_mode = "text"
 output_bytes = 100
+[tools.words]
+command = ["/usr/bin/printf", "<%s>"]
+args = ["${{verbose?--verbose}}", "${{n?-n}}", "${{n}}", "--", "${{files...}}"]
+input_mode = "args"
+output_mode = "text"
+type = "{{files: [string], verbose?: bool, n?: int}} -> string"
 [tools.echo]
 inline = "id"
 [tools.lists]
@@ -64,7 +70,7 @@ tools = ["echo"]
 read = []
 reuse = 2
 [agents.default]
-tools = ["as_nobody", "reader", "reader_at_home", "writes", "writes_more", "echo", "lists", "lists_again"]
+tools = ["as_nobody", "reader", "reader_at_home", "writes", "writes_more", "words", "echo", "lists", "lists_again"]
 """
 
 
@@ -82,6 +88,19 @@ def called(daemon: Daemon, name: str) -> str:
 
 def texts(daemon: Daemon, name: str) -> list[str]:
     return msgspec.json.decode(called(daemon, name), type=list[str])
+
+
+def test_lists_flags_and_options_become_arguments(daemon: Daemon) -> None:
+    with connect(str(daemon.path)) as agent:
+        contents = [
+            json.loads(agent.call("words", value).content)
+            for value in (
+                {"files": ["a b", "-c"], "verbose": True, "n": 5},
+                {"files": [], "verbose": False},
+                {"files": ["x"], "verbose": None, "n": None},
+            )
+        ]
+    assert contents == ["<--verbose><-n><5><--><a b><-c>", "<-->", "<--><x>"]
 
 
 @ROOT

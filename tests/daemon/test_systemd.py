@@ -109,7 +109,7 @@ def test_a_manager_that_does_not_listen_is_not_waited_for(manager: Manager) -> N
 
 async def test_the_pulse_beats_as_long_as_the_front_goes_round(manager: Manager) -> None:
     notifier, timer = Notifier({"NOTIFY_SOCKET": manager.address}), Timer(SilentLog())
-    front = Front(timer, SilentLog(), out_buffer_bytes=1, stalled_s=1, buffered_bytes=1)
+    front = Front(timer, SilentLog(), out_buffer_bytes=1, stalled_s=1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(timer.run)
         with open_pulse(front, notifier, watchdog_s=0.02, status=lambda: "at work"):
@@ -124,7 +124,7 @@ async def test_the_pulse_beats_as_long_as_the_front_goes_round(manager: Manager)
 
 async def test_without_a_watchdog_only_news_are_told(manager: Manager) -> None:
     notifier, timer = Notifier({"NOTIFY_SOCKET": manager.address}), Timer(SilentLog())
-    front = Front(timer, SilentLog(), out_buffer_bytes=1, stalled_s=1, buffered_bytes=1)
+    front = Front(timer, SilentLog(), out_buffer_bytes=1, stalled_s=1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(front.run)
         pulse = Pulse(front, notifier, watchdog_s=None, status=lambda: "idle")

@@ -52,13 +52,13 @@ def open_directory() -> Iterator[Path]:
 
 
 @contextmanager
-def daemon_in(directory: Path, config: str) -> Iterator[Daemon]:
-    """A daemon on a directory of `open_directory`, with its temporary files there too."""
+def daemon_in(directory: Path, config: str, *before: str) -> Iterator[Daemon]:
+    """A daemon on a directory of `open_directory`, with its temporary files there too; `before` is what starts it."""
     file, path, log = directory / "config.toml", directory / "dispatch.sock", directory / "log"
     file.write_text(config)
     # What is the daemon's own does not lie where its programs may fill everything.
     own = {"TMPDIR": str(directory / "tmp"), "RUNTIME_DIRECTORY": str(directory / "run"), SECRET: "secret"}
-    serve = [*SERVE, "--config", str(file), "--listen", f"unix:{path}"]
+    serve = [*before, *SERVE, "--config", str(file), "--listen", f"unix:{path}"]
     with (
         log.open("ab") as stderr,
         subprocess.Popen(

@@ -30,6 +30,22 @@ cannot use t.toml: 1 problem
 t.toml:5: processes.p.chain[0]: no such process in [processes]
     seen "claen"; did you mean "clean"?""",
     ),
+    "a chain and a tool of processes that have a mistake": (
+        """\
+[processes.clean]
+kind = "id"
+type = "!Query -> !Query"
+[processes.p]
+kind = "plumb"
+chain = ["clean"]
+[tools.t]
+process = "clean"
+""",
+        """\
+cannot use t.toml: 1 problem
+t.toml:3: processes.clean.type: column 2: no such type: Query
+    seen "!Query -> !Query"; allowed: int, number, string, bool, unit, json, or a declared name""",
+    ),
     "a chain through a tool's name": (
         """\
 [tools.search]

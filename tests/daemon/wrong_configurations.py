@@ -182,23 +182,16 @@ t.toml:1: tool: unknown key
     ),
     "what comes later is refused by name": (
         """\
-[mcp.docs]
-memory = "1 GiB"
-network = false
 [tools.now]
 builtin = "clock"
 [tools.get]
 rest = { url = "https://example.com" }
 """,
         """\
-cannot use t.toml: 4 problems
-t.toml:2: mcp.docs.memory: not yet available
+cannot use t.toml: 2 problems
+t.toml:2: tools.now.builtin: not yet available
     seen a string
-t.toml:3: mcp.docs.network: not yet available
-    seen a boolean
-t.toml:5: tools.now.builtin: not yet available
-    seen a string
-t.toml:7: tools.get.rest: not yet available
+t.toml:4: tools.get.rest: not yet available
     seen a table""",
     ),
     "what bounds a program": (

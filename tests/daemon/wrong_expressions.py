@@ -53,7 +53,7 @@ map = "shout(input)"
 """,
         """\
 cannot use t.toml: 1 problem
-t.toml:3: tools.a.map: column 6: nothing is named "shout"
+t.toml:3: tools.a.map: column 1: there is no function shout
     seen "shout(input)\"""",
     ),
     "an operator that does not take these": (

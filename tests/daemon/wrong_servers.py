@@ -124,7 +124,7 @@ t.toml:2: tools.a.mcp.args[1]: wrong kind of value
 t.toml:2: tools.a.mcp.call_s: too small
     seen 0; allowed: a number, over 0 and at most 86400
 t.toml:2: tools.a.mcp.tools: wrong kind of value
-    seen a string; allowed: an array of a string""",
+    seen a string; allowed: an array of a tool's name: 1 to 128 letters, digits and _ . / -""",
     ),
     "a server's table with a wrong key in an agent": (
         """\
@@ -151,17 +151,30 @@ mcp = {}
 cannot use t.toml: 1 problem
 t.toml:2: tools.a.mcp: a server has command or url, this one has neither""",
     ),
-    "a planned key in a server's table": (
+    "bounds that are none in a server's table": (
         """\
 [tools.a]
-mcp = { command = "x", network = false, memory = "1 GiB" }
+mcp = { command = "x", network = "no", user = "nobody-there", nice = 99, read = [""] }
+[mcp.far]
+url = "https://docs.example/"
+network = false
+[mcp.near]
+command = "x"
+memory = "lots"
 """,
         """\
-cannot use t.toml: 2 problems
-t.toml:2: tools.a.mcp.memory: not yet available
-    seen a string
-t.toml:2: tools.a.mcp.network: not yet available
-    seen a boolean""",
+cannot use t.toml: 6 problems
+t.toml:2: tools.a.mcp.network: wrong kind of value
+    seen "no"; allowed: true or false
+t.toml:2: tools.a.mcp.nice: too large
+    seen 99; allowed: a whole number, at least 0 and at most 19
+t.toml:2: tools.a.mcp.read[0]: not well-formed
+    seen ""; allowed: a string that is not empty, without NUL
+t.toml:2: tools.a.mcp.user: no such user
+    seen "nobody-there"
+t.toml:5: mcp.far.network: only a server with command has network
+t.toml:8: mcp.near.memory: not a size
+    seen "lots"; allowed: bytes, as a number or with K, M, G or T: "512M\"""",
     ),
     "a tool that its server does not offer": (
         """\

@@ -40,6 +40,40 @@ t.toml:3: tools.a.args: only a tool with command has args
 t.toml:4: tools.a.env: only a tool with command or python has env
 t.toml:5: tools.a.cwd: only a tool with command or python has cwd""",
     ),
+    "fields in arguments without the mode for them": (
+        """\
+[tools.a]
+command = ["cat"]
+args = ["--", "${path}", "${files...}", "${verbose?-v}"]
+type = "{path: string, files: [string], verbose: bool} -> json"
+""",
+        """\
+cannot use t.toml: 3 problems
+t.toml:3: tools.a.args[1]: "${path}" names a field of the input with input_mode = "args" alone, and the environment \
+has no path
+    seen a string; allowed: input_mode = "args", or "${path:-default}"
+t.toml:3: tools.a.args[2]: "${files}" names a field of the input with input_mode = "args" alone
+    seen a string; allowed: input_mode = "args"
+t.toml:3: tools.a.args[3]: "${verbose}" names a field of the input with input_mode = "args" alone
+    seen a string; allowed: input_mode = "args\"""",
+    ),
+    "lists and flags that the input has not": (
+        """\
+[tools.a]
+command = ["cat"]
+args = ["${path...}", "${count?-n}", "${fils...}"]
+input_mode = "args"
+type = "{path: string, files: [string], count: int} -> json"
+""",
+        """\
+cannot use t.toml: 3 problems
+t.toml:3: tools.a.args[0]: "..." needs a list, and path is string
+    seen a string
+t.toml:3: tools.a.args[1]: "?" needs a bool or a field that may be left out, and count is int
+    seen a string
+t.toml:3: tools.a.args[2]: the input has no field fils
+    seen a string; did you mean "files"?""",
+    ),
     "a server's name for a tool that has none": (
         """\
 [tools.a]

@@ -276,8 +276,8 @@ output_schema = { "$ref" = "https://example.org/s.json" }
 """,
         """\
 cannot use t.toml: 1 problem
-t.toml:3: tools.a.output_schema: cannot use this schema: Resource 'https://example.org/s.json' is not present \
-in a registry and retrieving it failed: Retrieval is disabled, cannot fetch https://example.org/s.json""",
+t.toml:3: tools.a.output_schema: cannot use this schema: it refers to https://example.org/s.json, \
+which is never fetched""",
     ),
     "id that changes the type": (
         """\

@@ -1,6 +1,7 @@
 """Which files, processes and sockets a process that is shut in reaches."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,30 @@ print(tried(lambda: socket.socket()))
     )
 
     assert said.split() == ["None", "None", "EACCES"]
+
+
+# Nothing is written: who may open such a file could.
+OPEN_KERNELS = """
+import errno
+places = ["/proc/sys/kernel/core_pattern", f"/proc/{os.getppid()}/oom_score_adj", f"/proc/{os.getpid()}/oom_score_adj"]
+with open("/proc/mounts") as mounts:
+    places += [f"{line.split()[1]}/cgroup.procs" for line in mounts if line.split()[2] == "cgroup2"]
+for place in places:
+    try:
+        os.open(place, os.O_WRONLY)
+        print("open", place)
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to any other user they are closed anyway")
+def test_without_network_root_can_write_to_none_of_the_kernels_files(tmp_path: Path) -> None:
+    need("mount_namespaces")
+    need_means("landlock", network=True)
+    said = run_confined(Policy(network=False), OPEN_KERNELS, scratch=tmp_path).splitlines()
+    assert len(said) >= 3
+    assert set(said) == {"EROFS"}
 
 
 def test_with_a_network_abstract_sockets_and_signals_stay_within_the_call() -> None:

@@ -1,17 +1,19 @@
 """The front with socket pairs, pipes and a fake answerer: ends, backpressure, fairness, guards."""
 
 import os
+import resource
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
 
+from tooldispatchd.calls.memory import Memory
 from tooldispatchd.front.channel import Channel
-from tooldispatchd.front.front import Front
+from tooldispatchd.front.front import ACCEPT_PAUSE_S, Front
 from tooldispatchd.front.timer import Timer
 from tooldispatchd.front.wires import FdEnd, PairWire, SocketWire
 
@@ -34,6 +36,7 @@ class Echo:
 
     def __init__(self, *, answers: Callable[[bytes], bytes] = bytes) -> None:
         self.channel: Channel | None = None
+        self.share = Memory(1 << 40).share(0)
         self.answers = answers
         self.heard = b""
         self.ends: list[str] = []
@@ -57,13 +60,11 @@ class Echo:
 
 
 @asynccontextmanager
-async def open_front(
-    *, stalled_s: float = 60.0, buffered_bytes: int = 1 << 30
-) -> AsyncIterator[tuple[Front, Incidents]]:
+async def open_front(*, stalled_s: float = 60.0) -> AsyncIterator[tuple[Front, Incidents]]:
     incidents = Incidents()
     async with trio.open_nursery() as nursery:
         timer = Timer(incidents)
-        front = Front(timer, incidents, out_buffer_bytes=CAP, stalled_s=stalled_s, buffered_bytes=buffered_bytes)
+        front = Front(timer, incidents, out_buffer_bytes=CAP, stalled_s=stalled_s)
         nursery.start_soon(timer.run)
         nursery.start_soon(front.run)
         yield front, incidents
@@ -72,7 +73,7 @@ async def open_front(
 
 def open_socket(front: Front, echo: Echo) -> trio.SocketStream:
     ours, theirs = socket.socketpair()
-    echo.channel = Channel(front, SocketWire(ours))
+    echo.channel = Channel(front, SocketWire(ours), echo.share)
     echo.channel.open(echo, closed=lambda: echo.ends.append("closed"))
     return trio.SocketStream(trio.socket.from_stdlib_socket(theirs))
 
@@ -136,7 +137,7 @@ def open_pipes(front: Front, echo: Echo) -> tuple[int, int]:
     from_daemon, answers = os.pipe()
     for end in (requests, answers):
         os.set_blocking(end, False)
-    echo.channel = Channel(front, PairWire(FdEnd(requests), FdEnd(answers)))
+    echo.channel = Channel(front, PairWire(FdEnd(requests), FdEnd(answers)), echo.share)
     echo.channel.open(echo, closed=lambda: echo.ends.append("closed"))
     return to_daemon, from_daemon
 
@@ -173,14 +174,14 @@ async def test_reading_stops_while_the_backlog_is_over_its_cap_and_goes_on_after
             for _ in range(40):
                 await agent.send_all(b"x" * 1000)
             await trio.testing.wait_all_tasks_blocked(0.05)
-            held = front.buffered
+            held = echo.share.held
             assert held > CAP
             assert len(echo.heard) < 40_000
             total = 0
             while total < 40 * 1000 * 50:
                 total += len(await agent.receive_some())
             assert len(echo.heard) == 40_000
-            assert front.buffered == 0
+            assert echo.share.held == 0
 
 
 async def test_a_channel_that_never_reads_is_dropped_after_its_time() -> None:
@@ -191,7 +192,7 @@ async def test_a_channel_that_never_reads_is_dropped_after_its_time() -> None:
             with trio.fail_after(5):
                 await echo.over.wait()
             assert echo.ends[-1].startswith("gone: stalled")
-            assert front.buffered == 0
+            assert echo.share.held == 0
 
 
 async def test_a_channel_with_a_backlog_below_the_cap_is_not_dropped() -> None:
@@ -199,7 +200,7 @@ async def test_a_channel_with_a_backlog_below_the_cap_is_not_dropped() -> None:
         echo = Echo()
         async with open_socket(front, echo) as agent:
             assert echo.channel is not None
-            while front.buffered == 0:
+            while echo.share.held == 0:
                 echo.channel.write(b"y" * 8_000)
             await trio.sleep(0.3)
             assert echo.ends == []
@@ -238,9 +239,10 @@ async def test_a_channel_that_floods_leaves_the_others_their_turn() -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_the_front_is_crowded_when_unread_answers_reach_the_bound() -> None:
-    async with open_front(buffered_bytes=1 << 20) as (front, _):
+async def test_a_channel_is_crowded_when_its_unread_answers_fill_its_share() -> None:
+    async with open_front() as (front, _):
         echo = Echo()
+        echo.share = Memory(1 << 20).share(0)
         async with open_socket(front, echo):
             assert echo.channel is not None
             seen = [echo.channel.is_crowded]
@@ -248,14 +250,97 @@ async def test_the_front_is_crowded_when_unread_answers_reach_the_bound() -> Non
             seen.append(echo.channel.is_crowded)
             assert seen == [False, True]
             echo.channel.abort("enough")
-            assert front.buffered == 0
+            assert echo.share.held == 0
+
+
+def listening_on(path: str) -> socket.socket:
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(path)
+    listening.listen()
+    return listening
+
+
+async def test_a_defect_in_taking_one_connection_ends_that_connection_alone(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    echo = Echo()
+
+    def take(connection: socket.socket) -> None:
+        if not incidents.events:
+            raise ValueError("defect")
+        echo.channel = Channel(front, SocketWire(connection), echo.share)
+        echo.channel.open(echo, closed=lambda: None)
+
+    async with open_front() as (front, incidents):
+        listener = front.listen(listening_on(path), take)
+        with trio.fail_after(10):
+            async with await trio.open_unix_socket(path) as unlucky:
+                assert await unlucky.receive_some() == b""
+            assert incidents.events == ["connection failed: defect"]
+            async with await trio.open_unix_socket(path) as lucky:
+                await lucky.send_all(b"ping")
+                assert await lucky.receive_some() == b"ping"
+                await lucky.send_eof()
+                await echo.over.wait()
+        assert echo.channel is not None
+        echo.channel.close()
+        listener.close()
+
+
+async def test_a_listener_without_descriptors_waits_and_takes_the_connection_then(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    accepted: list[socket.socket] = []
+    async with open_front() as (front, incidents):
+        listening = listening_on(path)
+        listener = front.listen(listening, accepted.append)
+        agent = socket.socket(socket.AF_UNIX)
+        with no_more_descriptors():
+            agent.connect(path)
+            with trio.fail_after(10):
+                while front.watches(listening.fileno()):
+                    await trio.sleep(0.001)
+            # It looks again, and finds none again.
+            await trio.sleep(2 * ACCEPT_PAUSE_S)
+            assert (accepted, incidents.events) == ([], [])
+        with trio.fail_after(10):
+            while not accepted:
+                await trio.sleep(0.01)
+        listener.close()
+        agent.close()
+        accepted[0].close()
+
+
+async def test_a_listener_that_is_closed_while_it_waits_stays_closed(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    accepted: list[socket.socket] = []
+    async with open_front() as (front, incidents):
+        listener = front.listen(listening_on(path), accepted.append)
+        agent = socket.socket(socket.AF_UNIX)
+        with no_more_descriptors():
+            agent.connect(path)
+            await trio.testing.wait_all_tasks_blocked(0.02)
+            listener.close()
+        await trio.sleep(2 * ACCEPT_PAUSE_S)
+        assert (accepted, incidents.events) == ([], [])
+        agent.close()
+
+
+@contextmanager
+def no_more_descriptors() -> Iterator[None]:
+    """No descriptor can be opened meanwhile."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # The lowest that is free: everything that is open stays, and none may be above it.
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def test_a_listener_gives_each_connection_and_stops_when_closed(tmp_path: Path) -> None:
     path = str(tmp_path / "s")
-    listening = socket.socket(socket.AF_UNIX)
-    listening.bind(path)
-    listening.listen()
+    listening = listening_on(path)
     accepted: list[socket.socket] = []
     async with open_front() as (front, _):
         listener = front.listen(listening, accepted.append)

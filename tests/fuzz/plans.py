@@ -8,23 +8,29 @@ from msgspec import Raw, UnsetType
 
 from tooldispatchd.agent.call import Call, Plan, Reason, Stage
 from tooldispatchd.agent.faults import CANCELLED
+from tooldispatchd.agent.steps import Reader
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.schemas import ACCEPT
 from tooldispatchd.wire.faults import Code, Fault
 
 DEAD = Fault(Code.CONNECTION_DEAD, "the connection is dead", {"server": "fake", "reason": "it was killed"})
 
 
-def read_anything(raw: Raw | UnsetType) -> object:
-    """Any input, as a tool's schema step would give it; the word `refuse me` is invalid."""
-    if isinstance(raw, UnsetType):
-        return None
-    try:
-        value = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Fault(Code.MALFORMED_LINE, "the input is not JSON that can be read")
-    return Fault(Code.INVALID_INPUT, "refused", {"violations": []}) if value == "refuse me" else value
+class _ReadAnything(Reader):
+    def __call__(self, raw: Raw | UnsetType, _dropped: list[str] | None = None, /) -> object:
+        """Any input, as a tool's schema step would give it; the word `refuse me` is invalid."""
+        if isinstance(raw, UnsetType):
+            return None
+        try:
+            value = msgspec.json.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return Fault(Code.MALFORMED_LINE, "the input is not JSON that can be read")
+        return Fault(Code.INVALID_INPUT, "refused", {"violations": []}) if value == "refuse me" else value
+
+
+READ_ANYTHING = _ReadAnything(ACCEPT, missing=None, wrapped=False)
 
 
 class WaitingPlan(Plan):
@@ -36,7 +42,7 @@ class WaitingPlan(Plan):
     __slots__ = ("lingers", "owners", "running", "started")
 
     def __init__(self, name: str, *, limit_s: float = 60.0, gate: Gate[Call] | None = None, lingers: bool = False):
-        super().__init__(Offered(name=name, input_schema={}), kind="fake", limit_s=limit_s, read=read_anything)
+        super().__init__(Offered(name=name, input_schema={}), kind="fake", limit_s=limit_s, read=READ_ANYTHING)
         self.gate = gate
         self.lingers = lingers
         self.running: list[Call] = []

@@ -22,6 +22,7 @@ from tooldispatchd.agent.inflight import InFlight
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.toolset import compile_plans
 from tooldispatchd.calls.gate import Gate
+from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.specs import Config, LimitsSpec, ProfileSpec, ToolSpec
@@ -103,20 +104,24 @@ class Log:
 class Memory:
     """An outlet in memory that takes every line at once."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Record, share: Share) -> None:
+        self.share = share
         self._record = record
         self.is_crowded = False
         self.is_behind = False
         self.is_closed = False
         self.wants_turn = False
 
+    def pause(self) -> None:
+        """Nothing is read here by itself."""
+
     def again(self) -> None:
         self.wants_turn = True
 
-    def write(self, lines: bytes) -> None:
+    def write(self, lines: bytes | bytearray) -> None:
         assert not self.is_closed, "a line was written after the channel was closed"
         assert lines.endswith(b"\n"), "a write is not whole lines"
-        self._record.heard += lines[:-1].split(b"\n")
+        self._record.heard += bytes(lines[:-1]).split(b"\n")
 
     def close(self) -> None:
         assert not self.is_closed, "the channel was closed twice"
@@ -166,7 +171,7 @@ class Stage:
             ConnectionPlan("docs:search"),
             TaskPlan("fails", gate=self.gate, teardown_s=chance.choice((0, 1))),  # type: ignore[arg-type]  # as above
         ]
-        self.outlet = Memory(record)
+        self.outlet = Memory(record, runtime.memory.share(4711))
         self.closings = 0
         anyone = Visitor(uid=4711, gid=4711)
         self.host = Host(runtime, self.outlet, self._closed, entrance=Entrance(), visitor=anyone)
@@ -268,12 +273,12 @@ class Stage:
         counts = {
             "channels that were not closed once": abs(self.closings - 1),
             "open sessions": runtime.open_sessions.total,
-            "bytes in flight": runtime.bytes_in_flight,
+            "bytes held": runtime.memory.held,
             "deadlines": len(runtime.timer._deadlines),
             "servers that are owed": len(runtime.owed),
             "calls that were to start": len(runtime.starter._turn),
             "places of the gate": PLACES - self.gate._free,
-            "channels at the gate": len(self.gate._channels),
+            "channels at the gate": len(self.gate._groups),
             "running calls": sum(len(plan.running) for plan in self.plans),
             "tasks": len(runtime.home.child_tasks),
             "admitted calls": sum(owner._admission.running for owner in owners),

@@ -12,6 +12,7 @@ import trio
 from tests.conftest import children, open_descriptors
 from tests.processes import until_gone
 from tests.providers.process.direct import directly
+from tests.unread import settled
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.family import Family, open_family
 from tooldispatchd.providers.process.running import Command, Value, run_command
@@ -26,7 +27,7 @@ SAY: Final = 'say() { printf \'{"__port":"tool_update",%s}\\n\' "$1" >&3; }; '
 @pytest.fixture
 async def family(nothing_left: None) -> AsyncIterator[Family]:
     async with open_family() as family:
-        # The guardian starts with the first child and its descriptors stay.
+        # The guardians start with the first child and their descriptors stay.
         await family.spawn(["true"]).kill()
         yield family
 
@@ -64,7 +65,7 @@ def python(script: str) -> Command:
 
 async def run(family: Family, command: Command, told: Told) -> Value | Fault:
     with nothing_held(family), trio.fail_after(20):
-        return await run_command(directly(family, command.cwd), command, LINE, update=told.add)
+        return settled(await run_command(directly(family, command.cwd), command, LINE, update=told.add), Value)
 
 
 @pytest.mark.parametrize("cwd", [None, "/"])

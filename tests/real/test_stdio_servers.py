@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.spawned import until
-from tests.real.installed import binding, needs_npm, needs_sdk1, needs_sdk2, npm, pypi
+from tests.forked.confined import abilities
+from tests.real.installed import SERVERS, binding, needs_npm, needs_sdk1, needs_sdk2, npm, pypi
 from tests.real.visit import Visit, visit
 from tooldispatchd.client.conversation import Call
 from tooldispatchd.client.errors import FaultError
@@ -87,6 +88,39 @@ def test_the_filesystem_server_reads_writes_and_refuses_what_lies_outside(tmp_pa
         read = json.loads(agent.call("files:read_text_file", path=str(home / "bees.txt")))
         assert read == {"content": "three hives\n"}
         assert "Access denied" in agent.error("files:read_text_file", path="/etc/hostname")
+
+
+def shut_in(*readable: Path, write: Path) -> tuple[str, ...]:
+    """The keys with which a server is kept to some places, and from the network."""
+    if (why := abilities().landlock.why_not(network=True, read=True, write=True)) is not None:
+        pytest.skip(why)
+    return ("network = false", f"read = {json.dumps(list(map(str, readable)))}", f"write = [{json.dumps(str(write))}]")
+
+
+@needs_npm
+def test_the_filesystem_server_that_is_shut_in_is_kept_from_what_it_would_let_agents_do(tmp_path: Path) -> None:
+    home, outside = tmp_path / "home", tmp_path / "outside"
+    for directory in (home, outside):
+        directory.mkdir()
+    (outside / "note.txt").write_text("not for agents")
+    # By its own lights it may do anything in both.
+    program = npm("filesystem", str(home), str(outside))
+    config = binding("files", program, *shut_in(SERVERS / "npm", write=home)) + whole("files")
+    with visit(tmp_path, config) as agent:
+        assert agent.tools == FILESYSTEM_TOOLS
+        agent.call("files:write_file", path=str(home / "bees.txt"), content="three hives\n")
+        assert (home / "bees.txt").read_text() == "three hives\n"
+        agent.error("files:read_text_file", path=str(outside / "note.txt"))
+        agent.error("files:write_file", path=str(outside / "new.txt"), content="x")
+    assert not (outside / "new.txt").exists()
+
+
+@needs_sdk2
+def test_the_time_server_works_where_it_may_read_itself_alone(tmp_path: Path) -> None:
+    kept = shut_in(SERVERS / "sdk2", write=tmp_path)
+    bounds = ('memory = "1G"', "files = 200", "nice = 1")
+    with visit(tmp_path, binding("time", pypi("sdk2", "time"), *kept, *bounds) + whole("time")) as agent:
+        assert "UTC" in agent.call("time:get_current_time", timezone="UTC")
 
 
 @needs_npm

@@ -45,10 +45,32 @@ def silent_daemon(directory: Path) -> Iterator[socket.socket]:
         yield listening
 
 
+def accepted(listening: socket.socket) -> socket.socket:
+    """The agent's channel; the one before it sees whether anybody is there."""
+    probe, _ = listening.accept()
+    with probe:
+        probe.settimeout(PATIENCE_S)
+        assert probe.recv(4096) == b'{"__port":"ping"}\n'
+        probe.sendall(b'{"__port":"pong"}\n')
+    channel, _ = listening.accept()
+    return channel
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "QUIT", "USR1"])
+def test_a_signal_ends_us_while_a_daemon_says_nothing_at_all(tmp_path: Path, name: str) -> None:
+    with silent_daemon(tmp_path) as listening, running(tmp_path, "--socket", "s", "--", "true") as process:
+        probe, _ = listening.accept()
+        with probe:
+            probe.settimeout(PATIENCE_S)
+            assert probe.recv(4096) == b'{"__port":"ping"}\n'
+            process.send_signal(signal.Signals[f"SIG{name}"])
+            assert process.wait(PATIENCE_S) == 128 + signal.Signals[f"SIG{name}"]
+
+
 @pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "QUIT", "USR1"])
 def test_a_signal_before_the_agent_starts_ends_us_and_no_agent_is_started(tmp_path: Path, name: str) -> None:
     with silent_daemon(tmp_path) as listening, running(tmp_path, "--socket", "s", "--", "echo", "started") as process:
-        channel, _ = listening.accept()
+        channel = accepted(listening)
         with channel:
             channel.settimeout(PATIENCE_S)
             assert channel.recv(4096).startswith(b'{"__port":"hello"')
@@ -63,7 +85,7 @@ def test_lines_before_ready_and_after_it_are_the_agents(tmp_path: Path) -> None:
     ready = b'{"__port":"ready","profile":"p","protocol":1,"tools":[],"warnings":["slow"]}\n'
     words = ["--socket", "s", "--", "cat", "/dev/fd/5"]
     with silent_daemon(tmp_path) as listening, running(tmp_path, *words) as process:
-        channel, _ = listening.accept()
+        channel = accepted(listening)
         with channel:
             assert channel.recv(4096).endswith(b"\n")
             channel.sendall(
@@ -79,7 +101,7 @@ def test_lines_before_ready_and_after_it_are_the_agents(tmp_path: Path) -> None:
 
 def test_a_daemon_that_turns_us_away_without_hearing_us_is_heard(tmp_path: Path) -> None:
     with silent_daemon(tmp_path) as listening, running(tmp_path, "--socket", "s", "--", "true") as process:
-        channel, _ = listening.accept()
+        channel = accepted(listening)
         channel.sendall(b'{"__port":"fault","error":"too_many","category":"unavailable","detail":"no room"}\n')
         channel.close()
         assert process.wait(PATIENCE_S) == 1
@@ -89,7 +111,7 @@ def test_a_daemon_that_turns_us_away_without_hearing_us_is_heard(tmp_path: Path)
 
 def test_a_daemon_that_goes_before_it_is_ready_cannot_be_reached(tmp_path: Path) -> None:
     with silent_daemon(tmp_path) as listening, running(tmp_path, "--socket", "s", "--", "true") as process:
-        channel, _ = listening.accept()
+        channel = accepted(listening)
         channel.close()
         assert process.wait(PATIENCE_S) == 3
 
@@ -97,7 +119,7 @@ def test_a_daemon_that_goes_before_it_is_ready_cannot_be_reached(tmp_path: Path)
 @pytest.mark.parametrize("line", [b"{", b"[]", b'{"__port":"ready"}', b'{"__port":"fault"}', b"\xff"])
 def test_a_daemon_that_speaks_another_protocol_cannot_be_used(tmp_path: Path, line: bytes) -> None:
     with silent_daemon(tmp_path) as listening, running(tmp_path, "--socket", "s", "--", "true") as process:
-        channel, _ = listening.accept()
+        channel = accepted(listening)
         with channel:
             channel.sendall(line + b"\n")
             assert process.wait(PATIENCE_S) == 3

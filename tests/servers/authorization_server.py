@@ -76,6 +76,8 @@ class OAuthServer:
         self.public_keys: dict[str, tuple[str, str]] = {}
         self.secrets: dict[str, str] = {}
         self.granted_scope: str | None = None
+        self.resource: str | None = None
+        self.wants_revision = False
         # --- what came of it ---
         self.clients: dict[str, dict[str, object]] = {}
         self.codes: dict[str, dict[str, str]] = {}
@@ -187,11 +189,14 @@ class OAuthServer:
         asked = self.codes.pop(form["code"], None)
         digest = hashlib.sha256(form["code_verifier"].encode()).digest()
         proof = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+        if form["client_id"] not in self.clients:
+            return _json(401, {"error": "invalid_client"})
         if asked is None or proof != asked["code_challenge"]:
             return _json(400, {"error": "invalid_grant", "error_description": form["code"]})
         if form["redirect_uri"] != asked["redirect_uri"] or form["client_id"] != asked["client_id"]:
             return _json(400, {"error": "invalid_grant"})
-        if form.get("resource") != self.mcp or asked.get("resource") != self.mcp:
+        resource = self.resource or self.mcp
+        if form.get("resource") != resource or asked.get("resource") != resource:
             return _json(400, {"error": "invalid_target"})
         return self._give(asked.get("scope", ""), refreshes=True)
 
@@ -199,7 +204,7 @@ class OAuthServer:
         scope = self.refresh_tokens.get(form["refresh_token"])
         if scope is None:
             return _json(400, {"error": "invalid_grant", "error_description": form["refresh_token"]})
-        if form.get("resource") != self.mcp:
+        if form.get("resource") != (self.resource or self.mcp):
             return _json(400, {"error": "invalid_target"})
         if self.rotates:
             del self.refresh_tokens[form["refresh_token"]]
@@ -239,13 +244,15 @@ class OAuthServer:
         return _json(200, said)
 
     def _mcp(self, request: Request) -> Reply:
+        if self.wants_revision and "mcp-protocol-version" not in request.headers:
+            return 400, {}, b""
         scope, until = self.tokens.get(request.headers.get("authorization", "").removeprefix("Bearer "), ("", 0.0))
         parts = []
         if self.shows_metadata_in_challenge:
             parts.append(f'resource_metadata="{self.url}/.well-known/oauth-protected-resource/mcp"')
-        if self.challenge_scope is not None:
-            parts.append(f'scope="{self.challenge_scope}"')
         if until <= time.time():
+            if self.challenge_scope is not None:
+                parts.append(f'scope="{self.challenge_scope}"')
             return 401, {"WWW-Authenticate": f"Bearer {', '.join(parts)}".strip()}, b""
         if not set(self.needed_scope.split()) <= set(scope.split()):
             parts.append(f'error="insufficient_scope", scope="{self.needed_scope}"')

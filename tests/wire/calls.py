@@ -4,10 +4,11 @@ import math
 from typing import Final
 
 import msgspec
-from msgspec import Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from tests.wire.toolbox import INFO, TOOLS, Configuration, Profile, Tool, encode, entry, read_input, run, spell
 from tooldispatchd.calls.jobs import Job, Jobs
+from tooldispatchd.calls.memory import Memory
 from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import CallMeta, Request, ShortReq, ToolUpdate
@@ -66,7 +67,7 @@ class Agent:
         self._shown: dict[str, str] = {}
         # In the order they came: so many of the first run, the others wait.
         self._calls: list[Call] = []
-        self._jobs = Jobs(max_jobs=config.limit("jobs"), max_bytes=config.limit("job_bytes"))
+        self._jobs = Jobs(Memory(2**40).share(0), max_jobs=config.limit("jobs"), max_bytes=config.limit("job_bytes"))
         machine.apply(Event.OPENED)
 
     def tools(self, form: str) -> list[Raw]:
@@ -117,7 +118,8 @@ class Agent:
             self.machine.reply_fault(request, Fault(tool.code, tool.detail, {**tool.extras, **extras}))
             return
         refusal = self._refusal(body) if tool.waits else None
-        value = read_input(tool, body.input)
+        dropped: list[str] = []
+        value = read_input(tool, body.input, dropped)
         if not isinstance(value, Fault) and not tool.waits:
             value = run(tool, value, None)
         job = self._jobs.open(body.name) if body.background and not isinstance(value, Fault) else None
@@ -132,7 +134,7 @@ class Agent:
             if job is not None:
                 self._jobs.finish(job, Answer(content))
                 content = encode({"job": job.id})
-            self._reply(request, content, tool.kind, by=tool.provider or "")
+            self._reply(request, content, tool.kind, by=tool.provider or "", dropped=dropped)
         else:
             self._start(request, tool, value, job)
 
@@ -156,14 +158,25 @@ class Agent:
         else:
             self._reply(request, encode({"job": job.id}), tool.kind)
 
-    def _reply(self, request: Request, content: str, kind: str, *, is_fault: bool = False, by: str = "") -> None:
-        meta = self._meta(size_of(body_of(request).input), content, kind, by)
+    def _reply(
+        self,
+        request: Request,
+        content: str,
+        kind: str,
+        *,
+        is_fault: bool = False,
+        by: str = "",
+        dropped: list[str] | None = None,
+    ) -> None:
+        meta = self._meta(size_of(body_of(request).input), content, kind, by, dropped)
         self.machine.reply(request, content, is_error=is_fault, fault=is_fault, meta=meta)
 
-    def _meta(self, bytes_in: int, content: str, kind: str, by: str = "") -> CallMeta | None:
+    def _meta(
+        self, bytes_in: int, content: str, kind: str, by: str = "", dropped: list[str] | None = None
+    ) -> CallMeta | None:
         if not self.machine.wants_meta:
             return None
-        return CallMeta(0.0, 0.0, kind, by or kind, bytes_in, len(content.encode()))
+        return CallMeta(0.0, 0.0, kind, by or kind, bytes_in, len(content.encode()), dropped=dropped or UNSET)
 
     # --- jobs ---
 

@@ -58,7 +58,7 @@ def test_a_line_over_the_bound_is_refused_once_and_the_channel_lives_on() -> Non
 def test_answers_leave_out_what_is_at_its_default() -> None:
     machine = ChannelMachine(100)
     machine.outgoing += [ToolResp("1", "x", is_error=False), ToolResp("2", "y", is_error=True, fault=True, agent="a")]
-    lines = [msgspec.json.decode(line) for line in machine.take().splitlines()]
+    lines = [msgspec.json.decode(line) for line in machine.take_whole().splitlines()]
     assert lines == [
         {"__port": "tool_resp", "id": "1", "content": "x", "is_error": False},
         {"__port": "tool_resp", "id": "2", "content": "y", "is_error": True, "fault": True, "agent": "a"},
@@ -68,5 +68,5 @@ def test_answers_leave_out_what_is_at_its_default() -> None:
 def test_each_line_of_the_daemon_is_one_line_whatever_stands_in_it() -> None:
     machine = ChannelMachine(100)
     machine.outgoing += [ToolResp("\n", "a\r\nb\x00", is_error=False), Pong(Raw(b'"\\n"'))]
-    first, second, rest = machine.take().split(b"\n")
+    first, second, rest = machine.take_whole().split(b"\n")
     assert [msgspec.json.decode(first)["content"], msgspec.json.decode(second)["t"], rest] == ["a\r\nb\x00", "\n", b""]

@@ -121,6 +121,35 @@ def test_a_refusal_says_which_agent_the_line_named(line: str) -> None:
     assert refuse(line.encode()).agent == "a"
 
 
+LONG = "é" * 257
+
+
+@pytest.mark.parametrize(
+    ("line", "call_id", "agent"),
+    [
+        ('{"__port":"tool_req","agent":"a","msg":{"agent":"b","id":"1","name":"x"}}', "1", "a"),
+        ('{"__port":"tool_req","agent":"a","msg":{"agent":"b","id":"1","name":7}}', "1", "a"),
+        ('{"__port":"tool_req","agent":"a","msg":{"id":"1"}}', "1", "a"),
+        ('{"__port":"tool_req","agent":7,"msg":{"agent":"b","id":"1","name":"x"}}', "1", "b"),
+        ('{"__port":"tool_req","msg":{"agent":"' + LONG + '","id":"1","name":"x"}}', "1", None),
+        ('{"__port":"tool_req","agent":"' + LONG + '","msg":{"id":"1","name":"x"}}', "1", None),
+        ('{"__port":"tool_req","msg":{"agent":"a","id":"1","name":nul}}', "1", "a"),
+    ],
+)
+def test_a_nested_request_is_refused_in_its_own_form_with_its_id_and_agent(
+    line: str, call_id: str, agent: str | None
+) -> None:
+    refused = refuse(line.encode())
+    assert (refused.id, refused.form, refused.agent) == (call_id, Form.NESTED, agent)
+
+
+@pytest.mark.parametrize("msg", ['{"id":"1","name":"x"}', '{"agent":"a","id":"1","name":"x"}'])
+def test_a_nested_request_may_name_its_agent_beside_it(msg: str) -> None:
+    message = decode_line(f'{{"__port":"tool_req","agent":"a","msg":{msg}}}'.encode(), MAX)
+    assert isinstance(message, NestedReq)
+    assert message.msg.agent == "a"
+
+
 @pytest.mark.parametrize("agent", ["", "x" * 513, "é" * 257])
 def test_what_can_be_no_name_is_not_said_back(agent: str) -> None:
     line = msgspec.json.encode({"__port": "hello", "agent": agent, "profile": 7})

@@ -13,7 +13,7 @@ MAX = 64
 def cut_all(chunks: list[bytes], limit: int = MAX) -> list[bytes | str]:
     cutter = LineCutter(limit)
     lines = itertools.chain.from_iterable(cutter.cut(chunk) for chunk in chunks)
-    return ["long" if isinstance(line, LongLine) else line for line in lines]
+    return ["long" if isinstance(line, LongLine) else bytes(line) for line in lines]
 
 
 def pieces(text: bytes, cuts: list[int]) -> list[bytes]:

@@ -52,7 +52,7 @@ class Listener:
         return "the end" if self.answerer.is_closed else "silence"
 
     def _read(self) -> None:
-        self._lines += [msgspec.json.decode(line) for line in self.answerer.channel.take().splitlines()]
+        self._lines += [msgspec.json.decode(line) for line in self.answerer.channel.take_whole().splitlines()]
 
 
 def play(transcript: Transcript, *, pieces: int) -> None:

@@ -38,6 +38,8 @@ class Tool(msgspec.Struct, frozen=True):
     wants_trace: bool = False
     is_chain: bool = False
     provider: str | None = None
+    # Takes out of an input what counts as left out, and says where it was.
+    mend: Callable[[object], list[str]] = lambda value: []
     # Whether MCP is told what it gives: only records can be.
     gives_record: bool = False
 
@@ -127,9 +129,19 @@ def of_type(*types: type) -> Callable[[object], list[str]]:
 
 
 def query(value: object) -> list[str]:
-    if not isinstance(value, dict) or type(value.get("text")) is not str or not value.keys() <= {"text", "limit"}:
+    if not isinstance(value, dict) or "text" not in value or not value.keys() <= {"text", "limit"}:
         return [""]
+    if type(value["text"]) is not str:
+        return ["/text"]
     return [] if type(value.get("limit", 0)) is int else ["/limit"]
+
+
+def limit_left_out(value: object) -> list[str]:
+    """Leave a limit that is null out of a query."""
+    if not isinstance(value, dict) or value.get("limit", 0) is not None:
+        return []
+    del value["limit"]
+    return ["/limit"]
 
 
 def same(value: object) -> object:
@@ -188,7 +200,7 @@ WRONG: Final = [{"path": "", "message": "wrong"}]
 
 TOOLS: Final[dict[str, Tool]] = {
     "echo": Tool(of_type(str), same),
-    "same": Tool(query, same, missing={}, is_wrapped=False, gives_record=True),
+    "same": Tool(query, same, missing={}, is_wrapped=False, mend=limit_left_out, gives_record=True),
     "twice": Tool(of_type(int), lambda value: [value, value]),
     "forget": Tool(anything, lambda value: None),
     "nothing": Tool(of_type(type(None)), same, missing=None),
@@ -328,14 +340,17 @@ def narrow(profile: Profile, spec: Raw) -> Profile | Fault:
     return msgspec.structs.replace(profile, tools=tuple(wish.get("tools", [])), jobs=wish.get("jobs", profile.jobs))
 
 
-def read_input(tool: Tool, raw: Raw | UnsetType) -> object:
-    """The value of an input, or the fault that it is."""
+def read_input(tool: Tool, raw: Raw | UnsetType, dropped: list[str]) -> object:
+    """The value of an input, or the fault that it is; `dropped` gets where something was taken as left out."""
     value = tool.missing if isinstance(raw, UnsetType) else msgspec.json.decode(raw)
     if tool.is_wrapped and isinstance(value, dict) and list(value) == ["input"]:
         value = value["input"]
     if isinstance(value, UnsetType):
         return Fault(Code.INVALID_INPUT, "the input is missing", {"violations": []})
+    mended = tool.mend(value) if tool.wrong(value) else []
     wrong = [{"path": path, "message": "wrong"} for path in tool.wrong(value)]
+    if not wrong:
+        dropped += mended
     return Fault(Code.INVALID_INPUT, "the input is wrong", {"violations": wrong}) if wrong else value
 
 

@@ -16,10 +16,11 @@ from typing import Protocol
 
 import msgspec
 import trio
-from msgspec import Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
-from tooldispatchd.agent.lineage import Lineage
-from tooldispatchd.agent.steps import Reader
+from tooldispatchd.agent.checking import Checking
+from tooldispatchd.agent.lineage import Account, Lineage
+from tooldispatchd.agent.steps import Now, Reader
 from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.jobs import Job, Jobs
@@ -51,9 +52,10 @@ class Plan:
     """What is the same for all tools: what is said of them, and how long a call may take.
 
     `kind` is how the tool runs and `provider` what runs it, for `meta`. `now(raw)` answers at once with the content or
-    a fault; it is None for a tool that must wait. `gate` shares the places for what a tool needs in the whole daemon;
-    None where there is nothing to share. A tool that only looks at the session's own calls `takes_place` of none. One
-    that `starts_agents` may start an agent with a channel of its own, itself or in a chain.
+    a fault, or says that the call is too heavy for that; it is None for a tool that must wait. `gate` shares the places
+    for what a tool needs in the whole daemon; None where there is nothing to share. A tool that only looks at the
+    session's own calls `takes_place` of none. One that `starts_agents` may start an agent with a channel of its own,
+    itself or in a chain.
     """
 
     __slots__ = (
@@ -83,17 +85,18 @@ class Plan:
         self.starts_agents = False
         self.limit_s = limit_s
         self.read = read
-        self.now: Callable[[Raw | UnsetType], str | Fault] | None = None
+        self.now: Now | None = None
         self.gate: Gate[Call] | None = None
 
     def start(self, call: "Call") -> None:
         """Start a call of a tool that must wait: set `call.halt`, and see to it that `call.finish` comes."""
         raise NotImplementedError(f"{self.kind} tools answer at once")
 
-    def meta(self, latency_s: float, queued_s: float, *, bytes_in: int, bytes_out: int) -> CallMeta:
+    def meta(self, latency_s: float, queued_s: float, *, bytes_in: int, bytes_out: int, dropped: list[str]) -> CallMeta:
         """What one call of this tool took."""
         latency_ms, queued_ms = round(latency_s * 1000, 3), round(queued_s * 1000, 3)
-        return CallMeta(latency_ms, queued_ms, self.kind, self.provider, bytes_in, bytes_out)
+        left_out = dropped or UNSET
+        return CallMeta(latency_ms, queued_ms, self.kind, self.provider, bytes_in, bytes_out, dropped=left_out)
 
 
 class Owner(Protocol):
@@ -107,11 +110,19 @@ class Owner(Protocol):
         """The agent's name on its channel; None for the channel's own."""
 
     @property
+    def checking(self) -> Checking:
+        """The daemon's checkers."""
+
+    @property
+    def account(self) -> Account:
+        """That of the agent that came in from outside."""
+
+    @property
     def jobs(self) -> Jobs:
         """Those of this agent."""
 
-    def crowding(self) -> Fault | None:
-        """Why a large answer cannot be sent now: unread ones have reached their bound, and some are this agent's."""
+    def crowding(self, size: int) -> Fault | None:
+        """Why an answer of `size` bytes cannot be sent now."""
 
     @property
     def wants_updates(self) -> bool:
@@ -162,6 +173,7 @@ class Call:
         "bytes_in",
         "child",
         "doing",
+        "dropped",
         "ends_at",
         "halt",
         "has_gate",
@@ -200,6 +212,8 @@ class Call:
         # One that is not valid says nothing: by the Recommendation it is ignored.
         trace = body.traceparent
         self.traceparent = trace if trace is not None and is_traceparent(trace) else None
+        # Pointers to what of the input was taken as left out.
+        self.dropped: list[str] = []
         self.line = b""
         self.plan: Plan | None = None
         self.stage = Stage.OPENING
@@ -269,7 +283,8 @@ class Call:
             return None
         now = trio.current_time()
         queued_s = (now if self.ran_at is None else self.ran_at) - self.started_at
-        meta = self.plan.meta(now - self.started_at, queued_s, bytes_in=self.bytes_in, bytes_out=bytes_out)
+        sizes = {"bytes_in": self.bytes_in, "bytes_out": bytes_out}
+        meta = self.plan.meta(now - self.started_at, queued_s, **sizes, dropped=self.dropped)
         return meta if self.child is None else msgspec.structs.replace(meta, child=self.child)
 
     def expire(self) -> None:

@@ -16,8 +16,10 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.call import Call, Plan, Reason, Stage
+from tooldispatchd.agent.checking import Checking
 from tooldispatchd.agent.confining import program_of_agent
 from tooldispatchd.agent.faults import CANCELLED
+from tooldispatchd.agent.lineage import Account
 from tooldispatchd.agent.plans import (
     CommandPlan,
     InlinePlan,
@@ -27,9 +29,10 @@ from tooldispatchd.agent.plans import (
     limit_of,
     offered_of,
     read_of,
+    shaped,
 )
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.steps import encode_line, shape
+from tooldispatchd.agent.steps import Reader, encode_line
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.outcome import Outcome, Update
@@ -37,11 +40,18 @@ from tooldispatchd.catalog.agentcycles import agents_started
 from tooldispatchd.catalog.morphisms import Ask, StageError
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.profiles import Profile
-from tooldispatchd.catalog.schemas import ACCEPT
+from tooldispatchd.catalog.schemas import ACCEPT, MAX_LIGHT_BYTES, is_light
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.providers.inline import MAX_DETAIL, fault_of_stage
-from tooldispatchd.wire.faults import Fault
-from tooldispatchd.wire.messages import ShortReq
+from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import QuotedText, ShortReq
+
+# Messages of a chain go through the dispatch thread.
+_TOO_LARGE: Final = Fault(
+    Code.TOOL_FAILED,
+    f"a message of a chain is larger than {MAX_LIGHT_BYTES} bytes, or has too many parts",
+    {"limit": "message"},
+)
 
 _decode: Final = msgspec.json.Decoder().decode
 
@@ -80,10 +90,12 @@ class ChainPlan(TaskPlan):
             result = await self._result(call)
         except StageError as error:
             return fault_of_stage(error)
-        return shape(result, self._output, self._runtime.limits.max_content_bytes)
+        return await shaped(self._runtime, call, result, self._output)
 
     async def _result(self, call: Call) -> object:
         """What the program gives. Raises `StageError`."""
+        if not is_light(call.line, ACCEPT):
+            raise StageError(self.name, _TOO_LARGE)
         work = self._program.apply(_decode(call.line))
         answer: object = None
         try:
@@ -107,17 +119,24 @@ class ChainPlan(TaskPlan):
         if isinstance(plan, Fault):
             return StageError(ask.name, plan)
         line = encode_line(ask.value)
-        # Its stage has looked at a declared tool's input; what a server lists is looked at by nobody else.
-        refused = plan.read(Raw(line)) if isinstance(plan, McpPlan) else None
-        if isinstance(refused, Fault):
-            return StageError(ask.name, refused)
+        if isinstance(plan, McpPlan):
+            # Its stage has looked at a declared tool's input; what a server lists is looked at by nobody else.
+            dropped: list[str] = []
+            value = plan.read(Raw(line), dropped)
+            if isinstance(value, Fault):
+                return StageError(ask.name, value)
+            if dropped:
+                line = encode_line(value)
         outcome = await InnerCall(call, self._runtime, plan, line).outcome()
         call.doing = None
         if isinstance(outcome, Fault):
             return StageError(ask.name, outcome)
         if outcome.is_error:
-            return StageError(ask.name, outcome.content[:MAX_DETAIL])
+            said = "an error too long to be told" if isinstance(outcome.content, QuotedText) else outcome.content
+            return StageError(ask.name, said[:MAX_DETAIL])
         is_text = isinstance(plan, McpPlan) and not plan.gives_json
+        if isinstance(outcome.content, QuotedText):
+            return StageError(ask.name, _TOO_LARGE)
         return outcome.content if is_text else _decode(outcome.content)
 
     def _agent(self, name: str) -> Plan:
@@ -130,7 +149,7 @@ class ChainPlan(TaskPlan):
                 self._runtime,
                 offered,
                 program,
-                read=lambda raw: raw,
+                read=Reader(ACCEPT, missing=None, wrapped=False),
                 output=ACCEPT,
                 limit_s=self.limit_s,
                 gate=self._runtime.agents,
@@ -200,13 +219,23 @@ class InnerCall:
         return self._outer.owner.agent
 
     @property
+    def checking(self) -> Checking:
+        """As the outer call's."""
+        return self._outer.owner.checking
+
+    @property
+    def account(self) -> Account:
+        """As the outer call's."""
+        return self._outer.owner.account
+
+    @property
     def jobs(self) -> Jobs:
         """Those of the agent."""
         return self._outer.owner.jobs
 
-    def crowding(self) -> Fault | None:
+    def crowding(self, size: int) -> Fault | None:
         """As the outer call's."""
-        return self._outer.owner.crowding()
+        return self._outer.owner.crowding(size)
 
     @property
     def wants_updates(self) -> bool:

@@ -1,17 +1,16 @@
 """What a program is started under, as a profile's agents call it: its own bounds, the profile's, the machine's."""
 
-import pwd
-
 from tooldispatchd.agent.policies import policy_of
 from tooldispatchd.agent.program import Program
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.catalog.arguments import Feed, Output
+from tooldispatchd.catalog.arguments import JSON_FEED, Feed, Output
 from tooldispatchd.catalog.confined import ConfinedSpec
 from tooldispatchd.catalog.confinement import confinement_of
 from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforced, enforce
 from tooldispatchd.catalog.profiles import Profile
-from tooldispatchd.catalog.specs import ProcessSpec, ToolSpec
+from tooldispatchd.catalog.specs import McpSpec, ProcessSpec, ToolSpec
 from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.children.owners import home_of
 from tooldispatchd.providers.process.limits import Limits
 from tooldispatchd.providers.process.running import Command
 
@@ -22,7 +21,8 @@ def program_of_tool(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> P
     assert spec.command is not None
     # In the mode `args` these are templates, of which each call makes its own.
     args = () if tool.feed.mode == "args" else spec.args
-    return _program(runtime, spec, profile, argv=(*spec.command, *args), feed=tool.feed, output=tool.printed)
+    argv = (*spec.command, *args)
+    return _program(runtime, spec, profile, argv=argv, feed=tool.feed, output=tool.printed, reuse=spec.reuse)
 
 
 def program_of_agent(runtime: Runtime, name: str, profile: Profile) -> Program:
@@ -34,27 +34,27 @@ def program_of_agent(runtime: Runtime, name: str, profile: Profile) -> Program:
     is_caller = name in runtime.catalog.profiles and (spec.tools is not None or spec.mcp is not None)
     own = runtime.profile_keys.key_below(name, profile) if is_caller else None
     whole = (*argv, *args)
-    return _program(runtime, spec, profile, argv=whole, feed=process.feed, output=process.output, own=own)
+    return _program(
+        runtime, spec, profile, argv=whole, feed=process.feed, output=process.output, own=own, reuse=spec.reuse
+    )
+
+
+def program_of_server(runtime: Runtime, spec: McpSpec, profile: Profile) -> Program | None:
+    """The program of a server with `command`, as agents of `profile` use it; None for one that has a URL."""
+    if spec.command is None:
+        return None
+    argv = (spec.command, *spec.args)
+    return _program(runtime, spec, profile, argv=argv, feed=JSON_FEED, output=Output.JSON)
 
 
 def enforced_for(runtime: Runtime, spec: ConfinedSpec, profile: Profile) -> Enforced:
     """What a program with this table is kept to under `profile`, as far as the machine can."""
-    asked = confinement_of(spec).tightened(profile.confinement)
+    asked = confinement_of(spec)
+    # One that serves agents of several profiles cannot be kept to that of who came first.
+    if not (isinstance(spec, McpSpec) and spec.shared):
+        asked = asked.tightened(profile.confinement)
     is_function = isinstance(spec, ToolSpec) and spec.python is not None
     return enforce(asked, runtime.catalog.enforceable, FOR_FUNCTIONS if is_function else MEANS)
-
-
-def home_of(enforced: Enforced) -> dict[str, str]:
-    """Whose the program is: what a login as another user than the daemon's would say of it."""
-    user = enforced.confinement.user
-    try:
-        account = None if user is None else pwd.getpwuid(user)
-    except KeyError:
-        account = None
-    if account is None:
-        return {}
-    names = dict.fromkeys(("USER", "LOGNAME"), account.pw_name)
-    return {"HOME": account.pw_dir, "SHELL": account.pw_shell, **names}
 
 
 def max_output_bytes(runtime: Runtime, enforced: Enforced) -> int:
@@ -66,19 +66,20 @@ def max_output_bytes(runtime: Runtime, enforced: Enforced) -> int:
 
 def _program(
     runtime: Runtime,
-    spec: ToolSpec | ProcessSpec,
+    spec: ToolSpec | ProcessSpec | McpSpec,
     profile: Profile,
     *,
     argv: tuple[str, ...],
     feed: Feed,
     output: Output,
     own: str | None = None,
+    reuse: int | None = None,
 ) -> Program:
     enforced = enforced_for(runtime, spec, profile)
     kept = enforced.confinement
     command = Command(
         argv=argv,
-        env=home_of(enforced) | spec.env,
+        env=home_of(kept.user) | spec.env,
         cwd=spec.cwd,
         max_output_bytes=max_output_bytes(runtime, enforced),
         max_content_bytes=runtime.limits.max_content_bytes,
@@ -92,7 +93,7 @@ def _program(
         policy_of(enforced),
         unenforced=tuple(enforced.lacking),
         profile=own,
-        reuse=spec.reuse,
+        reuse=reuse,
         home={"HOME": spec.env["HOME"]} if "HOME" in spec.env else {},
         files=tuple(path for path in runtime.agent_specs.values() if path in argv),
     )

@@ -7,7 +7,7 @@ profile that is closed from one that does not exist.
 
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -15,9 +15,12 @@ from msgspec import Raw
 
 from tooldispatchd.agent.faults import SHOWN_NAME
 from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.profiles import DEFAULT_PROFILE, Narrowing, NotOffered, Profile, digest_of, narrow
 from tooldispatchd.wire.faults import Code, Fault
 
+# A thousand names.
+MAX_SPEC_BYTES: Final = 64 * 1024
 NOT_AUTHENTICATED: Final = Fault(Code.NOT_AUTHENTICATED, "no session is opened: not authenticated")
 UNKNOWN_PROFILE: Final = Fault(Code.UNKNOWN_PROFILE, "no such profile")
 
@@ -71,11 +74,15 @@ class Entrance(msgspec.Struct, frozen=True):
 
 
 class Authenticator:
-    """Decides which profile a session opens; one for the daemon, made of its catalog."""
+    """Decides which profile a session opens; one for the daemon, made of its catalog.
 
-    __slots__ = ("_dummy", "_is_protected", "_profiles", "_tokens")
+    `own_uid`, the daemon's user, is told that a profile does not exist where others are not.
+    """
 
-    def __init__(self, catalog: Catalog) -> None:
+    __slots__ = ("_dummy", "_is_protected", "_own_uid", "_profiles", "_tokens")
+
+    def __init__(self, catalog: Catalog, *, own_uid: int | None = None) -> None:
+        self._own_uid = own_uid
         self._profiles = catalog.profiles
         self._tokens: Mapping[str, bytes] = catalog.tokens
         self._is_protected = catalog.is_protected
@@ -93,9 +100,10 @@ class Authenticator:
         # Compared before anything is decided: every refusal has taken the same steps.
         is_token_right = self._is_token_right(wanted, token)
         profile = self._profiles.get(wanted)
-        if profile is None and not self._is_protected and entrance.profiles is None:
-            # There is nothing to hide here, and the name is a slip of the hand.
-            return UNKNOWN_PROFILE
+        # There is nothing to hide, or not from who may read the configuration; one that shows a token may be guessing.
+        is_open = not self._is_protected or (visitor.uid == self._own_uid and token is None)
+        if profile is None and is_open and entrance.profiles is None:
+            return _unknown_profile(wanted, self._profiles)
         if profile is None or not entrance.leads_to(wanted):
             return NOT_AUTHENTICATED
         is_protected = wanted in self._tokens or profile.is_bound
@@ -108,6 +116,13 @@ class Authenticator:
         shown = digest_of(token or "")
         is_equal = hmac.compare_digest(self._tokens.get(profile, self._dummy), shown)
         return profile not in self._tokens or (is_equal and token is not None)
+
+
+def _unknown_profile(name: str, profiles: Iterable[str]) -> Fault:
+    close = nearest(name, profiles)
+    if close is None:
+        return UNKNOWN_PROFILE
+    return Fault(Code.UNKNOWN_PROFILE, f"no such profile; did you mean {close}?", {"did_you_mean": close})
 
 
 def narrow_profile(profile: Profile, spec: Raw, catalog: Catalog) -> Profile | Fault:
@@ -126,6 +141,8 @@ def narrow_profile(profile: Profile, spec: Raw, catalog: Catalog) -> Profile | F
 
 
 def _read_narrowing(spec: Raw) -> Narrowing | Fault:
+    if len(spec) > MAX_SPEC_BYTES:
+        return _invalid(f"spec has more than {MAX_SPEC_BYTES} bytes")
     try:
         fields = _decode_object(spec)
     except _NOT_READABLE:

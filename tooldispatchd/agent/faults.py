@@ -1,5 +1,6 @@
 """The faults that the agent layer itself gives."""
 
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tooldispatchd.wire.faults import Code, Fault
@@ -11,15 +12,52 @@ RETRY_AFTER_MS: Final = 1000
 # Of a name that is not known only so much is said back.
 SHOWN_NAME: Final = 128
 
+# Of the servers where a tool was looked for so many are named.
+SHOWN_SERVERS: Final = 8
+
 # What each limit that `too_many` names is on.
 TOO_MANY: Final = {
-    "buffered_bytes": "bytes that lie unread or unfinished in the daemon",
     "connections": "channels at once",
     "in_flight_bytes": "bytes in the inputs of this agent's calls",
     "lines_per_s": "lines a second on one channel",
     "sessions": "sessions at once",
     "sessions_per_uid": "sessions, or channels, of one user at once",
 }
+
+
+def unknown_tool(name: str, close: str | None, *, profile: str, servers: Sequence[str]) -> Fault:
+    """No tool has this name: where it was looked for, and the near name that was probably meant."""
+    shown = name[:SHOWN_NAME]
+    where = f"it is not among those of profile {profile}"
+    if servers:
+        rest = len(servers) - SHOWN_SERVERS
+        named = ", ".join([*servers[:SHOWN_SERVERS], *([f"{rest} more"] if rest > 0 else [])])
+        where = f"{where}, nor at its server{'s' if len(servers) > 1 else ''} {named}"
+    extras: dict[str, object] = {"source": shown}
+    return propose(Fault(Code.UNKNOWN_TOOL, f"{shown} is an unknown tool: {where}", extras), close)
+
+
+def propose(fault: Fault, close: str | None) -> Fault:
+    """The fault with the name that was probably meant, in its sentence too; as it is where there is none."""
+    if close is None:
+        return fault
+    return Fault(fault.code, f"{fault.detail}; did you mean {close}?", {**fault.extras, "did_you_mean": close})
+
+
+def renamed(fault: Fault, name: str, spell: Callable[[str], str]) -> Fault:
+    """The fault in the words of who asked: its name as it was written, and the near one as it is shown.
+
+    The sentence of a fault with a `source` begins with it.
+    """
+    source, close = fault.extras.get("source"), fault.extras.get("did_you_mean")
+    detail, extras = fault.detail, dict(fault.extras)
+    if isinstance(close, str):
+        detail = detail.removesuffix(f"; did you mean {close}?")
+        del extras["did_you_mean"]
+    if isinstance(source, str):
+        shown = extras["source"] = name[:SHOWN_NAME]
+        detail = shown + detail.removeprefix(source)
+    return propose(Fault(fault.code, detail, extras), spell(close) if isinstance(close, str) else None)
 
 
 def queue_full(queue: str) -> Fault:

@@ -6,10 +6,10 @@ bytes ─▶ ChannelMachine ─▶ Host ─▶ Roster ─▶ sessions
 
     LISTENING ──end of input──▶ ENDED ──┐
         └───────────────────────────────┴──nobody is left──▶ CLOSED
-        └── gone, or the grace is over ──▶ DEAF ──nobody is left──▶ CLOSED      what was not served never is
+        └── gone ──▶ DEAF ──nobody is left──▶ CLOSED      what was not served never is
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from enum import Enum
 from time import perf_counter
 from typing import Final
@@ -17,17 +17,21 @@ from typing import Final
 import trio
 
 from tooldispatchd.agent.entrance import Entrance, Visitor
-from tooldispatchd.agent.faults import too_many
+from tooldispatchd.agent.faults import DRAINING, too_many
+from tooldispatchd.agent.halfline import HalfLine
 from tooldispatchd.agent.lineage import Lineage
 from tooldispatchd.agent.roster import UNKNOWN_AGENT, Roster
-from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.runtime import LARGE_BYTES, Runtime
 from tooldispatchd.agent.session import Session
 from tooldispatchd.agent.showing import refuse_form
+from tooldispatchd.calls.jobs import utf8_size
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.front.channel import Outlet
 from tooldispatchd.wire.channel import ChannelMachine
-from tooldispatchd.wire.decode import Refused
+from tooldispatchd.wire.decode import Refused, refuse_unread
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.heavy import HeavyLine
+from tooldispatchd.wire.lines import HEAD_BYTES
 from tooldispatchd.wire.messages import (
     ApproveResp,
     AskResp,
@@ -52,11 +56,10 @@ from tooldispatchd.wire.session import SessionMachine, State, body_of, fault_lin
 TURN: Final = 256
 # And for no longer than this, whatever the requests take; looked at from time to time. One request may take longer.
 TURN_S: Final = 0.000_15
-LOOKS: Final = 15  # one request in sixteen looks at the clock
+LOOKS: Final = 3  # one request in four looks at the clock
 DEAR: Final = 8
 # Of a list of tools so many are written in the time of one request.
 TOOLS_A_REQUEST: Final = 4
-
 
 # What an agent is told that asks for something between two calls of its own.
 RESTING: Final = Fault(Code.NOT_ALLOWED, "an agent calls tools while it is called, and not between its calls")
@@ -80,7 +83,9 @@ class Host:
     __slots__ = (
         "_allowance",
         "_counted_at",
+        "_half",
         "_hearing",
+        "_heavy",
         "_is_flooding",
         "_is_reading",
         "_is_resting",
@@ -88,11 +93,13 @@ class Host:
         "_machine",
         "_on_closed",
         "_outlet",
+        "_read",
         "_roster",
         "_runtime",
         "_said_bye",
         "_unsent",
-        "bytes_in_flight",
+        "gate_key",
+        "share",
     )
 
     def __init__(
@@ -105,11 +112,15 @@ class Host:
         visitor: Visitor,
         lineage: Lineage | None = None,
     ) -> None:
-        self.bytes_in_flight = 0
+        self.share = outlet.share
+        # A user who is a stranger here gets no more places by having more channels.
+        own_key: Hashable = object() if runtime.open_sessions.is_at_home(visitor.uid) else visitor.uid
+        self.gate_key = own_key if lineage is None else lineage.account.channel
         self._runtime = runtime
         self._outlet = outlet
         self._on_closed = on_closed
         self._machine = ChannelMachine(runtime.limits.max_line_bytes)
+        self._half = HalfLine(self._machine, self.share, runtime, visitor)
         self._roster = Roster(runtime, self, self._machine.outgoing, entrance, visitor, lineage=lineage)
         self._hearing = Hearing.LISTENING
         self._allowance = float(runtime.limits.lines_per_s)
@@ -119,14 +130,13 @@ class Host:
         self._is_resting = False
         self._is_turn_over = False
         self._unsent = 0  # bytes of large answers among the outgoing lines
+        # While a checker reads a line: ends that. The lines behind it wait.
+        self._heavy: trio.CancelScope | None = None
+        # What it read, until the next turn.
+        self._read: list[Message | Refused | None] = []
         self._said_bye = False
 
     # --- the channel's side ---
-
-    @property
-    def is_crowded(self) -> bool:
-        """Whether unread answers of all channels have reached their bound, and some of them are this one's."""
-        return self._outlet.is_crowded
 
     @property
     def is_behind(self) -> bool:
@@ -137,18 +147,23 @@ class Host:
         """Serve the lines that `chunk` completes, a turn's worth of them now."""
         if self._hearing is Hearing.LISTENING:
             self._machine.feed(chunk)
+            if self._machine.unfinished != self._half.held:
+                self._half.look()
             self.resume()
 
     def resume(self) -> None:
         """Serve the lines of one turn, and answer in one write what can be answered at once."""
-        machine, roster = self._machine, self._roster
-        named = roster.named
+        if self._heavy is not None:
+            return
+        machine, roster, named = self._machine, self._roster, self._roster.named
         before = machine.line
         left = TURN if self._allowance >= TURN else self._refill()
         until = 0.0  # a short turn needs no clock
         is_slow = self._is_flooding or self._is_resting or self._outlet.is_crowded
         self._is_reading = True
         try:
+            while self._read:
+                left -= self._take(self._read.pop())
             for message in machine.messages():
                 session = None
                 if type(message) is ToolReq and not is_slow:
@@ -158,8 +173,11 @@ class Host:
                     left -= 1
                     if left & LOOKS and not self._is_turn_over:
                         continue
+                elif type(message) is HeavyLine:
+                    self._read_heavy(message.line)
+                    break
                 else:
-                    left -= self._take(message)
+                    left -= self._take(message)  # type: ignore[arg-type]  # as above
                 now = perf_counter()
                 until = until or now + TURN_S
                 if left <= 0 or self._is_turn_over or now > until:
@@ -179,9 +197,35 @@ class Host:
         self._is_flooding = self._allowance < 1
         return TURN if self._is_flooding else min(TURN, int(self._allowance))
 
+    def _read_heavy(self, line: bytes | bytearray) -> None:
+        """Have a checker read a line that would take too long here; nothing behind it is looked at meanwhile."""
+        if not self.share.draw(len(line)):
+            self._read.append(refuse_unread(bytes(line[:HEAD_BYTES]), self.share.fault))
+            return
+        self._heavy = trio.CancelScope()
+        self._outlet.pause()
+        self._runtime.home.start_soon(self._await_heavy, line, self._heavy)
+
+    async def _await_heavy(self, line: bytes | bytearray, scope: trio.CancelScope) -> None:
+        message: Message | Refused | None = refuse_unread(bytes(line[:HEAD_BYTES]), DRAINING)
+        with scope:
+            limit = self._runtime.limits.max_line_bytes
+            message = await self._runtime.checking.read_line(line, limit, turns=(self.gate_key, self))
+        self.share.add(-len(line))
+        self._read.append(message)
+        self._heavy = None
+        # Served in a turn of the channel's own, under its guard.
+        self._outlet.again()
+
+    def _give_up_heavy(self) -> None:
+        if self._heavy is not None:
+            self._heavy.cancel()
+
     def _go_on(self) -> None:
         """After a turn: send, and take another, or see what the end of the input means."""
         self._send()
+        if self._heavy is not None:
+            return
         if self._has_lines:
             self._outlet.again()
         elif self._hearing is Hearing.ENDED:
@@ -191,7 +235,8 @@ class Host:
 
     @property
     def _has_lines(self) -> bool:
-        return self._machine.has_lines and self._hearing in {Hearing.LISTENING, Hearing.ENDED}
+        has_lines = self._machine.has_lines or self._read or self._heavy is not None
+        return bool(has_lines) and self._hearing in {Hearing.LISTENING, Hearing.ENDED}
 
     def ended(self) -> None:
         """No more bytes: when their lines are served the sessions finish what runs, then the channel closes."""
@@ -201,12 +246,16 @@ class Host:
         # What follows the only agent's `bye` without a newline was never said to its end.
         if self._roster.named or not self._said_bye:
             self._machine.end()
+            self._half.drop()
         self.resume()
 
     def gone(self, why: str) -> None:
         """Nobody can be answered any more: calls are cancelled, and lines that were not served never are."""
         self._runtime.log.debug("channel gone", why=why)
-        self._stop_hearing()
+        self._roster.is_closing = True
+        if self._hearing is not Hearing.CLOSED:
+            self._hearing = Hearing.DEAF
+        self._give_up_heavy()
         for session in self._roster:
             session.gone()
         self._close_if_empty()
@@ -215,6 +264,17 @@ class Host:
         """Send the outgoing lines, and what servers are owed; while a chunk is read, at its end."""
         if not self._is_reading:
             self._send()
+
+    def crowding(self, size: int) -> Fault | None:
+        """Why an answer of `size` bytes cannot be sent now: there is no room for it, should it lie unread."""
+        has_room = size <= LARGE_BYTES or self.share.has_room(self._unsent + size)
+        return None if has_room and not self._outlet.is_crowded else self.share.fault
+
+    def fit(self, content: str) -> str | Fault:
+        """An answer that may not be taken at once, or why there is no room for it."""
+        if (crowding := self.crowding(size := utf8_size(content))) is None:
+            self.has_answered(size)
+        return crowding or content
 
     def has_answered(self, size: int) -> None:
         """An answer of `size` bytes lies among the outgoing lines."""
@@ -226,8 +286,11 @@ class Host:
             self._runtime.flush()
         lines = self._machine.take()
         self._unsent = 0
-        if lines:
-            self._outlet.write(lines)
+        if type(lines) is list:
+            for piece in lines:
+                self._outlet.write(piece)
+        elif lines:
+            self._outlet.write(lines)  # type: ignore[arg-type]  # mypy does not take `type` for what it says
 
     # --- the daemon's side ---
 
@@ -240,8 +303,9 @@ class Host:
         self._close_if_empty()
 
     def abandon(self) -> None:
-        """End what still runs; the channel closes when nothing of its sessions is left."""
-        self._stop_hearing()
+        """End what still runs and refuse all requests; the channel closes when nothing of its sessions is left."""
+        self._roster.is_closing = True
+        self._give_up_heavy()
         for session in self._roster:
             session.abandon()
         self._close_if_empty()
@@ -272,20 +336,17 @@ class Host:
         self.flush()
         self._close_if_empty()
 
-    def _stop_hearing(self) -> None:
-        self._roster.is_closing = True
-        if self._hearing is not Hearing.CLOSED:
-            self._hearing = Hearing.DEAF
-
     def _close_if_empty(self) -> None:
         """Close the channel where nobody can join, nobody is left, and what was said has been heard."""
         if self._hearing is Hearing.CLOSED or self._is_reading or self._has_lines:
             return
         if self._roster.is_closing and self._roster.is_empty:
             self._hearing = Hearing.CLOSED
+            self._half.drop()
             self._send()
             self._outlet.close()
             self._on_closed(self)
+            self._roster.forget()
 
     # --- lines ---
 
@@ -326,13 +387,12 @@ class Host:
     def _request(self, request: Request) -> None:
         body = body_of(request)
         session = self._roster.of(body.agent) or self._roster.open_silently(body.agent, line=self._machine.line)
-        limits = self._runtime.limits
         if isinstance(session, Fault):
             self._lobby(session).is_taken(request, line=self._machine.line)
         elif self._is_flooding and body.id not in session.machine.live:
-            session.refuse_request(request, too_many("lines_per_s", limits.lines_per_s))
+            session.refuse_request(request, too_many("lines_per_s", self._runtime.limits.lines_per_s))
         elif self._outlet.is_crowded and body.id not in session.machine.live:
-            session.refuse_request(request, too_many("buffered_bytes", limits.buffered_bytes))
+            session.refuse_request(request, self.share.fault)
         elif self._is_resting and body.id not in session.machine.live:
             session.refuse_request(request, RESTING)
         else:
@@ -359,8 +419,7 @@ class Host:
         if refusal is not None:
             self._fault(refusal, agent=message.agent)
             return
-        line = self._machine.line
-        session = self._roster.of(message.agent) or self._roster.open_silently(message.agent, line=line)
+        session = self._roster.of(message.agent) or self._roster.open_silently(message.agent, line=self._machine.line)
         if isinstance(session, Fault):
             self._fault(session, agent=message.agent)
         else:

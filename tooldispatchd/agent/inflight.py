@@ -15,6 +15,7 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.call import Call, Plan, Reason, Stage
+from tooldispatchd.agent.checking import Checking
 from tooldispatchd.agent.faults import CANCELLED, queue_full, too_many
 from tooldispatchd.agent.lineage import Account, Levels, Lineage, too_deep
 from tooldispatchd.agent.runtime import Host, Runtime
@@ -80,6 +81,7 @@ class InFlight:
         "_life",
         "_lineage",
         "_machine",
+        "_reading",
         "_runtime",
     )
 
@@ -93,12 +95,14 @@ class InFlight:
         self._calls: dict[str | Job, Call] = {}
         # Those whose server is still starting, in the order they came.
         self._held: dict[Call, None] = {}
-        self._lineage = life.lineage or Lineage(Account(host, life.number), life.number)
+        self._lineage = life.lineage or Lineage(Account(host.gate_key, life.number, host.share), life.number)
         self._account = self._lineage.account
         self._emptied: trio.Event | None = None
         # Its own, also where another agent called it: calls of that one, which wait for these, hold places already.
         self._admission: Admission[Call] = Admission(limits.in_flight, limits.waiting)
         self._jobs: Jobs | None = None
+        # Inputs that checkers read, or will.
+        self._reading = 0
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -108,7 +112,7 @@ class InFlight:
         """Those of this agent."""
         if self._jobs is None:
             limits = self._runtime.limits
-            self._jobs = Jobs(max_jobs=limits.jobs, max_bytes=limits.job_bytes)
+            self._jobs = Jobs(self._host.share, max_jobs=limits.jobs, max_bytes=limits.job_bytes)
         return self._jobs
 
     def keep(self, run: Task, close: Callable[[], None]) -> None:
@@ -121,13 +125,18 @@ class InFlight:
         return self._machine.agent
 
     @property
+    def checking(self) -> Checking:
+        """The daemon's checkers."""
+        return self._runtime.checking
+
+    @property
     def account(self) -> Account:
         """That of the agent that came in from outside."""
         return self._account
 
-    def crowding(self) -> Fault | None:
-        """Why a large answer cannot be sent now: unread ones have reached their bound, and some are this agent's."""
-        return too_many("buffered_bytes", self._runtime.limits.buffered_bytes) if self._host.is_crowded else None
+    def crowding(self, size: int) -> Fault | None:
+        """Why an answer of `size` bytes cannot be sent now."""
+        return self._host.crowding(size)
 
     @property
     def wants_updates(self) -> bool:
@@ -177,11 +186,10 @@ class InFlight:
 
     def _count_bytes(self, size: int) -> None:
         self._account.bytes_in_flight += size
-        self._host.bytes_in_flight += size
-        self._runtime.bytes_in_flight += size
+        self._host.share.add(size)
 
     def _refusal(self, call: Call, plan: Plan | None) -> Fault | None:
-        """Too many calls, or too much in them; an agent, and a channel, that has none in flight may always have one."""
+        """Too many calls, or too much in them; an agent that has none in flight may have one of any size."""
         limits = self._runtime.limits
         # Those whose server is still starting, then those that take no place: all others are the admission's to count.
         if plan is None and len(self._held) >= limits.waiting:
@@ -191,9 +199,7 @@ class InFlight:
         size = call.bytes_in
         if self._calls and self._account.bytes_in_flight + size > limits.in_flight_bytes:
             return too_many("in_flight_bytes", limits.in_flight_bytes)
-        if self._host.bytes_in_flight and self._runtime.bytes_in_flight + size > limits.buffered_bytes:
-            return too_many("buffered_bytes", limits.buffered_bytes)
-        return None
+        return None if self._host.share.has_room(size) else self._host.share.fault
 
     def reroute(self) -> None:
         """A server has answered or failed: what waited for it may go on."""
@@ -214,11 +220,42 @@ class InFlight:
         if plan.starts_agents and depth >= deepest > 0:
             call.finish(too_deep(plan.name, depth, deepest))
             return
-        value = plan.read(call.input)
+        if isinstance(call.input, Raw) and not plan.read.is_light(call.input):
+            self._have_read(call, plan, call.input)
+            return
+        value = plan.read(call.input, call.dropped)
         if isinstance(value, Fault):
             call.finish(value)
+        else:
+            self._admit_line(call, plan, encode_line(value))
+
+    def _have_read(self, call: Call, plan: Plan, raw: Raw) -> None:
+        """Have a checker read the input; the call waits for it as for a place."""
+        if self._reading >= self._runtime.limits.waiting:
+            call.finish(queue_full("agent"))
             return
-        call.line = encode_line(value)
+        scope = trio.CancelScope()
+
+        async def have_read() -> None:
+            try:
+                with scope, self.guard(call):
+                    line = await self._runtime.checking.read(plan.read, raw, call.dropped, turns=self._account.turns)
+                    if isinstance(line, Fault):
+                        call.finish(line)
+                    elif call.stage is not Stage.ENDED:
+                        call.leave_queue = None
+                        self._admit_line(call, plan, line)
+            finally:
+                self._reading -= 1
+                self.flush()
+
+        self._reading += 1
+        call.leave_queue = scope.cancel
+        call.enter(Stage.QUEUE, plan.limit_s)
+        self._life.start_soon(have_read)
+
+    def _admit_line(self, call: Call, plan: Plan, line: bytes) -> None:
+        call.line = line
         call.input = Raw()  # the agent's bytes are not needed any more
         call.queued_at = trio.current_time()
         verdict = self._admission.ask(call) if plan.takes_place else None
@@ -271,7 +308,7 @@ class InFlight:
 
     def leave(self, gate: Gate[Call]) -> None:
         """Give a place in the gate back, and start the call whose turn it is."""
-        following = self._at_level(gate).leave()
+        following = self._at_level(gate).leave(self._account.channel, self._account)
         if following is not None:
             following.has_gate, following.leave_queue = True, None
             self._runtime.starter.start(following)
@@ -315,9 +352,15 @@ class InFlight:
             self._emptied.set()
             self._emptied = None
 
+    def close(self) -> Account:
+        """Nobody asks for anything of it any more; the account of what was in it."""
+        self.forget_jobs()
+        return self._account
+
     def forget_jobs(self) -> None:
         """Be done with all jobs, read or not, unless one still runs."""
-        if not self._calls:
+        if not self._calls and self._jobs is not None:
+            self._jobs.close()
             self._jobs = None
 
     # --- ends of calls ---
@@ -343,7 +386,7 @@ class InFlight:
             if call.job is not None:
                 self.jobs.forget(call.job)
             if isinstance(outcome, Answer) and len(outcome.content) > NOTABLE_BYTES:
-                outcome = self.crowding() or outcome
+                outcome = self.crowding(len(outcome.content)) or outcome
             self._answer(call, outcome)
         self._life.is_told(call, outcome, trio.current_time() - call.started_at)
 

@@ -8,7 +8,7 @@ from msgspec import Raw, UnsetType
 
 from tooldispatchd.agent.call import Plan
 from tooldispatchd.agent.faults import SHOWN_NAME
-from tooldispatchd.agent.steps import compile_read
+from tooldispatchd.agent.steps import Reader
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.catalog.spelling import PROVIDER_RULES, spell
@@ -31,7 +31,7 @@ class InfoPlan(Plan):
     __slots__ = ("_docs",)
 
     def __init__(self, docs: Mapping[str, str], *, limit_s: float) -> None:
-        read = compile_read(compile_check(_SCHEMA), missing={}, wrapped=False)
+        read = Reader(compile_check(_SCHEMA), missing={}, wrapped=False)
         shown = ", ".join(docs)
         description = f"Give the full documentation of a tool. There is one for: {shown}"
         offered = Offered(name=INFO, description=description[:1_000], input_schema=_SCHEMA)
@@ -41,8 +41,10 @@ class InfoPlan(Plan):
         self._docs = {**spelt, **docs}
         self.now = self._answer
 
-    def _answer(self, raw: Raw | UnsetType) -> str | Fault:
-        value = self.read(raw)
+    def _answer(self, raw: Raw | UnsetType, dropped: list[str] | None = None, /) -> str | Fault:
+        if not self.read.is_light(raw):
+            return Fault(Code.INVALID_INPUT, "a name is not that long")
+        value = self.read(raw, dropped)
         if isinstance(value, Fault):
             return value
         name = value["name"] if isinstance(value, dict) else ""

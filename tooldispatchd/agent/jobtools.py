@@ -4,7 +4,8 @@ They look only at the session's own calls, and take no place among those that ru
 stoppable, while its agent has as many calls running as it may.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -12,12 +13,13 @@ import trio
 
 from tooldispatchd.agent.call import Call, Plan, Reason
 from tooldispatchd.agent.faults import CANCELLED, queue_full
-from tooldispatchd.agent.steps import compile_read
+from tooldispatchd.agent.steps import Reader
 from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs
-from tooldispatchd.calls.outcome import Answer
+from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import QuotedText
 
 JOBS_KIND: Final = "builtin"
 # A job ends by the limits of its own tool; this only bounds the wait for it.
@@ -60,7 +62,7 @@ class JobPlan(Plan):
             "required": [key for key in properties if key == "job"],
             "additionalProperties": False,
         }
-        read = compile_read(compile_check(schema), missing={}, wrapped=False)
+        read = Reader(compile_check(schema), missing={}, wrapped=False)
         offered = Offered(name=name, description=description, input_schema=schema)
         super().__init__(offered, kind=JOBS_KIND, limit_s=WAIT_LIMIT_S, read=read, provider="jobs")
         self.takes_place = False
@@ -98,11 +100,28 @@ def _read(call: Call, jobs: Jobs, job: Job, _wanted: _Input) -> None:
 
 def _give(call: Call, jobs: Jobs, job: Job) -> None:
     """Answer with the job as it is; a result that cannot be sent now is not read by that."""
-    crowding = None if job.outcome is None else call.owner.crowding()
+    crowding = None if job.outcome is None else call.owner.crowding(job.size)
     if crowding is not None:
         call.finish(crowding)
         return
-    call.finish(_answer(jobs.read(job)))
+    known = jobs.read(job)
+    content = known.get("content")
+    if isinstance(content, QuotedText):
+        # A text within a text: a checker writes that.
+        known["content"] = ""
+        head, _, tail = _encode(known).rpartition(b'""')
+        call.owner.work(call, partial(_quote, call, (head, content.literal, tail)))
+    else:
+        call.finish(_answer(known))
+
+
+async def _quote(call: Call, parts: Sequence[bytes | bytearray]) -> None:
+    scope = trio.CancelScope()
+    call.halt = lambda _reason: scope.cancel()
+    outcome: Outcome = CANCELLED
+    with scope:
+        outcome = await call.owner.checking.quote(parts, turns=call.owner.account.turns)
+    call.finish(outcome)
 
 
 def _stop(call: Call, jobs: Jobs, job: Job, wanted: _Input) -> None:

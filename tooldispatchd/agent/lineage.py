@@ -9,11 +9,13 @@ daemon by having agents of its own.
 """
 
 import math
+from collections.abc import Hashable
 from typing import Final, TypeVar
 
 import trio
 
-from tooldispatchd.calls.gate import Gate
+from tooldispatchd.calls.gate import Gate, Turns
+from tooldispatchd.calls.memory import Share
 from tooldispatchd.wire.faults import Code, Fault
 
 # The setting that says how deep agents may call agents, as faults name it.
@@ -25,18 +27,25 @@ ItemT = TypeVar("ItemT")
 class Account:
     """What a root and all agents below it hold together.
 
-    `channel` is the root's, and with the account itself what gates know all of them by; `number` is the root's session
-    in the log. `answered` and `faults` are those of the agents below it that have ended.
+    `channel` is the `gate_key` of the root's, and with the account itself what gates know all of them by; `number` is
+    the root's session in the log; `share` is what all of them hold of the daemon's memory. `answered` and `faults` are
+    those of the agents below it that have ended.
     """
 
-    __slots__ = ("answered", "bytes_in_flight", "channel", "faults", "number")
+    __slots__ = ("answered", "bytes_in_flight", "channel", "faults", "number", "share")
 
-    def __init__(self, channel: object, number: int) -> None:
+    def __init__(self, channel: Hashable, number: int, share: Share) -> None:
         self.channel = channel
+        self.share = share
         self.number = number
         self.answered = 0
         self.faults = 0
         self.bytes_in_flight = 0  # in the inputs of their calls
+
+    @property
+    def turns(self) -> Turns:
+        """What shares of places are counted by: the channel, and this account on it."""
+        return self.channel, self
 
 
 class Lineage:

@@ -5,39 +5,32 @@ With `toolset` this is where providers are named.
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 import msgspec
 import trio
 
 from tooldispatchd.agent.call import Call, Plan, Reason, Stage
+from tooldispatchd.agent.checking import unread
 from tooldispatchd.agent.confining import program_of_tool
 from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.agent.program import Program
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.steps import Reader, compile_now, compile_read, shape
+from tooldispatchd.agent.steps import Reader, compile_now
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.profiles import Profile
-from tooldispatchd.catalog.schemas import Check
+from tooldispatchd.catalog.schemas import ACCEPT, Check, is_light
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.providers.inline import compile_inline
 from tooldispatchd.providers.mcp.answers import Call as Request
 from tooldispatchd.providers.mcp.keeper import Kept
 from tooldispatchd.providers.mcp.server import McpTool, Result
 from tooldispatchd.providers.process.running import Value
-from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.faults import Code, Fault
 
-
-class InlinePlan(Plan):
-    """A tool that is answered in the dispatch thread, at once."""
-
-    __slots__ = ()
-
-    def __init__(self, runtime: Runtime, tool: DeclaredTool) -> None:
-        read = read_of(tool)
-        super().__init__(offered_of(tool), kind="inline", limit_s=runtime.limits.call_s, read=read)
-        self.now = compile_now(read, compile_inline(tool), tool, runtime.limits.max_content_bytes)
+_decode: Final = msgspec.json.Decoder().decode
 
 
 class TaskPlan(Plan):
@@ -60,6 +53,34 @@ class TaskPlan(Plan):
     async def run(self, call: Call) -> Outcome:
         """How the call ends; when this returns or is cancelled, nothing of it is left."""
         raise NotImplementedError(f"{self.kind} tools have no tasks")
+
+
+class InlinePlan(TaskPlan):
+    """A tool that is answered in the dispatch thread, at once; a task where its input or its output is not light."""
+
+    __slots__ = ("_inline", "_output", "_run", "_runtime")
+
+    def __init__(self, runtime: Runtime, tool: DeclaredTool) -> None:
+        read = read_of(tool)
+        super().__init__(offered_of(tool), kind="inline", limit_s=runtime.limits.call_s, read=read)
+        self._run = compile_inline(tool)
+        self._inline = tool.spec.inline
+        self._output = tool.output
+        self._runtime = runtime
+        self.now = compile_now(read, self._run, tool, runtime.limits.max_content_bytes)
+
+    async def run(self, call: Call) -> Outcome:
+        """What the function gives for an input that a checker has read."""
+        result = self._result(call.line)
+        return result if isinstance(result, Fault) else await shaped(self._runtime, call, result, self._output)
+
+    def _result(self, line: bytes) -> object:
+        if self._inline is None and not is_light(line, ACCEPT):
+            return Fault(Code.TOOL_FAILED, "the input is too large for an expression", {"limit": "expression"})
+        if self._inline is None:
+            return self._run(_decode(line))
+        text = {"id": line, "copy": b"[" + line + b"," + line + b"]", "discard": b"null"}[self._inline]
+        return unread(text)
 
 
 class CommandPlan(TaskPlan):
@@ -88,10 +109,26 @@ class CommandPlan(TaskPlan):
     async def run(self, call: Call) -> Outcome:
         """What the child answered; unless it is reused it is gone when this returns."""
         update = partial(tell, call) if call.wants_updates else None
-        result = await self._runtime.programs.run(self._program, call, update)
-        if isinstance(result, Value):
-            return shape(result.value, self._output, self._runtime.limits.max_content_bytes)
-        return result
+        runtime = self._runtime
+        result = await runtime.programs.run(self._program, call, update)
+        if isinstance(result, Fault):
+            return result
+        log_stderr(runtime, call, result.stderr)
+        return await shaped(runtime, call, result.value if isinstance(result, Value) else result, self._output)
+
+
+async def shaped(runtime: Runtime, call: Call, result: object, output: Check) -> Outcome:
+    """The answer that a tool's result is, by whoever has the time to check it: the dispatch thread, or a checker."""
+    limit = runtime.limits.max_content_bytes
+    return await runtime.checking.shape(result, output, limit, turns=call.request.owner.account.turns)
+
+
+def log_stderr(runtime: Runtime, call: Call, stderr: str) -> None:
+    """Log at debug what a program wrote to stderr though it succeeded: of one that failed the agent is told."""
+    if stderr and runtime.logs_calls:
+        asked = call.request
+        session = None if asked.lineage is None else asked.lineage.number
+        runtime.log.debug("stderr of a program", session=session, id=asked.id, tool=call.name, stderr_tail=stderr)
 
 
 def tell(call: Call, update: Update) -> None:
@@ -195,7 +232,7 @@ class DownPlan(Plan):
         call.finish(self._why())
 
 
-def listed_plan(runtime: Runtime, kept: Kept, tool: McpTool, *, name: str) -> McpPlan:
+def listed_plan(runtime: Runtime, kept: Kept, tool: McpTool, *, name: str, unenforced: tuple[str, ...] = ()) -> McpPlan:
     """The plan of a server's tool as the server lists it, offered as `name`."""
     offered = Offered(
         name=name,
@@ -204,22 +241,26 @@ def listed_plan(runtime: Runtime, kept: Kept, tool: McpTool, *, name: str) -> Mc
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,
         annotations=tool.annotations,
+        unenforced=unenforced,
     )
-    read = compile_read(tool.input, missing={}, wrapped=False)
+    read = Reader(tool.input, missing={}, wrapped=False)
     plan = McpPlan(runtime, kept, tool, offered=offered, read=read)
-    # Sessions with equal servers share the tool, and so what it looks like in a form.
-    plan.rendered = tool.rendered
+    if not unenforced:
+        # Sessions with equal servers share the tool, and so what it looks like in a form.
+        plan.rendered = tool.rendered
     return plan
 
 
-def declared_mcp_plan(runtime: Runtime, kept: Kept, declared: DeclaredTool, tool: McpTool) -> McpPlan:
+def declared_mcp_plan(
+    runtime: Runtime, kept: Kept, declared: DeclaredTool, tool: McpTool, unenforced: tuple[str, ...] = ()
+) -> McpPlan:
     """The plan of a declared tool which is the server's `tool`.
 
     What is declared of it stands in the place of what the server lists; an input that admits everything says nothing.
     """
     spec = declared.spec
     is_listed = not declared.input_schema
-    read = compile_read(tool.input, missing={}, wrapped=False) if is_listed else read_of(declared)
+    read = Reader(tool.input, missing={}, wrapped=False) if is_listed else read_of(declared)
     offered = Offered(
         name=declared.name,
         title=declared.title or tool.title,
@@ -229,6 +270,7 @@ def declared_mcp_plan(runtime: Runtime, kept: Kept, declared: DeclaredTool, tool
         annotations=tool.annotations,
         hint=spec.hint,
         doc=spec.doc,
+        unenforced=unenforced,
     )
     if spec.type is not None or spec.output_schema is not None:
         result = Result.TEXT if declared.output_schema.get("type") == "string" else Result.TYPED
@@ -254,7 +296,7 @@ def offered_of(tool: DeclaredTool, unenforced: tuple[str, ...] = ()) -> Offered:
 
 def read_of(tool: DeclaredTool) -> Reader:
     """How the input of a declared tool is read."""
-    return compile_read(tool.input, missing=tool.missing_input, wrapped=tool.wrapped)
+    return Reader(tool.input, missing=tool.missing_input, wrapped=tool.wrapped)
 
 
 def limit_of(runtime: Runtime, tool: DeclaredTool) -> float:

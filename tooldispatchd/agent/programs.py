@@ -13,13 +13,16 @@ import trio
 from tooldispatchd.agent.call import Call
 from tooldispatchd.agent.program import Program
 from tooldispatchd.agent.surroundings import Surroundings, SurroundingsError
-from tooldispatchd.calls.outcome import Update
+from tooldispatchd.calls.outcome import Unread, Update
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.launchers import Launchers
 from tooldispatchd.children.leaves import Leaf, Leaves
+from tooldispatchd.children.procstat import ProcessorTime
 from tooldispatchd.children.scratch import Scratches
-from tooldispatchd.children.spawn import Child
+from tooldispatchd.children.spawn import Child, Exit, SpawnError
 from tooldispatchd.forked.policy import Policy
+from tooldispatchd.providers.process import endings
+from tooldispatchd.providers.process.limits import passed_limit
 from tooldispatchd.providers.process.running import Value, run_command
 from tooldispatchd.providers.process.starting import Launch
 from tooldispatchd.wire.faults import Code, Fault
@@ -63,7 +66,9 @@ class Lender(Protocol):
 class Reuser(Protocol):
     """Who has one child serve several calls."""
 
-    async def run(self, program: Program, call: Call, update: Callable[[Update], None] | None) -> Value | Fault:
+    async def run(
+        self, program: Program, call: Call, update: Callable[[Update], None] | None
+    ) -> Value | Unread | Fault:
         """Have a child of the call's session serve it."""
 
 
@@ -84,7 +89,9 @@ class Programs:
         self._scratches = scratches
         self._leaves = leaves
 
-    async def run(self, program: Program, call: Call, update: Callable[[Update], None] | None) -> Value | Fault:
+    async def run(
+        self, program: Program, call: Call, update: Callable[[Update], None] | None
+    ) -> Value | Unread | Fault:
         """Run `program` once for `call`; nothing is left when this returns or is cancelled, but of a reused one."""
         if program.reuse is not None:
             assert self.reuser is not None
@@ -98,7 +105,7 @@ class Programs:
 
     async def _run(
         self, program: Program, call: Call, lent: Lent | None, update: Callable[[Update], None] | None
-    ) -> Value | Fault:
+    ) -> Value | Unread | Fault:
         env = {} if lent is None else dict(lent.env)
         if call.traceparent is not None:
             env[TRACEPARENT] = call.traceparent
@@ -114,6 +121,10 @@ class Programs:
                 return await run_command(launch, program.command, line, env=env, update=update, passed=passed)
         except SurroundingsError as error:
             return Fault(Code.TOOL_FAILED, str(error))
+
+    def house(self, program: Program) -> "Housed":
+        """What the child of a server's program is shut in by."""
+        return Housed(self, program)
 
     async def channel(self, program: Program, call: Call) -> Lent | Fault | None:
         """A channel for a child that outlives `call`, where it is an agent's; or why there is none."""
@@ -245,6 +256,44 @@ class Programs:
             memory=None if "memory" in there else policy.memory,
             processes=None if "pids" in there else policy.processes,
         )
+
+
+class Housed:
+    """`stdio.Housing`: what one child has that serves as long as its connection lasts."""
+
+    def __init__(self, programs: Programs, program: Program) -> None:
+        assert program.policy is not None
+        self._programs = programs
+        self._program = program
+        self._policy = program.policy
+        self._around: Surroundings | None = None
+
+    async def start(self, argv: Sequence[str], env: Mapping[str, str]) -> Child:
+        """The child; raises SpawnError."""
+        try:
+            around = self._around = self._programs.surround(self._policy, self._programs.make_scratch)
+        except SurroundingsError as error:
+            raise SpawnError(argv[0], str(error)) from error
+        launch = self._programs.shut_in(self._program, self._policy, around, None)
+        whole = {**env, **around.env(self._policy), **self._program.home}
+        return await launch(argv, env=whole, with_updates=False)
+
+    def passed(self, ended: Exit, stderr: str, cpu: ProcessorTime | None) -> tuple[str, str] | None:
+        """The limit that made the child end, and what it allowed."""
+        command = self._program.command
+        if command.is_wrapped:
+            ended = endings.unwrapped(ended)
+        leaf = None if self._around is None else self._around.leaf
+        limit = (None if leaf is None else leaf.passed()) or passed_limit(
+            command.limits, ended, stderr, cpu=cpu, is_wrapped=command.is_wrapped
+        )
+        return None if limit is None else (limit, endings.limit_words(command.limits, limit))
+
+    async def clear(self) -> None:
+        """Remove what was made for the child. Idempotent."""
+        around, self._around = self._around, None
+        if around is not None:
+            await self._programs.clear(around)
 
 
 NO_DESCRIPTORS: Final[Mapping[int, int]] = {}

@@ -11,11 +11,10 @@ from typing import Final
 import trio
 
 from tooldispatchd.agent.call import Call
-from tooldispatchd.agent.confining import enforced_for, home_of, max_output_bytes
-from tooldispatchd.agent.plans import TaskPlan, limit_of, offered_of, read_of, tell
+from tooldispatchd.agent.confining import enforced_for, max_output_bytes
+from tooldispatchd.agent.plans import TaskPlan, limit_of, log_stderr, offered_of, read_of, shaped, tell
 from tooldispatchd.agent.policies import policy_of
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.steps import shape
 from tooldispatchd.agent.surroundings import SurroundingsError
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.catalog.enforcement import Enforced
@@ -23,6 +22,7 @@ from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.sizes import size_of
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.children.family import Family
+from tooldispatchd.children.owners import home_of
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.providers.python.tool import PythonTool, Value
 from tooldispatchd.providers.python.warm import Warm, open_warm
@@ -77,8 +77,10 @@ class PythonPlan(TaskPlan):
         except OSError as error:
             # No descriptors are left for another child, or its cgroup is gone.
             return Fault(Code.TOOL_FAILED, f"cannot run '{self._tool.function}': {error.strerror or error}")
-        if isinstance(result, Value):
-            return shape(result.value, self._output, self._runtime.limits.max_content_bytes)
+        if not isinstance(result, Fault):
+            log_stderr(self._runtime, call, result.stderr)
+            value = result.value if isinstance(result, Value) else result
+            return await shaped(self._runtime, call, value, self._output)
         if passed is not None and result.code is Code.TOOL_FAILED:
             return Fault(result.code, result.detail, {**result.extras, "limit": passed})
         return result
@@ -126,7 +128,7 @@ def _python_tool(runtime: Runtime, tool: DeclaredTool, enforced: Enforced) -> Py
     return PythonTool(
         function=spec.python,
         interpreter=signature.interpreter,
-        env=tuple(sorted((home_of(enforced) | spec.env).items())),
+        env=tuple(sorted((home_of(enforced.confinement.user) | spec.env).items())),
         cwd=spec.cwd,
         path=(signature.place,) if signature.place else (),
         policy=policy_of(enforced) or Policy(),

@@ -16,7 +16,7 @@ from tooldispatchd.agent.call import Call, Owner
 from tooldispatchd.agent.program import Program
 from tooldispatchd.agent.programs import Lent, Programs
 from tooldispatchd.agent.surroundings import Surroundings, SurroundingsError
-from tooldispatchd.calls.outcome import Update
+from tooldispatchd.calls.outcome import Unread, Update
 from tooldispatchd.children.spawn import Child
 from tooldispatchd.providers.process.reused import IdleChildren, Reused
 from tooldispatchd.providers.process.running import Value
@@ -46,7 +46,9 @@ class Reusers:
         self._idle = IdleChildren(home)
         self._by_session: dict[Owner, Reusing] = {}
 
-    async def run(self, program: Program, call: Call, update: Callable[[Update], None] | None) -> Value | Fault:
+    async def run(
+        self, program: Program, call: Call, update: Callable[[Update], None] | None
+    ) -> Value | Unread | Fault:
         """Have a child of the call's session serve it."""
         owner = call.request.owner
         reusing = self._by_session.get(owner)
@@ -87,7 +89,9 @@ class Reusing:
         """The session ends; twice is once."""
         self._ending.set()
 
-    async def run(self, program: Program, call: Call, update: Callable[[Update], None] | None) -> Value | Fault:
+    async def run(
+        self, program: Program, call: Call, update: Callable[[Update], None] | None
+    ) -> Value | Unread | Fault:
         """Have a child serve `call`; it is gone where it failed, and where this is cancelled."""
         try:
             return await self._of(program).run(

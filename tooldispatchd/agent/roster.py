@@ -9,10 +9,11 @@ The channel of an agent that another agent called has its own session from the s
 from collections.abc import Iterator
 from typing import Final
 
+import trio
 from msgspec import UnsetType
 
 from tooldispatchd.agent.entrance import NOT_AUTHENTICATED, Entrance, Visitor
-from tooldispatchd.agent.faults import DRAINING
+from tooldispatchd.agent.faults import DRAINING, SHOWN_NAME
 from tooldispatchd.agent.lineage import Lineage
 from tooldispatchd.agent.reception import admit, admit_silent, leave, make_session, no_room
 from tooldispatchd.agent.runtime import Host, Runtime
@@ -25,6 +26,8 @@ from tooldispatchd.wire.session import SessionMachine, State, fault_line
 
 # A person who mistypes a token has tried again by then; a program that guesses has got nowhere.
 MAX_FAILURES: Final = 3
+# Of one user's refusals so many are logged one by one; then the 16th, the 32nd, …, so that none can fill the disk.
+TOLD: Final = 10
 
 # Of a channel that was made for one agent.
 ONE_AGENT: Final = Fault(Code.NOT_ALLOWED, "this channel is its own agent's alone and has no named ones")
@@ -68,7 +71,7 @@ class Roster:
         # Nobody may join any more: the input has ended, the daemon drains, or the channel was refused.
         self.is_closing = False
         self._runtime = runtime
-        self._host = host
+        self._host: Host | None = host
         self._outgoing = outgoing
         self._entrance = entrance
         self._visitor = visitor
@@ -106,7 +109,7 @@ class Roster:
         profile = self._profile_of(hello)
         if isinstance(profile, Fault):
             self._say(profile, hello.agent, line=line)
-            self._mind_refusal(profile, hello.agent)
+            self._mind_refusal(profile, hello)
         else:
             self._open(profile, hello, line=line)
 
@@ -141,6 +144,11 @@ class Roster:
         profile = admit_silent(self._runtime, self._entrance, self._visitor)
         return profile if isinstance(profile, Fault) else self._open(profile, None, line=line)
 
+    def forget(self) -> None:
+        """The channel is closed: let go of what holds this, so that all of it is freed at once."""
+        self.own = self._host = None
+        self.named.clear()
+
     def shut_own(self) -> None:
         """The channel's own session was never opened, and its agent has said that it never will be."""
         self._refusal = self._refusal or DRAINING
@@ -166,19 +174,27 @@ class Roster:
             return self._refusal
         return admit(hello, self._runtime, self._entrance, self._visitor)
 
-    def _mind_refusal(self, refusal: Fault, agent: str | None) -> None:
+    def _mind_refusal(self, refusal: Fault, hello: Hello) -> None:
         """A channel's own session that is refused ends its channel; for a wrong token it may try again."""
         if refusal.code is Code.NOT_AUTHENTICATED:
             self._failures += 1
+            self._tell(hello)
             if self._failures == MAX_FAILURES:
-                self._runtime.log.warning("hello refused", uid=self._visitor.uid, pid=self._visitor.pid)
                 # Sessions that are open go on: they have shown who they are. Nobody else comes in here.
                 self._refusal = self._refusal or refusal
                 self.is_closing = self.is_closing or self.is_empty
-        elif agent is None and refusal.code is not Code.INVALID_REQUEST and not self.named:
+        elif hello.agent is None and refusal.code is not Code.INVALID_REQUEST and not self.named:
             # What was asked in the same breath gets the same answer.
             self._refusal = self._refusal or refusal
             self.is_closing = True
+
+    def _tell(self, hello: Hello) -> None:
+        """Log that it was not let in: the first ones of a user lately, then ever fewer of them."""
+        visitor = self._visitor
+        count = self._runtime.refusals.note(visitor.uid, trio.current_time())
+        if count <= TOLD or count.bit_count() == 1:
+            profile = None if hello.profile is None else hello.profile[:SHOWN_NAME]
+            self._runtime.log.warning("hello refused", uid=visitor.uid, pid=visitor.pid, profile=profile, lately=count)
 
     def _open(self, profile: Profile, hello: Hello | None, *, line: int) -> Session:
         agent = None if hello is None else hello.agent
@@ -187,12 +203,13 @@ class Roster:
             machine.greet(hello, line=line)
         elif self._lineage is None:
             machine.begin()
+        assert self._host is not None
         session = make_session(self._runtime, self._host, machine, profile, self._visitor, lineage=self._lineage)
         if agent is None:
             self.own = session
         else:
             self.named[agent] = session
-        session.open()
+        session.open(self._visitor)
         return session
 
     def _say(self, fault: Fault, agent: str | None, *, line: int) -> None:

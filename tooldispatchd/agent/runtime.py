@@ -1,11 +1,12 @@
 """What all sessions of the daemon share: the catalog, the timer, the children, the bounds, and the log."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Final, Protocol
 
 import trio
 
 from tooldispatchd.agent.call import Call, Plan, Starter
+from tooldispatchd.agent.checking import Checking
 from tooldispatchd.agent.entrance import Authenticator
 from tooldispatchd.agent.lineage import Levels
 from tooldispatchd.agent.log import Log
@@ -17,28 +18,40 @@ from tooldispatchd.agent.sharing import Sharing
 from tooldispatchd.calls.census import Census
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.hints import Hints
+from tooldispatchd.calls.memory import Memory, Share
+from tooldispatchd.calls.refusals import Refusals
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.checkers.pool import CHECKERS, Checkers
 from tooldispatchd.children.family import Family
 from tooldispatchd.front.timer import Timer
 from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.toollists import ToolLists
 from tooldispatchd.providers.mcp.ways import Authorizers
+from tooldispatchd.wire.faults import Fault
 
 # Four children a core keep the cores busy while some of them wait, and are few enough to be run in time.
 PROCESSES_A_CORE: Final = 4
+
+# What a socket takes at once from whoever reads; an answer over it may lie here for as long as its agent likes.
+LARGE_BYTES: Final = 64 * 1024
 
 
 class Host(Protocol):
     """The channel's side of a session."""
 
-    @property
-    def is_crowded(self) -> bool:
-        """Whether unread answers of all channels have reached their bound, and some of them are this one's."""
+    share: Share
+    """What it holds of the daemon's memory."""
 
-    bytes_in_flight: int
-    """In the inputs of the calls of all agents on this channel."""
+    def crowding(self, size: int) -> Fault | None:
+        """Why an answer of `size` bytes cannot be sent now."""
+
+    def fit(self, content: str) -> str | Fault:
+        """An answer, or why there is no room for one that may not be taken at once."""
+
+    gate_key: Hashable
+    """What gates know the channel by; one for all channels of a foreign user, and for all agents below one agent."""
 
     def has_answered(self, size: int) -> None:
         """An answer of `size` bytes lies among the outgoing lines."""
@@ -103,13 +116,16 @@ class Runtime:
         # Agents have places of their own: one of them may wait for a tool that needs one of the others.
         self.agents: Levels[Call] = Levels(limits.processes or PROCESSES_A_CORE * cores)
         self.opening = Places(limits.mcp_opening)
+        self.checkers = Checkers(family, Places(CHECKERS))
+        self.checking = Checking(self.checkers)
         self.is_draining = False
         self.sessions = 0  # opened so far; numbers them in the log
         # A user at home, or root, could stop the daemon anyway.
         self.open_sessions = Census({uid, 0})
-        self.authenticator = Authenticator(catalog)
+        self.authenticator = Authenticator(catalog, own_uid=uid)
+        self.refusals = Refusals()
         self.hints = Hints()
-        self.bytes_in_flight = 0  # in the inputs of all agents' calls
+        self.memory = Memory(limits.buffered_bytes)
         # Servers whose requests are queued: each is told in one write, at the end of the turn that queued them.
         self.owed: set[Owed] = set()
         # What servers speak and which tools they have, as far as any connection has found out.

@@ -8,10 +8,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Final, Protocol
 
+from tooldispatchd.agent.confining import program_of_server
 from tooldispatchd.agent.log import Log
+from tooldispatchd.agent.program import Program
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.servervalues import server_value
 from tooldispatchd.agent.sharing import View
+from tooldispatchd.calls.gate import Turns
+from tooldispatchd.calls.memory import Share
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.names import default_prefix, unique_prefixes
 from tooldispatchd.catalog.profiles import Profile, ServerUse
@@ -53,7 +57,7 @@ class SessionServer:
 
     `needed` are its tools that declared tools are made of, each with the name of one of these. `prefix` is None while
     it is not known, and where it is of no use. `kept` is None where the server is never started. `warnings` are
-    there once it has settled.
+    there once it has settled; `unenforced` are the bounds that this machine cannot keep its program to.
     """
 
     __slots__ = (
@@ -65,6 +69,7 @@ class SessionServer:
         "name",
         "needed",
         "prefix",
+        "unenforced",
         "use",
         "warnings",
     )
@@ -80,6 +85,7 @@ class SessionServer:
         self.has_answered = False
         self.is_settled = False
         self.warnings: list[str] = []
+        self.unenforced: tuple[str, ...] = ()
         self._refusal = _why_never(binding)
 
     @property
@@ -117,12 +123,12 @@ def at_servers(catalog: Catalog, profile: Profile) -> dict[str, tuple[DeclaredTo
 
 
 class Servers:
-    """All of them, by the names of their bindings. Agents of one `channel` wait for one another's servers to start.
+    """All of them, by the names of their bindings. They start in the `turns` of their agent.
 
     `changed` is called with one that has settled and has other tools since.
     """
 
-    __slots__ = ("_by_name", "_changed", "_channel", "_log", "_owner", "_profile", "_runtime")
+    __slots__ = ("_by_name", "_changed", "_log", "_memory_share", "_owner", "_profile", "_runtime", "_turns")
 
     def __init__(
         self,
@@ -130,15 +136,17 @@ class Servers:
         runtime: Runtime,
         log: Log,
         *,
-        profile: str,
-        channel: object,
+        profile: Profile,
+        turns: Turns,
+        share: Share,
         changed: Callable[[SessionServer], None],
     ) -> None:
         self._owner = owner
         self._runtime = runtime
         self._log = log
         self._profile = profile
-        self._channel = channel
+        self._turns = turns
+        self._memory_share = share
         self._changed = changed
         self._by_name: dict[str, SessionServer] = {}
 
@@ -179,12 +187,15 @@ class Servers:
             else:
                 self._start(server, settled)
 
-    def _value(self, server: SessionServer) -> Server:
-        needed = tuple(server.needed)
-        return server_value(self._runtime, server.binding, server.use, needed=needed, profile=self._profile)
+    def _value(self, server: SessionServer) -> tuple[Server, Program | None]:
+        runtime, needed = self._runtime, tuple(server.needed)
+        program = program_of_server(runtime, server.binding.spec, self._profile)
+        server.unenforced = () if program is None else program.unenforced
+        value = server_value(runtime, server.binding, server.use, needed=needed, profile=self._profile, program=program)
+        return value, program
 
     def _start(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
-        value, log = self._value(server), self._log.bind(server=server.name)
+        (value, program), log = self._value(server), self._log.bind(server=server.name)
         agent = self._owner.agent_side
         keeper = open_keeper(
             self._runtime,
@@ -192,18 +203,31 @@ class Servers:
             value,
             self._owner.flush,
             partial(self._altered, server),
+            program=program,
             log=log,
             agent=agent,
-            turns=self._channel,
+            turns=self._turns,
+            share=self._memory_share,
         )
         server.kept = keeper
         self._owner.own(partial(keeper.run, partial(self._answered, server, settled)), keeper.close)
 
     def _share(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
         runtime = self._runtime
-        value, log = self._value(server), runtime.log.bind(server=server.name)
-        # All shared servers together wait for places to start as the agents of one channel do.
-        make = partial(open_keeper, runtime, server.binding, value, log=log, agent=NOBODY, turns=runtime.sharing)
+        (value, program), log = self._value(server), runtime.log.bind(server=server.name)
+        # It starts in the turns of the agent that needs it first, and what it holds is nobody's alone.
+        turns, share = self._turns, runtime.memory.share(None)
+        make = partial(
+            open_keeper,
+            runtime,
+            server.binding,
+            value,
+            program=program,
+            log=log,
+            agent=NOBODY,
+            turns=turns,
+            share=share,
+        )
         view = server.kept = View(
             runtime.sharing.server(key_of(value), make),
             settled=partial(self._answered, server, settled),
@@ -258,6 +282,11 @@ class Servers:
             if server.kept is not None:
                 server.kept.close()
 
+    def forget(self) -> None:
+        """Let go of the owner, after the end, and of all servers."""
+        self._by_name.clear()
+        del self._owner, self._changed
+
     @property
     def is_settled(self) -> bool:
         """Whether every server has answered or failed."""
@@ -289,19 +318,27 @@ def open_keeper(
     batch_done: Callable[[], None],
     changed: Callable[[], None],
     *,
+    program: Program | None,
     log: Log,
     agent: AgentSide,
-    turns: object,
+    turns: Turns,
+    share: Share,
 ) -> Keeper:
-    """Who keeps a connection to `server`, still to be run; those of one `turns` wait for one another's to start."""
+    """Who keeps a connection to `server`, still to be run; it starts in the `turns` of an agent.
+
+    What it holds of the daemon's memory is of `share`.
+    """
+    house = None if program is None or program.policy is None else partial(runtime.programs.house, program)
 
     def connect(changed: Callable[[], None]) -> Connection:
         return Connection(
             server,
-            way=way_to(server, runtime.family, runtime.accounts),
+            way=way_to(server, runtime.family, runtime.accounts, house),
             eras=runtime.eras,
             opening=runtime.opening.of(turns),
+            checkers=runtime.checkers,
             log=log,
+            share=share,
             batch_done=batch_done,
             changed=changed,
             agent=agent,

@@ -2,8 +2,9 @@
 
 from typing import Final
 
+from tooldispatchd.agent.program import Program
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.catalog.profiles import ServerUse
+from tooldispatchd.catalog.profiles import Profile, ServerUse
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.specs import OAuthSpec
 from tooldispatchd.providers.mcp.server import OAuth, Reach, Server
@@ -13,23 +14,30 @@ ENVELOPE_BYTES: Final = 1024 * 1024
 
 
 def server_value(
-    runtime: Runtime, binding: Binding, use: ServerUse | None, *, needed: tuple[str, ...], profile: str
+    runtime: Runtime,
+    binding: Binding,
+    use: ServerUse | None,
+    *,
+    needed: tuple[str, ...],
+    profile: Profile,
+    program: Program | None,
 ) -> Server:
     """The server as a session of `profile` uses it: whole or in part, and `needed` for its declared tools.
 
     That of a shared server says nothing of the session, so that those of all sessions are equal, but whether its
-    resources are offered.
+    resources are offered. `program` is that of a server with a command.
     """
     spec = binding.spec
     limits = runtime.limits
     is_whole = use is not None and use.only is None
     # What is not offered needs no more than the tools that declared ones are made of.
     whitelist = spec.tools if use is not None or spec.shared else ()
+    max_content_bytes = limits.max_content_bytes if program is None else program.command.max_output_bytes
     return Server(
         name=binding.name,
         argv=() if spec.command is None else (spec.command, *spec.args),
         reach=reach_of(binding),
-        env=spec.env,
+        env=spec.env if program is None else program.command.env,
         cwd=spec.cwd,
         whitelist=whitelist,
         declared=_declared(runtime, binding.name) if spec.shared else needed,
@@ -38,10 +46,11 @@ def server_value(
         handshake_s=spec.handshake_s or limits.handshake_s,
         call_s=spec.call_s or limits.call_s,
         dies_of_timeouts=spec.on_timeout != "cancel" and not spec.shared,
-        resources=spec.mcp_resources or (is_whole and runtime.offers_resources(profile)),
+        resources=spec.mcp_resources or (is_whole and runtime.offers_resources(profile.name)),
         traced=spec.trace,
-        max_line_bytes=limits.max_content_bytes + ENVELOPE_BYTES,
-        max_content_bytes=limits.max_content_bytes,
+        max_line_bytes=max_content_bytes + ENVELOPE_BYTES,
+        max_content_bytes=max_content_bytes,
+        policy=None if program is None else program.policy,
     )
 
 

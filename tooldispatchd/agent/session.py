@@ -14,16 +14,18 @@ from msgspec import Raw, UnsetType
 from tooldispatchd.agent.asker import Asker
 from tooldispatchd.agent.call import Call, Plan
 from tooldispatchd.agent.changes import Changes
+from tooldispatchd.agent.entrance import Visitor
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, queue_full
 from tooldispatchd.agent.inflight import InFlight, job_content
 from tooldispatchd.agent.infotool import instructions_of
 from tooldispatchd.agent.lineage import Lineage, closing_figures
-from tooldispatchd.agent.runtime import Host, Runtime
+from tooldispatchd.agent.runtime import LARGE_BYTES, Host, Runtime
 from tooldispatchd.agent.showing import PLAIN, Showing, plain_entries
+from tooldispatchd.agent.steps import HEAVY
 from tooldispatchd.agent.tasktree import Task, TaskTree
 from tooldispatchd.agent.toolset import Found, Toolset
 from tooldispatchd.calls.jobs import utf8_size
-from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.calls.outcome import Answer, Outcome, log_fields
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.providers.mcp.asking import AgentSide
 from tooldispatchd.wire.faults import Code, Fault
@@ -84,15 +86,16 @@ class Session:
         self._is_forced = False
         # None for an agent that was shown the plain form alone.
         self._showing: Showing | None = None
-        self.toolset = Toolset(self, runtime, profile, self._log, channel=host)
+        root = self.number if lineage is None else lineage.account.number
+        self.toolset = Toolset(self, runtime, profile, self._log, turns=(host.gate_key, root), share=host.share)
         self.plans = self.toolset.plans
         self._has_jobs = profile.jobs
 
     # --- opening ---
 
-    def open(self) -> None:
+    def open(self, visitor: Visitor) -> None:
         """Start the profile's servers; where there are none the session is open at once."""
-        self._log.info("session opened", profile=self.profile)
+        self._log.info("session opened", profile=self.profile, uid=visitor.uid, pid=visitor.pid)
         self.toolset.open()
         self.opened()
 
@@ -139,8 +142,7 @@ class Session:
             self._changes.note()
 
     def _tell_tools(self) -> None:
-        tools, _ = self._shown(None)
-        self.machine.tools_changed(tools)
+        self.machine.tools_changed(self._shown(None)[0])
         self._host.flush()
 
     def _shown(self, form: str | None) -> tuple[list[Raw], list[str]]:
@@ -180,25 +182,28 @@ class Session:
         if now is None or body.id in machine.live or not machine.accepts or body.background or machine.wants_meta:
             self._request_slowly(request, plan, line=line)
             return
-        self.answered += 1
         try:
             content = now(body.input)
         except Exception as error:  # noqa: BLE001  # guard: a defect in one call is that call's fault alone
             content = self.incident(body.name, error)
-        if type(content) is str:
+        if content is HEAVY:
+            self._calls().take(request, plan)
+            return
+        self.answered += 1
+        if type(content) is str and (len(content) <= LARGE_BYTES or type(content := self._host.fit(content)) is str):
             machine.reply(request, content, is_error=False)
         else:
             self.faults += 1
             machine.reply_fault(request, content)  # type: ignore[arg-type]  # it is no str
         if self._runtime.logs_calls:
-            self._log.debug("call answered", id=body.id, tool=body.name, is_error=type(content) is not str)
+            self._log.debug("call answered", id=body.id, tool=body.name, **log_fields(content))
 
     def _request_slowly(self, request: Request, plan: Plan | None, *, line: int) -> None:
         is_duplicate = body_of(request).id in self.machine.live
         if not self.machine.is_taken(request, line=line):
             # That an id is taken is told in a line of its own: the answer is the first request's.
             if not is_duplicate:
-                self._note_fault(request)
+                self._note_fault(request, self.machine.refusal or DRAINING)
             return
         if not self._has_jobs and body_of(request).background:
             self.refuse_request(request, NO_JOBS)
@@ -215,48 +220,50 @@ class Session:
     def refuse_request(self, request: Request, fault: Fault) -> None:
         """Answer a request that becomes no call with why."""
         self.machine.reply_fault(request, fault)
-        self._note_fault(request)
+        self._note_fault(request, fault)
 
-    def _note_fault(self, request: Request) -> None:
+    def _note_fault(self, request: Request, fault: Fault) -> None:
         """One more request has been answered with a fault, though it never was a call."""
-        self.answered += 1
-        self.faults += 1
+        self.count(fault)
         if self._runtime.logs_calls:
             body = body_of(request)
-            self._log.debug("call answered", id=body.id, tool=body.name, is_error=True)
+            self._log.debug("call answered", id=body.id, tool=body.name, **log_fields(fault))
 
     def _answer_now(self, request: Request, plan: Plan) -> None:
         """An inline tool in the background, or for an agent that wants to know what it took."""
         assert plan.now is not None
         body = body_of(request)
+        dropped: list[str] = []
         began = perf_counter()
         try:
-            content = plan.now(body.input)
+            content = plan.now(body.input, dropped)
         except Exception as error:  # noqa: BLE001  # guard, as in `request`
             content = self.incident(body.name, error)
-        outcome = Answer(content) if isinstance(content, str) else content
-        self.count(outcome)
-        if body.background and isinstance(outcome, Answer):
+        if content is HEAVY:
+            self._calls().take(request, plan)
+            return
+        outcome = self._host.fit(content) if isinstance(content, str) and not body.background else content
+        self.answered += 1
+        self.faults += isinstance(outcome, Fault)
+        if body.background and isinstance(outcome, str):
             outcome = self._keep(body.name, outcome)
-        content = outcome.content if isinstance(outcome, Answer) else outcome.content()
+        content = outcome if isinstance(outcome, str) else outcome.content()
         is_fault = isinstance(outcome, Fault)
         meta: CallMeta | None = None
         if self.machine.wants_meta:
-            bytes_in = 0 if isinstance(body.input, UnsetType) else len(body.input)
-            sizes = {"bytes_in": bytes_in, "bytes_out": utf8_size(content)}
-            meta = plan.meta(perf_counter() - began, 0, **sizes)
+            size = 0 if isinstance(body.input, UnsetType) else len(body.input)
+            meta = plan.meta(perf_counter() - began, 0, bytes_in=size, bytes_out=utf8_size(content), dropped=dropped)
         self.machine.reply(request, content, is_error=is_fault, fault=is_fault, meta=meta)
         if self._runtime.logs_calls:
-            self._log.debug("call answered", id=body.id, tool=body.name, is_error=is_fault)
+            self._log.debug("call answered", id=body.id, tool=body.name, **log_fields(outcome))
 
-    def _keep(self, name: str, outcome: Answer) -> Outcome:
-        """The result of a job that was done in the moment it came."""
+    def _keep(self, name: str, content: str) -> str | Fault:
+        """The result of a job that was done in the moment it came; what is told of the job."""
         jobs = self._calls().jobs
-        job = jobs.open(name)
-        if job is None:
+        if (job := jobs.open(name)) is None:
             return queue_full("jobs")
-        jobs.finish(job, outcome)
-        return Answer(job_content(job))
+        jobs.finish(job, Answer(content))
+        return job_content(job)
 
     def _calls(self) -> InFlight:
         if self.in_flight is None:
@@ -270,8 +277,7 @@ class Session:
 
     def list_tools(self, form: str | None) -> None:
         """Answer `tools`, in the form asked for, else in that of `hello`."""
-        tools, _ = self._shown(form)
-        self.machine.outgoing.append(ToolsLine(tools, self.machine.agent))
+        self.machine.outgoing.append(ToolsLine(self._shown(form)[0], self.machine.agent))
 
     def take_reply(self, reply: Reply) -> None:
         """The agent's answer to a question; one to none is ignored."""
@@ -303,8 +309,8 @@ class Session:
     def is_told(self, call: Call, outcome: Outcome, took_s: float) -> None:
         """Log that the call was answered, where calls are logged."""
         if self._runtime.logs_calls:
-            is_error = isinstance(outcome, Fault) or outcome.is_error
-            self._log.debug("call answered", id=call.id, tool=call.name, is_error=is_error, took_s=round(took_s, 6))
+            fields = log_fields(outcome) | {"took_s": round(took_s, 6)}
+            self._log.debug("call answered", id=call.id, tool=call.name, **fields)
 
     def incident(self, tool: str, error: Exception) -> Fault:
         """Log a defect in one call; the fault that tells of it."""
@@ -331,8 +337,7 @@ class Session:
         if self.machine.state is State.CLOSED:
             raise RuntimeError("a session that is over starts no tasks")
         if self._tree is None:
-            runtime = self._runtime
-            self._tree = TaskTree(runtime.home, self._log, closing=self.toolset.close, ended=self._tasks_ended)
+            self._tree = TaskTree(self._runtime.home, self._log, closing=self.toolset.close, ended=self._tasks_ended)
         return self._tree
 
     def _tasks_ended(self) -> None:
@@ -361,11 +366,17 @@ class Session:
     def abandon(self) -> None:
         """The grace is over: what still runs is ended, and nothing is waited for."""
         if self.machine.state is not State.CLOSED:
-            self._is_forced = True
+            self._give_up_opening()
             self.machine.apply(Event.ENDED)
             self._stop_calls(DRAINING)
             self.settle()
             self._host.flush()
+
+    def _give_up_opening(self) -> None:
+        """Wait for no server any more; a `hello` that did gets `draining` in the place of `ready`."""
+        if self.machine.is_greeted and not self.toolset.is_settled and not self._is_over:
+            self.machine.outgoing.append(fault_line(DRAINING, agent=self.machine.agent))
+        self._is_forced = True
 
     def _stop_calls(self, fault: Fault) -> None:
         if self._questions is not None:
@@ -378,7 +389,10 @@ class Session:
         if self.machine.state is not State.DRAINING or self.in_flight:
             return
         if not self.toolset.is_settled and not self._is_over:
-            return  # `ready` is still owed
+            # `ready` is still owed; but nobody can call what it would name where the daemon ends.
+            if not self._runtime.is_draining:
+                return
+            self._give_up_opening()
         if self._tree is not None:
             self._tree.end()
         else:
@@ -394,7 +408,9 @@ class Session:
         if self.machine.state is not State.DRAINING:
             self.machine.apply(Event.ENDED)
         self.machine.apply(Event.TORN_DOWN)
-        account = None if self.in_flight is None else self.in_flight.account
+        account = None if self.in_flight is None else self.in_flight.close()
         answered, faults = closing_figures(self.lineage, account, self.answered, self.faults)
         self._log.info("session closed", profile=self.profile, answered=answered, faults=faults)
         self._host.closed(self.machine.agent)
+        self.in_flight = self._asker = self._questions = self._changes = self._tree = None
+        self.toolset.forget()

@@ -211,6 +211,8 @@ class View:
     def close(self) -> None:
         """This session is done with it; twice is once."""
         self._shared.remove(self)
+        self._settled = None
+        self._changed = self.flush_agent = NOTHING
 
 
 class Sharing:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw
 
 from tooldispatchd.agent.call import Plan
-from tooldispatchd.agent.faults import SHOWN_NAME
+from tooldispatchd.agent.faults import renamed
 from tooldispatchd.agent.toolset import Found
 from tooldispatchd.catalog.forms.form import FORMS, render, render_open
 from tooldispatchd.catalog.spelling import Provider, Spelling, unspell
@@ -73,19 +73,7 @@ class Showing:
             read = unspell(name, spelling.provider)
             if read is not None and read != name:
                 found = find(read)
-        return self._as_asked(found, name, spelling) if isinstance(found, Fault) else found
-
-    @staticmethod
-    def _as_asked(fault: Fault, name: str, spelling: Spelling) -> Fault:
-        """The fault in the words of who asked: its name as it was written, and another as it is shown."""
-        extras, detail = dict(fault.extras), fault.detail
-        source, close = extras.get("source"), extras.get("did_you_mean")
-        if isinstance(source, str):
-            extras["source"] = name[:SHOWN_NAME]
-            detail = detail.replace(source, name[:SHOWN_NAME])
-        if isinstance(close, str):
-            extras["did_you_mean"] = spelling.add(close)
-        return Fault(fault.code, detail, extras)
+        return renamed(found, name, spelling.add) if isinstance(found, Fault) else found
 
     def _spelling(self, form: str) -> Spelling:
         spelling = self._spellings.get(form)

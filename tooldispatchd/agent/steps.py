@@ -4,7 +4,8 @@ A tool's plan holds only the steps that it has; sessions share plans.
 """
 
 from collections.abc import Callable
-from typing import Final
+from enum import Enum
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import DecodeError, Raw, UnsetType, ValidationError
@@ -12,50 +13,87 @@ from msgspec import DecodeError, Raw, UnsetType, ValidationError
 from tooldispatchd.agent.faults import too_large
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.calls.violations import fault_of
-from tooldispatchd.catalog.schemas import Check
+from tooldispatchd.catalog.schemas import Check, is_light, light_size
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.wire.faults import Code, Fault
 
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
-Reader = Callable[[Raw | UnsetType], object]
+
+class Heaviness(Enum):
+    """Stands in the place of a result that the dispatch thread has no time to make."""
+
+    HEAVY = "heavy"
 
 
-def compile_read(check: Check, *, missing: object, wrapped: bool) -> Reader:
-    """A function from a request's raw input to its checked value, or to a `Fault`.
+HEAVY: Final = Heaviness.HEAVY
+
+
+class Now(Protocol):
+    """A tool that answers at once, unless the call is `HEAVY`; `dropped` is as a `Reader`'s."""
+
+    def __call__(self, raw: Raw | UnsetType, dropped: list[str] | None = None, /) -> str | Fault | Heaviness:
+        """The content, or a `Fault`."""
+
+
+def admit(check: Check, value: object, dropped: list[str] | None = None) -> object:
+    """An input that is not valid as it stands: the value without its needless nulls where it is valid so, or a `Fault`.
+
+    It is changed in place. A value that is valid is not to be brought here.
+    """
+    mended = check.mend(value)
+    if not mended or not check.is_valid(value):
+        return fault_of(Code.INVALID_INPUT, check, value)
+    if dropped is not None:
+        dropped += mended
+    return value
+
+
+class Reader:
+    """Reads a request's raw input: decodes it and checks it.
 
     `missing` is what a missing input means, UNSET where it means nothing. A `wrapped` tool is shown to models as
     `{"input": …}`, so an object whose only key is `input` is unwrapped.
     """
-    is_valid = check.is_valid
 
-    def read(raw: Raw | UnsetType) -> object:
+    __slots__ = ("_missing", "check", "wrapped")
+
+    def __init__(self, check: Check, *, missing: object, wrapped: bool) -> None:
+        self.check = check
+        self.wrapped = wrapped
+        self._missing = missing
+
+    def __call__(self, raw: Raw | UnsetType, dropped: list[str] | None = None, /) -> object:
+        """The checked value, or a `Fault`; for what is light only.
+
+        To `dropped` the pointers to the nulls are added that were taken as left out.
+        """
         if isinstance(raw, UnsetType):
-            if missing is raw:
+            if self._missing is raw:
                 return Fault(Code.INVALID_INPUT, "the input is missing", {"violations": []})
-            value = missing
+            value = self._missing
         else:
             try:
                 value = _decode(raw)
             except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError):
                 return Fault(Code.MALFORMED_LINE, "the input is not JSON that can be read")
-        if wrapped and type(value) is dict and len(value) == 1 and "input" in value:
+        if self.wrapped and type(value) is dict and len(value) == 1 and "input" in value:
             value = value["input"]
-        if is_valid(value):
+        if self.check.is_valid(value):
             return value
-        return fault_of(Code.INVALID_INPUT, check, value)
+        return admit(self.check, value, dropped)
 
-    return read
+    def is_light(self, raw: Raw | UnsetType) -> bool:
+        """Whether the input may be read in the dispatch thread; else `checking.Checking.read` is for it."""
+        return isinstance(raw, UnsetType) or is_light(raw, self.check)
 
 
 def _never(_value: object) -> bool:
     return False
 
 
-def compile_now(
-    read: Reader, run: Callable[[object], object], tool: DeclaredTool, max_content_bytes: int
-) -> Callable[[Raw | UnsetType], str | Fault]:
+def compile_now(read: Reader, run: Callable[[object], object], tool: DeclaredTool, max_content_bytes: int) -> Now:
     """All the steps of an inline tool as one function: read, run, check the output, serialise.
 
     What decodes to a valid input takes no detour through `read`; where `read` may have to unwrap, all go through it.
@@ -63,23 +101,30 @@ def compile_now(
     is_input = _never if tool.wrapped else tool.input.is_valid
     output = tool.output
     is_output = output.is_valid
+    # A longer input may be light too, but that is to be found out.
+    light_bytes = light_size(tool.input)
+    light_output_bytes = light_size(output)
 
-    def now(raw: Raw | UnsetType) -> str | Fault:
+    def now(raw: Raw | UnsetType, dropped: list[str] | None = None, /) -> str | Fault | Heaviness:
         try:
-            value = _decode(raw)  # type: ignore[arg-type]  # an input that is missing raises TypeError
+            if len(raw) > light_bytes and not read.is_light(raw):  # type: ignore[arg-type]  # a missing input raises TypeError
+                return HEAVY
+            value = _decode(raw)  # type: ignore[arg-type]  # as above
             is_read = is_input(value)
         except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError, TypeError):
             is_read = False
         if not is_read:
-            value = read(raw)
+            value = read(raw, dropped)
             if type(value) is Fault:
                 return value
         result = run(value)
         if type(result) is Fault:
             return result
+        content = _encode(result)
+        if len(content) > light_output_bytes and not is_light(content, output):
+            return HEAVY
         if not is_output(result):
             return fault_of(Code.INVALID_OUTPUT, output, result)
-        content = _encode(result)
         if len(content) > max_content_bytes:
             return too_large(max_content_bytes)
         return content.decode()
@@ -87,11 +132,10 @@ def compile_now(
     return now
 
 
-def shape(value: object, output: Check, max_content_bytes: int) -> Outcome:
-    """A waiting tool's result as its answer: checked, serialised, capped."""
+def shape(value: object, content: bytes, output: Check, max_content_bytes: int) -> Outcome:
+    """A waiting tool's result, `content` as JSON, as its answer: checked, capped. For what is light only."""
     if not output.is_valid(value):
         return fault_of(Code.INVALID_OUTPUT, output, value)
-    content = _encode(value)
     if len(content) > max_content_bytes:
         return too_large(max_content_bytes)
     return Answer(content.decode())

@@ -8,7 +8,6 @@ The channel is what `run` gives an agent: requests on descriptor 4, answers on 5
 books (`lineage`).
 """
 
-import fcntl
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -25,7 +24,7 @@ from tooldispatchd.agent.lineage import Lineage, too_deep
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session import Session
 from tooldispatchd.agent.showing import plain_entries
-from tooldispatchd.children.descriptors import close_all
+from tooldispatchd.children.descriptors import close_all, open_pipe
 from tooldispatchd.front.channel import Channel
 from tooldispatchd.front.front import Front
 from tooldispatchd.front.wires import FdEnd, PairWire
@@ -52,7 +51,7 @@ class AgentChannel:
         self._runtime = runtime
         self._tools: Path | None = None
         self._closed = trio.Event()
-        self._channel = Channel(front, self._wire())
+        self._channel = Channel(front, self._wire(), lineage.account.share)
         # No other profile, whatever a hello asks for.
         entrance = Entrance(profile, frozenset({profile}))
         visitor = Visitor(os.geteuid(), os.getegid())
@@ -134,8 +133,8 @@ class AgentChannel:
         """Our ends of two pipes; the child's lie in `extra`. Raises `OSError`."""
         fds: list[int] = []
         try:
-            _open_pipe(fds)
-            _open_pipe(fds)
+            open_pipe(fds, least=LEAST_FD)
+            open_pipe(fds, least=LEAST_FD)
             requests, theirs_requests, theirs_answers, answers = fds
             os.set_blocking(requests, False)
             os.set_blocking(answers, False)
@@ -204,14 +203,3 @@ class SubAgents:
         finally:
             if isinstance(lent, AgentChannel):
                 await lent.close()  # noqa: ASYNC102  # it shields and bounds itself
-
-
-def _open_pipe(fds: list[int]) -> None:
-    """Append the reading and the writing end of a new pipe. Raises `OSError`."""
-    reading, writing = os.pipe2(os.O_CLOEXEC)
-    try:
-        fds.append(fcntl.fcntl(reading, fcntl.F_DUPFD_CLOEXEC, LEAST_FD))
-        fds.append(fcntl.fcntl(writing, fcntl.F_DUPFD_CLOEXEC, LEAST_FD))
-    finally:
-        os.close(reading)
-        os.close(writing)

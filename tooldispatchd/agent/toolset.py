@@ -8,13 +8,15 @@ import trio
 
 from tooldispatchd.agent.call import Plan
 from tooldispatchd.agent.chains import process_plan
-from tooldispatchd.agent.faults import SHOWN_NAME
+from tooldispatchd.agent.faults import SHOWN_NAME, propose, unknown_tool
 from tooldispatchd.agent.infotool import InfoPlan
 from tooldispatchd.agent.jobtools import JobPlan, job_plans
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.plans import DownPlan, InlinePlan, declared_mcp_plan, listed_plan, program_plan
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.servers import Owner, Servers, SessionServer, at_servers
+from tooldispatchd.calls.gate import Turns
+from tooldispatchd.calls.memory import Share
 from tooldispatchd.catalog.names import nearest, prefixed, split_name
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.tools import DeclaredTool
@@ -101,7 +103,9 @@ class Toolset:
         "warnings",
     )
 
-    def __init__(self, owner: Owner, runtime: Runtime, profile: Profile, log: Log, *, channel: object) -> None:
+    def __init__(
+        self, owner: Owner, runtime: Runtime, profile: Profile, log: Log, *, turns: Turns, share: Share
+    ) -> None:
         self._key = runtime.profile_keys.key_of(profile)
         declared = runtime.plans(self._key, compile_plans)
         if profile is not runtime.profile_keys.profile(self._key):
@@ -113,7 +117,7 @@ class Toolset:
         self._profile = profile
         self._log = log
         self._declared = declared
-        self._servers = Servers(owner, runtime, log, profile=profile.name, channel=channel, changed=self._changed)
+        self._servers = Servers(owner, runtime, log, profile=profile, turns=turns, share=share, changed=self._changed)
         for use in profile.servers:
             self._servers.offer(use)
         # What each tool that needs servers waits for.
@@ -149,6 +153,11 @@ class Toolset:
     def close(self) -> None:
         """Be done with the servers; twice is once. Their owner tasks return when nothing of them is left."""
         self._servers.close()
+
+    def forget(self) -> None:
+        """Let go of the owner, after the end; nothing is asked after that but what tools there were."""
+        self._servers.forget()
+        del self._owner
 
     @property
     def advice(self) -> Iterator[tuple[str, str]]:
@@ -228,19 +237,15 @@ class Toolset:
                 hidden.append(name)
                 self._log.warning("tool hidden", server=server.name, tool=name)
             else:
-                self.plans[name] = listed_plan(self._runtime, kept, tool, name=name)
+                self.plans[name] = listed_plan(self._runtime, kept, tool, name=name, unenforced=server.unenforced)
                 offered.append(name)
         return hidden
 
     def _refuse(self, kept: Kept, tool: str, detail: str) -> None:
         if self.refusal is not None:
             return
-        extras: dict[str, object] = {"server": kept.server.name, "tool": tool}
-        close = nearest(tool, kept.listed or kept.tools)
-        if close is not None:
-            detail += f"; did you mean {close}?"
-            extras["did_you_mean"] = close
-        self.refusal = Fault(Code.MISSING_TOOL, detail, extras)
+        fault = Fault(Code.MISSING_TOOL, detail, {"server": kept.server.name, "tool": tool})
+        self.refusal = propose(fault, nearest(tool, kept.listed or kept.tools))
 
     def _miss(self, server: SessionServer, fault: Fault) -> None:
         """A server that did not come up is a warning, and a refusal where its tools were named to be offered."""
@@ -300,7 +305,7 @@ class Toolset:
             if kept is None or listed is None:
                 # One that its server lacks is no tool of this session, or the session is refused for it.
                 return server.fault or self._unknown(name)
-            self._inner[name] = declared_mcp_plan(self._runtime, kept, tool, listed)
+            self._inner[name] = declared_mcp_plan(self._runtime, kept, tool, listed, server.unenforced)
         return self._inner[name]
 
     def find(self, name: str) -> Plan | Fault | Literal[Found.HOLD]:
@@ -336,11 +341,10 @@ class Toolset:
         return Fault(Code.NOT_ALLOWED, f"{name} is not among the tools of this agent", {"source": name})
 
     def _unknown(self, name: str) -> Fault:
-        shown = name[:SHOWN_NAME]
-        extras: dict[str, object] = {"source": shown}
         # What is that long is no slip of the hand, and comparing it would take its time.
         may_hint = len(name) <= SHOWN_NAME and self._runtime.hints.take(len(self.plans), trio.current_time())
         close = nearest(name, self.plans) if may_hint else None
-        if close is not None:
-            extras["did_you_mean"] = close
-        return Fault(Code.UNKNOWN_TOOL, f"unknown tool: {shown} (not found in any MCP server)", extras)
+        servers = [
+            each.name if each.fault is None else f"{each.name} (not available)" for each in self._servers if each.use
+        ]
+        return unknown_tool(name, close, profile=self._profile.name, servers=servers)

@@ -13,6 +13,10 @@ class Census:
         self._by_uid: dict[int, int] = {}
         self.total = 0
 
+    def is_at_home(self, uid: int) -> bool:
+        """Whether this user is not bounded."""
+        return uid in self._home
+
     def is_full_for(self, uid: int, limit: int) -> bool:
         """Whether this user may open no more than there are."""
         return uid not in self._home and self._by_uid.get(uid, 0) >= limit

@@ -1,13 +1,49 @@
 """Share a number of places fairly: between channels, and on each channel between its agents. Pure bookkeeping.
 
-Channels that wait are served in turn, of each one its agents in turn, of each agent its items in the order they came:
-whoever has a thousand items, or a thousand agents, delays another channel's first by one turn.
+Nobody holds the last places: some are kept for agents that hold none, half of those for channels that hold none, so
+that a newcomer need not wait until others are done. A place that is given back goes to them first, else to the channel
+that holds the fewest and there to the agent that holds the fewest, of several to the one that was served longest ago;
+each agent's items come in their order.
 """
 
 from collections import deque
+from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 ItemT = TypeVar("ItemT")
+
+# Whose turns something has that waits: those of a channel, and there of an owner.
+Turns = tuple[Hashable, Hashable]
+
+
+class _Holder(Generic[ItemT]):
+    """One agent at the gate: how many places it holds, and what waits."""
+
+    __slots__ = ("held", "waiting")
+
+    def __init__(self) -> None:
+        self.held = 0
+        self.waiting: deque[ItemT] = deque()
+
+
+class _Group(Generic[ItemT]):
+    """One channel at the gate: how many places its agents hold, and these in the order of their next turn."""
+
+    __slots__ = ("held", "holders")
+
+    def __init__(self) -> None:
+        self.held = 0
+        self.holders: dict[object, _Holder[ItemT]] = {}
+
+    def next(self) -> tuple[object, _Holder[ItemT]] | None:
+        """The agent whose turn it is among those that wait."""
+        chosen: tuple[object, _Holder[ItemT]] | None = None
+        for owner, holder in self.holders.items():
+            if holder.waiting and (chosen is None or holder.held < chosen[1].held):
+                chosen = owner, holder
+            if not holder.held:
+                break
+        return chosen
 
 
 class Gate(Generic[ItemT]):
@@ -16,43 +52,77 @@ class Gate(Generic[ItemT]):
     An item belongs to an `owner`, and that to a `channel`.
     """
 
-    __slots__ = ("_channels", "_free")
+    __slots__ = ("_free", "_groups", "_kept")
 
     def __init__(self, places: int) -> None:
         self._free = places
-        # Both in the order of the next turn: the first is served and goes to the end.
-        self._channels: dict[object, dict[object, deque[ItemT]]] = {}
+        # A quarter is hardly missed by an agent alone; of few places two: one for an agent, one for a channel.
+        self._kept = max(places // 4, min(places - 1, 2))
+        # Channels that hold or wait for places, in the order of their next turn.
+        self._groups: dict[object, _Group[ItemT]] = {}
 
     def enter(self, channel: object, owner: object, item: ItemT) -> bool:
         """Whether `item` is inside now; else it waits for its turn."""
-        if self._free > 0:
-            self._free -= 1
+        group = self._groups.setdefault(channel, _Group())
+        holder = group.holders.setdefault(owner, _Holder())
+        if self._free > self._kept_from(group, holder):
+            self._take(channel, owner)
             return True
-        self._channels.setdefault(channel, {}).setdefault(owner, deque()).append(item)
+        holder.waiting.append(item)
         return False
 
-    def leave(self) -> ItemT | None:
-        """One item has left; the item that is inside in its stead, which is to be started."""
-        if not self._channels:
-            self._free += 1
-            return None
-        channel = next(iter(self._channels))
-        owners = self._channels.pop(channel)
-        owner = next(iter(owners))
-        items = owners.pop(owner)
-        item = items.popleft()
-        if items:
-            owners[owner] = items
-        if owners:
-            self._channels[channel] = owners
-        return item
+    def leave(self, channel: object, owner: object) -> ItemT | None:
+        """One item of `owner` has left; the item that is inside in its stead, which is to be started."""
+        group = self._groups[channel]
+        group.held -= 1
+        group.holders[owner].held -= 1
+        self._free += 1
+        self._forget(channel, owner)
+        # One at most: none that waited might have taken a place before, and they are let in by that order.
+        following = self._next()
+        return None if following is None else self._take(*following).waiting.popleft()
 
     def withdraw(self, channel: object, owner: object, item: ItemT) -> None:
         """A waiting item leaves the queue; raises `KeyError` or `ValueError` if it does not wait."""
-        owners = self._channels[channel]
-        items = owners[owner]
-        items.remove(item)
-        if not items:
-            del owners[owner]
-        if not owners:
-            del self._channels[channel]
+        self._groups[channel].holders[owner].waiting.remove(item)
+        self._forget(channel, owner)
+
+    def _kept_from(self, group: _Group[ItemT], holder: _Holder[ItemT]) -> int:
+        """How many free places are not for this agent, but for those that hold none."""
+        if not group.held:
+            return 0
+        return self._kept if holder.held else self._kept // 2
+
+    def _next(self) -> tuple[object, object] | None:
+        """The channel and the agent whose turn it is, if any that waits may take a place."""
+        # Quick, however many wait: no more can hold some than there are places, and the first that holds none ends it.
+        chosen: tuple[object, object] | None = None
+        best = (self._free, 0)
+        for channel, group in self._groups.items():
+            following = group.next()
+            if following is None:
+                continue
+            claim = (self._kept_from(group, following[1]), group.held)
+            if claim < best:
+                chosen, best = (channel, following[0]), claim
+            if not group.held:
+                break
+        return chosen
+
+    def _take(self, channel: object, owner: object) -> _Holder[ItemT]:
+        """Give a place to who was served; its next turn comes after everybody's."""
+        group = self._groups[channel] = self._groups.pop(channel)
+        holder = group.holders[owner] = group.holders.pop(owner)
+        group.held += 1
+        holder.held += 1
+        self._free -= 1
+        return holder
+
+    def _forget(self, channel: object, owner: object) -> None:
+        """Drop who neither holds a place nor waits for one."""
+        group = self._groups[channel]
+        holder = group.holders[owner]
+        if not holder.held and not holder.waiting:
+            del group.holders[owner]
+        if not group.holders:
+            del self._groups[channel]

@@ -9,8 +9,10 @@ with a fault that says so.
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import QuotedText
 
 Told = Callable[[], None]
 
@@ -36,11 +38,12 @@ class Job:
 
 
 class Jobs:
-    """At most `max_jobs` jobs, whose results take at most `max_bytes` together."""
+    """At most `max_jobs` jobs, whose results take at most `max_bytes` together, and of `share` what it has room for."""
 
-    __slots__ = ("_bytes", "_jobs", "_max_bytes", "_max_jobs", "_opened")
+    __slots__ = ("_bytes", "_jobs", "_max_bytes", "_max_jobs", "_opened", "_share")
 
-    def __init__(self, *, max_jobs: int, max_bytes: int) -> None:
+    def __init__(self, share: Share, *, max_jobs: int, max_bytes: int) -> None:
+        self._share = share
         self._max_jobs = max_jobs
         self._max_bytes = max_bytes
         self._jobs: dict[str, Job] = {}
@@ -57,7 +60,7 @@ class Jobs:
         self._opened += 1
         job = Job(f"job-{self._opened}", name)
         self._jobs[job.id] = job
-        self._bytes += job.size
+        self._count(job.size)
         return job
 
     def get(self, job_id: str) -> Job | None:
@@ -70,10 +73,11 @@ class Jobs:
         size = 0 if isinstance(outcome, Fault) else utf8_size(outcome.content)
         if not self._make_room(0, size):
             detail = f"the result does not fit into {self._max_bytes} bytes beside those that nobody has read"
-            outcome = Fault(Code.TOOL_FAILED, detail, {"limit": "job_bytes"})
+            is_own = self._bytes + size > self._max_bytes
+            outcome = Fault(Code.TOOL_FAILED, detail, {"limit": "job_bytes"}) if is_own else self._share.fault
             size = 0
         job.size += size
-        self._bytes += size
+        self._count(size)
         job.outcome = outcome
         job.update = None
         waiters, job.waiters = job.waiters, []
@@ -81,9 +85,14 @@ class Jobs:
             told()
 
     def forget(self, job: Job) -> None:
-        """A job that never began: its id was never told."""
+        """A job that never began, so that its id was never told, or whose result was read."""
         del self._jobs[job.id]
-        self._bytes -= job.size
+        self._count(-job.size)
+
+    def close(self) -> None:
+        """Nobody will ask for any of them any more."""
+        self._jobs.clear()
+        self._count(-self._bytes)
 
     def read(self, job: Job) -> dict[str, object]:
         """What is known of the job; a result that is given here counts as read."""
@@ -104,18 +113,27 @@ class Jobs:
 
     def _make_room(self, jobs: int, size: int) -> bool:
         """Forget jobs whose results were read, oldest first, as far as needed; whether it helped."""
-        if len(self._jobs) + jobs <= self._max_jobs and self._bytes + size <= self._max_bytes:
+        if self._has_room(jobs, size):
             return True
         for job in [job for job in self if job.is_read]:
-            del self._jobs[job.id]
-            self._bytes -= job.size
-            if len(self._jobs) + jobs <= self._max_jobs and self._bytes + size <= self._max_bytes:
+            self.forget(job)
+            if self._has_room(jobs, size):
                 return True
         return False
 
+    def _has_room(self, jobs: int, size: int) -> bool:
+        is_own = len(self._jobs) + jobs <= self._max_jobs and self._bytes + size <= self._max_bytes
+        return is_own and self._share.has_room(size)
 
-def utf8_size(text: str) -> int:
+    def _count(self, change: int) -> None:
+        self._bytes += change
+        self._share.add(change)
+
+
+def utf8_size(text: str | QuotedText) -> int:
     """Its bytes in UTF-8."""
+    if isinstance(text, QuotedText):
+        return text.size
     return len(text) if text.isascii() else len(text.encode())
 
 

@@ -4,15 +4,19 @@ A provider returns one of the two as a value; what it raises is a defect, and th
 `internal_error`.
 """
 
+from collections.abc import Callable
+
 import msgspec
 
+from tooldispatchd.catalog.arguments import Output
 from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.messages import QuotedText
 
 
 class Answer(msgspec.Struct, frozen=True):
     """A tool's own answer. `is_error` is true only where the tool itself said that it failed (MCP `isError`)."""
 
-    content: str
+    content: str | QuotedText
     is_error: bool = False
 
 
@@ -25,4 +29,33 @@ class Update(msgspec.Struct, frozen=True):
     content: str | None = None
 
 
+class UnreadableError(Exception):
+    """What a tool wrote is no answer; the message goes on after its name. `limit` names a bound that was passed."""
+
+    def __init__(self, why: str, limit: str | None = None) -> None:
+        super().__init__(why)
+        self.limit = limit
+
+
+class Unread(msgspec.Struct, frozen=True):
+    """What a tool wrote as its answer, too large to be read in the dispatch thread.
+
+    `text` is in the mode `output`, and as JSON it may have `max_bytes`. `fault` is what is told where it cannot be
+    read; `stderr` is the end of what it wrote there.
+    """
+
+    text: bytes | bytearray
+    output: Output
+    max_bytes: int
+    fault: Callable[[UnreadableError], Fault]
+    stderr: str = ""
+
+
 Outcome = Answer | Fault
+
+
+def log_fields(outcome: Outcome | str) -> dict[str, object]:
+    """What the log says of how a call ended; `fault` is the code of one that the daemon told."""
+    if isinstance(outcome, Fault):
+        return {"is_error": True, "fault": outcome.code.value}
+    return {"is_error": isinstance(outcome, Answer) and outcome.is_error}

@@ -1,12 +1,27 @@
 """What is told of a value that breaks its schema."""
 
-from tooldispatchd.catalog.schemas import Check
+from collections.abc import Sequence
+from typing import Final
+
+from tooldispatchd.catalog.schemas import Check, Violation
 from tooldispatchd.wire.faults import Code, Fault
+
+# Of what is wrong so much stands in the sentence: as a rule all, and never a page. The list has the rest.
+MAX_DETAIL: Final = 1_000
 
 
 def fault_of(code: Code, check: Check, value: object) -> Fault:
-    """`invalid_input` or `invalid_output`, with what is wrong in `violations`."""
-    violations = [{"path": violation.path, "message": violation.message} for violation in check.violations(value)]
-    first = violations[0] if violations else {"path": "", "message": "does not match"}
-    detail = f"{first['path']}: {first['message']}" if first["path"] else first["message"]
-    return Fault(code, detail, {"violations": violations})
+    """`invalid_input` or `invalid_output`: what the check finds wrong with `value`."""
+    return fault_at(code, check.violations(value))
+
+
+def fault_at(code: Code, violations: Sequence[Violation]) -> Fault:
+    """The same with what has been found: all of it in `violations`, and as much as fits in the sentence."""
+    found = [f"{each.path}: {each.message}" if each.path else each.message for each in violations] or ["does not match"]
+    detail = found[0]
+    for told, sentence in enumerate(found[1:], 1):
+        if len(detail) + len(sentence) > MAX_DETAIL:
+            detail = f"{detail}; and {len(found) - told} more"
+            break
+        detail = f"{detail}; {sentence}"
+    return Fault(code, detail, {"violations": [{"path": each.path, "message": each.message} for each in violations]})

@@ -1,9 +1,11 @@
 """How a program gets its input and gives its answer: modes and argument templates, compiled and checked against types.
 
-    template = { "$$" | "${" field "}" | any other text }
+    template = { "$$" | "${" field "}" | "${" field "...}" | "${" field "?" text "}" | any other text }
 
-A template is one argument, whatever its fields hold, and a dollar before anything else is itself. `compile_feed` and
-`compile_output` say what is wrong as problems; who runs programs needs no more than the `Feed` and the `Output`.
+A template is one argument, whatever its fields hold, and a dollar before anything else is itself. With `...` it is one
+for each item of a list; with `?` it is there where a boolean is true, or a field that may be left out is given.
+`compile_feed` and `compile_output` say what is wrong as problems; who runs programs needs no more than the `Feed` and
+the `Output`.
 """
 
 import re
@@ -17,9 +19,10 @@ from tooldispatchd.catalog.meanings import Declared, options_of
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.specs import InputMode, ProcessSpec, ToolSpec
-from tooldispatchd.catalog.types import JSON, UNIT, ListOf, Primitive, Record, Type, show
+from tooldispatchd.catalog.types import JSON, UNIT, Field, ListOf, Primitive, Product, Record, Type, show
 
 STRING: Final = Primitive("string")
+BOOL: Final = Primitive("bool")
 
 WHOLE: Final = "input"
 """What a template calls an input that is no record."""
@@ -31,8 +34,10 @@ MAX_SHOWN: Final = 80
 # Fields that a message names.
 MAX_NAMED: Final = 10
 
-_SIGNS: Final = re.compile(r"\$(?:(?P<dollar>\$)|\{(?P<field>[^{}]*)\}|(?P<broken>\{))")
-_FORMS: Final = '"${FIELD}", or "$$" for a dollar'
+_SIGNS: Final = re.compile(
+    r"\$(?:(?P<dollar>\$)|\{(?P<field>[^{}?]*?)(?P<each>\.\.\.)?(?P<flag>\?(?P<text>[^{}]*))?\}|(?P<broken>\{))"
+)
+_FORMS: Final = '"${FIELD}", "${LIST...}", "${FIELD?--text}", or "$$" for a dollar'
 # POSIX, Base Definitions 8.1; who writes to a shell can use no other.
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # The loader's and the daemon's own.
@@ -57,18 +62,31 @@ class Slot(msgspec.Struct, frozen=True):
     name: str
 
 
+class Each(msgspec.Struct, frozen=True):
+    """A place where each item of a list goes, in an argument of its own."""
+
+    name: str
+
+
+class Flag(msgspec.Struct, frozen=True):
+    """A text that is there where the field `name` is given, and neither false nor null."""
+
+    name: str
+    text: str
+
+
 class Template(msgspec.Struct, frozen=True):
-    """One argument, as the texts and fields that it is made of, in order.
+    """An argument, as the texts and fields that it is made of, in order; at most one is a list's.
 
     Who writes one for a field whose value may begin with "-" has "--" stand before it, or writes `--name=${field}`.
     """
 
-    parts: tuple[str | Slot, ...]
+    parts: tuple[str | Slot | Each | Flag, ...]
 
     @property
-    def fields(self) -> Iterator[str]:
-        """The fields that it names, in order; one may come twice."""
-        return (part.name for part in self.parts if isinstance(part, Slot))
+    def slots(self) -> Iterator[Slot | Each | Flag]:
+        """The places in it that name fields, in order."""
+        return (part for part in self.parts if not isinstance(part, str))
 
 
 class TemplateError(ValueError):
@@ -109,24 +127,34 @@ Moded = ToolSpec | ProcessSpec
 
 def parse_template(text: str) -> Template:
     """The template that `text` says. Raises `TemplateError`."""
-    parts: list[str | Slot] = []
+    parts: list[str | Slot | Each | Flag] = []
     place, literal = 0, ""
     for sign in _SIGNS.finditer(text):
         literal += text[place : sign.start()]
         place = sign.end()
         if sign["dollar"]:
             literal += "$"
-        elif sign["broken"] or not sign["field"]:
+        elif sign["broken"] or not sign["field"] or (sign["each"] and sign["flag"]):
             raise TemplateError('"${" begins no field that can be read')
+        elif sign["flag"] == "?":
+            raise TemplateError(f'"${{{sign["field"]}?}}" says no text that is to stand there')
         else:
             if literal:
                 parts.append(literal)
-            parts.append(Slot(sign["field"]))
+            parts.append(_slot(sign))
             literal = ""
     literal += text[place:]
     if literal or not parts:
         parts.append(literal)
+    if sum(isinstance(part, Each) for part in parts) > 1:
+        raise TemplateError('an argument has one list at most, and "..." stands here more than once')
     return Template(tuple(parts))
+
+
+def _slot(sign: re.Match[str]) -> Slot | Each | Flag:
+    if sign["flag"]:
+        return Flag(sign["field"], sign["text"])
+    return Each(sign["field"]) if sign["each"] else Slot(sign["field"])
 
 
 def untyped_source(spec: Moded) -> Type:
@@ -165,7 +193,8 @@ def compile_feed(spec: Moded, source: Type, declared: Declared, path: Path) -> t
         return _compile_variables(spec, record, path)
     # Of an input that says nothing nothing can be lost.
     must_use = options != [UNIT] and (record is None or record.fields != ())
-    return _compile_arguments(spec, record, path, must_use=must_use)
+    fields = (Field(WHOLE, source),) if record is None else record.fields
+    return _compile_arguments(spec, fields, declared, path, is_record=record is not None, must_use=must_use)
 
 
 def compile_output(spec: Moded, target: Type, declared: Declared, path: Path) -> tuple[Output, list[Problem]]:
@@ -197,10 +226,12 @@ def _shown(type_: Type) -> str:
 # --- arguments ---
 
 
-def _compile_arguments(spec: Moded, record: Record | None, path: Path, *, must_use: bool) -> tuple[Feed, list[Problem]]:
+def _compile_arguments(
+    spec: Moded, fields: tuple[Field, ...], declared: Declared, path: Path, *, is_record: bool, must_use: bool
+) -> tuple[Feed, list[Problem]]:
     templates: list[Template] = []
     problems: list[Problem] = []
-    fields = [WHOLE] if record is None else [field.name for field in record.fields]
+    known = {field.name: field for field in fields}
     for place, text in enumerate(spec.args):
         where: Path = (*path, "args", place)
         try:
@@ -210,17 +241,31 @@ def _compile_arguments(spec: Moded, record: Record | None, path: Path, *, must_u
             continue
         templates.append(template)
         # Each once, and in order.
-        unknown = [name for name in dict.fromkeys(template.fields) if name not in fields]
-        problems += [_unknown_field(name, text, fields, record, where) for name in unknown]
-    is_used = problems or any(True for template in templates for _ in template.fields)
+        for slot in dict.fromkeys(template.slots):
+            if slot.name not in known:
+                problems.append(_unknown_field(slot.name, text, list(known), where, is_record=is_record))
+            elif why := _slot_problem(slot, known[slot.name], declared):
+                problems.append(Problem(where, why, value=text))
+    is_used = problems or any(True for template in templates for _ in template.slots)
     if must_use and not is_used:
         why = 'input_mode = "args", and no argument names a field of the input, which would be lost'
-        problems.append(Problem((*path, "args"), why, allowed=_named(fields)))
-    return Feed("args", templates=tuple(templates), is_record=record is not None), problems
+        problems.append(Problem((*path, "args"), why, allowed=_named(known)))
+    return Feed("args", templates=tuple(templates), is_record=is_record), problems
 
 
-def _unknown_field(name: str, text: str, fields: list[str], record: Record | None, where: Path) -> Problem:
-    if record is None:
+def _slot_problem(slot: Slot | Each | Flag, field: Field, declared: Declared) -> str | None:
+    """Why a field cannot stand where it does, or None where it can."""
+    options = options_of(field.type, declared)
+    if isinstance(slot, Each) and not all(isinstance(option, ListOf | Product) for option in options):
+        return f'"..." needs a list, and {field.name} is {_shown(field.type)}'
+    is_bool = all(option in {BOOL, UNIT} for option in options)
+    if isinstance(slot, Flag) and not (is_bool or field.optional):
+        return f'"?" needs a bool or a field that may be left out, and {field.name} is {_shown(field.type)}'
+    return None
+
+
+def _unknown_field(name: str, text: str, fields: list[str], where: Path, *, is_record: bool) -> Problem:
+    if not is_record:
         why = f"the input is no record and has no field {name}"
         return Problem(where, why, value=text, allowed=_named(fields), nearest=WHOLE)
     close = nearest(name, fields)

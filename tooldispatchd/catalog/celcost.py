@@ -51,6 +51,10 @@ HELD_OUT_NS: Final = 900
 EQUAL_NS: Final = 300
 FIND_NS: Final = 6
 FIND_AGAIN_NS: Final = 0.015
+# The engine's extension for texts looks at each character by itself, and makes each part of a text anew.
+CHARACTER_NS: Final = 16
+LOOK_AGAIN_NS: Final = 0.03
+PART_NS: Final = 150
 CONVERT_NS: Final = 28
 DECODE_NS: Final = 6
 CALENDAR_NS: Final = 400
@@ -253,6 +257,44 @@ def _contains_priced(parts: list[Size]) -> _Priced:
     return SCALAR, text * FIND_NS + text * min(text, wanted) * FIND_AGAIN_NS
 
 
+def _part_priced(parts: list[Size]) -> _Priced:
+    """A text no longer than the one that it is made of."""
+    length = parts[0].text
+    return Size(0, length, 1, length), 300 + length * CHARACTER_NS
+
+
+def _character_priced(parts: list[Size]) -> _Priced:
+    return Size(0, 4, 1, 4), 300 + parts[0].text * CHARACTER_NS
+
+
+def _search_ns(text: int, wanted: int) -> float:
+    return 300 + text * CHARACTER_NS + text * min(text, wanted) * LOOK_AGAIN_NS
+
+
+def _index_priced(parts: list[Size]) -> _Priced:
+    return SCALAR, _search_ns(parts[0].text, parts[1].text)
+
+
+def _replace_priced(parts: list[Size]) -> _Priced:
+    # The text that is replaced may be empty, and so be found between all characters.
+    found = parts[0].text + 1
+    length = parts[0].text + found * parts[2].text
+    cost = _search_ns(parts[0].text, parts[1].text) + found * PART_NS + length * BYTE_NS
+    return Size(0, length, 1, length), cost
+
+
+def _split_priced(parts: list[Size]) -> _Priced:
+    text = parts[0].text
+    cost = _search_ns(text, parts[1].text) + (text + 1) * PART_NS
+    return Size(text + 1, 0, 2 + text, text, Size(0, text, 1, text), 1), cost
+
+
+def _joined_priced(parts: list[Size]) -> _Priced:
+    between = parts[1].text if len(parts) > 1 else 0
+    length = parts[0].total + parts[0].width * between
+    return Size(0, length, 1, length), 300 + parts[0].width * PART_NS + length * BYTE_NS
+
+
 _SIMPLE: Final = {
     "_+_": _join_priced,
     "_?_:_": _choice_priced,
@@ -266,7 +308,21 @@ _SIMPLE: Final = {
     **dict.fromkeys(("int", "uint", "double", "bool", "timestamp", "duration"), _number_priced),
     "dyn": _same_priced,
     "contains": _contains_priced,
+    **dict.fromkeys(("substring", "lowerAscii", "upperAscii", "trim", "reverse"), _part_priced),
+    "charAt": _character_priced,
+    **dict.fromkeys(("indexOf", "lastIndexOf"), _index_priced),
+    "replace": _replace_priced,
+    "split": _split_priced,
+    "join": _joined_priced,
 }
+FUNCTIONS: Final = tuple(
+    sorted(
+        {name for name in _SIMPLE if name.isidentifier()}
+        | {"matches", "type", "has", "all", "exists", "exists_one", "map", "filter"}
+        | GETTERS
+    )
+)
+"""Every function and macro that an expression may use (docs/expressions.md)."""
 
 
 def patterns_in(root: Node) -> list[tuple[Node, str]]:

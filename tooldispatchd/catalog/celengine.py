@@ -23,6 +23,13 @@ def load_engine() -> ModuleType:
     return engine
 
 
+def text_functions() -> object:
+    """The engine's own extension for texts: `substring`, `split`, `replace` and their like."""
+    from cel_expr_python.ext import ext_strings  # noqa: PLC0415
+
+    return ext_strings.ExtStrings()
+
+
 def lend_none() -> None:
     """Make sure that None has references to lose."""
     if sys.version_info >= (3, 12) or sys.getrefcount(None) > LENT // 2:

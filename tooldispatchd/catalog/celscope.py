@@ -7,8 +7,8 @@ name or a wrong type is told when it is loaded. To run, it sees the values as th
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from tooldispatchd.catalog.celcost import BUDGET_NS, Prices
-from tooldispatchd.catalog.celengine import load_engine
+from tooldispatchd.catalog.celcost import BUDGET_NS, FUNCTIONS, Prices
+from tooldispatchd.catalog.celengine import load_engine, text_functions
 from tooldispatchd.catalog.celguard import Guard, Look
 from tooldispatchd.catalog.celpatterns import match_ns
 from tooldispatchd.catalog.celsource import (
@@ -16,6 +16,7 @@ from tooldispatchd.catalog.celsource import (
     explain,
     explain_run,
     free_names_in,
+    missing_function_in,
     paths_in,
     undeclared_in,
     without_has,
@@ -167,6 +168,7 @@ class Scope:
         try:
             self._environment({INPUT: whole}).compile(source)
         except RuntimeError as error:
+            _refuse_function(str(error), source)
             free = free_names_in(str(error))
             if len(free) > 1:
                 why = (
@@ -178,13 +180,14 @@ class Scope:
 
     def _environment(self, variables: Mapping[str, str]) -> "_Environment":
         types = {name: self._cel.Type(text) for name, text in variables.items()}
-        environment: _Environment = self._cel.NewEnv(variables=types)
+        environment: _Environment = self._cel.NewEnv(variables=types, extensions=[text_functions()])
         return environment
 
     def _compile(self, source: str, variables: Mapping[str, str]) -> _Compiled:
         try:
             return self._environment(variables).compile(source)
         except RuntimeError as error:
+            _refuse_function(str(error), source)
             raise explain(str(error), self._hint(str(error))) from error
 
     def _hint(self, message: str) -> str:
@@ -221,6 +224,16 @@ _METHODS: Final = frozenset({"size", "all", "exists", "exists_one", "map", "filt
 
 class _Environment(Protocol):
     def compile(self, expression: str) -> _Compiled: ...
+
+
+def _refuse_function(message: str, source: str) -> None:
+    """Raise `ExpressionError` where a compile error is about a function that there is not."""
+    found = missing_function_in(message, source)
+    if found is not None:
+        name, line, column = found
+        close = nearest(name, FUNCTIONS)
+        why = f"there is no function {name}" + (f"; did you mean {close}?" if close else "")
+        raise ExpressionError(why, line, column)
 
 
 def _position(error: RuntimeError) -> tuple[int, int]:

@@ -76,6 +76,19 @@ def free_names_in(message: str) -> list[str]:
     return list(dict.fromkeys(name.partition(".")[0] for name in _UNDECLARED.findall(message)))
 
 
+def missing_function_in(message: str, source: str) -> tuple[str, int, int] | None:
+    """The first function that a compile error calls undeclared, with its line and column; None where there is none."""
+    lines = source.split("\n")
+    for match in _ERROR.finditer(message):
+        line, column = int(match.group(1)), int(match.group(2))
+        name = _UNDECLARED.match(match.group(3))
+        # The place of a call is its parenthesis.
+        if name and line <= len(lines) and lines[line - 1][column - 1 : column] == "(":
+            before = lines[line - 1][: column - 1].rstrip()
+            return name.group(1), line, len(before) - len(name.group(1)) + 1
+    return None
+
+
 def explain(message: str, hint: str = "") -> ExpressionError:
     """The engine's first complaint in our words; `hint` follows where a name is undeclared."""
     match = _ERROR.search(message)

@@ -10,7 +10,19 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.meanings import Declared, resolve
-from tooldispatchd.catalog.types import JSON, Field, ListOf, Named, Primitive, Product, Record, Stream, Type, Union
+from tooldispatchd.catalog.types import (
+    JSON,
+    OF_SCHEMA,
+    Field,
+    ListOf,
+    Named,
+    Primitive,
+    Product,
+    Record,
+    Stream,
+    Type,
+    Union,
+)
 
 # Lists within lists that are still told apart: the engine takes 13 levels, and a recursive type has no end of them.
 MAX_LISTS: Final = 8
@@ -142,7 +154,7 @@ def approximate_type(schema: object, depth: int = 0) -> Type:
         return _record_of_schema(schema, depth)
     if kind == "array" and "prefixItems" not in schema:
         return ListOf(approximate_type(schema.get("items"), depth + 1))
-    return _OF_SCHEMA.get(kind, JSON) if isinstance(kind, str) else JSON
+    return OF_SCHEMA.get(kind, JSON) if isinstance(kind, str) else JSON
 
 
 def _record_of_schema(schema: dict[str, object], depth: int) -> Type:
@@ -155,12 +167,3 @@ def _record_of_schema(schema: dict[str, object], depth: int) -> Type:
     )
     is_closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
     return Record(fields) if is_closed else OpenRecord(fields)
-
-
-_OF_SCHEMA: Final[dict[str, Type]] = {
-    "integer": Primitive("int"),
-    "number": Primitive("number"),
-    "string": Primitive("string"),
-    "boolean": Primitive("bool"),
-    "null": Primitive("unit"),
-}

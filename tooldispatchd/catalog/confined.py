@@ -10,7 +10,7 @@ Sandbox = Literal["required", "landlock", "bubblewrap", "best-effort"]
 
 
 class ConfinedSpec(Spec, frozen=True, kw_only=True):
-    """What a program may use and see: keys of tools and processes that run one, and of profiles for all of theirs.
+    """What a program may use and see: keys of tools, processes and servers that run one, and of profiles for theirs.
 
     A profile's keys narrow what its tools have and never widen it; they hold for what agent processes call in turn,
     too. What is asked for and cannot be had on the machine stops the start, unless `sandbox` says otherwise.
@@ -19,7 +19,8 @@ class ConfinedSpec(Spec, frozen=True, kw_only=True):
     cpu_s: Annotated[int, Meta(ge=1, le=86_400)] | None = None
     """Seconds of processor time of each of a call's processes."""
     memory: Size | None = None
-    """Memory of a call: of all its processes together where the daemon has a cgroup of its own, else of each."""
+    """Memory of a call, or of a server: of all its processes together where the daemon has a cgroup of its own, else of
+    each."""
     processes: Annotated[int, Meta(ge=1, le=100_000)] | None = None
     """Processes and threads of a call at once, its first included."""
     files: Annotated[int, Meta(ge=8, le=1_000_000)] | None = None

@@ -5,16 +5,17 @@ Confinement ──┐                      ┌─▶ Enforced    all that is ask
 Enforceable ──┘                      └─▶ lacking     each key that cannot be had, with why
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
 from tooldispatchd.catalog.confined import ConfinedSpec
-from tooldispatchd.catalog.confinement import Confinement, Means, asked_keys, confinement_of, merge
+from tooldispatchd.catalog.confinement import NOTHING, Confinement, Means, asked_keys, confinement_of, merge
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.servers import Binding, path_of, server_tool
 from tooldispatchd.catalog.specs import Config, ToolSpec
 from tooldispatchd.catalog.tooltable import agents_of, needs
 
@@ -139,8 +140,15 @@ class Program(msgspec.Struct, frozen=True):
         return [(path, spec) for path, spec in self.tables if not keys.isdisjoint(asked_keys(spec))]
 
 
-def programs(config: Config, profiles: Mapping[str, Profile]) -> Iterator[Program]:
-    """Every program of every profile, with what this profile asks of it; those too that agents below its own run."""
+def programs(config: Config, profiles: Mapping[str, Profile], servers: Mapping[str, Binding]) -> Iterator[Program]:
+    """Every program of every profile that anything is asked of; those too that agents below the profile's own run."""
+    tables: Iterable[ConfinedSpec] = (
+        *(*config.tools.values(), *config.processes.values(), *config.agents.values()),
+        *(binding.spec for binding in servers.values()),
+    )
+    if not any(map(asked_keys, tables)):
+        # As in most configurations, of which some are large.
+        return
     for profile in profiles.values():
         outer = config.agents.get(profile.name)
         above: _Tables = () if outer is None else ((("agents", profile.name), outer),)
@@ -155,9 +163,25 @@ def programs(config: Config, profiles: Mapping[str, Profile]) -> Iterator[Progra
             for name in profiles[below].tools:
                 for path, spec in _tables(name, config):
                     is_function = isinstance(spec, ToolSpec) and spec.python is not None
-                    yield Program(name, ((path, spec), *above), FOR_FUNCTIONS if is_function else MEANS)
+                    program = Program(name, ((path, spec), *above), FOR_FUNCTIONS if is_function else MEANS)
+                    if program.asked != NOTHING:
+                        yield program
                     if above and path[0] == "processes" and path[1] in profiles:
                         waiting.append(str(path[1]))
+            for name in _servers(profiles[below], config, servers):
+                spec = servers[name].spec
+                own = (path_of(name, config, servers), spec)
+                program = Program(name, (own,) if spec.shared else (own, *above))
+                if program.asked != NOTHING:
+                    yield program
+
+
+def _servers(profile: Profile, config: Config, servers: Mapping[str, Binding]) -> list[str]:
+    """The bindings of the programs among the servers that a profile uses, those that its declared tools need too."""
+    tools = dict.fromkeys(each for name in profile.tools for each in (name, *needs(name, config)))
+    found = (server_tool(name, config.tools[name], servers) for name in tools)
+    used = dict.fromkeys([*(use.server for use in profile.servers), *(each.binding for each in found if each)])
+    return [name for name in used if servers[name].spec.enabled and servers[name].spec.command is not None]
 
 
 def _tables(tool: str, config: Config) -> Iterator[tuple[Path, ConfinedSpec]]:
@@ -170,11 +194,13 @@ def _tables(tool: str, config: Config) -> Iterator[tuple[Path, ConfinedSpec]]:
             yield ("processes", process), config.processes[process]
 
 
-def wrong(config: Config, profiles: Mapping[str, Profile], by: Enforceable) -> tuple[list[Problem], list[str]]:
+def wrong(
+    config: Config, profiles: Mapping[str, Profile], servers: Mapping[str, Binding], by: Enforceable
+) -> tuple[list[Problem], list[str]]:
     """A problem for each thing that is asked for and cannot be had, and a warning where a best effort is enough."""
     problems: dict[Path, Problem] = {}
     warnings: dict[str, None] = {}
-    for program in programs(config, profiles):
+    for program in programs(config, profiles, servers):
         for key, why in enforce(program.asked, by, program.means).lacking.items():
             place = program.place_of(key)
             if program.is_optional(key):

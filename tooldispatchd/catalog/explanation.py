@@ -4,12 +4,13 @@ Stable and in the file's order. It shows what a thing is and how it runs, and no
 its program, of a URL all but its query; never arguments, an environment, headers, a prompt or a description's text.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.processes import Process
-from tooldispatchd.catalog.programlines import bound_lines, program_lines
+from tooldispatchd.catalog.programlines import bound_lines, kept_lines, program_lines
 from tooldispatchd.catalog.schematypes import describe
 from tooldispatchd.catalog.serverchecks import credential_kinds
 from tooldispatchd.catalog.servers import Binding
@@ -23,9 +24,12 @@ MAX_TEXT: Final = 160
 _INDENT: Final = "    "
 
 
-def explain(catalog: Catalog) -> list[str]:
-    """The lines, without line feeds; what is further said of a thing is indented by four spaces."""
-    explanation = _Explanation(catalog)
+def explain(catalog: Catalog, where: Callable[[Path], str] | None = None) -> list[str]:
+    """The lines, without line feeds; what is further said of a thing is indented by four spaces.
+
+    `where` says in which file and line the table at a path was written; each thing's first line ends with it.
+    """
+    explanation = _Explanation(catalog, where)
     return [
         *explanation.types(),
         *explanation.tools(),
@@ -38,19 +42,20 @@ def explain(catalog: Catalog) -> list[str]:
 class _Explanation:
     """One catalog, and who uses what in it."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, where: Callable[[Path], str] | None) -> None:
         self._catalog = catalog
+        self._where = where
         self._config = catalog.config
         self._users_of_processes = _users_of_processes(catalog)
         self._users_of_servers = _users_of_servers(catalog)
 
     def types(self) -> Iterator[str]:
         for name, text in self._config.types.items():
-            yield f"type {name} = {_cut(text)}"
+            yield f"type {name} = {_cut(text)}{self._at('types', name)}"
 
     def tools(self) -> Iterator[str]:
         for name, tool in self._catalog.tools.items():
-            yield f"tool {name} : {_type(tool)}"
+            yield f"tool {name} : {_type(tool)}{self._at('tools', name)}"
             yield f"{_INDENT}runs: {self._way(tool)}"
             if tool.spec.command is not None or tool.spec.python is not None:
                 yield from _indented(program_lines(tool.spec, self._catalog.enforceable))
@@ -64,10 +69,9 @@ class _Explanation:
 
     def processes(self) -> Iterator[str]:
         for name, process in self._catalog.processes.items():
-            if process.type_text:
-                yield f"process {name} : {_cut(process.type_text)}"
-            else:
-                yield f"process {name}"
+            shown_type = f" : {_cut(process.type_text)}" if process.type_text else ""
+            yield f"process {name}{shown_type}{self._at('processes', name)}"
+            if not process.type_text:
                 yield f"{_INDENT}its type is taken from where it stands"
             yield f"{_INDENT}runs: {self._stages(process)}"
             if process.kind == "agent":
@@ -79,12 +83,15 @@ class _Explanation:
 
     def servers(self) -> Iterator[str]:
         for name, binding in self._catalog.servers.items():
-            yield f"server {name}"
+            # Those that stand where they are used have no table of their own.
+            yield f"server {name}{self._at('mcp', name) if name in self._config.mcp else ''}"
             yield f"{_INDENT}{_prefix(binding)}"
             yield f"{_INDENT}runs: {_reached(binding.spec)}"
             yield f"{_INDENT}protocol: {_protocol(binding.spec)}"
             yield f"{_INDENT}connections: {_connections(binding.spec)}"
             yield from (f"{_INDENT}{line}" for line in _stated(binding.spec, self._config.limits))
+            if binding.spec.command is not None:
+                yield from _indented(kept_lines(binding.spec, self._catalog.enforceable))
             if binding.spec.url is not None:
                 yield f"{_INDENT}credentials: {', '.join(credential_kinds(binding.spec)) or 'none'}"
             if not binding.spec.enabled:
@@ -104,6 +111,10 @@ class _Explanation:
                 yield f"{_INDENT}roots: {', '.join(map(_cut, spec.roots))}"
             if spec.mcp_resources:
                 yield f"{_INDENT}offers: the resources and prompts of its servers"
+
+    def _at(self, section: str, name: str) -> str:
+        """Where its table was written."""
+        return f" ({self._where((section, name))})" if self._where is not None else ""
 
     def _channel(self, name: str, spec: ProcessSpec) -> Iterator[str]:
         """What an agent process may call itself."""
@@ -238,17 +249,16 @@ def _connections(spec: McpSpec) -> str:
 
 
 def _stated(spec: McpSpec, limits: LimitsSpec) -> Iterator[str]:
-    """What it offers, how long it may take and whether it is traced, each where the table says something of it."""
+    """How long it may take; what it offers and whether it is traced, where the table says something of it."""
     if spec.tools is not None:
         kept = ", ".join(name for name in spec.tools if name not in spec.deny)
         yield f"offers: {_cut(kept)} only" if kept else "offers: nothing"
     elif spec.deny or spec.mcp_resources:
         but = f" but {_cut(', '.join(spec.deny))}" if spec.deny else ""
         yield f"offers: all{but}{', its resources and prompts' if spec.mcp_resources else ''}"
-    if spec.handshake_s is not None or spec.call_s is not None or spec.on_timeout is not None:
-        start_s, call_s = spec.handshake_s or limits.handshake_s, spec.call_s or limits.call_s
-        end = ", which then is cancelled alone" if spec.on_timeout == "cancel" or spec.shared else ""
-        yield f"limits: {start_s:g} s to start, {call_s:g} s a call{end}"
+    start_s, call_s = spec.handshake_s or limits.handshake_s, spec.call_s or limits.call_s
+    end = ", which then is cancelled alone" if spec.on_timeout == "cancel" or spec.shared else ""
+    yield f"limits: {start_s:g} s to start, {call_s:g} s a call{end}"
     if spec.trace:
         yield "logged: each message's kind, number and size"
 

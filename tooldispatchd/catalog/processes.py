@@ -138,7 +138,7 @@ class Processes:
         for place, entry in enumerate(process.chain if process.kind == "plumb" else ()):
             lifted = LIFT.fullmatch(entry)
             error = None
-            if lifted is None and entry not in self.by_name:
+            if lifted is None and entry not in self._config.processes:
                 error = self._unknown(entry)
             elif lifted is not None and lifted["tool"] not in self._config.tools:
                 error = self.no_tool(lifted["tool"])
@@ -169,6 +169,8 @@ class Processes:
     def _unknown(self, name: str) -> WiringError:
         if name in self._config.tools:
             return bare(name)
+        if name in self._config.processes:
+            return WiringError(f"the process {name} has a problem of its own", value=name, is_told=True)
         close = nearest(name, self._config.processes)
         return WiringError("no such process in [processes]", value=name, close=close)
 

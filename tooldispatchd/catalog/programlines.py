@@ -1,7 +1,6 @@
 """What is said of a program that was understood: how it is spoken to, what it keeps to, how it is shut in. Pure.
 
-Lines for `explanation`, without its indentation. Only what a table asks for is said; a program that nothing is asked
-of has no line here.
+Lines for `explanation`, without its indentation.
 """
 
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from typing import Final
 
 from tooldispatchd.catalog.arguments import Moded
 from tooldispatchd.catalog.confined import ConfinedSpec
-from tooldispatchd.catalog.confinement import Confinement, confinement_of
+from tooldispatchd.catalog.confinement import Confinement, Means, confinement_of
 from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforceable, Enforced, enforce
 from tooldispatchd.catalog.sizes import size_of
 from tooldispatchd.catalog.specs import InputMode, OutputMode, ToolSpec
@@ -36,8 +35,13 @@ def program_lines(spec: Moded, by: Enforceable) -> Iterator[str]:
     is_function = isinstance(spec, ToolSpec) and spec.python is not None
     if isinstance(spec, ToolSpec) and spec.python is not None:
         yield from _function_lines(spec)
-    enforced = enforce(confinement_of(spec), by, FOR_FUNCTIONS if is_function else MEANS)
-    yield from bound_lines(spec, enforced)
+    yield from kept_lines(spec, by, FOR_FUNCTIONS if is_function else MEANS)
+
+
+def kept_lines(spec: ConfinedSpec, by: Enforceable, means: tuple[Means, ...] = MEANS) -> Iterator[str]:
+    """What one table lets its program use and see, and by which means it can be shut in."""
+    lines = list(bound_lines(spec, enforce(confinement_of(spec), by, means)))
+    yield from lines or ["bounds: none; not shut in"]
 
 
 def bound_lines(spec: ConfinedSpec, enforced: Enforced | None = None) -> Iterator[str]:

@@ -6,7 +6,9 @@ be checked must come from a JSON decoder (or be as plain and as shallow): the va
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from itertools import islice
 from typing import Final
 
@@ -14,8 +16,9 @@ import jsonschema_rs
 import msgspec
 
 from tooldispatchd.catalog.blame import Blame, Walk
+from tooldispatchd.catalog.nulls import MAX_TOLD, drop_nulls
 from tooldispatchd.catalog.pointers import escape
-from tooldispatchd.catalog.unfolding import MAX_UNFOLDED, UnfoldError, Unfolding, unfold
+from tooldispatchd.catalog.unfolding import MAX_UNFOLDED, MAX_WEIGHT, UnfoldError, Unfolding, unfold
 
 MAX_SCHEMA_BYTES: Final = 256 * 1024
 MAX_SCHEMA_DEPTH: Final = 64
@@ -35,9 +38,21 @@ MAX_EXPLAINED: Final = 128
 MAX_EXPLAINED_PARTS: Final = 1_000
 MAX_EXPLAINED_CHARS: Final = 64 * 1024
 
+# Decoding, checking and encoding one part take up to 250 ns, one comparison of a schema's 75: some two milliseconds.
+LIGHT: Final = 16 * 1024
+# Texts have few parts, and their escapes cost 15 ns a byte.
+MAX_LIGHT_BYTES: Final = 128 * 1024
+# A pattern that falls back to the slow engine takes some nanoseconds for each of its characters and of the text's.
+PATTERN_STEPS: Final = 1024 * 1024
+
+# As many as a checker meets in some minutes.
+KNOWN_CHECKS: Final = 64
+
 # Stands for the value in the validator's messages; a private-use character, so that no schema's text is taken for it.
 _MASK: Final = "\ue000"
 _RESOURCE: Final = "urn:tooldispatchd:schema"
+# What the compiler says of a reference that leads out of the schema.
+_ELSEWHERE: Final = re.compile(r"Resource '(.+?)' is not present in a registry")
 _LINEAR: Final = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES, dfa_size_limit=PATTERN_BYTES)
 
 IsValid = Callable[[object], bool]
@@ -45,6 +60,14 @@ IsValid = Callable[[object], bool]
 
 class SchemaError(ValueError):
     """A schema that cannot be used; the message says why, in one line."""
+
+
+class ExternalReferenceError(SchemaError):
+    """A schema that refers to another document, at `place`."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(f"it refers to {place}, which is never fetched")
+        self.place = place
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -64,13 +87,40 @@ class Compiled(msgspec.Struct, frozen=True):
 
 
 class Check:
-    """A compiled schema. `is_valid(value)` is the validator's own method, for the hot path."""
+    """A compiled schema. `is_valid(value)` is the validator's own method, for the hot path.
 
-    __slots__ = ("_compiled", "is_valid")
+    `weight` bounds what the schema makes of one part of a value, in comparisons of up to 75 ns; `patterns` are the
+    characters of its patterns, each of which may be looked at for every byte. See `is_light`.
+    """
+
+    __slots__ = ("_compiled", "_text", "is_valid", "patterns", "weight")
 
     def __init__(self, compiled: Compiled | None) -> None:
         self._compiled = compiled
         self.is_valid: IsValid = _accept if compiled is None else compiled.validator.is_valid
+        self.weight = 1 if compiled is None else compiled.unfolding.weight
+        self.patterns = 0 if compiled is None else compiled.patterns
+        self._text: bytes | None = None
+
+    @property
+    def text(self) -> bytes:
+        """`schemas` as JSON."""
+        if self._text is None:
+            self._text = msgspec.json.encode(self.schemas)
+        return self._text
+
+    @property
+    def schemas(self) -> list[dict[str, object] | bool]:
+        """What a value must match, each of them."""
+        return [] if self._compiled is None else [self._compiled.schema]
+
+    def mend(self, value: object) -> list[str]:
+        """Take out of `value`, in place, the nulls that mean as much as nothing; pointers to the first 100 of them.
+
+        For values that are not valid as they stand: whether they are now is to be asked again.
+        """
+        compiled = self._compiled
+        return [] if compiled is None else [_pointer(path) for path in drop_nulls(compiled.schema, value)]
 
     def violations(self, value: object) -> list[Violation]:
         """What is wrong with `value`: at most 10, only the first where it is large, none where it is valid."""
@@ -100,10 +150,58 @@ class Both(Check):
         self._second = second
         one, other = first.is_valid, second.is_valid
         self.is_valid = lambda value: one(value) and other(value)
+        self.weight = first.weight + second.weight
+        self.patterns = first.patterns + second.patterns
+
+    @property
+    def schemas(self) -> list[dict[str, object] | bool]:
+        """What a value must match, each of them."""
+        return [*self._first.schemas, *self._second.schemas]
+
+    def mend(self, value: object) -> list[str]:
+        """By the first check, then by the second."""
+        return [*self._first.mend(value), *self._second.mend(value)][:MAX_TOLD]
 
     def violations(self, value: object) -> list[Violation]:
         """What is wrong by the first check, or else by the second."""
         return self._first.violations(value) or self._second.violations(value)
+
+
+class DistantCheck(Check):
+    """The check of a schema that is too large to be compiled here: no value is light under it."""
+
+    __slots__ = ("_schema",)
+
+    def __init__(self, schema: dict[str, object]) -> None:
+        super().__init__(None)
+        self._schema = schema
+        self.weight = MAX_WEIGHT
+
+    @property
+    def schemas(self) -> list[dict[str, object] | bool]:
+        """The one."""
+        return [self._schema]
+
+
+def light_size(check: Check) -> int:
+    """So many bytes are light under a check, whatever they are."""
+    return 0 if check.patterns else LIGHT // check.weight
+
+
+def is_light(text: bytes | bytearray | msgspec.Raw, check: Check) -> bool:
+    """Whether JSON of these bytes can be decoded, checked and encoded within some two milliseconds.
+
+    Nothing else may be done in the dispatch thread. The parts of a value are counted in its text, never too few.
+    """
+    size = len(text)
+    if size <= light_size(check):
+        return True
+    if size > MAX_LIGHT_BYTES or size * check.patterns > PATTERN_STEPS:
+        return False
+    # Raw text cannot be searched, and so much is quickly copied.
+    found = bytes(text) if isinstance(text, msgspec.Raw) else text
+    parts = 1 + found.count(b",") + found.count(b"[") + found.count(b"{")
+    return parts * check.weight <= LIGHT
 
 
 def compile_check(schema: dict[str, object] | bool) -> Check:  # noqa: FBT001 - a boolean is a JSON Schema
@@ -115,6 +213,9 @@ def compile_check(schema: dict[str, object] | bool) -> Check:  # noqa: FBT001 - 
     try:
         return Check(Compiled(schema, _validator(schema), unfolding, patterns))
     except jsonschema_rs.ValidationError as error:
+        elsewhere = _ELSEWHERE.match(error.message)
+        if elsewhere is not None:
+            raise ExternalReferenceError(_cut(elsewhere[1], MAX_MESSAGE)) from error
         raise SchemaError(_explain(error)) from error
     except ValueError as error:
         raise SchemaError(_cut(str(error).partition("\n")[0], MAX_MESSAGE)) from error
@@ -123,6 +224,16 @@ def compile_check(schema: dict[str, object] | bool) -> Check:  # noqa: FBT001 - 
         if type(error).__name__ == "PanicException":
             raise SchemaError("the schema cannot be compiled") from error  # noqa: ASYNC104  # a defect of a library, not a cancel
         raise
+
+
+@lru_cache(maxsize=KNOWN_CHECKS)
+def check_of(schemas: bytes) -> Check:
+    """The check of all these schemas, a JSON array as `Check.text` is; remembered."""
+    check = ACCEPT
+    for schema in msgspec.json.decode(schemas):
+        each = compile_check(schema)
+        check = each if check is ACCEPT else Both(check, each)
+    return check
 
 
 def _unfold(schema: dict[str, object] | bool) -> Unfolding:  # noqa: FBT001 - a boolean is a JSON Schema

@@ -14,12 +14,11 @@ from tooldispatchd.catalog.types import (
     FIELD_NAME,
     JSON,
     MAX_DEPTH,
-    UNIT,
+    OF_SCHEMA,
     WORDS,
     Field,
     ListOf,
     Named,
-    Primitive,
     Product,
     Record,
     Type,
@@ -35,14 +34,8 @@ _MAX_PARTS: Final = 10
 _MORE: Final = "…"
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-_REFERENCE: Final = "#/$defs/"
-_WORDS: Final[dict[object, Type]] = {
-    "integer": Primitive("int"),
-    "number": Primitive("number"),
-    "string": Primitive("string"),
-    "boolean": Primitive("bool"),
-    "null": UNIT,
-}
+REFERENCE: Final = "#/$defs/"
+"""What stands before the name of a definition of a schema's own."""
 
 # Every keyword that a validator may hold a value to; what is not among them says nothing about values.
 _ASSERTIONS: Final = frozenset(
@@ -173,8 +166,8 @@ class _Reader:
         return _word(kind)
 
     def _reference(self, reference: object) -> Type:
-        name = reference.removeprefix(_REFERENCE) if isinstance(reference, str) else ""
-        if reference != _REFERENCE + name or name in WORDS or declared_name_problem(name):
+        name = reference.removeprefix(REFERENCE) if isinstance(reference, str) else ""
+        if reference != REFERENCE + name or name in WORDS or declared_name_problem(name):
             raise _NoTypeError
         if name not in self._definitions:
             raise _NoTypeError
@@ -220,9 +213,9 @@ def _names(values: Iterable[object]) -> list[str]:
 
 
 def _word(kind: object) -> Type:
-    if not isinstance(kind, str) or kind not in _WORDS:
+    if not isinstance(kind, str) or kind not in OF_SCHEMA:
         raise _NoTypeError
-    return _WORDS[kind]
+    return OF_SCHEMA[kind]
 
 
 def _union(read: Iterable[Type]) -> Type:
@@ -275,7 +268,7 @@ class _Describer:
             return self._record(schema, depth)
         if kind == "array":
             return self._array(schema, depth)
-        return show(_WORDS.get(kind, JSON))
+        return show(OF_SCHEMA.get(kind, JSON))
 
     def _untyped(self, schema: Mapping[str, object], depth: int) -> str:
         for keyword in ("anyOf", "oneOf"):

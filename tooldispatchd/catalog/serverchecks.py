@@ -9,17 +9,19 @@ from typing import Final
 
 import msgspec
 
+from tooldispatchd.catalog.confinement import KEYS
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.serverurls import URL_ALLOWED, is_readable_on_the_way, normal_url, scheme_of
 from tooldispatchd.catalog.specs import McpSpec, OAuthSpec
 
 # What starts a child, and means nothing where a server runs already.
-COMMAND_ONLY: Final = ("args", "env", "cwd")
+COMMAND_ONLY: Final = ("args", "env", "cwd", *KEYS)
 # What goes over the network, and means nothing to a child.
 URL_ONLY: Final = (
     *("transport", "headers", "token", "token_env", "token_file", "auth", "oauth"),
     *("ca", "cert", "key", "hosts", "private"),
 )
+NO_WAY: Final = "a server has command or url, this one has neither"
 TOKENS: Final = ("token", "token_env", "token_file")
 # Fields that say how a message is framed, or that the protocol itself sets: two of one would be two truths.
 OWNED_HEADERS: Final = frozenset(
@@ -29,7 +31,7 @@ OWNED_HEADERS: Final = frozenset(
     }
 )
 _OWNED_PREFIXES: Final = ("mcp-param-", "sec-websocket-")
-_SECRET_HEADER: Final = re.compile(r"auth|cookie|key|token|secret|password|credential", re.IGNORECASE)
+_SECRET_NAME: Final = re.compile(r"auth|cookie|key|token|secret|password|credential", re.IGNORECASE)
 _SOURCES: Final = '"token", "token_env" or "token_file"'
 # Which keys of `oauth` a grant needs, and which only one grant has.
 _NEEDED: Final = {
@@ -85,16 +87,20 @@ def _sends_secret(spec: McpSpec) -> bool:
     return bool(_stated(spec, TOKENS)) or spec.auth is not None or _has_secret_header(spec)
 
 
+def may_be_secret(name: str) -> bool:
+    """Whether the name of a header or a variable is one under which secrets stand."""
+    return _SECRET_NAME.search(name) is not None
+
+
 def _has_secret_header(spec: McpSpec) -> bool:
-    return any(_SECRET_HEADER.search(name) for name in spec.headers)
+    return any(map(may_be_secret, spec.headers))
 
 
 def _check_way(path: Path, spec: McpSpec) -> Iterator[Problem]:
     """Exactly one of `command` and `url`, and what belongs to it."""
     ways = [way for way in ("command", "url") if getattr(spec, way) is not None]
     if len(ways) != 1:
-        found = "both" if ways else "neither"
-        yield Problem(path, f"a server has command or url, this one has {found}")
+        yield Problem(path, "a server has command or url, this one has both" if ways else NO_WAY)
     if spec.url is None:
         for key in _stated(spec, URL_ONLY):
             yield Problem((*path, key), f"only a server with url has {key}")

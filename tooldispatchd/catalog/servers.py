@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
+from tooldispatchd.catalog.confinement import problems_of
 from tooldispatchd.catalog.names import default_prefix, nearest, unique_prefixes
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.serverchecks import check_server, credential_warning
@@ -81,6 +82,13 @@ def binding_of(reference: Server, servers: Mapping[str, Binding]) -> str:
     if spec is None:
         return str(reference)
     return next((name for name, binding in servers.items() if binding.spec == spec), str(reference))
+
+
+def path_of(name: str, config: Config, servers: Mapping[str, Binding]) -> Path:
+    """Where the table of the binding `name` stands: in `[mcp]`, or where it is used first."""
+    if name in config.mcp:
+        return "mcp", name
+    return next(path for path, reference in _references(config) if binding_of(reference, servers) == name)
 
 
 def server_tool(name: str, spec: ToolSpec, servers: Mapping[str, Binding]) -> ServerTool | None:
@@ -168,7 +176,7 @@ class _ServersBuilder:
         self.problems.append(Problem(path, NO_SUCH_SERVER, value=value, nearest=close))
 
     def _check(self, path: Path, spec: McpSpec) -> None:
-        self.problems.extend(check_server(path, spec))
+        self.problems.extend((*check_server(path, spec), *problems_of(spec, path)))
         warning = credential_warning(spec)
         if warning is not None:
             self.warnings.append(f"{_dotted(path)}: {warning}")

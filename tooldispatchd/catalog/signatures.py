@@ -12,9 +12,11 @@ import msgspec
 
 from tooldispatchd.catalog.compatible import compatible, difference
 from tooldispatchd.catalog.meanings import Declared, resolve
+from tooldispatchd.catalog.schematypes import REFERENCE
 from tooldispatchd.catalog.types import (
     FIELD_NAME,
     JSON,
+    OF_SCHEMA,
     UNIT,
     Field,
     ListOf,
@@ -32,14 +34,6 @@ MAX_DEPTH: Final = 32
 
 # Marks of names in a type's text, where a field's colon follows its name.
 _MARKS: Final = re.compile(r"(?<!\w)::?(?=\w)")
-_REFERENCE: Final = "#/$defs/"
-_WORDS: Final[dict[object, Type]] = {
-    "integer": Primitive("int"),
-    "number": Primitive("number"),
-    "string": Primitive("string"),
-    "boolean": Primitive("bool"),
-    "null": UNIT,
-}
 _OF_VALUE: Final[dict[type, Type]] = {
     int: Primitive("int"),
     float: Primitive("number"),
@@ -172,7 +166,7 @@ class _Near:
             return JSON
         reference, options, kind = schema.get("$ref"), schema.get("anyOf"), schema.get("type")
         if isinstance(reference, str):
-            name = reference.removeprefix(_REFERENCE)
+            name = reference.removeprefix(REFERENCE)
             return Named(f"{self._mark}{name}") if name in self._definitions else JSON
         if isinstance(options, list):
             return _either([self.type(option, depth + 1) for option in options])
@@ -185,7 +179,7 @@ class _Near:
             return self._record(schema, depth)
         if kind == "array":
             return self._array(schema, depth)
-        return _WORDS.get(kind, JSON) if isinstance(kind, str) else JSON
+        return OF_SCHEMA.get(kind, JSON) if isinstance(kind, str) else JSON
 
     def _record(self, schema: Mapping[str, object], depth: int) -> Type:
         properties, required = schema.get("properties"), schema.get("required")

@@ -14,6 +14,8 @@ NAME_PATTERN: Final = r"^(?!.*__)[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*
 # A binding's name is its prefix unless it states another one.
 BINDING_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$"
 PREFIX_PATTERN: Final = r"^([A-Za-z0-9][A-Za-z0-9._-]{0,31})?$"
+# As `names.is_server_tool_name`: what else a list names is no tool, and a pattern that is meant would match none.
+SERVER_TOOL_PATTERN: Final = r"^[A-Za-z0-9_./-]{1,128}$"
 ENV_PATTERN: Final = r"^[^=\x00]+$"
 WORD_PATTERN: Final = r"^[^\x00]*$"
 SOME_WORD_PATTERN: Final = r"^[^\x00]+$"
@@ -29,6 +31,7 @@ Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 Name = Annotated[str, Meta(pattern=NAME_PATTERN, max_length=128)]
 Binding = Annotated[str, Meta(pattern=BINDING_PATTERN)]
+ServerToolName = Annotated[str, Meta(pattern=SERVER_TOOL_PATTERN)]
 EnvName = Annotated[str, Meta(pattern=ENV_PATTERN)]
 # The kernel ends an argument at a NUL.
 Word = Annotated[str, Meta(pattern=WORD_PATTERN)]

@@ -34,6 +34,7 @@ from tooldispatchd.catalog.speckinds import (
     Name,
     Owners,
     Seconds,
+    ServerToolName,
     Size,
     SomeWord,
     Spec,
@@ -74,8 +75,10 @@ class LimitsSpec(Spec, frozen=True, kw_only=True):
     """Answers that lie unread in one channel before its reading stops; many times what a socket holds."""
     stalled_s: Seconds = 120.0
     """How long a channel over that bound may take nothing before it is dropped; who is alive reads long before."""
-    buffered_bytes: Annotated[int, Meta(ge=1 * MIB, le=TIB)] = 256 * MIB
-    """Answers that lie unread in all channels together, more get `too_many`; what a small machine can spare."""
+    buffered_bytes: Annotated[int, Meta(ge=1 * MIB, le=TIB)] = 512 * MIB
+    """All that is kept for agents and servers together: half lines, unread answers, inputs of calls, results of jobs,
+    what servers say and are sent, and the schemas of their tools. One channel has a third at most, one user half: room
+    for the largest answer. Over it the greediest gets `too_many`."""
     connections: Count = 20_000
     """Channels at once; each is a descriptor, and about two kilobytes while it is idle."""
     sessions: Count = 20_000
@@ -119,10 +122,11 @@ class OAuthSpec(Spec, frozen=True, kw_only=True):
     """The port of the loopback redirect, where the client is registered with a fixed one."""
 
 
-class McpSpec(Spec, frozen=True, kw_only=True):
+class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
     """`[mcp.NAME]`: an MCP server of its own for each agent that uses it; exactly one of `command` and `url`.
 
-    Where a tool or an agent uses a server, such a table may also stand in the place of a binding's name.
+    Where a tool or an agent uses a server, such a table may also stand in the place of a binding's name. The program of
+    a `shared` server keeps to this table alone, that of any other to its agent's profile too.
     """
 
     command: SomeWord | None = None
@@ -154,15 +158,15 @@ class McpSpec(Spec, frozen=True, kw_only=True):
     """Further hosts, as HOST or HOST:PORT, that redirects and the discovery of an authorization server may lead to.
     Credentials for `url` never go there."""
     private: bool = False
-    """Whether what a server leads to may have a private address (loopback, 10.0.0.0/8, …); `url` itself always may."""
+    """Whether names that a server leads to may have a private address (loopback, 10.0.0.0/8, …); `url` always may."""
     args: tuple[Word, ...] = ()
     env: dict[EnvName, Word] = {}
     """Added to the small environment that every child gets."""
     cwd: SomeWord | None = None
     """Where it runs; by default where the daemon does."""
-    tools: tuple[str, ...] | None = None
+    tools: tuple[ServerToolName, ...] | None = None
     """Whitelist; a tool that it names and the server lacks refuses the session."""
-    deny: tuple[str, ...] = ()
+    deny: tuple[ServerToolName, ...] = ()
     """Tools that are never offered; it wins over `tools`."""
     prefix: Annotated[str, Meta(pattern=PREFIX_PATTERN)] | None = None
     """What stands before the colon in its tools' names; by default the binding's name, and "" offers raw names."""

@@ -81,6 +81,15 @@ Type = Primitive | Named | ListOf | Record | Product | Union | Stream
 JSON: Final = Primitive("json")
 UNIT: Final = Primitive("unit")
 
+OF_SCHEMA: Final[dict[object, Primitive]] = {
+    "integer": Primitive("int"),
+    "number": Primitive("number"),
+    "string": Primitive("string"),
+    "boolean": Primitive("bool"),
+    "null": UNIT,
+}
+"""What a JSON Schema's `type` says, where it says a type that has no parts."""
+
 
 class TypeTextError(ValueError):
     """A text that is no type: `column` is 1-based, `expected` says what would be right there, `why` what is wrong."""

@@ -48,6 +48,10 @@ _MAX_LOOKUPS: Final = 10_000
 _ESCAPES: Final = re.compile("(?:%[0-9A-Fa-f]{2})+")
 # Saturates: a count beyond the bound needs no more digits.
 _TOO_MUCH: Final = MAX_UNFOLDED + 1
+# What a subschema compares a value with by itself: each member of an `enum`, each name.
+_COMPARED: Final = ("enum", "const", "required", "dependentRequired", "dependencies")
+# A weight beyond this is as good as infinite: no value is light under it.
+MAX_WEIGHT: Final = 1_000_000
 
 
 class Unfolding(msgspec.Struct, frozen=True):
@@ -55,13 +59,15 @@ class Unfolding(msgspec.Struct, frozen=True):
 
     `applied`: the most subschemas that apply at one place of a value, at most `MAX_UNFOLDED` + 1. `multiplies`: whether
     a recursion passes several times through the same place, so that whoever remembers nothing takes exponential time.
-    `has_unions`: whether there is an `anyOf` or a `oneOf`. `parts`: how many subschemas are written.
+    `has_unions`: whether there is an `anyOf` or a `oneOf`. `parts`: how many subschemas are written. `weight`: as
+    `applied`, with each member of an `enum` and each name counted too, at most `MAX_WEIGHT`.
     """
 
     applied: int
     multiplies: bool
     has_unions: bool
     parts: int
+    weight: int
 
 
 class UnfoldError(Exception):
@@ -71,10 +77,11 @@ class UnfoldError(Exception):
 class _Node:
     """A subschema: what applies where it does, what applies to each of one's children, and of what only one does."""
 
-    __slots__ = ("all_of_child", "here", "one_of_child", "own", "times")
+    __slots__ = ("all_of_child", "here", "one_of_child", "own", "times", "weight")
 
     def __init__(self) -> None:
         self.own = 1
+        self.weight = 1
         self.times = 1
         self.here: list[int] = []
         self.one_of_child: list[int] = []
@@ -88,8 +95,9 @@ def unfold(schema: object) -> Unfolding:
     """Count a schema, which must be JSON and bounded in size. Raises `UnfoldError`."""
     graph = _Graph(schema)
     nodes = graph.nodes
-    applied, multiplies = _count(nodes)
-    return Unfolding(applied, multiplies, graph.has_unions, len(nodes))
+    applied, multiplies = _count(nodes, [node.own for node in nodes], _TOO_MUCH)
+    weight = MAX_WEIGHT if multiplies else _count(nodes, [node.weight for node in nodes], MAX_WEIGHT)[0]
+    return Unfolding(applied, multiplies, graph.has_unions, len(nodes), weight)
 
 
 class _Graph:
@@ -109,8 +117,10 @@ class _Graph:
         self._number(root)
         # Grows while it is walked.
         for schema, node in zip(self._schemas, self.nodes, strict=True):
-            if isinstance(schema, dict) and not _LEADING_ON.isdisjoint(schema):
-                self._fill(node, schema)
+            if isinstance(schema, dict):
+                node.weight = _own_weight(schema)
+                if not _LEADING_ON.isdisjoint(schema):
+                    self._fill(node, schema)
 
     def _number(self, schema: object) -> int:
         number = self._numbers.get(id(schema)) if isinstance(schema, dict) else None
@@ -164,7 +174,7 @@ class _Graph:
         if not isinstance(reference, str):
             return []
         url, _, fragment = reference.partition("#")
-        fragment = _ESCAPES.sub(_unescaped, fragment)
+        fragment = unescape_fragment(fragment)
         if fragment and not fragment.startswith("/"):
             return self._anchors.get(fragment, [])
         found = [at(base, fragment) for base in self._bases(url)]
@@ -181,10 +191,28 @@ class _Graph:
         return bases
 
 
+def _own_weight(schema: dict[str, object]) -> int:
+    """What a value is compared with by the keywords of this subschema alone, and itself."""
+    waiting = [schema[key] for key in _COMPARED if key in schema]
+    properties = schema.get("properties")
+    weight = 1 + len(waiting) + (len(properties) if isinstance(properties, dict) else 0)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict | list):
+            weight += len(value)
+            waiting.extend(value.values() if isinstance(value, dict) else value)
+    return weight
+
+
 def _tail(url: str) -> str:
     """The last step of an address; empty where it may be written in several ways."""
     tail = url.rpartition("/")[2].lower()
     return "" if "%" in tail or tail in {".", ".."} else tail
+
+
+def unescape_fragment(fragment: str) -> str:
+    """A fragment of a URL without its percent signs."""
+    return _ESCAPES.sub(_unescaped, fragment)
 
 
 def _unescaped(found: re.Match[str]) -> str:
@@ -228,9 +256,9 @@ def _schema(value: object) -> Iterator[object]:
         yield value
 
 
-def _count(nodes: list[_Node]) -> tuple[int, bool]:
-    """What the root unfolds to, and whether a recursion multiplies."""
-    here = _places(nodes)
+def _count(nodes: list[_Node], own: list[int], cap: int) -> tuple[int, bool]:
+    """What the root unfolds to where each node counts for `own`, up to `cap`; and whether a recursion multiplies."""
+    here = _places(nodes, own, cap)
     # Of each node, the most that applies at a place below its own.
     deep = [0] * len(nodes)
     multiplies = False
@@ -238,14 +266,14 @@ def _count(nodes: list[_Node]) -> tuple[int, bool]:
         members = set(group)
         paths = 1
         for number in group:
-            paths = min(paths * _passes(nodes[number], members), _TOO_MUCH)
+            paths = min(paths * _passes(nodes[number], members), cap)
         multiplies = multiplies or paths > 1
-        below = max(_below(nodes[number], here, deep, members) for number in group)
+        below = max(_below(nodes[number], here, deep, members, cap) for number in group)
         if len(group) > 1 or group[0] in nodes[group[0]].edges():
             # What applies at the place of one of a cycle applies below the places of all.
-            below = max(below, *(_apart(nodes[number], here, members) for number in group))
+            below = max(below, *(_apart(nodes[number], own[number], here, members) for number in group))
         for number in group:
-            deep[number] = min(below * paths, _TOO_MUCH)
+            deep[number] = min(below * paths, cap)
     return max(here[0], deep[0]), multiplies
 
 
@@ -255,28 +283,28 @@ def _passes(node: _Node, members: set[int]) -> int:
     return max(1, node.times * (ways + any(other in members for other in node.one_of_child)))
 
 
-def _below(node: _Node, here: list[int], deep: list[int], members: set[int]) -> int:
+def _below(node: _Node, here: list[int], deep: list[int], members: set[int], cap: int) -> int:
     """The most that applies at one place below that of `node`, its own cycle left out."""
     one = max((max(here[other], deep[other]) for other in node.one_of_child if other not in members), default=0)
     every = sum(max(here[other], deep[other]) for other in node.all_of_child if other not in members)
     beside = sum(deep[other] for other in node.here if other not in members)
-    return min((beside + one + every) * node.times, _TOO_MUCH)
+    return min((beside + one + every) * node.times, cap)
 
 
-def _apart(node: _Node, here: list[int], members: set[int]) -> int:
+def _apart(node: _Node, own: int, here: list[int], members: set[int]) -> int:
     """How many subschemas apply at the place of `node`, its own cycle left out."""
-    return (node.own + sum(here[other] for other in node.here if other not in members)) * node.times
+    return (own + sum(here[other] for other in node.here if other not in members)) * node.times
 
 
-def _places(nodes: list[_Node]) -> list[int]:
+def _places(nodes: list[_Node], own: list[int], cap: int) -> list[int]:
     """How many subschemas apply at the very place of each node."""
     counts = [0] * len(nodes)
     for group in _components([node.here for node in nodes]):
         members = set(group)
         inner = max(sum(other in members for other in nodes[number].here) for number in group)
-        total = sum(_apart(nodes[number], counts, members) for number in group)
+        total = sum(_apart(nodes[number], own[number], counts, members) for number in group)
         # A schema that refers to itself in place means nothing new; one that does so twice is never done.
-        total = _TOO_MUCH if inner > 1 else min(total, _TOO_MUCH)
+        total = cap if inner > 1 else min(total, cap)
         for number in group:
             counts[number] = total
     return counts

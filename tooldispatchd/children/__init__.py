@@ -1,1 +1,1 @@
-"""Child processes: spawning, group kill, reaping, and the guardian that outlives the daemon."""
+"""Child processes: spawning, group kill, reaping, and the guardians that outlive the daemon."""

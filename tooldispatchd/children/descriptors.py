@@ -1,28 +1,71 @@
-"""Descriptors for children: pipes whose numbers do not clash with the standard ones, and pidfds."""
+"""Descriptors: that there are enough, pipes whose numbers do not clash with the standard ones, and pidfds."""
 
 import fcntl
 import os
+import resource
 import signal
 from collections.abc import Iterable
+from typing import Final
+
+# The daemon itself has twenty, and a call through a forker some ten.
+LEAST_FREE: Final = 64
 
 
-def open_pipe(fds: list[int]) -> None:
-    """Append the reading and the writing end of a new pipe, closed on exec and neither below 3; raises OSError."""
+def open_pipe(fds: list[int], *, least: int = 3) -> None:
+    """Append the reading and the writing end of a new pipe, closed on exec, neither below `least`; raises OSError."""
     fds += os.pipe2(os.O_CLOEXEC)
-    if fds[-2] < 3 or fds[-1] < 3:
-        fds[-2] = lift(fds[-2])
-        fds[-1] = lift(fds[-1])
+    if fds[-2] < least or fds[-1] < least:
+        fds[-2] = lift(fds[-2], least=least)
+        fds[-1] = lift(fds[-1], least=least)
 
 
-def lift(fd: int) -> int:
-    """`fd`, or in its place a copy that is not below 3; raises OSError.
+def occupy_standard() -> None:
+    """Open /dev/null as each standard descriptor that this process was started without, before anything else is opened.
+
+    What we open would else get such a number, and programs that we start without more would get it too. Input is opened
+    for writing and output for reading, so that who asks for one that was closed is refused as before.
+    """
+    for fd, flags in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(fd)
+        except OSError:
+            # The lowest number that is free, which this is.
+            os.open(os.devnull, flags)
+
+
+def raise_limit() -> int:
+    """Take all the descriptors that the service may have: each agent is one, each child four. How many there are."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def require_free() -> None:
+    """Raise OSError, with a sentence, where there are too few descriptors left to serve with.
+
+    Looked at beforehand: the lack would show in whatever comes first, be it an import, and each tells it differently.
+    """
+    opened: list[int] = []
+    try:
+        while len(opened) < LEAST_FREE:
+            opened.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        why = f"{error.strerror}: {LEAST_FREE} must be free, the limit is {limit} (ulimit -n)"
+        raise OSError(error.errno, why) from error
+    finally:
+        close_all(opened)
+
+
+def lift(fd: int, *, least: int = 3) -> int:
+    """`fd`, or in its place a copy that is not below `least`; raises OSError.
 
     A process that was started without a standard descriptor gets its number from the next open, and the dup2 that
-    gives a child its own would overwrite it.
+    gives a child its own would overwrite it; so it is with any other number that a child is given.
     """
-    if fd >= 3:
+    if fd >= least:
         return fd
-    high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, least)
     os.close(fd)
     return high
 

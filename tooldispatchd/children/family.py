@@ -1,7 +1,7 @@
 """All children of one daemon: what they inherit, who kills them, and that none is left.
 
 open_family ── spawn ──▶ Child … ── reap ──▶ gone, and its orphans soon after
-    └── on exit: KILL and reap what is left, orphans too, then the guardian sweeps and is reaped
+    └── on exit: KILL and reap what is left, orphans too, then a guardian sweeps and is reaped
 """
 
 import itertools
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import trio
 
-from tooldispatchd.children.guardian import Guardian
+from tooldispatchd.children.guardian import Guardian, Guardians
 from tooldispatchd.children.inheritance import CHILD, RUN_ID, UPDATES_FD, environment, seal
 from tooldispatchd.children.orphans import TICK_S, Orphans
 from tooldispatchd.children.spawn import KILL_S, Child, SpawnError, spawn
@@ -23,7 +23,7 @@ RETRY_S: Final = 1.0
 
 
 class Birth(NamedTuple):
-    """A child to be: its place in the guardian's table, its number, and all of its environment."""
+    """A child to be: its place in the guardians' table, its number, and all of its environment."""
 
     slot: int
     number: int
@@ -35,7 +35,7 @@ class Family:
 
     def __init__(self) -> None:
         self.run_id = secrets.token_hex(16)
-        self._guardian = Guardian(self.run_id)
+        self._guardians = Guardians(self.run_id)
         self._orphans = Orphans(self.run_id)
         self._numbers = itertools.count(1)
         self._environment = environment()
@@ -95,21 +95,21 @@ class Family:
 
     def enter(self, child: Child, birth: Birth) -> None:
         """The child was born; to be told before anything is awaited."""
-        self._guardian.enter(birth.slot, child.pid)
+        self._guardians.enter(birth.slot, child.pid)
         self._orphans.enter(child.pid, birth.number)
         self._slots[child] = birth.slot
 
     def give_up(self, birth: Birth) -> None:
         """There is no such child."""
-        self._guardian.free(birth.slot)
+        self._guardians.free(birth.slot)
 
     def also_remove(self, directory: str) -> None:
-        """Have the guardian remove `directory` with all that is in it, should the daemon be killed."""
-        self._guardian.also_remove(directory)
+        """Have the guardians remove `directory` with all that is in it, should the daemon be killed."""
+        self._guardians.also_remove(directory)
 
     def also_dissolve(self, tree: str) -> None:
-        """Have the guardian end what runs in the cgroups of `tree` and remove them, should the daemon be killed."""
-        self._guardian.also_dissolve(tree)
+        """Have the guardians end what runs in the cgroups of `tree` and remove them, should the daemon be killed."""
+        self._guardians.also_dissolve(tree)
 
     def kill_all(self) -> None:
         """KILL every group at once and wait for nothing; their owners reap them."""
@@ -117,9 +117,9 @@ class Family:
             child.signal_group(signal.SIGKILL)
 
     def release(self, child: Child) -> None:
-        """`spawn.Owner`: the child's group is no longer the guardian's business."""
+        """`spawn.Owner`: the child's group is no longer the guardians' business."""
         self._lingering.discard(child)
-        self._guardian.free(self._slots.pop(child))
+        self._guardians.free(self._slots.pop(child))
         self._orphans.release(child.pid)
 
     def take_over(self, child: Child) -> None:
@@ -133,10 +133,15 @@ class Family:
 
     async def keep_guarded(self, replaced: Callable[[], object]) -> None:
         """Replace a guardian that died, as soon as it has, and call `replaced`; runs until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for guardian in self._guardians.each:
+                nursery.start_soon(self._keep, guardian, replaced)
+
+    async def _keep(self, guardian: Guardian, replaced: Callable[[], object]) -> None:
         while True:
-            await self._guardian.died()
+            await guardian.died()
             try:
-                self._guardian.ensure()
+                self._guardians.ensure()
             except OSError:
                 # No room for a process now; the next child asks again.
                 await trio.sleep(RETRY_S)
@@ -149,10 +154,10 @@ class Family:
         Orphans come to us from when this has begun; without it they live until the family is closed. What helpers of
         living children leave is reaped at least every `tick_s` seconds.
         """
-        await self._orphans.run(lambda: self._guardian.pid, tick_s=tick_s, reap=self._reap_lingering)
+        await self._orphans.run(lambda: self._guardians.pids, tick_s=tick_s, reap=self._reap_lingering)
 
     async def close(self) -> None:
-        """KILL and reap every child and its orphans, then end the guardian; bounded, cannot be cancelled."""
+        """KILL and reap every child and its orphans, then end the guardians; bounded, cannot be cancelled."""
         self._is_closed = True
         self.kill_all()
         with trio.move_on_after(KILL_S, shield=True):
@@ -161,9 +166,9 @@ class Family:
         for child in list(self._slots):
             await child.kill(within_s=0)
         with trio.move_on_after(KILL_S, shield=True):
-            await self._orphans.end_all(self._guardian.pid)
-        await self._guardian.end()
-        self._orphans.resign(self._guardian.pid)
+            await self._orphans.end_all(self._guardians.pids)
+        await self._guardians.end()
+        self._orphans.resign()
 
     def _reap_lingering(self) -> bool:
         """Have those that have ended reaped; whether any are left."""
@@ -183,8 +188,8 @@ class Family:
             if not self._is_sealed:
                 seal()
                 self._is_sealed = True
-            self._guardian.ensure()
-            return self._guardian.reserve()
+            self._guardians.ensure()
+            return self._guardians.reserve()
         except OSError as error:
             raise SpawnError(argv0, error.strerror or str(error)) from error
 

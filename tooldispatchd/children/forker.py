@@ -20,14 +20,13 @@ import trio
 
 from tooldispatchd.children.control import Control, ForkerGone, Reply, open_control
 from tooldispatchd.children.family import Birth, Family
+from tooldispatchd.children.procstat import fields_of
 from tooldispatchd.children.spawn import KILL_S, Child, Exit, SpawnError, exit_of
-from tooldispatchd.children.tail import Tail
+from tooldispatchd.children.tail import STDERR_TAIL_BYTES, Tail
 
 # A fork takes milliseconds, however many stand in line; on a busy machine, at the lowest priority, a hundred times so.
 ANSWER_S: Final = 5.0
 
-# What is told of a forker's last words, and read of them at once.
-STDERR_TAIL_BYTES: Final = 4 * 1024
 STDERR_CHUNK_BYTES: Final = 64 * 1024
 
 # While a forker starts, what it says is read so often, lest it wait for room in the pipe.
@@ -36,8 +35,6 @@ DRAIN_S: Final = 0.1
 BUSY_DRAIN_S: Final = 0.001
 MAX_DRAINS: Final = 16
 
-# Twice what its 52 numbers and the program's name can take.
-STAT_BYTES: Final = 2048
 
 # How a child ended of which nobody can tell any more: never taken for a success.
 UNKNOWN: Final = Exit(signal=signal.SIGKILL)
@@ -235,15 +232,15 @@ class Forker:
         self._give_up(why)
 
     def _has_born(self, pid: int) -> bool:
-        """Whether `pid` is a child of the forker, leads a group, and is not reaped: then the number is its own.
+        """Whether `pid` is a child of the forker that is not reaped: then the number is its own.
 
         Raises OSError where that cannot be known.
         """
         try:
-            _, parent, group, *_ = _stat(pid)
+            _, parent, *_ = fields_of(pid)
         except (FileNotFoundError, ProcessLookupError):
             return False
-        return int(parent) == self._process.pid and int(group) == pid
+        return int(parent) == self._process.pid
 
     def _give_up(self, why: str) -> None:
         if not self._control.is_closed:
@@ -287,22 +284,10 @@ def _ended(pid: int) -> Exit | None:
         os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115  # a path that is made and thrown away in each call
     except FileNotFoundError:
         with suppress(OSError):
-            return exit_of(int(_stat(pid)[-1]))
+            return exit_of(int(fields_of(pid)[-1]))
     except OSError:
         pass
     return None
-
-
-def _stat(pid: int) -> list[bytes]:
-    """The third and all later fields of proc(5)'s `stat`; raises OSError."""
-    fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-    # With nothing around it: this is read twice in each call.
-    try:
-        stat = os.read(fd, STAT_BYTES)
-    finally:
-        os.close(fd)
-    # The second, the program's name, may hold anything.
-    return stat[stat.rindex(b")") + 2 :].split()
 
 
 def _reap_adopted(pidfd: int) -> Exit:

@@ -1,9 +1,11 @@
-"""The guardian: one process that outlives the daemon just long enough to kill what it left behind.
+"""The guardians: two processes that outlive the daemon just long enough to kill what it left behind.
 
-It sleeps on a pipe whose other end only the daemon holds, so that it learns of any end of the daemon, SIGKILL too.
-Children are not announced to it one by one: their process groups stand in a table in shared memory (a memfd), one slot
-of eight bytes each, little endian, 0 when free. The guardian reads the table when the pipe has ended (`sweep`). What
-else is to go away, directories and cgroups, is told it through the pipe: it is little and does not change.
+Each sleeps on a pipe whose other end only the daemon holds, so that it learns of any end of the daemon, SIGKILL too.
+There are two so that one is there where the other dies with the daemon; one sweeps at a time, as a lock on the table
+has it, and the other then finds nothing. Children are not announced to them one by one: their process groups stand in a
+table in shared memory (a memfd), one slot of eight bytes each, little endian, 0 when free, which is read when the pipe
+has ended (`sweep`). What else is to go away, directories and cgroups, is told through the pipe: it is little and does
+not change.
 """
 
 import errno
@@ -30,47 +32,31 @@ END_S: Final = SWEEP_S + DISSOLVE_S + 1.0
 # A pipe holds 64 KiB that nobody has read, so that telling never blocks, be the guardian stopped.
 MAX_TOLD_BYTES: Final = 32 * 1024
 
+GUARDIANS: Final = 2
+
 # Blocked from its first instruction on: who stops a whole service politely must not stop its guardian first.
 DEAF_TO: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
-class Guardian:
-    """The table of process groups, and the process that watches over it."""
+class Guardians:
+    """The table of process groups, and the processes that watch over it."""
 
     def __init__(self, run_id: str) -> None:
-        self._run_id = run_id
         self._table = lift(os.memfd_create("tooldispatchd-groups", os.MFD_CLOEXEC))
         self._free: list[int] = []
         self._slots = 0
         self._told = b""
-        self._pid = -1
-        self._pidfd = -1
-        self._pipe = -1
-        self._started = trio.Event()
+        self.each: Final = [Guardian(run_id, self._table) for _ in range(GUARDIANS)]
 
     @property
-    def pid(self) -> int:
-        """Its process, reaped by nobody else; -1 where there is none."""
-        return self._pid
-
-    async def died(self) -> None:
-        """Wait until there has been a process and it has died. For one task, which must have ended before `end`."""
-        while not (self._pid >= 0 and has_exited(self._pidfd)):
-            if self._pid < 0:
-                self._started = trio.Event()
-                await self._started.wait()
-            else:
-                # Whoever starts a child may find the death first, and reap.
-                with suppress(trio.ClosedResourceError):
-                    await trio.lowlevel.wait_readable(self._pidfd)
+    def pids(self) -> set[int]:
+        """Their processes, reaped by nobody else."""
+        return {guardian.pid for guardian in self.each if guardian.pid >= 0}
 
     def ensure(self) -> None:
-        """Start the process if there is none, or if it has died; raises OSError."""
-        if self._pid >= 0:
-            if not has_exited(self._pidfd):
-                return
-            self._reap()
-        self._start()
+        """Start those processes that are not there, or have died; raises OSError."""
+        for guardian in self.each:
+            guardian.ensure(self._told)
 
     def reserve(self) -> int:
         """Take a free slot; raises OSError when there is none."""
@@ -91,31 +77,27 @@ class Guardian:
         self._free.append(slot)
 
     def also_remove(self, directory: str) -> None:
-        """Have it remove `directory`, an absolute path, with all that is in it: after whatever end of the daemon.
+        """Have them remove `directory`, an absolute path, with all that is in it: after whatever end of the daemon.
 
-        Raises ValueError where the paths are too long for it to hold.
+        Raises ValueError where the paths are too long for them to hold.
         """
         self._tell(DIRECTORY, directory)
 
     def also_dissolve(self, tree: str) -> None:
-        """Have it kill what runs in the cgroups of a `leaves` tree and remove them, likewise."""
+        """Have them kill what runs in the cgroups of a `leaves` tree and remove them, likewise."""
         self._tell(CGROUPS, tree)
 
     async def end(self) -> None:
-        """Let it sweep, wait for it and reap it; cannot be cancelled, takes END_S at most. Idempotent."""
-        if self._pid >= 0:
+        """Let one sweep, wait for it and reap it; cannot be cancelled, takes END_S at most. Idempotent."""
+        if self.pids:
             with suppress(OSError):
-                # One that died would sweep nothing, and one that was stopped would not in time.
+                # One that died would sweep nothing.
                 self.ensure()
-                os.kill(self._pid, signal.SIGCONT)
-        if self._pid >= 0:
-            os.close(self._pipe)
-            self._pipe = -1
-            with trio.move_on_after(END_S, shield=True):
-                await trio.lowlevel.wait_readable(self._pidfd)
-            # Nothing changes if it has exited; else it gives up, as its own bound would have it.
-            os.kill(self._pid, signal.SIGKILL)
-            self._reap()
+        sweeping, *others = sorted(self.each, key=lambda guardian: guardian.pid, reverse=True)
+        for guardian in others:
+            # Where the daemon itself waits for one, another would only take as long again.
+            guardian.dismiss()
+        await sweeping.end()
         if self._table >= 0:
             os.close(self._table)
             self._table = -1
@@ -125,16 +107,75 @@ class Guardian:
         if len(self._told) + len(message) > MAX_TOLD_BYTES:
             raise ValueError(f"cannot have '{path}' removed: too many paths")
         self._told += message
+        for guardian in self.each:
+            guardian.tell(message)
+
+
+class Guardian:
+    """One of the processes, and its successors."""
+
+    def __init__(self, run_id: str, table: int) -> None:
+        self._run_id = run_id
+        self._table = table
+        self._pid = -1
+        self._pidfd = -1
+        self._pipe = -1
+        self._started = trio.Event()
+
+    @property
+    def pid(self) -> int:
+        """Its process; -1 where there is none."""
+        return self._pid
+
+    async def died(self) -> None:
+        """Wait until there has been a process and it has died. For one task, which must have ended before `end`."""
+        while not (self._pid >= 0 and has_exited(self._pidfd)):
+            if self._pid < 0:
+                self._started = trio.Event()
+                await self._started.wait()
+            else:
+                # Whoever starts a child may find the death first, and reap.
+                with suppress(trio.ClosedResourceError):
+                    await trio.lowlevel.wait_readable(self._pidfd)
+
+    def ensure(self, told: bytes) -> None:
+        """Start the process if there is none, or if it has died, and tell it `told`; raises OSError."""
         if self._pid >= 0:
-            # One that died is replaced, and the next is told all of it.
+            if not has_exited(self._pidfd):
+                return
+            self._reap()
+        self._start(told)
+
+    def tell(self, message: bytes) -> None:
+        """Say more; the next one is told all of it, should this one have died."""
+        if self._pid >= 0:
             with suppress(BrokenPipeError):
                 os.write(self._pipe, message)
 
-    def _start(self) -> None:
+    async def end(self) -> None:
+        """Let it sweep, wait for it and reap it; cannot be cancelled, takes END_S at most. Idempotent."""
+        if self._pid < 0:
+            return
+        # One that was stopped would not sweep in time.
+        os.kill(self._pid, signal.SIGCONT)
+        os.close(self._pipe)
+        self._pipe = -1
+        with trio.move_on_after(END_S, shield=True):
+            await trio.lowlevel.wait_readable(self._pidfd)
+        # Nothing changes if it has exited; else it gives up, as its own bound would have it.
+        self.dismiss()
+
+    def dismiss(self) -> None:
+        """KILL and reap it; idempotent."""
+        if self._pid >= 0:
+            os.kill(self._pid, signal.SIGKILL)
+            self._reap()
+
+    def _start(self, told: bytes) -> None:
         ends: list[int] = []
         try:
             open_pipe(ends)
-            os.write(ends[1], self._told)
+            os.write(ends[1], told)
             self._pid = self._spawn(ends[0])
             self._pidfd = open_pidfd(self._pid)
         except BaseException:

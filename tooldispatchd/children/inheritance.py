@@ -5,12 +5,13 @@ come on top of them in `family`.
 """
 
 import contextlib
-import ctypes
 import fcntl
 import os
 import signal
 from pathlib import Path
 from typing import Final
+
+from tooldispatchd.forked.libc import prctl
 
 RUN_ID: Final = "TOOLDISPATCHD_RUN_ID"
 # A number of the child's own, never used again: what it leaves behind is known by it.
@@ -47,10 +48,10 @@ def seal() -> None:
 
 
 def _forbid_new_privileges() -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-        errno = ctypes.get_errno()
-        raise OSError(errno, f"cannot set no_new_privs: {os.strerror(errno)}")
+    try:
+        prctl(PR_SET_NO_NEW_PRIVS, 1)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot set no_new_privs: {error.strerror}") from error
 
 
 def _close_inherited_on_exec() -> None:

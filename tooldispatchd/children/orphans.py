@@ -8,10 +8,11 @@ comes from, only its environment says, by the run id and the child's number: who
 the guardian.
 
 A number is signalled or reaped only while it stands among our own children, who stay there until this task reaps them:
-it cannot be another process's meanwhile. Known children and the guardian are reaped by their owners alone.
+it cannot be another process's meanwhile. What the family started is known by its pid and reaped by its owner alone;
+whatever else comes to us is reaped when it has ended, whichever group it is in. So nothing else in the daemon may
+start processes while this runs.
 """
 
-import ctypes
 import os
 import signal
 import time
@@ -23,6 +24,7 @@ from typing import Final
 import trio
 
 from tooldispatchd.children.inheritance import CHILD, RUN_ID
+from tooldispatchd.forked.libc import prctl
 
 # linux/prctl.h; Python has no name for it.
 PR_SET_CHILD_SUBREAPER: Final = 36
@@ -80,10 +82,10 @@ class Orphans:
         """Somebody is about to end whom nobody waits for: look soon."""
         self._ended.set()
 
-    async def run(self, guardian: Callable[[], int], *, tick_s: float, reap: Callable[[], bool]) -> None:
+    async def run(self, guardians: Callable[[], set[int]], *, tick_s: float, reap: Callable[[], bool]) -> None:
         """Take orphans in and end them with their children. Runs until cancelled.
 
-        `guardian` tells its pid; `reap` reaps children that nobody waits for, and tells whether there are more of them.
+        `guardians` tells their pids; `reap` reaps children that nobody waits for, and tells whether there are more.
         """
         # Process 1 of a container gets them in any case. Where the kernel refuses (a filter of system calls), they go
         # elsewhere and the guardian finds them at the end.
@@ -98,28 +100,28 @@ class Orphans:
             for _ in range(LOOKS):
                 # First, since what they leave are orphans from then on.
                 is_unfinished = reap()
-                if not await self._look(guardian(), thorough=is_thorough) and not is_unfinished:
+                if not await self._look(guardians(), thorough=is_thorough) and not is_unfinished:
                     break
                 await trio.sleep(self._pause_s)
                 is_thorough = True
 
-    async def end_all(self, guardian: int) -> None:
+    async def end_all(self, guardians: set[int]) -> None:
         """KILL and reap until none is left; to be bounded by the caller, when there are no children any more."""
-        while self._is_adopting and await self._look(guardian, thorough=True):  # noqa: ASYNC110  # no event tells it
+        while self._is_adopting and await self._look(guardians, thorough=True):  # noqa: ASYNC110  # no event tells it
             await trio.sleep(HASTE_S)
 
-    def resign(self, guardian: int) -> None:
+    def resign(self) -> None:
         """Reap what has ended and take no more in; idempotent."""
         if self._is_adopting:
-            for pid in self._unknown(guardian):
+            for pid in self._unknown(set()):
                 self._reap(pid)
             _set_subreaper(0)
             self._is_adopting = False
 
-    async def _look(self, guardian: int, *, thorough: bool) -> bool:
+    async def _look(self, guardians: set[int], *, thorough: bool) -> bool:
         """Look at each orphan once; whether to look again soon. Raises nothing."""
         began = time.thread_time()
-        unknown = self._unknown(guardian)
+        unknown = self._unknown(guardians)
         took_s = time.thread_time() - began
         self._pause_s = min(MAX_PAUSE_S, max(PAUSE_S, PAUSES_PER_LOOK * took_s))
         # Whom somebody else has reaped: the number may come back.
@@ -132,14 +134,14 @@ class Orphans:
             await trio.lowlevel.checkpoint()
         return is_unfinished
 
-    def _unknown(self, guardian: int) -> list[int]:
+    def _unknown(self, guardians: set[int]) -> list[int]:
         # Orphans go to the first thread of a process. As nobody but our one thread reaps, the list is whole.
         try:
             listed = _children()
         except OSError:
             # Out of descriptors, or a kernel without such lists.
             return []
-        return [pid for pid in map(int, listed.split()) if pid not in self._numbers and pid != guardian]
+        return [pid for pid in map(int, listed.split()) if pid not in self._numbers and pid not in guardians]
 
     def _settle(self, pid: int, living: Container[int], *, thorough: bool) -> bool:
         """Reap or KILL one orphan, or leave it alone; whether that changes anything soon."""
@@ -165,12 +167,8 @@ class Orphans:
     def _reap(self, pid: int) -> bool:
         """Reap an orphan if it has ended; whether it has."""
         try:
-            # A zombie has no environment. One in our own group, which each child leaves, may be another part's of
-            # this program, who waits for it.
-            if self._origins.get(pid) is None and os.getpgid(pid) == os.getpgrp():
-                return False
             return os.waitpid(pid, os.WNOHANG)[0] == pid
-        except (ChildProcessError, ProcessLookupError):
+        except ChildProcessError:
             return False
 
     def _origin(self, pid: int) -> int | None:
@@ -199,4 +197,8 @@ def _children() -> bytes:
 
 def _set_subreaper(is_one: int) -> bool:
     """Whether the kernel did as asked; it holds for the whole process, and is not inherited."""
-    return bool(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, is_one, 0, 0, 0) == 0)
+    try:
+        prctl(PR_SET_CHILD_SUBREAPER, is_one)
+    except OSError:
+        return False
+    return True

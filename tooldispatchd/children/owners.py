@@ -24,3 +24,15 @@ def owner_of(user: int | None, group: int | None) -> Owner:
         return Owner(user, gid, (gid,))
     gid = account.pw_gid if group is None else group
     return Owner(user, gid, tuple(os.getgrouplist(account.pw_name, gid)))
+
+
+def home_of(user: int | None) -> dict[str, str]:
+    """The variables that a login as the user would say of it; none for the daemon's own, or without an account."""
+    try:
+        account = None if user is None else pwd.getpwuid(user)
+    except KeyError:
+        account = None
+    if account is None:
+        return {}
+    names = dict.fromkeys(("USER", "LOGNAME"), account.pw_name)
+    return {"HOME": account.pw_dir, "SHELL": account.pw_shell, **names}

@@ -11,8 +11,8 @@ from typing import Final
 
 from tooldispatchd.forked.signals import RESET_SIGNALS
 
-# <spawn.h>: a group of its own, default signals, a signal mask.
-SPAWN_FLAGS: Final = 0x02 | 0x04 | 0x08
+# <spawn.h>: default signals, a signal mask, a session of its own.
+SPAWN_FLAGS: Final = 0x04 | 0x08 | 0x80
 # More than any C library takes for its list of actions, its attributes (336 on Linux) or a set of signals.
 OPAQUE_BYTES: Final = 1024
 
@@ -20,7 +20,7 @@ OPAQUE_BYTES: Final = 1024
 def start_program(
     argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None, sources: Sequence[tuple[int, int]]
 ) -> int:
-    """Start `argv` in a group of its own, in `cwd`, and give its pid; raises OSError, or ValueError for a bad word.
+    """Start `argv` in a session of its own, in `cwd`, and give its pid; raises OSError, or ValueError for a bad word.
 
     `sources` are pairs of a number in the child and the descriptor of ours that it gets, in order.
     """
@@ -38,7 +38,7 @@ def _exec(argv: Sequence[str], env: Mapping[str, str], sources: Sequence[tuple[i
         env,
         # No pipe is below 3; the one that may be 3 has been copied, or is the fourth, when 3 is written to.
         file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in sources],
-        setpgroup=0,
+        setsid=True,
         setsigmask=(),
         setsigdef=RESET_SIGNALS,
     )

@@ -1,9 +1,10 @@
-"""Start one child in a process group of its own, and end it whole: the group is killed before its leader is reaped.
+"""Start one child in a session of its own, and end it whole: its group is killed before its leader is reaped.
 
     started ──▶ leader exited ──▶ group killed ──▶ slot freed ──▶ leader reaped, descriptors closed
 
 The order is the rule of this module. Until the leader is reaped its number cannot be given to another process, so
-that a signal to the group can hit nobody else; once it is reaped, nothing is signalled any more.
+that a signal to the group can hit nobody else; once it is reaped, nothing is signalled any more. The group is that of
+a session, whose leader cannot leave it, and which no process of another session can join.
 
 A child that a forker started for us (`forker`) is the same to whoever uses it; only who reaps it differs.
 """
@@ -72,7 +73,7 @@ class Parent(Protocol):
 
 
 class Child:
-    """One process group: its leader `pid`, and our ends of its pipes.
+    """One session and its first process group: the leader `pid` of both, and our ends of its pipes.
 
     `stdin`, `stdout`, `stderr` and `updates` are raw non-blocking descriptors, -1 once closed, or where the child has
     none; `updates` reads what the child writes to its descriptor 3. `pidfd` is readable when the leader has exited, and
@@ -123,9 +124,16 @@ class Child:
 
     def signal_group(self, signum: int) -> None:
         """Signal every process of the group; nothing happens once the leader is reaped or about to be."""
-        if not self._is_released:
-            # The group may be gone, or may hold only processes that changed their user.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
+        if self._is_released:
+            return
+        # It may be gone, or hold only processes that changed their user.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            try:
+                os.killpg(self.pid, signum)
+            except ProcessLookupError:
+                # A warm parent's fork that has not begun its session yet, and so has started nothing; unless it has
+                # meanwhile.
+                os.kill(self.pid, signum)
                 os.killpg(self.pid, signum)
 
     def has_exited(self) -> bool:
@@ -162,10 +170,10 @@ class Child:
     async def kill(self, *, within_s: float = KILL_S) -> Exit:
         """KILL the group, wait for its leader and reap it: how every owner ends a child.
 
-        Cannot be cancelled, takes at most `within_s` (and, for a forker's child, the bound of the forker's answer). One
-        that has exited is mostly reaped without a checkpoint. A leader that the kernel cannot end in that time (it
-        sleeps in a driver) is left to the family, which reaps it later; its exit is then given as by SIGKILL, which is
-        the only one that it can have.
+        Cannot be cancelled, takes at most `within_s` (and, for a forker's child, the bound of the forker's answer). A
+        child of our own that has exited is reaped without a checkpoint. A leader that the kernel cannot end in that
+        time (it sleeps in a driver) is left to the family, which reaps it later; its exit is then given as by SIGKILL,
+        which is the only one that it can have.
         """
         if not (has_exited := self.has_exited()):
             self.signal_group(signal.SIGKILL)
@@ -176,21 +184,7 @@ class Child:
             return self._exit
         if not has_exited:
             return self.abandon()
-        if self._parent is None:
-            return self._reap()
-        if not self._is_released and (ended := self._parent.seen(self.pid)) is not None:
-            return self._leave(self._parent, ended)
-        return await self._collect(self._parent)
-
-    def dismiss(self) -> None:
-        """KILL the group of a forker's child and wait for nothing: the forker reaps the leader when it has ended.
-
-        For one of which nobody wants to know how it ended. Nothing of it runs any more, and it can leave its group no
-        longer; only its memory is still to be taken apart, which the kernel does by itself.
-        """
-        assert self._parent is not None
-        if self._exit is None and not self._is_released:
-            self._leave(self._parent, Exit(signal=signal.SIGKILL))
+        return self._reap() if self._parent is None else await self._collect(self._parent)
 
     def abandon(self) -> Exit:
         """KILL the group and wait for nothing: the family reaps the leader when it has ended."""

@@ -1,11 +1,13 @@
-"""The guardian's program: wait for the daemon's end, then kill every process that it left behind, then what they made.
+"""A guardian's program: wait for the daemon's end, then kill every process that it left behind, then what they made.
 
 It runs as a script of its own (`python -I -S sweep.py RUN_ID`), so it imports the standard library only. Descriptor 0
 is a pipe whose other end only the daemon holds, and from which it reads what is to go away beside processes;
-descriptor 1 is the table of process groups that `guardian` describes. Nobody reads what it does: it says nothing.
+descriptor 1 is the table of process groups that `guardian` describes, by whose lock one guardian sweeps at a time.
+Nobody reads what it does: it says nothing.
 """
 
 import contextlib
+import fcntl
 import os
 import signal
 import sys
@@ -45,12 +47,17 @@ MAX_CGROUPS = 10_000
 def main(run_id: str) -> None:
     """Wait for end of input, then end what the daemon left; does not return where directories are to be removed."""
     told = b"".join(iter(lambda: os.read(0, 4096), b""))
+    # Until this process ends, though it go on as another program.
+    fcntl.lockf(1, fcntl.LOCK_EX)
     # The last piece is empty, or of a message that its sender did not live to finish.
     messages = told.split(END)[:-1]
     trees = [os.fsdecode(message[1:]) for message in messages if message[:1] == CGROUPS]
     for tree in trees:
         kill_cgroup(f"{tree}/{CALLS}")
-    kill_groups(os.pread(1, os.fstat(1).st_size, 0))
+    size = os.fstat(1).st_size
+    kill_groups(os.pread(1, size, 0))
+    # Their numbers may soon be others', and the next guardian kills by this table too.
+    os.pwrite(1, bytes(size), 0)
     sweep(f"TOOLDISPATCHD_RUN_ID={run_id}".encode())
     until = time.monotonic() + DISSOLVE_S
     for tree in trees:

@@ -1,24 +1,42 @@
-"""The end of what a child wrote to its stderr: a ring that keeps the last bytes and counts all of them."""
+"""What a child wrote to its stderr: its beginning, a ring with its end, and the one line that says most."""
 
 import codecs
+import re
 from typing import Final
 
 # Enough for a long traceback of a chatty server, little enough for thousands of connections.
 TAIL_BYTES: Final = 64 * 1024
 
+# As much of a program's complaints as a model should read.
+STDERR_TAIL_BYTES: Final = 4 * 1024
+# Of these, what goes to the beginning: some programs say first what is wrong, and then much else.
+STDERR_HEAD_BYTES: Final = 1024
+
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_COMPLAINT: Final = re.compile(
+    r"error|exception|fatal|panic|can(?:no|')t|could not|unable|denied|not found|no (?:such|matching)|failed|refused"
+    r"|invalid",
+    re.IGNORECASE,
+)
+# Of npm's many lines the one after this says what is wrong, and the last one where it was logged.
+_NPM: Final = re.compile(r"npm (?:error|ERR!)(?! code | A complete log)")
+
 
 class Tail:
-    """The last `max_bytes` bytes of a stream; `total` counts every byte that was ever added."""
+    """The last `max_bytes` bytes of a stream, and its first few; `total` counts every byte that was ever added."""
 
-    __slots__ = ("_kept", "_max", "total")
+    __slots__ = ("_head", "_kept", "_max", "total")
 
     def __init__(self, max_bytes: int = TAIL_BYTES) -> None:
         self._max = max_bytes
+        self._head = b""
         self._kept = bytearray()
         self.total = 0
 
     def add(self, chunk: bytes) -> None:
         """Append `chunk`; what no longer fits falls off the front."""
+        if len(self._head) < STDERR_HEAD_BYTES:
+            self._head += chunk[: STDERR_HEAD_BYTES - len(self._head)]
         self.total += len(chunk)
         self._kept += chunk[-self._max :]
         # A bytearray only moves its start here, so that a child that writes byte by byte costs linear time.
@@ -34,3 +52,26 @@ class Tail:
         # Of a character whose last bytes have not come, or were never written, an unfinished decoding says nothing.
         text, _ = codecs.utf_8_decode(self._kept[start:], "replace", False)  # noqa: FBT003  # it takes no keywords
         return text
+
+    def excerpt(self) -> str:
+        """As much as others are told: all of it, or its beginning and its end where it is over `STDERR_TAIL_BYTES`."""
+        if self.total <= STDERR_TAIL_BYTES:
+            return self.text()
+        head, _ = codecs.utf_8_decode(self._head, "replace", False)  # noqa: FBT003  # as above
+        end = self.text().encode()[-(STDERR_TAIL_BYTES - STDERR_HEAD_BYTES) :].decode(errors="ignore")
+        return f"{head}\n[{self.total - STDERR_TAIL_BYTES} bytes are left out]\n{end}"
+
+
+def telling_line(text: str) -> str:
+    """The line of a program's stderr that says most of why it failed, "" where there is none.
+
+    The last one that complains; by its indentation a traceback's own lines are none. npm complains from its first line
+    on, and last of all names a file.
+    """
+    lines = [line for line in _COLOURS.sub("", text).splitlines() if line.strip()]
+    npm = [line[found.end() :] for line in lines if (found := _NPM.match(line))]
+    if npm:
+        return next((line for line in npm if _COMPLAINT.search(line)), npm[0]).strip()
+    margin = [line for line in lines if not line[0].isspace()] or lines
+    complaints = [line for line in margin if _COMPLAINT.search(line)]
+    return (complaints or margin or [""])[-1].strip()

@@ -1,10 +1,15 @@
 """`tooldispatchd check`: say whether a configuration can be used, and all that is wrong with it."""
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tooldispatchd.daemon.configuration import Loaded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,8 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--explain",
         action="store_true",
-        help="print what was understood: each type, tool, process, server and profile, how it runs, what its program "
-        "is bounded by and shut in with, and who may call it",
+        help="print what was understood: each type, tool, process, server and profile, where it was written, how it "
+        "runs, its limits, what its program is bounded by and shut in with, and who may call it",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object on stdout and nothing else: ok, problems (each with file, line, column, key, why, "
+        "value, allowed, did_you_mean; null where there is none) and warnings; exit codes are the same",
     )
     parser.add_argument(
         "--sandbox",
@@ -38,23 +49,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print what the configuration holds, or its report on stderr; gives the exit code."""
     # Imported when it is called for: --help of every command declares all of them.
-    from tooldispatchd.catalog.explanation import explain
+    from tooldispatchd.children.descriptors import occupy_standard
     from tooldispatchd.daemon.absent import absent
     from tooldispatchd.daemon.config_report import printable
-    from tooldispatchd.daemon.configuration import ConfigError, find_configuration, load_catalog
+    from tooldispatchd.daemon.configuration import ConfigError, find_configuration, load
 
+    occupy_standard()
+    if arguments.json and (arguments.explain or arguments.sandbox):
+        print("tooldispatchd: --json goes with neither --explain nor --sandbox", file=sys.stderr)
+        return 2
     if arguments.sandbox:
         code = _try_sandbox()
         if code or arguments.config is None:
             return code
     try:
         path: Path = arguments.config or find_configuration(os.environ)
-        catalog = load_catalog(path, os.environ)
+        loaded = load(path, os.environ)
     except ConfigError as error:
-        print(error, file=sys.stderr)
+        if arguments.json:
+            _print_json(error.fields(), [])
+        else:
+            print(error, file=sys.stderr)
         return 2
-    for warning in (*catalog.warnings, *absent(catalog, os.environ)):
-        print(f"{path}: warning: {printable(warning)}", file=sys.stderr)
+    warnings = [printable(each) for each in (*loaded.catalog.warnings, *absent(loaded.catalog, os.environ))]
+    if arguments.json:
+        _print_json([], warnings)
+        return 0
+    for warning in warnings:
+        print(f"{path}: warning: {warning}", file=sys.stderr)
+    _print_summary(path, loaded, explains=arguments.explain)
+    return 0
+
+
+def _print_json(problems: list[dict[str, object]], warnings: list[str]) -> None:
+    found = {"ok": not problems, "problems": problems, "warnings": warnings}
+    print(json.dumps(found, indent=2, ensure_ascii=False))
+
+
+def _print_summary(path: Path, loaded: "Loaded", *, explains: bool) -> None:
+    """How much there is, who may open what, and with `explains` all that was understood."""
+    from tooldispatchd.catalog.explanation import explain
+    from tooldispatchd.daemon.config_report import printable
+
+    catalog = loaded.catalog
     servers = sum(spec.enabled for spec in catalog.config.mcp.values())
     counts = (
         _count(len(catalog.tools), "tool"),
@@ -63,13 +100,12 @@ def run(arguments: argparse.Namespace) -> int:
     )
     print(f"{path}: fine: {', '.join(counts)}")
     # Where nobody is asked for anything there is nothing to compare.
-    for name, profile in catalog.profiles.items() if catalog.is_protected or arguments.explain else ():
+    for name, profile in catalog.profiles.items() if catalog.is_protected or explains else ():
         needs = _needs(profile.uids, profile.gids, has_token=name in catalog.tokens)
-        print(f"    profile {name}: {needs or 'open to everyone who may connect'}")
-    if arguments.explain:
-        for line in explain(catalog):
-            print(f"    {printable(line)}")
-    return 0
+        at = f" ({loaded.where(('agents', name))})" if explains and name in catalog.config.agents else ""
+        print(f"    profile {name}: {needs or 'open to everyone who may connect'}{printable(at)}")
+    for line in explain(catalog, loaded.where) if explains else ():
+        print(f"    {printable(line)}")
 
 
 def _try_sandbox() -> int:

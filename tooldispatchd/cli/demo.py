@@ -60,7 +60,8 @@ def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  # every command 
             everyone = [daemon.pid, *(pid for pid, _words in _descendants(daemon.pid))]
         left = [pid for pid in everyone if Path(f"/proc/{pid}").exists()]
         print(f"\nThe daemon ended with {daemon.returncode} after SIGTERM; its socket is {_presence(path)}.")
-        print(f"Of its {len(everyone)} processes, {len(left)} are left.")
+        print(f"Of its {len(everyone)} processes, {len(left) or 'none'} {'is' if len(left) < 2 else 'are'} left.")
+        print('Your turn: "tooldispatchd init" writes the configuration that this was played with.')
         return 0 if daemon.returncode == 0 and not path.exists() and not left else 1
 
 

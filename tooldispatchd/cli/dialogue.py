@@ -1,18 +1,30 @@
-"""How a client command reaches a daemon: a running one through its socket, or a private one for as long as it lasts."""
+"""How a client command reaches a daemon: a running one through its socket, or a private one for as long as it lasts.
+
+A command is to answer within a tenth of a second, and half of that goes into importing msgspec. So it speaks with plain
+JSON, one line after the other, and not with the client for agents (`client.blocking`).
+"""
 
 import argparse
+import json
 import os
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from tooldispatchd.cli.paint import CHOICES, Paint
 from tooldispatchd.cli.shown_token import read_token
 from tooldispatchd.client.address import find_socket
-from tooldispatchd.client.blocking import Client, connect, inherit
-from tooldispatchd.client.errors import ClientError, FaultError
+from tooldispatchd.client.duplex import Duplex
+from tooldispatchd.client.reach import CONNECT_S, reach
+from tooldispatchd.wire.lines import LineCutter
+
+if TYPE_CHECKING:
+    # Imported where it is used: with a socket nothing is started.
+    import subprocess
 
 SOCKETS: Final = """\
 Without --socket and --config: $TOOLDISPATCHD_SOCKET, $RUNTIME_DIRECTORY/dispatch.sock,
@@ -20,6 +32,18 @@ $XDG_RUNTIME_DIR/tooldispatchd/dispatch.sock, /run/tooldispatchd/dispatch.sock.
 """
 # A private daemon whose input has ended drains and stops its servers, each of which has a ladder of 4 s.
 STOP_S: Final = 20.0
+# A private daemon reads its configuration, and imports the modules of its Python tools, before it says a word.
+START_S: Final = 600.0
+# A daemon says something within milliseconds of being asked; on a machine that swaps, within seconds.
+TIMEOUT_S: Final = 30.0
+# The largest answer that a daemon with its default limits gives, in JSON.
+MAX_LINE_BYTES: Final = 2 * 64 * 1024 * 1024 + 1024
+# A named agent whose `hello` is refused may say another one; the channel's own could not.
+AGENT: Final = "command"
+# What a `fault` line has of its own, beside the fault.
+_ENVELOPE: Final = frozenset({"__port", "agent", "line", "id"})
+
+Line = dict[str, object]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,28 +52,172 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--socket", metavar="PATH", help="the socket of a running daemon")
     where.add_argument("--config", type=Path, metavar="FILE", help="start a private daemon with this configuration")
     parser.add_argument("--profile", metavar="NAME", help="the profile to open the session under (default)")
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="its token (else $TOOLDISPATCHD_TOKEN)")
+    parser.add_argument("--token-file", metavar="FILE", help="its token (else $TOOLDISPATCHD_TOKEN)")
+    parser.add_argument(
+        "--timeout",
+        type=seconds,
+        default=TIMEOUT_S,
+        metavar="SECONDS",
+        help=f"give up on a daemon that is silent for so long; how long a tool takes is no matter ({TIMEOUT_S:g})",
+    )
+    parser.add_argument(
+        "--color", choices=CHOICES, default="auto", help="colours: on a terminal, unless NO_COLOR is set"
+    )
 
 
-def talk(arguments: argparse.Namespace, dialogue: Callable[[Client], int]) -> int:
-    """Run `dialogue` on a channel; its exit code, or the one that fits what went wrong, told on stderr."""
+def seconds(text: str) -> float:
+    """A time of the command line."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise ValueError(text)
+    return value
+
+
+class CommandRefusedError(Exception):
+    """The daemon said no, by a `fault` line."""
+
+    def __init__(self, line: Line) -> None:
+        super().__init__(f"{line.get('error')}: {line.get('detail')}")
+        self.fault = {name: value for name, value in line.items() if name not in _ENVELOPE}
+        self.code = line.get("error")
+
+
+class NoDaemonError(Exception):
+    """The daemon cannot be reached, is silent, or has gone."""
+
+
+class Dialogue:
+    """Lines to a daemon and from it, as the agent `AGENT`; it is asked for a sign of life while nothing comes."""
+
+    def __init__(self, duplex: Duplex, timeout_s: float, *, is_starting: bool) -> None:
+        self._duplex = duplex
+        self._timeout_s = timeout_s
+        self._patience_s = max(START_S, timeout_s) if is_starting else timeout_s
+        self._cutter = LineCutter(MAX_LINE_BYTES)
+        self._heard: deque[Line] = deque()
+        self._heard_at = time.monotonic()
+        self._has_pinged = False
+        if is_starting:
+            # The answer says that it has started: `ready` may take as long as the servers do.
+            self._ping()
+
+    def say(self, port: str, fields: Mapping[str, object], json_input: str | None = None) -> None:
+        """One line; fields that are None are left out. `json_input` is JSON already, and stays as it is."""
+        line = {"__port": port, "agent": AGENT, **{name: said for name, said in fields.items() if said is not None}}
+        text = json.dumps(line, separators=(",", ":"))
+        if json_input is not None:
+            # A line may have no newline; in JSON it is only ever white space.
+            text = text[:-1] + ',"input":' + json_input.replace("\n", " ") + "}"
+        self._duplex.write(text.encode() + b"\n")
+
+    def hear(self) -> Line:
+        """The next line. Raises `CommandRefusedError` for a fault, `NoDaemonError` where none comes."""
+        while not self._heard:
+            self._exchange()
+        line = self._heard.popleft()
+        if line.get("__port") == "fault":
+            raise CommandRefusedError(line)
+        return line
+
+    def until(self, port: str) -> Line:
+        """The next line of that port; what else comes is passed over."""
+        while (line := self.hear()).get("__port") != port:
+            pass
+        return line
+
+    def _exchange(self) -> None:
+        # Half of the time it may be silent for it may be so unasked.
+        until = self._heard_at + (self._patience_s if self._has_pinged else self._patience_s / 2)
+        try:
+            chunk = self._duplex.exchange(until)
+        except TimeoutError:
+            if self._has_pinged:
+                raise NoDaemonError(f"the daemon did not answer within {self._patience_s:g} s") from None
+            self._ping()
+            return
+        except OSError as error:
+            raise NoDaemonError(f"cannot read from the daemon: {error.strerror}") from error
+        if chunk is None:
+            why = self._duplex.write_error
+            raise NoDaemonError(f"cannot write to the daemon: {why}" if why else "the daemon closed the channel")
+        if chunk:
+            self._heard_at, self._has_pinged, self._patience_s = time.monotonic(), False, self._timeout_s
+            self._heard.extend(_read(line) for line in self._cutter.cut(chunk))
+
+    def _ping(self) -> None:
+        self._has_pinged = True
+        self._duplex.write(b'{"__port":"ping"}\n')
+
+
+def _read(line: object) -> Line:
     try:
-        arguments.token = read_token(arguments.token_file)
+        said = json.loads(line) if isinstance(line, bytes) else None
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict):
+        raise NoDaemonError("the daemon sent a line that is not of the protocol")
+    return said
+
+
+def talk(arguments: argparse.Namespace, dialogue: Callable[[Dialogue, Line], int]) -> int:
+    """Run `dialogue` on a channel, with what its `hello` says of who asks.
+
+    Gives its exit code, or the one that fits what went wrong, told on stderr.
+    """
+    try:
+        token = read_token(arguments.token_file)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        print(f"tooldispatchd: cannot read the token from {arguments.token_file}: {why}", file=sys.stderr)
+        tell(arguments, f"cannot read the token from {arguments.token_file}: {why}")
         return 2
     try:
-        with _channel(arguments) as client:
-            return dialogue(client)
-    except FaultError as fault:
-        print(f"tooldispatchd: {fault}", file=sys.stderr)
-        return {"not_authenticated": 3, "unknown_profile": 2}.get(fault.code, 1)
-    except ClientError as error:
-        print(f"tooldispatchd: {error}", file=sys.stderr)
+        with _channel(arguments) as daemon:
+            return dialogue(daemon, {"profile": arguments.profile, "token": token})
+    except CommandRefusedError as refused:
+        tell(arguments, str(refused))
+        return exit_code(refused)
+    except NoDaemonError as error:
+        tell(arguments, str(error))
         return 3
     except _DaemonEndedError as ended:
         return ended.code
+
+
+def exit_code(refused: CommandRefusedError) -> int:
+    """What a command ends with that was refused (PROTOCOL.md, "Exit codes")."""
+    return {"not_authenticated": 3, "unknown_profile": 2}.get(str(refused.code), 1)
+
+
+def tell(arguments: argparse.Namespace, what: str) -> None:
+    """What went wrong, on stderr."""
+    print(f"{Paint(arguments.color, sys.stderr).error('tooldispatchd:')} {what}", file=sys.stderr)
+
+
+def open_for(daemon: Dialogue, name: str, hello: Line) -> Line | None:
+    """Open a session for one tool, without the servers that it does not need: `ready`.
+
+    None where the profile does not name the tool. Then the whole of it is being opened, since a server without a prefix
+    of its own may have it, and `ready` is still to come.
+    """
+    daemon.say("hello", {**hello, "spec": {"tools": [name]}})
+    try:
+        return daemon.until("ready")
+    except CommandRefusedError as refused:
+        if refused.code != "not_allowed":
+            raise
+    daemon.say("hello", hello)
+    return None
+
+
+def listed(line: Line) -> list[Line]:
+    """The tools of `ready` or `tools`."""
+    tools = line.get("tools")
+    return [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+
+
+def shown(ready: Line, name: str) -> Line | None:
+    """A tool as the plain form shows it."""
+    return next((tool for tool in listed(ready) if tool.get("name") == name), None)
 
 
 class _DaemonEndedError(Exception):
@@ -61,37 +229,52 @@ class _DaemonEndedError(Exception):
 
 
 @contextmanager
-def _channel(arguments: argparse.Namespace) -> Iterator[Client]:
-    if arguments.config is None:
-        with connect(arguments.socket or find_socket(os.environ)) as client:
-            yield client
+def _channel(arguments: argparse.Namespace) -> Iterator[Dialogue]:
+    if arguments.config is not None:
+        with _private(arguments) as daemon:
+            yield daemon
         return
+    address = arguments.socket or find_socket(os.environ)
+    try:
+        fd = reach(address, within_s=min(arguments.timeout, CONNECT_S)).detach()
+    except OSError as error:
+        raise NoDaemonError(f"cannot reach the daemon at {address}: {error.strerror or error}") from error
+    duplex = Duplex(fd, fd)
+    try:
+        yield Dialogue(duplex, arguments.timeout, is_starting=False)
+    finally:
+        duplex.close()
+
+
+@contextmanager
+def _private(arguments: argparse.Namespace) -> Iterator[Dialogue]:
+    import subprocess
+
     words = [sys.executable, "-P", "-m", "tooldispatchd", "serve", "--listen", "stdio", "--log-level", "error"]
     daemon = subprocess.Popen(  # noqa: S603  # this interpreter and this package; the path is one argument
-        [*words, "--config", str(arguments.config)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [*words, "--config", arguments.config], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
+    assert daemon.stdout is not None
+    assert daemon.stdin is not None
+    with daemon.stdout as answers, daemon.stdin as requests:
+        duplex = Duplex(os.dup(answers.fileno()), os.dup(requests.fileno()))
     try:
-        with inherit(*_ends(daemon)) as client:
-            yield client
-    except ClientError:
+        yield Dialogue(duplex, arguments.timeout, is_starting=True)
+    except NoDaemonError:
+        duplex.close()
         code = _end(daemon)
         if code > 0:
             raise _DaemonEndedError(code) from None
         raise
     finally:
+        duplex.close()
         _end(daemon)
 
 
-def _ends(daemon: subprocess.Popen[bytes]) -> tuple[int, int]:
-    """The two pipes of a private daemon, which are the client's from here on."""
-    assert daemon.stdout is not None
-    assert daemon.stdin is not None
-    with daemon.stdout as answers, daemon.stdin as requests:
-        return os.dup(answers.fileno()), os.dup(requests.fileno())
-
-
-def _end(daemon: subprocess.Popen[bytes]) -> int:
+def _end(daemon: "subprocess.Popen[bytes]") -> int:
     """Wait for the end of a private daemon whose input has ended; its exit code."""
+    import subprocess
+
     try:
         return daemon.wait(STOP_S)
     except subprocess.TimeoutExpired:

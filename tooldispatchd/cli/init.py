@@ -1,6 +1,7 @@
 """`tooldispatchd init`: write a commented example configuration."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import Final
@@ -27,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     path: Path = arguments.path
     try:
         # Refused by the kernel, not by a look beforehand: nobody else's file of this moment is lost.
-        with path.open("wb" if arguments.force else "xb") as file:
+        with open(path, "wb" if arguments.force else "xb", opener=_open) as file:
             file.write(example())
     except FileExistsError:
         print(f"cannot write {path}: it exists already (--force overwrites it)", file=sys.stderr)
@@ -37,6 +38,11 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     print(f'wrote {path}; "tooldispatchd serve --config {path}" starts the daemon with it')
     return 0
+
+
+def _open(path: str, flags: int) -> int:
+    # Whatever the umask: a configuration that anybody may write is refused.
+    return os.open(path, flags, 0o644)
 
 
 def example() -> bytes:

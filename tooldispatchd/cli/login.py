@@ -4,7 +4,7 @@ import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tooldispatchd.catalog.servers import Binding
@@ -13,6 +13,10 @@ EPILOG = """\
 The server is one of the configuration with auth = "oauth". The browser comes back to a port of 127.0.0.1: where it
 runs on another machine, set oauth.redirect_port and forward that port (ssh -L PORT:127.0.0.1:PORT).
 
+An authorization server on another host than the server's is asked about at the terminal, and a yes is kept with the
+tokens; without a terminal it must be listed in the table's `hosts`. The client that was registered is kept too, and
+the port that it is sent back to, until --forget.
+
 Tokens are kept in $STATE_DIRECTORY/oauth, else $XDG_STATE_HOME/tooldispatchd/oauth, else
 ~/.local/state/tooldispatchd/oauth, for the user who runs this. For a service, log in as its user; a daemon that runs
 already takes them up when it next needs them:
@@ -20,7 +24,7 @@ already takes them up when it next needs them:
 They are encrypted by whoever has the credential tooldispatchd-token-key (systemd, LoadCredential=), from its next
 change of them on; who has it not cannot log in over them, and must --forget them first.
 
-exit codes: 0 done; 1 it failed, or was refused; 2 usage or configuration
+exit codes: 0 done; 1 it failed, or was refused; 2 usage or configuration; 130 given up (Ctrl-C)
 """
 
 
@@ -51,9 +55,10 @@ def run(arguments: argparse.Namespace) -> int:
     code = 1
     try:
         code = _act(catalog.servers[name], arguments)
-    # trio gives it in a group, once every task has ended.
+    # trio gives it in a group, once every task has ended; at the question it comes by itself.
     except* KeyboardInterrupt:
         _say(f"gave up the login at {name}")
+        code = 130
     return code
 
 
@@ -76,7 +81,7 @@ def _act(binding: Binding, arguments: argparse.Namespace) -> int:
     """Do what was asked for; the exit code."""
     import trio
 
-    from tooldispatchd.agent.accounts import LoginError, log_in, log_out
+    from tooldispatchd.agent.accounts import LoginError, log_out
 
     name = binding.name
     try:
@@ -84,14 +89,40 @@ def _act(binding: Binding, arguments: argparse.Namespace) -> int:
             there = trio.run(log_out, binding, os.environ, restrict_keyboard_interrupt_to_checkpoints=True)
             print(f"forgot the tokens of {name}" if there else f"there were no tokens of {name}")
         else:
-            show = _show if arguments.no_browser else _open
-            # Else an interrupt that comes while a task is being started leaves Python complaining of that one.
-            path = trio.run(log_in, binding, os.environ, show, restrict_keyboard_interrupt_to_checkpoints=True)
+            path = _log_in(binding, _show if arguments.no_browser else _open)
             print(f"logged in at {name}; the tokens are in {path}")
     except LoginError as error:
         _say(f"cannot log {'out of' if arguments.forget else 'in at'} {name}: {error.why}")
+        if error.lines:
+            shown = "\n".join(f"    {line}" for line in error.lines)
+            print(f"If you trust it, put into the table of {name}:\n\n{shown}\n", file=sys.stderr)
         return 1
     return 0
+
+
+def _log_in(binding: Binding, show: Callable[[str], None]) -> Path:
+    """Log in, and ask at the terminal whether to trust where the way leads; the file with the tokens."""
+    import trio
+
+    from tooldispatchd.agent.accounts import LoginError, log_in
+
+    trusted: tuple[str, ...] = ()
+    while True:
+        try:
+            # Else an interrupt that comes while a task is being started leaves Python complaining of that one.
+            return trio.run(log_in, binding, os.environ, show, trusted, restrict_keyboard_interrupt_to_checkpoints=True)
+        except LoginError as error:
+            if error.untrusted is None or not _says_yes(f"{error.why}. Trust it?"):
+                raise
+            trusted += (error.untrusted,)
+
+
+def _says_yes(question: str) -> bool:
+    """The answer of the person at the terminal; no where there is none."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def _show(url: str) -> None:

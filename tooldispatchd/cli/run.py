@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from tooldispatchd.cli.dialogue import TIMEOUT_S, seconds
 from tooldispatchd.cli.tools import FORMS
 
 EPILOG: Final = """\
@@ -72,6 +73,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="what the agent can be asked by the daemon; may be repeated",
     )
+    parser.add_argument(
+        "--timeout",
+        type=seconds,
+        default=TIMEOUT_S,
+        metavar="SECONDS",
+        help=f"give up on a running daemon that is silent for so long ({TIMEOUT_S:g})",
+    )
     parser.add_argument("--verbose", action="store_true", help="say on stderr which daemon is used")
     # Not "command": that is the name of this one.
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the agent and its arguments")
@@ -110,5 +118,6 @@ def run(arguments: argparse.Namespace) -> int:
         config=arguments.config,
         shares_streams=arguments.mux,
         is_verbose=arguments.verbose,
+        timeout_s=arguments.timeout,
     )
     return run_agent(order, os.environ)

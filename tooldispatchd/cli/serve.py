@@ -27,7 +27,8 @@ Without --listen and daemon.listen: $TOOLDISPATCHD_SOCKET, $RUNTIME_DIRECTORY/di
 $XDG_RUNTIME_DIR/tooldispatchd/dispatch.sock, /run/tooldispatchd/dispatch.sock.
 
 SIGTERM, SIGINT or SIGHUP: running calls have daemon.grace_s, then exit 0. A second signal ends at once, exit 1.
-exit codes: 0 drained; 1 forced; 2 usage or configuration; 3 a place cannot be listened on
+SIGUSR1 and SIGUSR2 are ignored.
+exit codes: 0 drained; 1 forced; 2 usage or configuration; 3 a place cannot be listened on, or too few descriptors
 """
 
 
@@ -52,6 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until stopped; the exit code."""
+    try:
+        _prepare_process()
+    except OSError as error:
+        print(f"tooldispatchd: cannot serve: {error.strerror}", file=sys.stderr)
+        return 3
+
     # Imported here: the other commands need none of it.
     import trio
 
@@ -89,18 +96,28 @@ def run(arguments: argparse.Namespace) -> int:
         log.warning("configuration", detail=warning)
     if handed and not any(place.kind == "systemd" for place in places):
         log.warning("sockets not used", names=[name for _, name in handed], detail='no place to listen is "systemd"')
-    logs_calls = arguments.log_level == "debug"
     run_daemon = partial(serve, catalog, places, handed, notifier=notifier, watchdog_s=watchdog_s)
     try:
         with open_agent_specs(catalog, os.environ) as specs:
-            return trio.run(partial(run_daemon, log=log, logs_calls=logs_calls, agent_specs=specs))
-    except* ListenError as group:
-        for failed in leaves(group):
-            print(f"tooldispatchd: {failed}", file=sys.stderr)
-    except* (AgentSpecsError, EquipmentError) as group:
+            return trio.run(partial(run_daemon, log=log, logs_calls=arguments.log_level == "debug", agent_specs=specs))
+    except* (ListenError, AgentSpecsError, EquipmentError) as group:
         for failed in leaves(group):
             print(f"tooldispatchd: {failed}", file=sys.stderr)
     return 3
+
+
+def _prepare_process() -> None:
+    """See to what must hold before anything is opened, and before anybody can send a signal. Raises OSError."""
+    import signal
+
+    from tooldispatchd.children.descriptors import occupy_standard, raise_limit, require_free
+    from tooldispatchd.forked.signals import IGNORED
+
+    occupy_standard()
+    raise_limit()
+    require_free()
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def leaves(error: BaseException) -> list[BaseException]:

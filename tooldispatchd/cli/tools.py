@@ -1,21 +1,31 @@
-"""`tooldispatchd tools`: what a profile offers."""
+"""`tooldispatchd tools`: what a profile offers, or one tool of it whole."""
 
 import argparse
-import shutil
+import json
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
+
+from tooldispatchd.cli import dialogue
+from tooldispatchd.cli.dialogue import Dialogue, Line
+from tooldispatchd.cli.paint import Paint, printable
 
 # The forms of PROTOCOL.md; the daemon is asked for what is named here, and knows them itself.
 FORMS: Final = ("plain", "anthropic", "openai", "openai_responses", "google", "mcp")
+BUILT_IN: Final = frozenset({"job_wait", "job_read", "job_list", "job_stop", "info"})
+EPILOG: Final = """\
+The servers of the profile are started to ask them for their tools; for one tool, its own server alone. How a tool runs
+and what bounds it, by the configuration: tooldispatchd check --explain.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
-    from tooldispatchd.cli import dialogue
-
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = f"{dialogue.SOCKETS}\nThe servers of the profile are started to ask them for their tools."
+    parser.epilog = f"{dialogue.SOCKETS}\n{EPILOG}"
+    parser.add_argument("name", metavar="NAME", nargs="?", help="show this tool whole; by default, a line for each")
     parser.add_argument("--json", action="store_true", help="print the tools with their schemas, as `ready` gives them")
     parser.add_argument(
         "--schemas",
@@ -28,35 +38,122 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List and print; the exit code."""
-    import msgspec
 
-    from tooldispatchd.cli import dialogue
-    from tooldispatchd.client.blocking import Client
-
-    def show(client: Client) -> int:
-        ready = client.hello(arguments.profile, token=arguments.token, schemas=arguments.schemas)
-        for warning in ready.warnings:
-            print(f"tooldispatchd: warning: {warning}", file=sys.stderr)
+    def show(daemon: Dialogue, hello: Line) -> int:
+        if arguments.name is not None:
+            return _show_one(arguments, daemon, hello)
+        daemon.say("hello", {**hello, "schemas": arguments.schemas})
+        ready = daemon.until("ready")
+        _warn(arguments, ready)
+        tools = dialogue.listed(ready)
         if arguments.json or arguments.schemas is not None:
-            print(msgspec.json.format(msgspec.json.encode(ready.tools)).decode())
+            _print_json(tools)
         else:
-            _print_table([(tool.name, _described(tool.description, tool.unenforced)) for tool in ready.tools])
+            _print_table(tools, Paint(arguments.color, sys.stdout))
         return 0
 
+    if arguments.config is not None and not _warn_of(arguments.config):
+        return 2
     return dialogue.talk(arguments, show)
 
 
-def _described(description: str, unenforced: Sequence[str]) -> str:
-    """What is said of a tool: first of all what its program is not kept to."""
-    return f"[not enforced: {', '.join(unenforced)}] {description}" if unenforced else description
+def _warn_of(config: Path) -> bool:
+    """Say what a configuration has that is not meant here, as `check` does; whether it can be used."""
+    from tooldispatchd.daemon.config_report import printable
+    from tooldispatchd.daemon.configuration import ConfigError, load_catalog
+
+    try:
+        catalog = load_catalog(config, os.environ)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return False
+    for warning in catalog.warnings:
+        print(f"{config}: warning: {printable(warning)}", file=sys.stderr)
+    return True
 
 
-def _print_table(rows: list[tuple[str, str]]) -> None:
-    """One line a tool: its name, and as much of its description's first line as the terminal has room for."""
-    width = max((len(name) for name, _ in rows), default=0)
+def _show_one(arguments: argparse.Namespace, daemon: Dialogue, hello: Line) -> int:
+    narrowed = dialogue.open_for(daemon, arguments.name, hello)
+    ready = narrowed or daemon.until("ready")
+    _warn(arguments, ready)
+    tools = dialogue.listed(ready)
+    tool = dialogue.shown(ready, arguments.name)
+    if tool is None:
+        from difflib import get_close_matches
+
+        near = get_close_matches(arguments.name, [str(each["name"]) for each in tools], 1)
+        dialogue.tell(arguments, f"there is no tool {arguments.name}{f', did you mean {near[0]}?' if near else ''}")
+        return 1
+    daemon.say("tools", {"schemas": arguments.schemas or "mcp"})
+    shown = dialogue.listed(daemon.until("tools"))[tools.index(tool)]
+    if arguments.json or arguments.schemas is not None:
+        _print_json(shown if arguments.schemas else tool)
+        return 0
+    # In a session for this tool alone `info` is about it.
+    has_doc = narrowed is not None and dialogue.shown(ready, "info") is not None
+    doc = _doc(daemon, arguments.name) if has_doc else None
+    _print_tool(tool, shown.get("outputSchema"), doc, Paint(arguments.color, sys.stdout))
+    return 0
+
+
+def _doc(daemon: Dialogue, name: str) -> str | None:
+    daemon.say("tool_req", {"id": "1", "name": "info", "input": {"name": name}})
+    answer = daemon.until("tool_resp")
+    return None if answer.get("is_error") else str(json.loads(str(answer["content"])))
+
+
+def _warn(arguments: argparse.Namespace, ready: Line) -> None:
+    warnings = ready.get("warnings")
+    prefix = Paint(arguments.color, sys.stderr).warning("tooldispatchd: warning:")
+    for warning in warnings if isinstance(warnings, list) else ():
+        print(f"{prefix} {printable(str(warning))}", file=sys.stderr)
+
+
+def _print_json(tools: object) -> None:
+    print(json.dumps(tools, indent=2, ensure_ascii=False))
+
+
+def _print_tool(tool: Line, output_schema: object, doc: str | None, paint: Paint) -> None:
+    """One tool, all that the daemon says of it."""
+    name = str(tool["name"])
+    server, colon, _ = name.partition(":")
+    origin = f"a tool of the server {server}" if colon else "built in" if name in BUILT_IN else "a declared tool"
+    title = tool.get("title")
+    print(f"{paint.strong(name)}{f' ({printable(str(title))})' if title else ''}: {origin}")
+    unenforced = _unenforced(tool)
+    if unenforced:
+        print(paint.warning(f"its program is asked for, and not kept to: {', '.join(unenforced)}"))
+    for text in (str(tool.get("description", "")), doc or ""):
+        lines = [printable(line) for line in text.strip().splitlines()]
+        print(
+            *(["", *(f"    {line}".rstrip() for line in lines)] if lines else []), sep="\n", end="\n" if lines else ""
+        )
+    for heading, schema in (("input", tool.get("input_schema")), ("output", output_schema)):
+        if schema is not None:
+            print(f"\n{paint.strong(heading)}")
+            # Escaped: a server's schema is not ours, and must not speak to the terminal.
+            print(json.dumps(schema, indent=2))
+
+
+def _unenforced(tool: Line) -> Sequence[str]:
+    keys = tool.get("unenforced")
+    return [str(key) for key in keys] if isinstance(keys, list) else []
+
+
+def _print_table(tools: Sequence[Line], paint: Paint) -> None:
+    """One line a tool: its name, and as much of its description's first line as the terminal has room for.
+
+    What its program is not kept to is said first of all.
+    """
+    import shutil
+
+    width = max((len(str(tool["name"])) for tool in tools), default=0)
     room = max(shutil.get_terminal_size((120, 24)).columns - width - 2, 20)
-    for name, description in rows:
-        first = description.strip().partition("\n")[0]
-        # A server's description is not ours: what is not printable must not reach the terminal.
-        shown = "".join(letter if letter.isprintable() else " " for letter in first)
-        print(f"{name:<{width}}  {shown if len(shown) <= room else shown[: room - 1] + '…'}".rstrip())
+    for tool in tools:
+        name = str(tool["name"])
+        unenforced = _unenforced(tool)
+        note = f"[not enforced: {', '.join(unenforced)}] " if unenforced else ""
+        first = printable(note + str(tool.get("description", "")).strip().partition("\n")[0])
+        told = first if len(first) <= room else first[: room - 1] + "…"
+        told = paint.warning(told[: len(note)]) + told[len(note) :]
+        print(f"{paint.strong(name)}{' ' * (width - len(name))}  {told}".rstrip())

@@ -9,7 +9,9 @@ whatever else comes, and asks the callbacks that `hello` was given; these may th
 """
 
 import os
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Final, overload
 
 from msgspec import UNSET
@@ -19,7 +21,7 @@ from tooldispatchd.client.conversation import Call, Conversation, Ticket
 from tooldispatchd.client.duplex import Duplex
 from tooldispatchd.client.errors import ClientError, FaultError
 from tooldispatchd.client.questions import answers
-from tooldispatchd.client.reach import CONNECT_S, reach
+from tooldispatchd.client.reach import CONNECT_S, pauses, reach
 from tooldispatchd.client.shown import (
     Entry,
     Form,
@@ -30,7 +32,7 @@ from tooldispatchd.client.shown import (
     ShownTools,
     is_plain,
 )
-from tooldispatchd.client.waiting import Callbacks, OnApprove, OnAsk, OnUpdate, Waiting
+from tooldispatchd.client.waiting import Callbacks, OnApprove, OnAsk, OnUpdate, SaidHello, Waiting
 from tooldispatchd.wire.messages import Bye, Pong, Ready, ToolResp, Tools, ToolView
 
 # Longer than any tool should take, and an end all the same.
@@ -99,12 +101,26 @@ class Agent:
         needs `updates`.
         """
         asked = answers(approves=on_approve is not None, asks=on_ask is not None)
-        fields = {"profile": profile, "token": token, "spec": spec, "schemas": schemas, "meta": meta}
-        callbacks = Callbacks(on_approve, on_ask, on_tools_changed)
-        said = self._waiting.conversation.hello(self.name, **fields, updates=updates or None, answers=asked)
+        fields: dict[str, object] = {"profile": profile, "token": token, "spec": spec, "schemas": schemas, "meta": meta}
+        self._waiting.renew()
         # Before `ready` comes: a server may ask while it starts.
-        self._waiting.callbacks[self.name] = callbacks
-        return self._waiting.question(said, Ready) if is_plain(schemas) else self._waiting.question(said, ShownReady)
+        self._waiting.callbacks[self.name] = Callbacks(on_approve, on_ask, on_tools_changed)
+        return self._greet({**fields, "updates": updates or None, "answers": asked})
+
+    def _greet(self, fields: dict[str, object]) -> Ready | ShownReady:
+        waiting = self._waiting
+        said = waiting.conversation.hello(self.name, **fields)
+        ready: Ready | ShownReady
+        ready = waiting.question(said, Ready) if is_plain(fields["schemas"]) else waiting.question(said, ShownReady)
+        waiting.hellos[self.name] = SaidHello(fields, waiting.channel)
+        return ready
+
+    def _reopen(self) -> None:
+        """Say `hello` again where the channel is another one than it was said on."""
+        self._waiting.renew()
+        before = self._waiting.hellos.get(self.name)
+        if before is not None and before.channel != self._waiting.channel:
+            self._greet(before.fields)
 
     @overload
     def tools(self, schemas: Plain | None = None) -> list[ToolView]: ...
@@ -114,6 +130,7 @@ class Agent:
 
     def tools(self, schemas: Form | Plain | None = None) -> list[ToolView] | list[Entry]:
         """The tools of the session as they are now; in the plain form, whatever `hello` asked for, if none is named."""
+        self._reopen()
         said = self._waiting.conversation.tools(self.name, schemas=schemas)
         if is_plain(schemas):
             return self._waiting.question(said, Tools).tools
@@ -138,6 +155,7 @@ class Agent:
 
     def start(self, call: Call, on_update: OnUpdate | None = None) -> Ticket:
         """Send a call without waiting for its answer, which `result` gives."""
+        self._reopen()
         ticket = self._waiting.conversation.call(self.name, call)
         self._waiting.expect(ticket, self.name, on_update)
         self._waiting.flush()
@@ -182,18 +200,27 @@ class Agent:
         """End the session; returns when nothing of it is left. For the channel's own agent the channel ends too."""
         self._waiting.question(self._waiting.conversation.bye(self.name), Bye)
         self._waiting.callbacks.pop(self.name, None)
+        self._waiting.hellos.pop(self.name, None)
 
 
 class Client(Agent):
     """A channel and its own agent; not to be used from two threads at once.
 
     It takes the two directions as descriptors, which may be the same socket, and closes them with itself. `is_shared`
-    where somebody else writes to the channel too.
+    where somebody else writes to the channel too. `again` gives the next channel where this one has ended.
     """
 
-    def __init__(self, read_fd: int, write_fd: int, *, is_shared: bool = False, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        read_fd: int,
+        write_fd: int,
+        *,
+        is_shared: bool = False,
+        timeout_s: float = TIMEOUT_S,
+        again: Callable[[], Duplex] | None = None,
+    ) -> None:
         conversation = Conversation(is_shared=is_shared)
-        super().__init__(Waiting(Duplex(read_fd, write_fd), conversation, timeout_s), None)
+        super().__init__(Waiting(Duplex(read_fd, write_fd), conversation, timeout_s, again), None)
 
     def __enter__(self) -> "Client":
         return self
@@ -207,6 +234,7 @@ class Client(Agent):
 
     def ping(self) -> None:
         """Return when the daemon has answered; works before `hello`."""
+        self._waiting.renew()
         self._waiting.question(self._waiting.conversation.ping(), Pong)
 
     def close(self) -> None:
@@ -214,21 +242,41 @@ class Client(Agent):
         self._waiting.close()
 
 
-def connect(address: str | None = None, *, timeout_s: float = TIMEOUT_S) -> Client:
+def connect(address: str | None = None, *, timeout_s: float = TIMEOUT_S, retry: float | None = None) -> Client:
     """A channel through a Unix socket: a path, `@name` for an abstract one, or where the environment says.
 
     Without an address an agent that was given a channel of its own has that one, as from `inherit`.
     `timeout_s` is the longest that any one answer is waited for. Raises `ClientError` where nobody answers there.
+
+    With `retry` a daemon that is not there is looked for again, for so many seconds, now and whenever its channel has
+    ended: what is asked next opens another one and says the same `hello` again. A call that was under way ends with a
+    `ClientError`: it may have run, and is never sent again. Jobs are gone with their session.
     """
     given = given_channel(os.environ) if address is None else None
     if given is not None:
+        # `run` has opened it, and nobody opens another.
         return inherit(*given, timeout_s=timeout_s)
     address = find_socket(os.environ) if address is None else address
-    try:
-        fd = reach(address, within_s=min(timeout_s, CONNECT_S)).detach()
-    except OSError as error:
-        raise ClientError(f"cannot reach the daemon at {address}: {error.strerror or error}") from error
-    return Client(fd, fd, timeout_s=timeout_s)
+    dial = partial(_dial, address, timeout_s, retry or 0.0)
+    fd = dial()
+    return Client(fd, fd, timeout_s=timeout_s, again=(lambda: _on(dial())) if retry else None)
+
+
+def _on(fd: int) -> Duplex:
+    return Duplex(fd, fd)
+
+
+def _dial(address: str, timeout_s: float, retry_s: float) -> int:
+    """A connected socket; raises `ClientError`."""
+    left = pauses(retry_s)
+    while True:
+        try:
+            return reach(address, within_s=min(timeout_s, CONNECT_S)).detach()
+        except OSError as error:
+            pause_s = next(left, None)
+            if pause_s is None:
+                raise ClientError(f"cannot reach the daemon at {address}: {error.strerror or error}") from error
+        time.sleep(pause_s)
 
 
 def inherit(read_fd: int = ANSWERS_FD, write_fd: int = REQUESTS_FD, *, timeout_s: float = TIMEOUT_S) -> Client:

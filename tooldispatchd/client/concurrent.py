@@ -12,8 +12,9 @@ Cancelling the task that awaits a call cancels the call. How long an answer may 
 
 import os
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from typing import Final, overload
 
 import trio
@@ -22,9 +23,10 @@ from msgspec import UNSET
 from tooldispatchd.client.address import find_socket, given_channel, socket_name
 from tooldispatchd.client.conversation import Call, Conversation
 from tooldispatchd.client.errors import ClientError
-from tooldispatchd.client.exchange import Callbacks, Exchange, OnApprove, OnAsk, OnUpdate, stream_on
+from tooldispatchd.client.exchange import Callbacks, OnApprove, OnAsk, OnUpdate, stream_on
 from tooldispatchd.client.questions import answers
-from tooldispatchd.client.reach import CONNECT_S
+from tooldispatchd.client.reach import CONNECT_S, pauses
+from tooldispatchd.client.renewal import Renewal
 from tooldispatchd.client.shown import (
     Entry,
     Form,
@@ -47,9 +49,9 @@ AGAIN_S: Final = 0.02
 class Agent:
     """One agent on a channel; `name` is None for the channel's own."""
 
-    def __init__(self, exchange: Exchange, name: str | None) -> None:
+    def __init__(self, renewal: Renewal, name: str | None) -> None:
         self.name = name
-        self._exchange = exchange
+        self._renewal = renewal
 
     @overload
     async def hello(
@@ -101,14 +103,11 @@ class Agent:
         needs `updates`.
         """
         asked = answers(approves=on_approve is not None, asks=on_ask is not None)
-        fields = {"profile": profile, "token": token, "spec": spec, "schemas": schemas, "meta": meta}
-        await self._exchange.room()
-        said = self._exchange.conversation.hello(self.name, **fields, updates=updates or None, answers=asked)
+        fields: dict[str, object] = {"profile": profile, "token": token, "spec": spec, "schemas": schemas, "meta": meta}
+        exchange = await self._renewal.channel()
         # Before `ready` comes: a server may ask while it starts.
-        self._exchange.callbacks[self.name] = Callbacks(on_approve, on_ask, on_tools_changed)
-        if is_plain(schemas):
-            return await self._exchange.answer(said, Ready, agent=self.name)
-        return await self._exchange.answer(said, ShownReady, agent=self.name)
+        exchange.callbacks[self.name] = Callbacks(on_approve, on_ask, on_tools_changed)
+        return await self._renewal.greet(exchange, self.name, {**fields, "updates": updates or None, "answers": asked})
 
     @overload
     async def tools(self, schemas: Plain | None = None) -> list[ToolView]: ...
@@ -118,11 +117,11 @@ class Agent:
 
     async def tools(self, schemas: Form | Plain | None = None) -> list[ToolView] | list[Entry]:
         """The tools of the session as they are now; in the plain form, whatever `hello` asked for, if none is named."""
-        await self._exchange.room()
-        said = self._exchange.conversation.tools(self.name, schemas=schemas)
+        exchange = await self._renewal.session(self.name)
+        said = exchange.conversation.tools(self.name, schemas=schemas)
         if is_plain(schemas):
-            return (await self._exchange.answer(said, Tools, agent=self.name)).tools
-        return (await self._exchange.answer(said, ShownTools, agent=self.name)).tools
+            return (await exchange.answer(said, Tools, agent=self.name)).tools
+        return (await exchange.answer(said, ShownTools, agent=self.name)).tools
 
     async def call(
         self,
@@ -139,15 +138,17 @@ class Agent:
         An answer with `is_error` is the tool's own error. Raises `FaultError` for a fault of the daemon, and
         `ClientError` where the channel ends first. Cancelled, it tells the daemon so.
         """
-        await self._exchange.room()
-        said = self._exchange.conversation.call(self.name, Call(name, value, deadline_ms, background, traceparent))
-        return await self._exchange.answer(said, ToolResp, agent=self.name, on_update=on_update)
+        exchange = await self._renewal.session(self.name)
+        said = exchange.conversation.call(self.name, Call(name, value, deadline_ms, background, traceparent))
+        return await exchange.answer(said, ToolResp, agent=self.name, on_update=on_update)
 
     async def bye(self) -> None:
         """End the session; returns when nothing of it is left. For the channel's own agent the channel ends too."""
-        await self._exchange.room()
-        await self._exchange.answer(self._exchange.conversation.bye(self.name), Bye, agent=self.name)
-        self._exchange.callbacks.pop(self.name, None)
+        exchange = self._renewal.exchange
+        await exchange.room()
+        await exchange.answer(exchange.conversation.bye(self.name), Bye, agent=self.name)
+        exchange.callbacks.pop(self.name, None)
+        self._renewal.opened.pop(self.name, None)
 
 
 class Client(Agent):
@@ -155,32 +156,33 @@ class Client(Agent):
 
     def agent(self, name: str) -> Agent:
         """A named agent on this channel; its `hello` opens it."""
-        return Agent(self._exchange, name)
+        return Agent(self._renewal, name)
 
     async def ping(self) -> None:
         """Return when the daemon has answered; works before `hello`."""
-        await self._exchange.room()
-        await self._exchange.answer(self._exchange.conversation.ping(), Pong, agent=None)
+        exchange = await self._renewal.channel()
+        await exchange.answer(exchange.conversation.ping(), Pong, agent=None)
 
 
 @asynccontextmanager
-async def connect(address: str | None = None) -> AsyncIterator[Client]:
+async def connect(address: str | None = None, *, retry: float | None = None) -> AsyncIterator[Client]:
     """A channel through a Unix socket: a path, `@name` for an abstract one, or where the environment says.
 
     Without an address an agent that was given a channel of its own has that one, as from `inherit`.
     Leaving it closes the channel, and the daemon cancels what still runs. Raises `ClientError` where nobody answers.
+
+    With `retry` a daemon that is not there is looked for again, for so many seconds, now and whenever its channel has
+    ended: what is asked next opens another one and says the same `hello` again. A call that was under way ends with a
+    `ClientError`: it may have run, and is never sent again. Jobs are gone with their session.
     """
     given = given_channel(os.environ) if address is None else None
     if given is not None:
         async with inherit(*given) as client:
-            yield client
+            yield client  # `run` has opened it, and nobody opens another
         return
     address = find_socket(os.environ) if address is None else address
-    try:
-        stream = await _reach(address)
-    except OSError as error:
-        raise ClientError(f"cannot reach the daemon at {address}: {error.strerror or error}") from error
-    async with converse(stream) as client:
+    dial = partial(_dial, address, retry or 0.0)
+    async with converse(await dial(), dial=dial if retry else None) as client:
         yield client
 
 
@@ -202,23 +204,42 @@ async def inherit(read_fd: int = ANSWERS_FD, write_fd: int = REQUESTS_FD) -> Asy
 
 
 @asynccontextmanager
-async def converse(stream: trio.abc.Stream, *, is_shared: bool = False) -> AsyncIterator[Client]:
-    """A channel over any stream of bytes, which is closed at the end; `is_shared` where others write to it too."""
+async def converse(
+    stream: trio.abc.Stream,
+    *,
+    is_shared: bool = False,
+    dial: Callable[[], Awaitable[trio.abc.Stream]] | None = None,
+) -> AsyncIterator[Client]:
+    """A channel over any stream of bytes, which is closed at the end; `is_shared` where others write to it too.
+
+    `dial` gives the next stream where this one has ended.
+    """
     try:
-        async with stream, trio.open_nursery() as nursery:
-            exchange = Exchange(stream, Conversation(is_shared=is_shared), nursery)
-            nursery.start_soon(exchange.read)
-            nursery.start_soon(exchange.write)
+        async with aclosing(Renewal(stream, dial)) as renewal, trio.open_nursery() as nursery:
+            renewal.start(nursery, Conversation(is_shared=is_shared))
             try:
-                yield Client(exchange, None)
+                yield Client(renewal, None)
             finally:
-                exchange.lose("the channel is closed")
+                renewal.end()
                 nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         # The nursery is ours: who uses a client catches a fault as it was raised, not a group around it.
         if len(group.exceptions) != 1:
             raise
         raise group.exceptions[0] from group.exceptions[0].__cause__  # noqa: ASYNC123  # its cause stays as it was
+
+
+async def _dial(address: str, retry_s: float) -> trio.SocketStream:
+    """A connected socket; raises `ClientError`."""
+    left = pauses(retry_s)
+    while True:
+        try:
+            return await _reach(address)
+        except OSError as error:
+            pause_s = next(left, None)
+            if pause_s is None:
+                raise ClientError(f"cannot reach the daemon at {address}: {error.strerror or error}") from error
+        await trio.sleep(pause_s)
 
 
 async def _reach(address: str) -> trio.SocketStream:

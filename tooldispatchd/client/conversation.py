@@ -136,6 +136,7 @@ class Conversation:
     def __init__(self, *, max_line_bytes: int = MAX_LINE_BYTES, is_shared: bool = False) -> None:
         self.lost: str | None = None
         self._is_shared = is_shared
+        self._max_line_bytes = max_line_bytes
         self._cutter = LineCutter(max_line_bytes)
         self._out: list[bytes] = []
         self.unsent_bytes = 0
@@ -149,6 +150,12 @@ class Conversation:
         # Of each agent whose session was opened here, whether its tools come in a provider's form.
         self._shown: dict[str | None, bool] = {}
         self._last_words: FaultError | None = None
+
+    def renewed(self) -> "Conversation":
+        """The conversation on the next channel to the daemon; its tickets follow these."""
+        following = Conversation(max_line_bytes=self._max_line_bytes, is_shared=self._is_shared)
+        following._ticket = self._ticket
+        return following
 
     # --- what the agent says ---
 
@@ -265,10 +272,11 @@ class Conversation:
             self._questions.clear()
             self._shown.clear()
 
-    def _hear(self, line: bytes | LongLine) -> Event | None:
+    def _hear(self, line: bytes | bytearray | LongLine) -> Event | None:
         """What one line is about; None where nobody waits for it. Raises `ClientError` for what no daemon says."""
         if isinstance(line, LongLine):
             raise ClientError("the daemon sent a line that is too long")
+        line = bytes(line)
         said = read_line(line)
         if said is None:
             return None

@@ -40,6 +40,13 @@ class Duplex:
         """Whether lines wait to be written; none do after the other side has stopped reading."""
         return bool(self._unsent)
 
+    @property
+    def has_heard(self) -> bool:
+        """Whether the other side has said something, or has gone."""
+        poll = select.poll()
+        poll.register(self._read_fd, select.POLLIN)
+        return bool(poll.poll(0))
+
     def write(self, lines: bytes) -> None:
         """Take lines that the next exchanges write; they are dropped where nobody reads them any more."""
         if self.write_error is None:

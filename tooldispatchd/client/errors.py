@@ -62,6 +62,11 @@ class FaultError(Exception):
         return told if isinstance(told, str) else _UNTOLD[name]
 
 
+def lost_error(why: str | None, *, is_call: bool) -> ClientError:
+    """What a line ends with that was owed an answer when its channel ended."""
+    return ClientError(f"{why}; the call may have run, and is not sent again" if is_call else why)
+
+
 def fault_of(answer: ToolResp) -> FaultError:
     """The fault that the daemon wrote into the content of an answer."""
     try:

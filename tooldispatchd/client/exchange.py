@@ -17,7 +17,7 @@ import msgspec
 import trio
 
 from tooldispatchd.client.conversation import Answer, Answered, Conversation, Event, Failed, Ticket, Updated, Verdict
-from tooldispatchd.client.errors import ClientError, FaultError
+from tooldispatchd.client.errors import FaultError, lost_error
 from tooldispatchd.client.questions import NO_ANSWER, NO_VERDICT
 from tooldispatchd.client.shown import OnShownChanged, OnToolsChanged, ShownReady, ShownTools, ShownToolsChanged
 from tooldispatchd.wire.messages import (
@@ -99,7 +99,7 @@ class Exchange:
                 self.conversation.cancel(agent, ticket)
                 self._said.set()
         if waiter.found is None:
-            raise ClientError(self.conversation.lost)
+            raise lost_error(self.conversation.lost, is_call=kind is ToolResp)
         if isinstance(waiter.found, FaultError):
             raise waiter.found
         assert isinstance(waiter.found, kind), "a ticket is answered by its own port"

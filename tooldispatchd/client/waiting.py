@@ -19,7 +19,7 @@ from tooldispatchd.client.conversation import (
     Verdict,
 )
 from tooldispatchd.client.duplex import Duplex
-from tooldispatchd.client.errors import ClientError, FaultError
+from tooldispatchd.client.errors import ClientError, FaultError, lost_error
 from tooldispatchd.client.questions import NO_ANSWER, NO_VERDICT
 from tooldispatchd.client.shown import OnShownChanged, OnToolsChanged, ShownReady, ShownTools, ShownToolsChanged
 from tooldispatchd.wire.messages import ApproveReq, Ask, Bye, Pong, Ready, ToolResp, Tools, ToolsChanged
@@ -42,16 +42,32 @@ class Callbacks(msgspec.Struct, frozen=True):
     tools_changed: OnToolsChanged | OnShownChanged | None = None
 
 
-class Waiting:
-    """One conversation over one pair of descriptors."""
+class SaidHello(msgspec.Struct, frozen=True):
+    """What the `hello` of an agent said, and on which channel it last did."""
 
-    def __init__(self, duplex: Duplex, conversation: Conversation, timeout_s: float) -> None:
+    fields: dict[str, object]
+    channel: int
+
+
+class Waiting:
+    """One conversation over one pair of descriptors; with `again`, which gives another pair, as many as it takes."""
+
+    def __init__(
+        self,
+        duplex: Duplex,
+        conversation: Conversation,
+        timeout_s: float,
+        again: Callable[[], Duplex] | None = None,
+    ) -> None:
         self.conversation = conversation
+        self.hellos: dict[str | None, SaidHello] = {}
+        self.channel = 1
+        self._again = again
         self.callbacks: dict[str | None, Callbacks] = {}
         self._duplex = duplex
         self._timeout_s = timeout_s
         self._heard: deque[Event] = deque()
-        self._done: dict[Ticket, Answer | FaultError] = {}
+        self._done: dict[Ticket, Answer | FaultError | ClientError] = {}
         # Those whose answers somebody will ask for: the agent, and whom an update is for.
         self._expected: dict[Ticket, tuple[str | None, OnUpdate | None]] = {}
         self._last_words_until: float | None = None
@@ -59,6 +75,28 @@ class Waiting:
     def expect(self, ticket: Ticket, agent: str | None, on_update: OnUpdate | None) -> None:
         """Keep the answer of a call for who will ask for it."""
         self._expected[ticket] = (agent, on_update)
+
+    def renew(self) -> None:
+        """Have another channel where the last one is lost and there may be one; raises `ClientError`.
+
+        What was asked on the last one has no answer: it may have been done, and is not asked again.
+        """
+        if self._again is None:
+            return
+        # A channel that has ended since looks well until it is read.
+        while self.conversation.lost is None and self._duplex.has_heard:
+            self._exchange(time.monotonic() + self._timeout_s)
+        if self.conversation.lost is None:
+            return
+        while self._heard:
+            self._handle(self._heard.popleft())
+        for ticket in self._expected:
+            self._done.setdefault(ticket, lost_error(self.conversation.lost, is_call=True))
+        duplex = self._again()
+        self._duplex.close()
+        self._duplex, self._last_words_until = duplex, None
+        self.conversation = self.conversation.renewed()
+        self.channel += 1
 
     def flush(self) -> None:
         """Write all that was said, taking what comes meanwhile."""
@@ -77,7 +115,7 @@ class Waiting:
         if ticket not in self._expected:
             raise ValueError(f"no answer is owed to ticket {ticket}")
         try:
-            self.ended((ticket,))
+            self.ended((ticket,), are_calls=kind is ToolResp)
             found = self.take(ticket, kind)
         except BaseException:
             self.abandon(ticket)
@@ -86,13 +124,13 @@ class Waiting:
             raise found
         return found
 
-    def ended(self, tickets: Iterable[Ticket]) -> list[Ticket]:
+    def ended(self, tickets: Iterable[Ticket], *, are_calls: bool = True) -> list[Ticket]:
         """Wait until one or more of `tickets` have their answers; those that have."""
         until = time.monotonic() + self._timeout_s
         while not (ended := [ticket for ticket in tickets if ticket in self._done]):
             if not self._heard:
                 if self.conversation.lost is not None:
-                    raise ClientError(self.conversation.lost)
+                    raise lost_error(self.conversation.lost, is_call=are_calls)
                 self._exchange(until)
             while self._heard:
                 self._handle(self._heard.popleft())
@@ -102,6 +140,8 @@ class Waiting:
         """The answer of a ticket that has ended."""
         del self._expected[ticket]
         found = self._done.pop(ticket)
+        if isinstance(found, ClientError):
+            raise found
         assert isinstance(found, kind | FaultError), "a ticket is answered by its own port"
         return found
 

@@ -47,18 +47,22 @@ def _places(catalog: Catalog) -> Iterator[str]:
     """The places that programs may read or change and that are not there: a program that is shut in cannot start."""
     config = catalog.config
     tables: tuple[tuple[str, Mapping[str, ConfinedSpec]], ...] = (
-        ("tools", config.tools),
-        ("processes", config.processes),
-        ("agents", config.agents),
+        ("tools.", config.tools),
+        ("processes.", config.processes),
+        ("agents.", config.agents),
+        ("mcp.", {name: spec for name, spec in config.mcp.items() if spec.enabled}),
+        # As below.
+        ("server ", {name: each.spec for name, each in catalog.servers.items() if name not in config.mcp}),
     )
     for section, specs in tables:
         for name, spec in specs.items():
+            where = f"{section}{name}{': ' if section == 'server ' else '.'}"
             for key, places in (("read", spec.read), ("write", spec.write)):
                 for index, place in enumerate(places or ()):
                     if not Path(place).exists():
-                        yield f"{section}.{name}.{key}[{index}]: there is nothing of this name"
+                        yield f"{where}{key}[{index}]: there is nothing of this name"
             if spec.sandbox in MEANS and spec.network and spec.read is None and spec.write is None:
-                yield f"{section}.{name}.sandbox: it says how, and not what: by itself it shuts nothing in"
+                yield f"{where}sandbox: it says how, and not what: by itself it shuts nothing in"
 
 
 def _starts(catalog: Catalog, path: str) -> Iterator[_Start]:

@@ -44,6 +44,8 @@ _SERVER_SHOWN: Final[tuple[Pattern, ...]] = (
     ("oauth", "grant"),
     ("oauth", "algorithm"),
     ("oauth", "redirect_port"),
+    *((key,) for key in KEYS),
+    *((key, "#") for key in ("read", "write")),
 )
 # A list of what may be shown, not of what may not: a token ends up in `args`, in a URL and under keys that nobody
 # thought of. `env`, `args`, `command`, `hosts` and all that names a file of a server, and the value of any unknown key,
@@ -121,7 +123,7 @@ _KINDS: Final = (
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One problem, ready to be shown: `line` from 1, `key` as TOML writes it; both may be unknown.
+    """One problem, ready to be shown: `line` and `column` from 1, `key` as TOML writes it; each may be unknown.
 
     `file` is None for the configuration itself. `excerpt` is the line that is meant, with a caret beneath.
     """
@@ -134,6 +136,7 @@ class Finding(msgspec.Struct, frozen=True):
     nearest: str | None = None
     file: str | None = None
     excerpt: str | None = None
+    column: int | None = None
 
     def text(self, file: FilePath) -> str:
         """The problem in one line; beneath, what was seen and what would be right, and the line that is meant."""
@@ -145,6 +148,19 @@ class Finding(msgspec.Struct, frozen=True):
         meant = f'did you mean "{self.nearest}"?' if self.nearest else None
         second = "; ".join(filter(None, (seen, allowed, meant)))
         return "\n    ".join(filter(None, (first, second, self.excerpt)))
+
+    def fields(self, file: FilePath | None) -> dict[str, object]:
+        """The same for a program; what is unknown is None."""
+        return {
+            "file": self.file or (file and str(file)),
+            "line": self.line,
+            "column": self.column,
+            "key": self.key,
+            "why": self.why,
+            "value": self.seen,
+            "allowed": self.allowed,
+            "did_you_mean": self.nearest,
+        }
 
 
 def find(
@@ -189,7 +205,7 @@ class _Report:
             line=own_line if place is None else place.line,
             key=_key(problem.path),
             seen=None if problem.value is UNSET else _seen(problem.path, self._table),
-            allowed=problem.allowed,
+            allowed=self._servers.advice(problem),
             nearest=problem.nearest and printable(problem.nearest),
         )
         if place is None:
@@ -199,7 +215,7 @@ class _Report:
             excerpt = text.excerpt(place.line, place.column, shows_value=True)
         else:
             excerpt = text.excerpt_without_value(place.line, place.column)
-        return msgspec.structs.replace(finding, file=place.file, excerpt=_indented(excerpt))
+        return msgspec.structs.replace(finding, file=place.file, excerpt=_indented(excerpt), column=place.column)
 
     def _place(self, problem: Problem) -> tuple[Place | None, str]:
         """Where in a plumb file a problem stands, and why, without the place within the value that the caret shows."""
@@ -219,6 +235,7 @@ class _Report:
             nearest=mistake.nearest and printable(mistake.nearest),
             file=mistake.file,
             excerpt=_indented(text.excerpt(mistake.line, mistake.column, shows_value=False)),
+            column=mistake.column,
         )
 
     def _text_of(self, file: str) -> MaskedText:

@@ -11,7 +11,8 @@ import copy
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final, cast
 
@@ -21,6 +22,7 @@ from tooldispatchd.catalog import problems as paths
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.enforcement import wrong
 from tooldispatchd.catalog.problems import Problem
+from tooldispatchd.catalog.serverchecks import NO_WAY
 from tooldispatchd.catalog.servers import NO_SUCH_SERVER
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.speckinds import MIB
@@ -31,13 +33,14 @@ from tooldispatchd.daemon.enforcing import enforceable_for
 from tooldispatchd.daemon.expansion import expand
 from tooldispatchd.daemon.key_patterns import Table
 from tooldispatchd.daemon.listen_values import Place, check_profiles, check_shared, parse_place
-from tooldispatchd.daemon.mcp_json import take_mcp_json
+from tooldispatchd.daemon.mcp_json import McpJson, take_mcp_json
 from tooldispatchd.daemon.planned_keys import take_planned
 from tooldispatchd.daemon.plumb_files import PlumbFiles, take_plumb
 from tooldispatchd.daemon.schema_check import check_schema
+from tooldispatchd.daemon.secret_files import is_anyones
 from tooldispatchd.daemon.server_credentials import (
     ServerSecrets,
-    exposed_tokens,
+    exposed_secrets,
     read_server_secrets,
     with_credentials,
 )
@@ -73,6 +76,10 @@ class ConfigError(Exception):
         more = len(self.findings) - len(shown)
         return "\n".join([self.summary, *shown, *([f"and {more} more"] if more else [])])
 
+    def fields(self) -> list[dict[str, object]]:
+        """Every problem for a program; the summary is one where it has no parts."""
+        return [finding.fields(self.file) for finding in self.findings or (Finding(printable(self.summary)),)]
+
 
 def find_configuration(environ: Mapping[str, str]) -> Path:
     """The first file there is of those that stand in for `--config`; a `ConfigError` says where it looked."""
@@ -87,12 +94,25 @@ def find_configuration(environ: Mapping[str, str]) -> Path:
     )
 
 
+class Loaded(msgspec.Struct, frozen=True):
+    """A catalog, and where each table of it was written: `where` gives `FILE:LINE`."""
+
+    catalog: Catalog
+    where: Callable[[paths.Path], str]
+
+
 def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
     """The catalog of the configuration at `path`; `environ` is what `${VAR}` stands for. Raises `ConfigError`."""
+    return load(path, environ).catalog
+
+
+def load(path: Path, environ: Mapping[str, str]) -> Loaded:
+    """As `load_catalog`, with the places of what is in it."""
     source = _read(path)
     table = _parse(path, source)
-    plumb = take_plumb(table, path, environ, lambda place: f"{path}:{TomlLines(source).line_of(place)}")
-    servers = take_mcp_json(table, path, environ, lambda place: _written(place, plumb, path=path, source=source))
+    lines = cache(lambda: TomlLines(source))
+    plumb = take_plumb(table, path, environ, lambda place: f"{path}:{lines().line_of(place)}")
+    servers = take_mcp_json(table, path, environ, lambda place: _written(place, plumb, McpJson(), path, lines))
     if _depth(table) > MAX_DEPTH:
         raise _unreadable(path, Finding(f"what its plumb files say is nested more than {MAX_DEPTH} deep", key="plumb"))
     checked = copy.deepcopy(table)
@@ -112,10 +132,11 @@ def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
         own = set(map(_key_of, problems))
         catalog = [each for each in catalog if _key_of(each) in own or not stand_ins.is_follow_up(each, table)]
         # A file that could not be read may declare any server.
-        catalog = [each for each in catalog if knows_servers or each.why != NO_SUCH_SERVER]
+        catalog = [each for each in catalog if knows_servers or each.why not in {NO_SUCH_SERVER, NO_WAY}]
     if isinstance(catalog, Catalog) and not (plumb.mistakes or servers.mistakes):
-        exposed = exposed_tokens(checked, path, is_elsewhere=lambda place: plumb.place_of(place) is not None)
-        return _finished(catalog, found, (*servers.warnings, *exposed))
+        exposed = exposed_secrets(table, lambda place: _file_of(place, plumb, servers, path))
+        finished = _finished(catalog, found, (*servers.warnings, *exposed))
+        return Loaded(finished, lambda place: _written(place, plumb, servers, path, lines))
     findings = find([] if isinstance(catalog, Catalog) else catalog, table, source, plumb, servers)
     count = "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
     raise ConfigError(f"cannot use {path}: {count}", path, findings)
@@ -135,10 +156,22 @@ def _finished(catalog: Catalog, found: _Found, warnings: Iterable[str]) -> Catal
     return msgspec.structs.replace(catalog, servers=with_credentials(catalog.servers, found.secrets), warnings=said)
 
 
-def _written(place: paths.Path, plumb: PlumbFiles, *, path: Path, source: str) -> str:
-    """Where the table at `place` was written: in a plumb file, or in the configuration itself."""
+def _written(place: paths.Path, plumb: PlumbFiles, servers: McpJson, path: Path, lines: Callable[[], TomlLines]) -> str:
+    """Where the table at `place` was written: in another client's file, a plumb file, or the configuration itself."""
+    foreign = servers.place_of(place)
     found = plumb.place_of(place)
-    return f"{path}:{TomlLines(source).line_of(place)}" if found is None else f"{found.file}:{found.line}"
+    if foreign is not None:
+        return f"{foreign[0]}:{foreign[1]}"
+    return f"{path}:{lines().line_of(place)}" if found is None else f"{found.file}:{found.line}"
+
+
+def _file_of(place: paths.Path, plumb: PlumbFiles, servers: McpJson, path: Path) -> Path:
+    """The file in which what stands at `place` was written."""
+    foreign = servers.place_of(place)
+    found = plumb.place_of(place)
+    shown = foreign[0] if foreign is not None else None if found is None else found.file
+    # As reports name it, which is as it was read unless a variable stands in its name.
+    return path if shown is None else Path(shown)
 
 
 def _own_places(environ: Mapping[str, str]) -> Iterator[Path]:
@@ -155,9 +188,12 @@ def _read(path: Path) -> str:
     try:
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
+        anyones = is_anyones(str(path))
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"cannot read {path}: {why}", path) from error
+    if anyones is not None:
+        raise ConfigError(f"cannot use {path}: {anyones}", path)
     if len(content) > MAX_FILE_BYTES:
         raise ConfigError(f"cannot use {path}: it is over {MAX_FILE_BYTES // MIB} MiB", path)
     try:
@@ -189,7 +225,8 @@ def _syntax_finding(message: str, source: str) -> Finding:
     why, _, place = message.partition(" (at ")
     numbers = re.findall(r"\d+", place)
     if len(numbers) == 2:
-        return Finding(printable(f"not TOML: {why} (column {numbers[1]})"), int(numbers[0]))
+        why = printable(f"not TOML: {why} (column {numbers[1]})")
+        return Finding(why, int(numbers[0]), column=int(numbers[1]))
     return Finding(printable(f"not TOML: {why} (at the end)"), source.rstrip("\n").count("\n") + 1)
 
 
@@ -270,7 +307,7 @@ def _build(
     if not isinstance(catalog, Catalog):
         return [*problems, *catalog]
     enforceable = enforceable_for(catalog)
-    lacking, warnings = wrong(config, catalog.profiles, enforceable)
+    lacking, warnings = wrong(config, catalog.profiles, catalog.servers, enforceable)
     found = [*problems, *_place_problems(catalog), *lacking]
     said = (*catalog.warnings, *warnings)
     return found or msgspec.structs.replace(catalog, enforceable=enforceable, warnings=said)

@@ -12,9 +12,10 @@ import msgspec
 
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import MAX_TOKEN_BYTES, digest_of, token_problem
-from tooldispatchd.daemon.key_patterns import Table
+from tooldispatchd.daemon.key_patterns import Table, places
 from tooldispatchd.daemon.peers import AccountError, find_gid, find_uid
 from tooldispatchd.daemon.secret_files import SecretError, read_secret_file, read_variable
+from tooldispatchd.daemon.server_credentials import SERVERS
 
 # The kernel's numbers have 32 bits, and the largest stands for "none".
 MAX_OWNER: Final = 2**32 - 2
@@ -40,9 +41,10 @@ def take_credentials(table: Table, environ: Mapping[str, str], *, wrong: frozens
     taken = _Taken(environ, wrong)
     for name, profile in _tables(table, "agents"):
         taken.take(name, profile)
-    for section in ("tools", "processes", "agents"):
-        for name, program in _tables(table, section):
-            taken.look_up(section, name, program)
+    for pattern in (("tools", "*"), ("processes", "*"), ("agents", "*"), *SERVERS):
+        for place in places(table, pattern):
+            if isinstance(place.value, dict):
+                taken.look_up(place.path, cast("Table", place.value))
     return Credentials(taken.tokens, tuple(taken.problems), tuple(taken.warnings))
 
 
@@ -71,10 +73,10 @@ class _Taken:
             if key in profile and not self._is_wrong(path):
                 profile[key] = list(self._numbers(profile[key], path, number_of))
 
-    def look_up(self, section: str, name: str, program: Table) -> None:
+    def look_up(self, table: Path, program: Table) -> None:
         """Put numbers in the place of who a program runs as."""
         for key, number_of in (("user", _uid_of), ("group", _gid_of)):
-            path = (section, name, key)
+            path = (*table, key)
             if key in program and not self._is_wrong(path):
                 program[key] = next(self._numbers(program[key], path, number_of), program[key])
 

@@ -5,12 +5,11 @@
 
 At the first SIGTERM, SIGINT or SIGHUP the doors close and new requests get `draining`; what runs has `grace_s`, then
 what is left is ended, torn down within `TEARDOWN_S`, and the exit code is 0. A second signal kills every child and
-exits 1.
+exits 1. SIGUSR1 and SIGUSR2 are ignored.
 """
 
 import gc
 import os
-import resource
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -22,25 +21,29 @@ import trio
 
 from tooldispatchd.agent.accounts import accounts_of
 from tooldispatchd.agent.entrance import Entrance, Visitor
-from tooldispatchd.agent.faults import too_many
+from tooldispatchd.agent.faults import DRAINING, too_many
 from tooldispatchd.agent.host import Host
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.calls.census import Census
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.specs import LimitsSpec
+from tooldispatchd.children.descriptors import raise_limit, require_free
 from tooldispatchd.children.family import open_family
 from tooldispatchd.daemon.doors import Door, Doors, Handed, Pair, open_doors
-from tooldispatchd.daemon.equipment import open_equipment
+from tooldispatchd.daemon.equipment import EquipmentError, open_equipment
+from tooldispatchd.daemon.heap import Heap
 from tooldispatchd.daemon.listen_values import Place
 from tooldispatchd.daemon.listeners import ListenError
 from tooldispatchd.daemon.logs import DaemonLog
 from tooldispatchd.daemon.peers import peer_of
 from tooldispatchd.daemon.systemd import Notifier, open_pulse
+from tooldispatchd.daemon.turns import LongestTurn
+from tooldispatchd.forked.signals import IGNORED
 from tooldispatchd.front.channel import Channel
 from tooldispatchd.front.front import Front, Listener
 from tooldispatchd.front.pair import give_back, open_pair
 from tooldispatchd.front.stream import StreamChannel
-from tooldispatchd.front.timer import Timer
+from tooldispatchd.front.timer import Deferred, Timer
 from tooldispatchd.front.wires import SocketWire
 from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.faults import Code, Fault
@@ -50,6 +53,10 @@ from tooldispatchd.wire.session import fault_line
 TEARDOWN_S: Final = 4.5
 # What the exit takes after it, at most: the grace and both are under the manager's patience.
 EXIT_S: Final = 1.5
+# Kept from connections, so that those who are in can have programs started: some twenty at once, with their pipes. Of a
+# small table a quarter.
+RESERVED_DESCRIPTORS: Final = 128
+RESERVED_PART: Final = 4
 # Nothing of what exists: who is not let in learns that alone.
 NOT_ADMITTED: Final = Fault(Code.NOT_AUTHENTICATED, "you may not connect here")
 
@@ -57,7 +64,7 @@ NOT_ADMITTED: Final = Fault(Code.NOT_AUTHENTICATED, "you may not connect here")
 class Daemon:
     """What goes in and out of one daemon: its channels and the hosts behind them."""
 
-    def __init__(self, runtime: Runtime, front: Front, log: DaemonLog, notifier: Notifier) -> None:
+    def __init__(self, runtime: Runtime, front: Front, log: DaemonLog, notifier: Notifier, *, descriptors: int) -> None:
         self._runtime = runtime
         self._front = front
         self._log = log
@@ -66,6 +73,7 @@ class Daemon:
         self._channels: set[Channel | StreamChannel] = set()
         self._listeners: list[Listener] = []
         self._pairs = 0
+        self._descriptors = descriptors - min(RESERVED_DESCRIPTORS, descriptors // RESERVED_PART)
         self._connected = Census({os.geteuid(), 0})
         self._stopping = trio.Event()
         self._emptied = trio.Event()
@@ -89,20 +97,45 @@ class Daemon:
         if not door.entrance.admits(visitor):
             self._log.warning("peer not admitted", place=door.where, uid=visitor.uid, gid=visitor.gid, pid=visitor.pid)
             self._turn_away(connection, NOT_ADMITTED)
+        elif connection.fileno() >= self._descriptors:
+            # The kernel gives the lowest number that is free: all below are taken.
+            self._turn_away(connection, too_many("connections", len(self._channels)))
         elif (refusal := self._no_room(visitor)) is not None:
             self._turn_away(connection, refusal)
         else:
-            channel = Channel(self._front, SocketWire(connection))
-            host = self._host(channel, door.entrance, visitor)
-            channel.open(host, closed=partial(self._connection_closed, channel, visitor.uid))
-            self._hosts.add(host)
-            self._channels.add(channel)
+            now = trio.current_time()
+            wait_s = self._runtime.refusals.wait_s(visitor.uid, now)
+            if wait_s > 0:
+                self._front.timer.add(now + wait_s, Deferred(partial(self._open_late, door, connection, visitor)))
+            else:
+                self._open(door, connection, visitor)
+            # Also while it waits: who is slowed down could have any number of them otherwise.
             self._connected.enter(visitor.uid)
+
+    def _open(self, door: Door, connection: socket.socket, visitor: Visitor) -> None:
+        """Serve a connection. Raises `OSError`."""
+        channel = Channel(self._front, SocketWire(connection), self._runtime.memory.share(visitor.uid))
+        host = self._host(channel, door.entrance, visitor)
+        channel.open(host, closed=partial(self._connection_closed, channel, visitor.uid))
+        self._hosts.add(host)
+        self._channels.add(channel)
+
+    def _open_late(self, door: Door, connection: socket.socket, visitor: Visitor) -> None:
+        """As `_open`, of a connection that had to wait."""
+        try:
+            if self._stopping.is_set():
+                self._turn_away(connection, DRAINING)
+            else:
+                self._open(door, connection, visitor)
+                return
+        except OSError:
+            connection.close()
+        self._connected.leave(visitor.uid)
 
     def _no_room(self, visitor: Visitor) -> Fault | None:
         """Channels that no session was opened on count too: who only connects could keep everyone else out."""
         limits = self._runtime.limits
-        if len(self._channels) >= limits.connections:
+        if self._connected.total + self._pairs >= limits.connections:
             return too_many("connections", limits.connections)
         if self._connected.is_full_for(visitor.uid, limits.sessions_per_uid):
             return too_many("sessions_per_uid", limits.sessions_per_uid)
@@ -116,12 +149,12 @@ class Daemon:
         machine.outgoing.append(fault_line(fault))
         # It may have left already, which is what it is told to do.
         with connection, suppress(OSError):
-            connection.send(machine.take(), socket.MSG_DONTWAIT)
+            connection.send(machine.take_whole(), socket.MSG_DONTWAIT)
 
     def _open_pair(self, pair: Pair) -> None:
         """One channel on inherited descriptors."""
         try:
-            channel = open_pair(self._front, pair.read_fd, pair.write_fd)
+            channel = open_pair(self._front, self._runtime.memory.share(pair.visitor.uid), pair.read_fd, pair.write_fd)
         except OSError as error:
             raise ListenError(pair.where, error.strerror or str(error)) from error
         # The channel has its own: as long as we held these too, who reads the answers would not see them end.
@@ -177,8 +210,11 @@ class Daemon:
         return f"draining: {words}" if self._stopping.is_set() else words
 
     async def heed_signals(self, signals: AsyncIterator[int], kill_children: Callable[[], None]) -> None:
-        """The first of these signals drains; the second ends everything at once."""
+        """The first of these signals drains; the second ends everything at once. Those of `IGNORED` do nothing."""
         async for number in signals:
+            if number in IGNORED:
+                self._log.info("signal ignored", signal=signal.Signals(number).name)
+                continue
             if self._is_signalled:
                 self._log.warning("daemon forced to end", signal=signal.Signals(number).name)
                 self.is_forced = True
@@ -222,21 +258,16 @@ def ending_signals() -> list[signal.Signals]:
     return [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hung_up else [])]
 
 
-def raise_descriptor_limit() -> None:
-    """Take all the descriptors that the service may have: each agent is one, each child four."""
-    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+def _check_descriptors() -> None:
+    try:
+        require_free()
+    except OSError as error:
+        raise EquipmentError(f"cannot serve: {error.strerror}") from error
 
 
 def _start_front(services: trio.Nursery, limits: LimitsSpec, log: DaemonLog) -> Front:
     timer = Timer(log)
-    front = Front(
-        timer,
-        log,
-        out_buffer_bytes=limits.out_buffer_bytes,
-        stalled_s=limits.stalled_s,
-        buffered_bytes=limits.buffered_bytes,
-    )
+    front = Front(timer, log, out_buffer_bytes=limits.out_buffer_bytes, stalled_s=limits.stalled_s)
     services.start_soon(timer.run)
     services.start_soon(front.run)
     return front
@@ -259,11 +290,12 @@ async def serve(  # what the command found out, put together in one place
     `ListenError` for a place that cannot be listened on, `EquipmentError` where its programs cannot be run as they
     should be.
     """
-    raise_descriptor_limit()
+    descriptors = raise_limit()
     # `bound` is closed when the daemon begins to drain; agents that still run then need what they are told in.
-    with ExitStack() as bound, trio.open_signal_receiver(*ending_signals()) as signals:
+    with ExitStack() as bound, trio.open_signal_receiver(*ending_signals(), *IGNORED) as signals:
         # From here on a signal drains: who hears that the daemon is ready may stop it in the same breath.
         doors = open_doors(places, handed, catalog.profiles, bound=bound)
+        _check_descriptors()
         async with (
             open_family() as family,
             open_equipment(catalog, family, os.environ, log) as equipment,
@@ -272,6 +304,8 @@ async def serve(  # what the command found out, put together in one place
             services.start_soon(family.keep_guarded, partial(log.warning, "guardian replaced"))
             services.start_soon(family.end_orphans)
             front = _start_front(services, catalog.config.limits, log)
+            heap = Heap()
+            services.start_soon(heap.run)
             async with trio.open_nursery() as home:
                 runtime = Runtime(
                     catalog,
@@ -285,8 +319,9 @@ async def serve(  # what the command found out, put together in one place
                     agent_specs=agent_specs,
                     accounts=accounts_of(catalog, os.environ, log),
                 )
+                runtime.memory.ebbed = heap.ebbed
                 equipment.fit(runtime, front)
-                daemon = Daemon(runtime, front, log, notifier)
+                daemon = Daemon(runtime, front, log, notifier, descriptors=descriptors)
                 services.start_soon(daemon.heed_signals, signals, family.kill_all)
                 daemon.serve(doors)
                 # What is there now stays: the collector need not look at it again and again while everybody waits.
@@ -295,8 +330,12 @@ async def serve(  # what the command found out, put together in one place
                 with open_pulse(front, notifier, watchdog_s=watchdog_s, status=lambda: daemon.status):
                     log.info("daemon ready", listening=[place.text for place in places], pid=os.getpid())
                     notifier.ready(daemon.status)
+                    turns = LongestTurn()
+                    trio.lowlevel.add_instrument(turns)
                     await daemon.run(catalog.config.daemon.grace_s, bound.close)
+                    trio.lowlevel.remove_instrument(turns)
                 home.cancel_scope.cancel()
+            await runtime.checkers.close()
             services.cancel_scope.cancel()
-    log.info("daemon stopped", forced=daemon.is_forced)
+    log.info("daemon stopped", forced=daemon.is_forced, **turns.fields())
     return 1 if daemon.is_forced else 0

@@ -4,7 +4,6 @@ import os
 from typing import Final
 
 from tooldispatchd.catalog.catalog import Catalog
-from tooldispatchd.catalog.confinement import NOTHING
 from tooldispatchd.catalog.enforcement import Enforceable, programs
 from tooldispatchd.children.abilities import Abilities, AbilitiesError, read_abilities
 
@@ -15,7 +14,7 @@ _KEYS: Final = ("network", "read", "write")
 
 def enforceable_for(catalog: Catalog) -> Enforceable:
     """What can be enforced, where any program of the catalog asks for something; nothing is tried else."""
-    if all(program.asked == NOTHING for program in programs(catalog.config, catalog.profiles)):
+    if not any(programs(catalog.config, catalog.profiles, catalog.servers)):
         return Enforceable()
     try:
         return enforceable_by(read_abilities())

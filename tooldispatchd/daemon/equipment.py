@@ -14,7 +14,7 @@ from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.subagents import SubAgents
 from tooldispatchd.catalog.catalog import Catalog
-from tooldispatchd.catalog.confinement import NOTHING, Confinement
+from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.enforcement import programs
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.tools import DeclaredTool
@@ -76,12 +76,12 @@ async def open_equipment(
     To be opened before the family has children, and left when there are no calls any more.
     """
     config = catalog.config
-    asked = [program.asked for program in programs(config, catalog.profiles)]
+    asked = [program.asked for program in programs(config, catalog.profiles, catalog.servers)]
     is_python = any(spec.python is not None for spec in config.tools.values())
     has_agents = any(name in config.processes for name in catalog.profiles)
     async with AsyncExitStack() as stack:
         bounds = None
-        if is_python or any(each != NOTHING for each in asked):
+        if is_python or asked:
             # Not where the sockets lie: that is memory, and programs may write much.
             scratches = _directory(SCRATCHES, {}, family, stack)
             bounds = await _bounds(scratches, await _leaves(catalog, asked, family, stack), family, log, stack)

@@ -35,6 +35,7 @@ class _Meaning(Enum):
     PLACE = auto()  # what a program may read or change, without symbolic links: bounds are not to be led around
 
 
+_CONFINED: Final[dict[Pattern, _Meaning]] = {("read", "#"): _Meaning.PLACE, ("write", "#"): _Meaning.PLACE}
 _SERVER: Final[dict[Pattern, _Meaning]] = {
     ("command",): _Meaning.PROGRAM,
     ("url",): _Meaning.URL,
@@ -48,8 +49,8 @@ _SERVER: Final[dict[Pattern, _Meaning]] = {
     ("ca",): _Meaning.FILE,
     ("cert",): _Meaning.FILE,
     ("key",): _Meaning.FILE,
+    **_CONFINED,
 }
-_CONFINED: Final[dict[Pattern, _Meaning]] = {("read", "#"): _Meaning.PLACE, ("write", "#"): _Meaning.PLACE}
 _COMMAND: Final[dict[Pattern, _Meaning]] = {
     ("command", "#"): _Meaning.PROGRAM,
     ("args", "#"): _Meaning.WORD,
@@ -79,7 +80,11 @@ EXPANDED: Final[dict[Pattern, _Meaning]] = {
 _VARIABLE: Final = re.compile(
     r"\$\$ | \$\{ (?P<name>[A-Za-z_][A-Za-z0-9_]*) (?: :- (?P<default>[^{}]*) )? \} | (?P<broken>\$\{)", re.VERBOSE
 )
+ABSENT: Final = "the environment has no"
+BROKEN: Final = '"${" begins no variable that can be read'
 _FORMS: Final = '"${NAME}", "${NAME:-default}", or "$$" for a dollar'
+# As `catalog.arguments` has it, in shapes that are surely meant so.
+_FIELD: Final = re.compile(r"\$\{(\w[\w -]*)(?:\.\.\.|\?[^{}]+)?\}")
 _HEADER: Final = re.compile(HEADER_VALUE_PATTERN.removesuffix("$"))
 # RFC 8089, 2: no host, or this one.
 _FILE_URI: Final = re.compile(r"file://(?:localhost)?(?P<path>/(?:[^%?#\x00]|%[0-9A-Fa-f]{2})*)", re.IGNORECASE)
@@ -105,11 +110,16 @@ def expand(table: Table, environ: Mapping[str, str], directory: FilePath) -> lis
 
 def _is_template(place: Place, table: Table) -> bool:
     """Whether a text is an argument in which a dollar names a field of the input."""
-    if len(place.path) != 4 or place.path[0] not in {"tools", "processes"} or place.path[2] != "args":
+    if not _is_argument(place.path):
         return False
     section = table[str(place.path[0])]
     own = section[str(place.path[1])] if isinstance(section, dict) else None
     return isinstance(own, dict) and own.get("input_mode") == "args"
+
+
+def _is_argument(path: Path) -> bool:
+    """Whether an argument of a program stands at `path`, and none of a server."""
+    return len(path) == 4 and path[0] in {"tools", "processes"} and path[2] == "args"
 
 
 def expand_file(text: str, environ: Mapping[str, str], directory: FilePath) -> FilePath | None:
@@ -151,9 +161,18 @@ def _text_problems(text: str, environ: Mapping[str, str], path: Path) -> Iterato
     for found in _VARIABLE.finditer(text):
         name = found["name"]
         if found["broken"]:
-            yield Problem(path, '"${" begins no variable that can be read', value=text, allowed=_FORMS)
+            why, allowed = BROKEN, _FORMS
         elif name and name not in environ and found["default"] is None:
-            yield Problem(path, f"the environment has no {name}", value=text, allowed=f'"${{{name}:-default}}"')
+            why, allowed = f"{ABSENT} {name}", f'"${{{name}:-default}}"'
+        else:
+            continue
+        field = _FIELD.match(text, found.start())
+        if field and _is_argument(path):
+            # What follows the name is not shown: any text of a configuration may be a secret.
+            mode = 'input_mode = "args"'
+            meant = f'"${{{field[1]}}}" names a field of the input with {mode} alone'
+            why, allowed = (meant, mode) if found["broken"] else (f"{meant}, and {why}", f"{mode}, or {allowed}")
+        yield Problem(path, why, value=text, allowed=allowed)
 
 
 def _replacement(found: re.Match[str], environ: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ import fcntl
 import os
 import socket
 import stat
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -57,17 +58,26 @@ class UnixSocket:
         self._lock_fd = -1
 
 
-def listen_unix(path: Path, *, mode: int = MODE, owner: tuple[int, int] | None = None) -> UnixSocket:
+def listen_unix(
+    path: Path,
+    *,
+    mode: int = MODE,
+    owner: tuple[int, int] | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> UnixSocket:
     """Listen on `path`; raises `ListenError` where another daemon lives there or the place is not safe.
 
-    `owner` is the user and the group to give it to, -1 for a group that stays as it is.
+    `owner` is the user and the group to give it to, -1 for a group that stays as it is. The path's directory is made
+    where it stands right under a runtime directory of `environ`.
     """
     where = f"unix:{path}"
     # The name that is bound first is four bytes longer.
     if len(os.fsencode(path)) > MAX_PATH_BYTES - len(".new"):
         raise ListenError(where, f"the path is longer than {MAX_PATH_BYTES - len('.new')} bytes")
     try:
-        _prepare_directory(path.parent, where, mode, owner)
+        if not path.parent.exists():
+            _make_directory(path.parent, where, mode, owner, environ)
+        _check_directory(path.parent, where)
         lock_fd = _lock(path, where)
         try:
             _clear(path, where, os.geteuid() if owner is None else owner[0])
@@ -122,13 +132,23 @@ def has_no_path(listening: socket.socket) -> bool:
     return isinstance(listening.getsockname(), bytes)
 
 
-def _prepare_directory(directory: Path, where: str, mode: int, owner: tuple[int, int] | None) -> None:
-    if not directory.exists():
-        # Whom the socket's mode lets in must be able to get to it.
-        directory.mkdir()
-        directory.chmod(0o700 | (0o010 if mode & 0o060 else 0) | (0o001 if mode & 0o006 else 0))
-        if owner is not None and owner[1] >= 0:
-            os.chown(directory, -1, owner[1])
+def _make_directory(
+    directory: Path, where: str, mode: int, owner: tuple[int, int] | None, environ: Mapping[str, str]
+) -> None:
+    # systemd gives several runtime directories, with colons between them.
+    named = (environ.get("XDG_RUNTIME_DIR", ""), *environ.get("RUNTIME_DIRECTORY", "").split(":"))
+    if directory.parent not in {Path(each) for each in ("/run", "/var/run", *named) if each.startswith("/")}:
+        # Elsewhere nobody expects it: a slip of the hand would be a place that no agent looks at.
+        why = f"there is no directory {directory}; one is made only right under /run, $XDG_RUNTIME_DIR"
+        raise ListenError(where, f"{why} and $RUNTIME_DIRECTORY")
+    # Whom the socket's mode lets in must be able to get to it.
+    directory.mkdir()
+    directory.chmod(0o700 | (0o010 if mode & 0o060 else 0) | (0o001 if mode & 0o006 else 0))
+    if owner is not None and owner[1] >= 0:
+        os.chown(directory, -1, owner[1])
+
+
+def _check_directory(directory: Path, where: str) -> None:
     writers = directory.stat().st_mode
     if writers & stat.S_IWOTH and not writers & stat.S_ISVTX:
         raise ListenError(where, f"{directory} may be written by anyone: another user could put a socket in its place")

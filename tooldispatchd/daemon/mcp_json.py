@@ -4,8 +4,7 @@
     {"servers": {"NAME": {"type": "http", "url": …, "headers": {…}}}}
 
 Only the form is looked at here; what the keys hold is checked as all of `[mcp]` is, and where each was written is
-remembered. `${VAR}`, `${VAR:-text}` and `${env:VAR}` are rewritten as the configuration writes them, and expanded with
-it.
+remembered. A table of `[mcp]` with neither `command` nor `url` completes the server of its name.
 """
 
 import json
@@ -19,10 +18,24 @@ import msgspec
 
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.serverchecks import NO_WAY
 from tooldispatchd.catalog.speckinds import BINDING_PATTERN, MIB
-from tooldispatchd.daemon.expansion import expand_file
+from tooldispatchd.daemon.expansion import ABSENT, BROKEN, expand_file
+from tooldispatchd.daemon.foreign_servers import (
+    LISTS,
+    WAYS,
+    Places,
+    complete,
+    is_decided,
+    listed,
+    may_restrict,
+    quoted,
+    toml_key,
+    translate,
+)
 from tooldispatchd.daemon.json_lines import JsonLines
 from tooldispatchd.daemon.key_patterns import Table
+from tooldispatchd.daemon.secret_files import is_anyones
 
 # Some hundred servers have room; what is larger is another file.
 MAX_FILE_BYTES: Final = 1 * MIB
@@ -32,20 +45,8 @@ MAX_FILES: Final = 16
 MAX_DEPTH: Final = 32
 _MAX_NAME: Final = 32
 
+_ONE_OF_THEIRS: Final = "command or url, or the name of a server in a file of mcp_json"
 _SECTIONS: Final = ("mcpServers", "servers")
-# What is copied as it stands. A server's table has many more keys, which no other client knows.
-_COPIED: Final = ("command", "args", "env", "cwd", "url", "headers")
-_KEYS: Final = (*_COPIED, "type", "disabled")
-# Of which a server has one.
-_WAYS: Final = ("url", "command")
-# `http` is whatever is behind the URL: some clients fall back to the older transport there, as `auto` does.
-_TYPES: Final = {
-    "stdio": ("command", "auto"),
-    "http": ("url", "auto"),
-    "streamable-http": ("url", "http"),
-    "sse": ("url", "sse"),
-}
-_VARIABLE: Final = re.compile(r"\$\{(?:env:)?(?P<body>[A-Za-z_][A-Za-z0-9_]*(?::-[^{}]*)?)\}|\$\{|\$")
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -58,11 +59,20 @@ class Mistake(msgspec.Struct, frozen=True):
 
 
 class Written(msgspec.Struct, frozen=True):
-    """Where a server's table was written: the file as reports name it, its lines, and the path within it."""
+    """Where a server's table was written: the file as reports name it, its lines, and the path within it.
+
+    `own` are the keys that `[mcp.NAME]` beside it says, and `names` what others are called there.
+    """
 
     file: str
     lines: JsonLines
     path: Path
+    own: frozenset[str] = frozenset()
+    names: dict[str, str] = {}
+
+    def __str__(self) -> str:
+        """File and line."""
+        return f"{self.file}:{self.lines.line_of(self.path)}"
 
 
 class McpJson(msgspec.Struct, frozen=True):
@@ -82,7 +92,18 @@ class McpJson(msgspec.Struct, frozen=True):
     def place_of(self, path: Path) -> tuple[str, int] | None:
         """The file and the line of what stands at `path`, or of the nearest around it; None where it is elsewhere."""
         written = self.servers.get(str(path[1])) if len(path) > 1 and path[0] == "mcp" else None
-        return None if written is None else (written.file, written.lines.line_of((*written.path, *path[2:])))
+        if written is None or (len(path) > 2 and path[2] in written.own):
+            return None
+        keys = (*(written.names.get(str(key), key) for key in path[2:3]), *path[3:])
+        return written.file, written.lines.line_of((*written.path, *keys))
+
+    def advice(self, problem: Problem) -> str | None:
+        """What would be right of a problem, where other clients must be able to read the file as well."""
+        is_absent = problem.why.startswith(ABSENT)
+        if not (is_absent or problem.why == BROKEN) or self.place_of(problem.path) is None:
+            return problem.allowed
+        go_without = f"enabled = false in [mcp.{toml_key(str(problem.path[1]))}], to go without this server"
+        return f"to set it for the daemon, or {go_without}" if is_absent else go_without
 
 
 def take_mcp_json(table: Table, path: FilePath, environ: Mapping[str, str], where: Callable[[Path], str]) -> McpJson:
@@ -131,6 +152,11 @@ class _Reader:
 
     def found(self) -> McpJson:
         """All of it."""
+        mcp = self._table.get("mcp")
+        for name, own in mcp.items() if isinstance(mcp, dict) and self._read else ():
+            if isinstance(own, dict) and name not in self._servers and own.keys().isdisjoint(WAYS):
+                close = nearest(str(name), self._servers)
+                self._problems.append(Problem(("mcp", name), NO_WAY, allowed=_ONE_OF_THEIRS, nearest=close))
         collected = (tuple(self._problems), tuple(self._mistakes), tuple(self._warnings))
         return McpJson(tuple(self._files), self._servers, *collected, self._read)
 
@@ -147,16 +173,13 @@ class _Reader:
             return
         self._files.append(shown)
         try:
-            servers = self._servers_of(text, shown)
+            self._add_servers(text, shown, Places(file.parent, is_elsewhere=file.parent != self._home))
         except _UnreadableError as error:
             self._mistakes.append(Mistake(shown, error.line, error.why))
             self._read = False
-            return
-        for written, entry in servers:
-            self._add_server(written, entry, None if file.parent == self._home else file.parent)
 
-    def _servers_of(self, text: str, shown: str) -> list[tuple[Written, object]]:
-        """Each server's entry of one document."""
+    def _add_servers(self, text: str, shown: str, places: Places) -> None:
+        """Each server of one document."""
         document = _parse(text)
         lines = JsonLines(text)
         if lines.depth > MAX_DEPTH:
@@ -166,79 +189,50 @@ class _Reader:
         servers = top.get(section)
         if not isinstance(servers, dict):
             raise _UnreadableError('no object "mcpServers" or "servers"', lines.line_of((section,)))
-        self._warn_unknown(Written(shown, lines, ()), [key for key in top if key != section])
-        return [(Written(shown, lines, (section, str(name))), entry) for name, entry in servers.items()]
+        unknown = [key for key in top if key != section]
+        self._warn_unknown(Written(shown, lines, ()), unknown)
+        open_ones = [
+            name for name, entry in servers.items() if self._add_server(shown, lines, (section, name), entry, places)
+        ]
+        for key in filter(may_restrict, unknown if open_ones else ()):
+            why = f'{quoted(key)} may restrict servers: say "tools", "deny" or "enabled" of each in [mcp.NAME]'
+            self._mistakes.append(Mistake(shown, lines.line_of((key,)), f"{why}; said nowhere: {listed(open_ones)}"))
 
-    def _add_server(self, written: Written, entry: object, directory: FilePath | None) -> None:
-        """Put an entry into `[mcp]`; `directory` is where its relative paths start if not at the configuration."""
-        name = str(written.path[-1])
+    def _add_server(self, file: str, lines: JsonLines, path: Path, entry: object, places: Places) -> bool:
+        """Put an entry into `[mcp]`; whether nothing there says what it may do."""
+        name = str(path[-1])
         binding = name if re.fullmatch(BINDING_PATTERN, name) else _sanitised(name)
         mcp = self._table.setdefault("mcp", {})
         if not isinstance(mcp, dict):
             # The schema says what is wrong with it.
-            return
-        line = written.lines.line_of(written.path)
-        if binding in mcp:
-            other = self._servers.get(binding)
-            at = self._where(("mcp", binding)) if other is None else f"{other.file}:{other.lines.line_of(other.path)}"
-            self._mistakes.append(Mistake(written.file, line, f"mcp.{binding} is declared already, at {at}"))
-            return
+            return False
+        written = Written(file, lines, path)
+        own = mcp.get(binding)
+        if binding in mcp and (binding in self._servers or not isinstance(own, dict) or own.keys() & set(WAYS)):
+            at = self._servers[binding] if binding in self._servers else self._where(("mcp", binding))
+            self._mistakes.append(Mistake(file, lines.line_of(path), f"mcp.{binding} is declared already, at {at}"))
+            return False
         if binding != name:
-            self._warnings.append(f"{written.file}:{line}: server {_quoted(name)} is called {binding}")
-        self._servers[binding] = written
-        mcp[binding] = entry
-        if isinstance(entry, dict):
-            given = cast("Table", entry)
-            unknown = [key for key in given if key not in _KEYS]
-            if unknown and all(given.get(way) is None for way in _WAYS):
-                given = self._reached(given, ("mcp", binding), unknown)
-            else:
-                self._warn_unknown(written, unknown)
-            mcp[binding] = self._server(given, ("mcp", binding), directory)
-
-    def _reached(self, given: Table, place: Path, unknown: list[str]) -> Table:
-        """An entry with no way to its server, as if an unknown key that must be meant were that; a problem anyway."""
-        meant = {key: way for key in unknown if (way := _way_meant(key)) is not None}
-        self._problems += [Problem((*place, key), "unknown key", nearest=way) for key, way in meant.items()]
-        if meant:
-            return {**given, **{way: given[key] for key, way in meant.items()}}
-        why = f"a server has command or url, this one has neither; unknown: {_listed(unknown)}"
-        self._problems.append(Problem(place, why))
-        # What else it has belongs to the way that is not there.
-        return {}
-
-    def _server(self, given: Table, place: Path, directory: FilePath | None) -> Table:
-        """An entry as a table of `[mcp]`; what has a problem is left out."""
-        table = {key: _rewritten(given[key]) for key in _COPIED if given.get(key) is not None}
-        if directory is not None:
-            _anchor(table, directory)
-        disabled = given.get("disabled")
-        if isinstance(disabled, bool):
-            table["enabled"] = not disabled
-        elif disabled is not None:
-            self._problems.append(Problem((*place, "disabled"), "wrong kind of value", allowed="true or false"))
-        if given.get("type") is not None:
-            self._add_type(table, given["type"], (*place, "type"))
-        return table
-
-    def _add_type(self, table: Table, kind: object, path: Path) -> None:
-        """What the type of a server says of its table; `path` is where it stands."""
-        way, transport = _TYPES.get(str(kind), ("", "auto"))
-        if not way:
-            allowed = ", ".join(f'"{each}"' for each in _TYPES)
-            close = nearest(str(kind), _TYPES)
-            self._problems.append(Problem(path, "no such type", allowed=allowed, nearest=close))
-        elif way not in table:
-            self._problems.append(Problem(path, f'a server of type "{kind}" has a {way}'))
-        elif transport != "auto":
-            table["transport"] = transport
+            self._warnings.append(f"{written}: server {quoted(name)} is called {binding}")
+        own = cast("Table", own or {})
+        given = cast("Table", entry) if isinstance(entry, dict) else {}
+        names = {LISTS[key]: key for key in given if key in LISTS}
+        self._servers[binding] = Written(file, lines, path, frozenset(own), names)
+        if not isinstance(entry, dict):
+            mcp[binding] = entry
+            return False
+        found = translate(given, own, ("mcp", binding), places)
+        self._problems += found.problems + complete(found.table, own, ("mcp", binding), str(written))
+        self._warn_unknown(written, found.unknown)
+        mcp[binding] = found.table
+        return found.table.get("enabled") is not False and not is_decided(own)
 
     def _warn_unknown(self, written: Written, keys: list[str]) -> None:
         """One warning for all that an object has and nobody here knows."""
         if keys:
             line = min(written.lines.line_of((*written.path, key)) for key in keys)
-            what = f"server {_quoted(str(written.path[-1]))}" if written.path else "the file"
-            self._warnings.append(f"{written.file}:{line}: {what} has keys that mean nothing here: {_listed(keys)}")
+            what = f"server {quoted(str(written.path[-1]))}" if written.path else "the file"
+            self._warnings.append(f"{written.file}:{line}: {what} has keys that mean nothing here: {listed(keys)}")
 
 
 def _parse(text: str) -> object:
@@ -265,6 +259,9 @@ def _read(path: FilePath) -> str | _UnreadableError:
             content = file.read(MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:
             return _UnreadableError(f"cannot use this file: it is over {MAX_FILE_BYTES // MIB} MiB")
+        anyones = is_anyones(str(path))
+        if anyones is not None:
+            return _UnreadableError(f"cannot use this file: {anyones}")
         # Editors of other systems mark the text as UTF-8.
         return content.removeprefix(BOM_UTF8).decode()
     except UnicodeDecodeError as error:
@@ -275,50 +272,6 @@ def _read(path: FilePath) -> str | _UnreadableError:
         return _UnreadableError(f"cannot read this file: {why}")
 
 
-def _rewritten(value: object) -> object:
-    """A value with its texts as the configuration writes them; in these files a dollar alone is a dollar."""
-    if isinstance(value, str):
-        return _VARIABLE.sub(_variable, value)
-    if isinstance(value, list):
-        return [_rewritten(item) for item in cast("list[object]", value)]
-    if isinstance(value, dict):
-        return {key: _rewritten(item) for key, item in cast("Table", value).items() if item is not None}
-    return value
-
-
-def _variable(found: re.Match[str]) -> str:
-    if found["body"] is not None:
-        return f"${{{found['body']}}}"
-    # What begins a variable and is none is told where variables are expanded.
-    return found.group() if found.group() == "${" else "$$"
-
-
-def _anchor(table: Table, directory: FilePath) -> None:
-    """Let the relative paths of a server start where its file lies, in place."""
-    command, cwd = table.get("command"), table.get("cwd")
-    prefix = str(directory).replace("$", "$$")
-    if isinstance(command, str) and command.startswith(("./", "../")):
-        table["command"] = f"{prefix}/{command}"
-    if isinstance(cwd, str) and cwd and not cwd.startswith(("/", "${")):
-        table["cwd"] = f"{prefix}/{cwd}"
-
-
 def _sanitised(name: str) -> str:
     """The nearest name that a binding may have."""
     return _NO_NAME.sub("-", name).strip("-._")[:_MAX_NAME] or "server"
-
-
-def _way_meant(key: str) -> str | None:
-    """Which way to a server a key must mean that other clients have: `serverUrl`, or one that is misspelt."""
-    return next((way for way in _WAYS if way in key.lower()), None) or nearest(key, _WAYS)
-
-
-def _listed(keys: list[str]) -> str:
-    """Enough of them to see what is meant: a client's own settings may be many."""
-    return ", ".join(map(_quoted, keys[:5])) + (", …" if len(keys) > 5 else "")
-
-
-def _quoted(name: str) -> str:
-    """A name of a file as it may be shown: in one line, and not endless."""
-    text = json.dumps(name)
-    return text if len(text) <= 60 else f'{text[:60]}…"'

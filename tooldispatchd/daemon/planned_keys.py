@@ -5,25 +5,12 @@ Each is refused by its name: neither silently ignored nor reported as a slip of 
 
 from typing import Final
 
-from tooldispatchd.catalog.confinement import KEYS
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.daemon.key_patterns import Pattern, Table, places
 
 NOT_YET: Final = "not yet available"
 
-_KEYS: Final[dict[str, tuple[str, ...]]] = {
-    # What bounds a program; servers' programs are not started with bounds yet.
-    "mcp.*": KEYS,
-    "tools.*": ("builtin", "rest"),
-}
-# A server's table may also stand where the server is used.
-_SERVERS: Final = ("mcp.*", "tools.*.mcp", "processes.*.mcp.#")
-PLANNED: Final[tuple[Pattern, ...]] = tuple(
-    (*place.split("."), key)
-    for table, keys in _KEYS.items()
-    for place in (_SERVERS if table == "mcp.*" else (table,))
-    for key in keys
-)
+PLANNED: Final[tuple[Pattern, ...]] = (("tools", "*", "builtin"), ("tools", "*", "rest"))
 
 
 def take_planned(table: Table) -> list[Problem]:

@@ -15,6 +15,7 @@ from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.speckinds import MIB
 from tooldispatchd.daemon.expansion import expand_file
 from tooldispatchd.daemon.key_patterns import Table
+from tooldispatchd.daemon.secret_files import is_anyones
 
 # A tool and its prompt fill some lines; what is larger was written by no hand, and a grammar takes its time.
 MAX_FILE_BYTES: Final = 1 * MIB
@@ -106,6 +107,9 @@ def _read(path: FilePath) -> bytes | str:
         if len(content) > MAX_FILE_BYTES:
             return f"cannot use this file: it is over {MAX_FILE_BYTES // MIB} MiB"
         content.decode()
+        anyones = is_anyones(str(path))
+        if anyones is not None:
+            return f"cannot use this file: {anyones}"
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         return f"cannot read this file: not UTF-8 in line {line}"

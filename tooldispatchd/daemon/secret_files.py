@@ -32,6 +32,23 @@ class SecretFile(msgspec.Struct, frozen=True):
         return f"SecretFile(mode={self.mode:04o})"
 
 
+def is_anyones(path: str) -> str | None:
+    """Why a file that the daemon obeys may be anybody's words; None where only its owner and a group may write there.
+
+    A group that may write was chosen by somebody who may. Raises OSError.
+    """
+    real = os.path.realpath(path)
+    mode = os.stat(real).st_mode  # noqa: PTH116  # strings are wanted
+    if not stat.S_ISREG(mode):
+        return None
+    if mode & stat.S_IWOTH:
+        return f"anybody may write it (mode {stat.S_IMODE(mode):04o})"
+    around = os.stat(os.path.dirname(real)).st_mode  # noqa: PTH116, PTH120  # as above
+    if around & stat.S_IWOTH and not around & stat.S_ISVTX:
+        return f"anybody may put another file in its place: its directory has mode {stat.S_IMODE(around):04o}"
+    return None
+
+
 def read_variable(name: str, environ: Mapping[str, str]) -> str:
     """What a variable holds; raises `SecretError`."""
     if name not in environ:

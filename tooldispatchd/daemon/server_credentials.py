@@ -14,6 +14,7 @@ from typing import Final, cast
 import msgspec
 
 from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.serverchecks import may_be_secret
 from tooldispatchd.catalog.servers import Binding, ServerCredentials
 from tooldispatchd.catalog.speckinds import KIB, MAX_HEADER_CHARS
 from tooldispatchd.catalog.specs import McpSpec, OAuthSpec
@@ -81,15 +82,32 @@ def read_server_secrets(table: Table, environ: Mapping[str, str], *, wrong: froz
     return ServerSecrets(values, tuple(problems), tuple(warnings))
 
 
-def exposed_tokens(table: Table, file: FilePath, *, is_elsewhere: Callable[[Path], bool]) -> list[str]:
-    """A warning for each server's token that stands in `file` itself, where others may read that."""
-    tokens = [path for path, _ in _named(table) if path[-1] == "token" and not is_elsewhere(path)]
-    try:
-        mode = stat.S_IMODE(file.stat().st_mode) if tokens else 0
-    except OSError:
-        # It has been read, and is gone.
-        return []
-    return [f"{_dotted(path)}: others may read this file (mode {mode:04o})" for path in tokens if mode & stat.S_IROTH]
+def exposed_secrets(table: Table, file_of: Callable[[Path], FilePath]) -> list[str]:
+    """A warning for each secret that stands in a file itself, as text, where others may read that.
+
+    `table` is as it was written, and `file_of` says where. Which headers and variables are secrets, their names tell.
+    """
+    said: list[str] = []
+    for path in _written(table):
+        try:
+            mode = stat.S_IMODE(file_of(path).stat().st_mode)
+        except OSError:
+            # It has been read, and is gone.
+            continue
+        if mode & stat.S_IROTH:
+            said.append(f"{_dotted(path)}: others may read this file (mode {mode:04o})")
+    return said
+
+
+def _written(table: Table) -> Iterator[Path]:
+    """Where secrets stand as text."""
+    starts = (*SERVERS, ("tools", "*"), ("processes", "*"))
+    named = [*((*start, "env", "*") for start in starts), *((*server, "headers", "*") for server in SERVERS)]
+    for pattern in (("agents", "*", "token"), *((*server, "token") for server in SERVERS), *named):
+        for place in places(table, pattern):
+            is_secret = pattern[-1] == "token" or may_be_secret(str(place.path[-1]))
+            if is_secret and isinstance(place.value, str) and place.value and "${" not in place.value:
+                yield place.path
 
 
 def with_credentials(servers: Mapping[str, Binding], secrets: ServerSecrets) -> dict[str, Binding]:

@@ -207,7 +207,7 @@ class _Reader:
             stdout=printed,
             stderr=printed,
             pass_fds=(request, said),
-            process_group=0,
+            start_new_session=True,
             user=environment.uid,
             group=environment.gid,
             extra_groups=None if environment.gid is None else environment.groups,

@@ -132,7 +132,7 @@ class Pulse:
         # Half of it, as sd_watchdog_enabled(3) advises.
         self._every_s = STATUS_S if watchdog_s is None else min(watchdog_s / 2, STATUS_S)
         self._fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        front.watch(self._fd, EPOLLIN, self._beat)
+        front.watch(self._fd, EPOLLIN, self._beat, owner=self)
         self.expire()
 
     def expire(self) -> None:

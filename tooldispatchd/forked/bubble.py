@@ -46,10 +46,8 @@ def wrap(
     if not policy.network:
         words.append("--unshare-net")
     words += _everything(policy) if policy.read is None else _listed(policy.read, program, also)
-    words += ["--proc", "/proc"]
-    if policy.read is not None or policy.write is not None:
-        # To root that it has mapped bubblewrap leaves settings of the kernel open, `core_pattern` among them.
-        words += ["--remount-ro", "/proc"]
+    # To root that it has mapped bubblewrap leaves settings of the kernel open, `core_pattern` among them.
+    words += ["--proc", "/proc", "--remount-ro", "/proc"]
     for path in [*(policy.write or ()), *([scratch] if scratch else [])]:
         words += ["--bind", path, path]
     if policy.read is not None:
@@ -64,7 +62,8 @@ def wrap(
 
 def _everything(policy: Policy) -> list[str]:
     if policy.write is None:
-        return ["--dev-bind", "/", "/"]
+        # Cgroups and devices of the machine are root's to write to.
+        return ["--dev-bind", "/", "/", "--ro-bind-try", "/sys", "/sys"]
     return ["--ro-bind", "/", "/", "--dev", "/dev", "--remount-ro", "/dev"]
 
 

@@ -105,7 +105,7 @@ class Channel:
             self._reader.add(chunk)
         if found[0] is not expected:
             raise Gone
-        return found[1]
+        return bytes(found[1])
 
     def _write(self, frames: bytes) -> None:
         left = memoryview(frames)

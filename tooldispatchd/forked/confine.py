@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from tooldispatchd.forked import landlock, namespaces, nolinks, places, pyvenv, seccomp
+from tooldispatchd.forked import landlock, libc, namespaces, places, pyvenv, seccomp
 from tooldispatchd.forked.policy import Policy
 
 OUTSIDE_BUBBLE: Final = 2
@@ -54,7 +54,7 @@ class Prepared(NamedTuple):
     code: bytes
     """The filter of system calls; empty where nothing is shut in."""
     has_mounts: bool
-    """Whether forks get mounts of their own, in which files are read-only."""
+    """Whether forks get mounts of their own, in which files, or those of the kernel, are read-only."""
 
     @property
     def is_shut_in(self) -> bool:
@@ -112,16 +112,16 @@ def prepare(policy: Policy) -> Prepared:
 
     Paths of `read` and `write` that do not exist, or are not for this user to reach, are refused here.
     """
-    namespaces.load()
-    seccomp.load()
-    nolinks.load()
+    libc.load()
     landlock.abi()
     if not policy.is_sandboxed:
         return Prepared(policy, None, (), (), (), b"", has_mounts=False)
     # Who may write to the root may write to everything, and nothing can be mounted over it.
     restricts_writes = policy.write is not None and "/" not in policy.write
     in_bubble = policy.means == "bubblewrap"
-    has_mounts = restricts_writes and not in_bubble and _can(try_mounts)
+    # Where all files may be written to, root could still write to the kernel's, and change the whole machine.
+    needs_mounts = restricts_writes or (policy.write is None and os.geteuid() == 0)
+    has_mounts = needs_mounts and not in_bubble and _can(try_mounts)
     try:
         attributes = in_bubble or has_mounts or not restricts_writes
         code = seccomp.build(network=policy.network, attributes=attributes)
@@ -230,7 +230,9 @@ def _enter_namespaces(prepared: Prepared, scratch: str | None, *, counted: bool)
         namespaces.enter_user_namespace(with_mounts=prepared.has_mounts)
     elif prepared.has_mounts:
         namespaces.enter_mount_namespace()
-    if prepared.has_mounts:
+    if prepared.has_mounts and policy.write is None:
+        namespaces.make_kernel_read_only()
+    elif prepared.has_mounts:
         namespaces.make_read_only([*(policy.write or ()), *([scratch] if scratch else [])])
     if counted and policy.processes is not None:
         # Behind the namespace: before, it would also bound what its parent counts.

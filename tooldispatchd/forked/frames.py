@@ -33,6 +33,9 @@ class Kind(IntEnum):
 MAX_WORDS_BYTES = 64 * 1024
 """What an update or an error may take: more than what either is cut at, however it is escaped."""
 
+COPIED_BYTES = 64 * 1024
+"""A longer payload that comes last is given as the buffer that it was gathered in."""
+
 # Of the daemon, or the answer itself.
 _LONG = frozenset((Kind.CALL, Kind.INPUT, Kind.VALUE))
 
@@ -72,7 +75,7 @@ class FrameReader:
         """Take what was read."""
         self._buffer += chunk
 
-    def next(self) -> tuple[Kind, bytes] | None:
+    def next(self) -> tuple[Kind, bytes | bytearray] | None:
         """The next whole frame; raises FrameError as soon as it is known that none can come."""
         buffer = self._buffer
         if len(buffer) < _PREFIX.size:
@@ -87,6 +90,11 @@ class FrameReader:
         end = _PREFIX.size + length
         if len(buffer) < end:
             return None
+        if len(buffer) == end and length > COPIED_BYTES:
+            # Copying an answer of megabytes would hold up whoever reads it.
+            del buffer[: _PREFIX.size]
+            self._buffer = bytearray()
+            return kind, buffer
         payload = bytes(buffer[_PREFIX.size : end])
         del buffer[:end]
         return kind, payload

@@ -16,6 +16,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from tooldispatchd.forked.libc import check, load
 from tooldispatchd.forked.nolinks import open_straight
 
 # The same on every architecture, as for all calls since Linux 5.
@@ -60,7 +61,7 @@ class _Calls:
     """The system calls with their types, which spares looking at each argument anew."""
 
     def __init__(self) -> None:
-        libc = ctypes.CDLL(None, use_errno=True)
+        libc = load()
         number, word, memory = ctypes.c_long, ctypes.c_ulong, ctypes.c_char_p
         self.create_ruleset = libc["syscall"]
         self.create_ruleset.argtypes = [number, memory, word, word]
@@ -75,18 +76,11 @@ def _calls() -> _Calls:
     return _Calls()
 
 
-def _check(result: int) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return result
-
-
 @functools.cache
 def abi() -> int:
     """The version that the kernel speaks; 0 where it has no Landlock, or has not been told to use it."""
     try:
-        return _check(_calls().create_ruleset(_CREATE_RULESET, None, 0, _VERSION))
+        return check(_calls().create_ruleset(_CREATE_RULESET, None, 0, _VERSION))
     except OSError as error:
         if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM):
             return 0
@@ -126,7 +120,7 @@ class Ruleset:
         self._handled = what
         # Fields that an older kernel does not know are zero, which it lets pass.
         attributes = struct.pack("=3Q", *what)
-        self._fd = _check(_calls().create_ruleset(_CREATE_RULESET, attributes, len(attributes), 0))
+        self._fd = check(_calls().create_ruleset(_CREATE_RULESET, attributes, len(attributes), 0))
 
     def allow(self, fd: int, rights: int, *, is_directory: bool) -> None:
         """Give `rights`, as far as they are handled, over the file `fd`, or over all beneath the directory `fd`."""
@@ -134,7 +128,7 @@ class Ruleset:
         if not is_directory:
             rights &= FILE
         if rights:
-            _check(_calls().add_rule(_ADD_RULE, self._fd, _PATH_BENEATH, struct.pack("=Qi", rights, fd), 0))
+            check(_calls().add_rule(_ADD_RULE, self._fd, _PATH_BENEATH, struct.pack("=Qi", rights, fd), 0))
 
     def allow_path(self, path: str, rights: int, *, is_straight: bool = False) -> None:
         """As `allow` and `open_place`; raises OSError where there is no such path."""
@@ -146,7 +140,7 @@ class Ruleset:
 
     def restrict_self(self) -> None:
         """Enter a new domain with these rules; needs no_new_privs. This thread alone is in it, and what it starts."""
-        _check(_calls().restrict_self(_RESTRICT_SELF, self._fd, 0))
+        check(_calls().restrict_self(_RESTRICT_SELF, self._fd, 0))
 
     def close(self) -> None:
         """Forget the rules; domains that were made of them remain."""

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from tooldispatchd.forked import bubble, confine, loop
 from tooldispatchd.forked.policy import Policy
+from tooldispatchd.forked.signals import RESET_SIGNALS
 
 # What children may have as their own; what we open lies above, so that giving one never overwrites another.
 MAX_TARGETS: Final = 10
@@ -25,12 +26,6 @@ LEAST_FILES: Final = 32
 # Twice what this process itself needs (8 MiB when it serves): as for files. Confining takes as much, so that it is the
 # least that a program which is shut in can be given.
 LEAST_MEMORY: Final = 16 * 1024 * 1024
-
-# What a program may have been told to ignore, by Python or by whoever started the daemon.
-RESET_SIGNALS: Final = (
-    *(signal.SIGPIPE, signal.SIGXFSZ),
-    *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD),
-)
 
 # Nothing grows here; should anything, in the interpreter or the C library, it ends with the launcher.
 MAX_LAUNCHES: Final = 100_000
@@ -109,7 +104,9 @@ class Launcher:
     def _wrap(self, launch: Launch, sources: list[tuple[int, int]], fds: list[int]) -> int:
         program = os.path.abspath(find(launch))  # noqa: PTH100  # a word of a command line
         # Each call reads it from its own start.
-        code = _in_memory(self._filter)
+        code = bubble.filter_descriptor(self._filter)
+        # The program gets it as another number, and not twice.
+        os.set_inheritable(code, False)  # noqa: FBT003  # its own way to say it
         try:
             number = max(launch.fds) + 1
             argv = bubble.wrap(
@@ -149,7 +146,7 @@ class Launcher:
         # For where there is no memory left to say more.
         said = b"0 it cannot be said why"
         try:
-            os.setpgid(0, 0)
+            os.setsid()
             for signum in RESET_SIGNALS:
                 signal.signal(signum, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -200,7 +197,7 @@ def _spawn(launch: Launch, sources: list[tuple[int, int]]) -> int:
         launch.argv,
         launch.env,
         file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in sources],
-        setpgroup=0,
+        setsid=True,
         setsigmask=(),
         setsigdef=RESET_SIGNALS,
     )
@@ -211,10 +208,3 @@ def _reserve_numbers() -> int:
     while os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) < MAX_TARGETS - 1:
         pass
     return os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-
-
-def _in_memory(chunk: bytes) -> int:
-    fd = os.memfd_create("tooldispatchd-filter", os.MFD_CLOEXEC)
-    os.write(fd, chunk)
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd

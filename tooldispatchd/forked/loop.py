@@ -40,7 +40,7 @@ STARTS: Final = ("fork", "spawn")
 Start = Callable[[Any, list[int]], int]
 """Starts a child for what the request says with the descriptors that came along, which are closed afterwards; its pid.
 
-Raises OSError or ValueError where it cannot. A child that it forks must never return.
+Raises OSError or ValueError where it cannot. A child that it forks must never return, and begins a session of its own.
 """
 
 
@@ -132,7 +132,7 @@ def _read_memory(fd: int, size: int) -> bytes:
 def _answer(request: dict[str, Any], fds: list[int], start: Start, is_retiring: Callable[[], bool]) -> bytes:
     ((kind, what),) = request.items()
     if kind in STARTS:
-        reply = _start(kind, what, fds, start)
+        reply = _start(what, fds, start)
     elif kind == "status":
         reply = _status(what)
     else:
@@ -143,21 +143,14 @@ def _answer(request: dict[str, Any], fds: list[int], start: Start, is_retiring: 
     return b'{"pid":%d}' % reply["pid"] if "pid" in reply else json.dumps(reply).encode()
 
 
-def _start(kind: str, what: Any, fds: list[int], start: Start) -> dict[str, Any]:
+def _start(what: Any, fds: list[int], start: Start) -> dict[str, Any]:
     try:
-        pid = start(what, fds)
+        return {"pid": start(what, fds)}
     except (OSError, ValueError) as error:
         return failure(error)
     finally:
         for fd in fds:
             os.close(fd)
-    if kind == "fork":
-        # The child does so too: whoever is first, it is done before the daemon hears of it.
-        try:  # noqa: SIM105  # see `_say`
-            os.setpgid(pid, pid)
-        except OSError:
-            pass
-    return {"pid": pid}
 
 
 def _reap(pid: int) -> bool:

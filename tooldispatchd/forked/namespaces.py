@@ -7,12 +7,12 @@ capabilities(7).
 import contextlib
 import ctypes
 import errno
-import functools
 import os
 import struct
 from collections.abc import Sequence
 from typing import Final
 
+from tooldispatchd.forked.libc import check, load, prctl
 from tooldispatchd.forked.nolinks import open_straight
 
 _NEW_MOUNTS: Final = 0x00020000
@@ -31,6 +31,8 @@ _EMPTY_PATH: Final = 0x1000
 _READ_ONLY: Final = 0x1
 _PRIVATE: Final = 1 << 18
 
+_KERNEL: Final = (b"proc", b"sysfs", b"cgroup", b"cgroup2")
+
 _PR_SET_DUMPABLE: Final = 4
 _PR_CAPBSET_DROP: Final = 24
 _PR_SET_SECUREBITS: Final = 28
@@ -40,29 +42,9 @@ _CAP_SYS_RESOURCE: Final = 24
 _CAP_VERSION: Final = 0x20080522
 
 
-@functools.cache
-def load() -> ctypes.CDLL:
-    """The C library with the functions that are called here found: what a parent has found no fork looks for."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    for name in ("syscall", "unshare", "prctl", "capget", "capset"):
-        getattr(libc, name)
-    return libc
-
-
-def _check(result: int) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return result
-
-
 def _call(number: int, *arguments: int | bytes) -> int:
     values = [ctypes.c_long(value) if isinstance(value, int) else ctypes.c_char_p(value) for value in arguments]
-    return _check(load().syscall(ctypes.c_long(number), *values))
-
-
-def _prctl(option: int, value: int) -> None:
-    _check(load().prctl(ctypes.c_int(option), *(ctypes.c_ulong(word) for word in (value, 0, 0, 0))))
+    return check(load().syscall(ctypes.c_long(number), *values))
 
 
 def enter_user_namespace(*, with_mounts: bool = False) -> None:
@@ -74,8 +56,8 @@ def enter_user_namespace(*, with_mounts: bool = False) -> None:
     uid, gid = os.geteuid(), os.getegid()
     # After a change of user the files beneath /proc/self are root's, unless the process may be dumped. What is
     # executed next sets that anew.
-    _prctl(_PR_SET_DUMPABLE, 1)
-    _check(load().unshare(_NEW_USERS | (_NEW_MOUNTS if with_mounts else 0)))
+    prctl(_PR_SET_DUMPABLE, 1)
+    check(load().unshare(_NEW_USERS | (_NEW_MOUNTS if with_mounts else 0)))
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{uid} {uid} 1")
     _write("/proc/self/gid_map", f"{gid} {gid} 1")
@@ -83,7 +65,7 @@ def enter_user_namespace(*, with_mounts: bool = False) -> None:
 
 def enter_mount_namespace() -> None:
     """Enter a mount namespace; needs CAP_SYS_ADMIN."""
-    _check(load().unshare(_NEW_MOUNTS))
+    check(load().unshare(_NEW_MOUNTS))
 
 
 def make_read_only(writable: Sequence[str]) -> None:
@@ -112,12 +94,39 @@ def make_read_only(writable: Sequence[str]) -> None:
         os.chdir(os.getcwd())  # noqa: PTH109  # in a fork each module that is first touched costs its pages
 
 
+def make_kernel_read_only() -> None:
+    """Let nothing be changed by the kernel's files (settings, cgroups, processes); in a mount namespace of one's own.
+
+    They are root's, and so root's to write without any capability.
+    """
+    asked = struct.pack("=4Q", _READ_ONLY, 0, _PRIVATE, 0)
+    for path in _kernel_mounts():
+        try:
+            _call(_MOUNT_SETATTR, _HERE, path, _RECURSIVE, asked, len(asked))
+        except OSError as error:
+            # Something else is mounted over it, so that it cannot be reached.
+            if error.errno not in (errno.EINVAL, errno.ENOENT, errno.ENOTDIR):
+                raise
+
+
+def _kernel_mounts() -> list[bytes]:
+    """Where file systems of `_KERNEL` are mounted; proc_pid_mountinfo(5)."""
+    found = []
+    with open("/proc/self/mountinfo", "rb") as lines:  # noqa: PTH123  # in a fork each module first touched costs pages
+        for line in lines:
+            place, _, source = line.partition(b" - ")
+            if source.split()[0] in _KERNEL:
+                # Blanks and the like are written in octal.
+                found.append(place.split()[4].decode("unicode_escape").encode("latin-1"))
+    return found
+
+
 def drop_capabilities() -> None:
     """Give up every capability for good, as root too: no program that is started gives any back."""
     if os.geteuid() == 0:
-        _prctl(_PR_SET_SECUREBITS, _NO_ROOT)
+        prctl(_PR_SET_SECUREBITS, _NO_ROOT)
     header = struct.pack("=Ii", _CAP_VERSION, 0)
-    _check(load().capset(header, bytes(24)))
+    check(load().capset(header, bytes(24)))
 
 
 def keep_limits() -> None:
@@ -125,18 +134,18 @@ def keep_limits() -> None:
     if os.geteuid() != 0:
         return
     try:
-        _prctl(_PR_CAPBSET_DROP, _CAP_SYS_RESOURCE)
+        prctl(_PR_CAPBSET_DROP, _CAP_SYS_RESOURCE)
     except OSError as error:
         # Without CAP_SETPCAP; who runs as root in a box so small has no capability to raise limits with.
         if error.errno != errno.EPERM:
             raise
     header = struct.pack("=Ii", _CAP_VERSION, 0)
     held = ctypes.create_string_buffer(24)
-    _check(load().capget(header, held))
+    check(load().capget(header, held))
     words = list(struct.unpack("=6I", held.raw))
     for index in range(3):
         words[index] &= ~(1 << _CAP_SYS_RESOURCE)
-    _check(load().capset(header, struct.pack("=6I", *words)))
+    check(load().capset(header, struct.pack("=6I", *words)))
 
 
 def _write(path: str, text: str) -> None:

@@ -6,11 +6,12 @@ See openat2(2), RESOLVE_NO_SYMLINKS.
 
 import ctypes
 import errno
-import functools
 import os
 import stat
 import struct
 from typing import Final
+
+from tooldispatchd.forked.libc import load
 
 # The same on every architecture.
 _OPENAT2: Final = 437
@@ -18,14 +19,6 @@ _HERE: Final = -100
 _NO_LINKS: Final = 0x04
 
 _FLAGS: Final = os.O_PATH | os.O_CLOEXEC
-
-
-@functools.cache
-def load() -> ctypes.CDLL:
-    """The C library with the function that is called here found: what a parent has found no fork looks for."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc["syscall"]
-    return libc
 
 
 def open_straight(path: str) -> int:

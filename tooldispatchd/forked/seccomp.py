@@ -14,11 +14,12 @@ since threads are bound by the same call.
 
 import ctypes
 import errno
-import functools
 import os
 import struct
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
+
+from tooldispatchd.forked.libc import prctl
 
 
 class Machine(NamedTuple):
@@ -323,26 +324,12 @@ class _Fprog(ctypes.Structure):
     _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
 
 
-@functools.cache
-def load() -> ctypes.CDLL:
-    """The C library with the function that is called here found: what a parent has found no fork looks for."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
-    return libc
-
-
 def forbid_privileges() -> None:
     """Set no_new_privs: from now on no program gives this process more than it has (set-user-ID programs do not)."""
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1, 0)
+    prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def install(code: bytes) -> None:
     """Have the filter judge all further system calls of this thread and what it starts; needs no_new_privs."""
     fprog = _Fprog(len(code) // 8, code)
-    _prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.addressof(fprog))
-
-
-def _prctl(option: int, second: int, third: int) -> None:
-    if load().prctl(option, second, third, 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+    prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.addressof(fprog))

@@ -122,6 +122,9 @@ class WarmParent:
             return pid
         code = EX_SOFTWARE
         try:
+            # First: until then it has started nothing, and the daemon may kill it alone. Not among what is rehearsed,
+            # since the parent leads a session.
+            os.setsid()
             channel.belong()
             self._live(errand, channel, fds)
             code = 0
@@ -172,7 +175,6 @@ class WarmParent:
     def _live(self, errand: Errand, channel: Channel, fds: list[int]) -> None:
         """The whole life of a child; nothing of the parent's is left open in it but its standard input."""
         sock, stderr, *leaf = fds
-        os.setpgid(0, 0)
         os.close(CONTROL)
         os.dup2(stderr, 1)
         os.dup2(stderr, 2)

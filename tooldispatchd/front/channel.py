@@ -6,14 +6,17 @@ in the input is not looked at. *Closed*: by us, when all that was written has le
 """
 
 from collections.abc import Callable
+from functools import partial
 from select import EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, poll
 from typing import Protocol
 
 import trio
 
 from tooldispatchd.calls.deadlines import Entry
+from tooldispatchd.calls.memory import Share
+from tooldispatchd.front.backlog import Backlog
 from tooldispatchd.front.front import Front
-from tooldispatchd.front.timer import Expiring
+from tooldispatchd.front.timer import Deferred, Expiring
 from tooldispatchd.front.wires import Wire
 
 
@@ -34,11 +37,13 @@ class Peer(Protocol):
 
 
 class Outlet(Protocol):
-    """Where answers go."""
+    """Where answers go. What is not taken at once is held on its `share`."""
+
+    share: Share
 
     @property
     def is_crowded(self) -> bool:
-        """Whether unread answers of all channels have reached their bound, and some of them are this one's."""
+        """Whether the channel's share of the daemon's memory is full, and unread answers are in it."""
 
     @property
     def is_behind(self) -> bool:
@@ -47,25 +52,14 @@ class Outlet(Protocol):
     def again(self) -> None:
         """Ask for another turn (`Peer.resume`); nothing is read before it."""
 
-    def write(self, lines: bytes) -> None:
-        """Send, or keep until the peer takes it. After the end it is dropped."""
+    def pause(self) -> None:
+        """Read nothing more until `again`."""
+
+    def write(self, lines: bytes | bytearray) -> None:
+        """Send, or keep until the peer takes it. After the end it is dropped. A bytearray must not change any more."""
 
     def close(self) -> None:
         """Close when all that was written has left."""
-
-
-class _Departure:
-    """Tells a peer that it is gone, a step after the write that found out: its callers must not end under it."""
-
-    __slots__ = ("_peer", "_why")
-
-    def __init__(self, peer: Peer, why: str) -> None:
-        self._peer = peer
-        self._why = why
-
-    def expire(self) -> None:
-        """Its time is now."""
-        self._peer.gone(self._why)
 
 
 class Channel:
@@ -83,15 +77,17 @@ class Channel:
         "_reads",
         "_stall",
         "_wire",
+        "share",
     )
 
-    def __init__(self, front: Front, wire: Wire) -> None:
+    def __init__(self, front: Front, wire: Wire, share: Share) -> None:
+        self.share = share
         self._front = front
         self._wire = wire
         self._peer: Peer | None = None
         self._closed: Callable[[], None] | None = None
         # None while nothing waits to be written: an idle channel has no buffer.
-        self._out: bytearray | None = None
+        self._out: Backlog | None = None
         self._reads = True
         self._closing = False
         self._has_more = False
@@ -104,15 +100,15 @@ class Channel:
         self._peer = peer
         self._closed = closed
         if self._wire.read_fd == self._wire.write_fd:
-            self._front.watch(self._wire.read_fd, EPOLLIN, self._both_ready)
+            self._front.watch(self._wire.read_fd, EPOLLIN, self._both_ready, owner=self)
         else:
-            self._front.watch(self._wire.read_fd, EPOLLIN, self._input_ready)
-            self._front.watch(self._wire.write_fd, 0, self._output_ready)
+            self._front.watch(self._wire.read_fd, EPOLLIN, self._input_ready, owner=self)
+            self._front.watch(self._wire.write_fd, 0, self._output_ready, owner=self)
 
     @property
     def is_crowded(self) -> bool:
-        """Whether unread answers of all channels have reached their bound, and some of them are this one's."""
-        return self._out is not None and self._front.is_crowded
+        """Whether the channel's share of the daemon's memory is full, and unread answers are in it."""
+        return self._out is not None and self.share.is_full
 
     @property
     def is_behind(self) -> bool:
@@ -127,6 +123,11 @@ class Channel:
             if not self._is_over():
                 self._front.again(self)
 
+    def pause(self) -> None:
+        """Read nothing more until `again`; that the peer hung up is still seen."""
+        self._has_more = True
+        self._set_interest()
+
     def resume(self) -> None:
         """The other turn."""
         if self._is_closed or self._closing or not self._has_more or self._peer is None:
@@ -135,19 +136,19 @@ class Channel:
         self._peer.resume()
         self._set_interest()
 
-    def write(self, lines: bytes) -> None:
+    def write(self, lines: bytes | bytearray) -> None:
         """Send now what the peer takes and keep the rest."""
         if self._is_closed or not lines:
             return
         if self._out is not None:
-            self._out += lines
-            self._front.buffered += len(lines)
+            self._out.add(lines)
+            self.share.add(len(lines))
             self._mind_backlog()
             return
         taken = self._send(lines)
         if taken is not None and taken < len(lines):
-            self._out = bytearray(memoryview(lines)[taken:])
-            self._front.buffered += len(self._out)
+            self._out = Backlog(lines, taken)
+            self.share.add(len(self._out))
             self._last_write = trio.current_time()
             self._mind_backlog()
 
@@ -165,9 +166,9 @@ class Channel:
         """Close at once, and tell the peer that it is gone."""
         if self._is_closed:
             return
-        self._drop()
-        if self._peer is not None:
-            self._peer.gone(why)
+        peer = self._drop()
+        if peer is not None:
+            peer.gone(why)
 
     def give_up(self) -> None:
         """Wait no longer for the peer to take what a closing channel still holds."""
@@ -176,9 +177,10 @@ class Channel:
 
     def _break(self, why: str) -> None:
         """As `abort`, from inside of a write."""
-        self._drop()
-        if self._peer is not None:
-            self._front.timer.add(trio.current_time(), _Departure(self._peer, why))
+        peer = self._drop()
+        if peer is not None:
+            # A step after the write that found out: its callers must not end under it.
+            self._front.timer.add(trio.current_time(), Deferred(partial(peer.gone, why)))
 
     def expire(self) -> None:
         """The time without a successful write may be over."""
@@ -240,7 +242,7 @@ class Channel:
 
     # --- writing ---
 
-    def _send(self, lines: bytes | bytearray) -> int | None:
+    def _send(self, lines: bytes | bytearray | memoryview) -> int | None:
         try:
             return self._wire.write(lines)
         except BlockingIOError:
@@ -252,14 +254,13 @@ class Channel:
     def _flush(self) -> None:
         if self._out is None:
             return
-        taken = self._send(self._out)
+        taken = self._send(self._out.first())
         if not taken:
             return
         self._last_write = trio.current_time()
-        self._front.buffered -= taken
-        if taken < len(self._out):
-            del self._out[:taken]
-        else:
+        self.share.add(-taken)
+        self._out.drop(taken)
+        if not self._out:
             self._out = None
             if self._closing:
                 self._drop()
@@ -279,7 +280,7 @@ class Channel:
             self._stall = None
 
     def _is_over(self) -> bool:
-        return self._out is not None and (len(self._out) > self._front.out_buffer_bytes or self._front.is_crowded)
+        return self._out is not None and (len(self._out) > self._front.out_buffer_bytes or self.share.is_full)
 
     def _set_interest(self) -> None:
         if self._is_closed:
@@ -295,20 +296,24 @@ class Channel:
     def _watch_input(self, reading: int) -> None:
         # A pipe whose writer has left reports EPOLLHUP whatever is asked for: it must leave the set to be quiet.
         if reading and not self._front.watches(self._wire.read_fd):
-            self._front.watch(self._wire.read_fd, reading, self._input_ready)
+            self._front.watch(self._wire.read_fd, reading, self._input_ready, owner=self)
         elif not reading and self._front.watches(self._wire.read_fd):
             self._front.forget(self._wire.read_fd)
 
-    def _drop(self) -> None:
+    def _drop(self) -> Peer | None:
+        """Close the descriptors and let go of the peer, which holds the channel; who it was."""
         self._is_closed = True
         if self._stall is not None:
             self._front.timer.drop(self._stall)
             self._stall = None
         if self._out is not None:
-            self._front.buffered -= len(self._out)
+            self.share.add(-len(self._out))
             self._out = None
         self._front.forget(self._wire.read_fd)
         self._front.forget(self._wire.write_fd)
         self._wire.close()
-        if self._closed is not None:
-            self._closed()
+        peer, self._peer = self._peer, None
+        closed, self._closed = self._closed, None
+        if closed is not None:
+            closed()
+        return peer

@@ -6,6 +6,7 @@ nothing of tools.
 """
 
 import errno
+import os
 import socket
 from collections.abc import Callable
 from select import EPOLLIN, epoll
@@ -46,35 +47,30 @@ class Resumable(Abortable, Protocol):
 
 
 class Front:
-    """The epoll set, its task, and the bounds that hold for every channel.
+    """The epoll set, its task, and the bounds that hold for every channel."""
 
-    `buffered` counts the bytes that lie unread in all channels.
-    """
-
-    def __init__(
-        self, timer: Timer, log: GuardLog, *, out_buffer_bytes: int, stalled_s: float, buffered_bytes: int
-    ) -> None:
+    def __init__(self, timer: Timer, log: GuardLog, *, out_buffer_bytes: int, stalled_s: float) -> None:
         self.timer = timer
         self.out_buffer_bytes = out_buffer_bytes
         self.stalled_s = stalled_s
-        self.buffered = 0
-        self._buffered_bytes = buffered_bytes
         self._log = log
         self._epoll = epoll()
-        self._ready: dict[int, Ready] = {}
+        self._ready: dict[int, tuple[Ready, Abortable | None]] = {}
         self._interest: dict[int, int] = {}
         self._listeners: dict[int, Listener] = {}
         self._again: list[Resumable] = []
+        # Wakes the front where another task gives a channel a turn while nothing else is ready.
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._is_asleep = False
+        self.watch(self._bell, EPOLLIN, self._take_bell)
 
-    @property
-    def is_crowded(self) -> bool:
-        """Whether unread answers of all channels have reached their bound."""
-        return self.buffered >= self._buffered_bytes
+    def watch(self, fd: int, interest: int, ready: Ready, *, owner: Abortable | None = None) -> None:
+        """Call `ready(mask)` whenever the descriptor is, and end its owner should that fail.
 
-    def watch(self, fd: int, interest: int, ready: Ready) -> None:
-        """Call `ready(mask)` whenever the descriptor is; raises `PermissionError` for one that cannot be polled."""
+        Raises `PermissionError` for one that cannot be polled.
+        """
         self._epoll.register(fd, interest)
-        self._ready[fd] = ready
+        self._ready[fd] = ready, owner
         self._interest[fd] = interest
 
     def watches(self, fd: int) -> bool:
@@ -96,6 +92,12 @@ class Front:
     def again(self, channel: Resumable) -> None:
         """Give the channel another turn, after every other that is ready has had its own."""
         self._again.append(channel)
+        if self._is_asleep:
+            self._is_asleep = False
+            os.eventfd_write(self._bell, 1)
+
+    def _take_bell(self, _mask: int) -> None:
+        os.eventfd_read(self._bell)
 
     def listen(self, listening: socket.socket, accepted: Callable[[socket.socket], None]) -> "Listener":
         """Give every connection of a listening socket to `accepted`, until the returned listener is closed."""
@@ -110,7 +112,9 @@ class Front:
                 if self._again:
                     await trio.lowlevel.checkpoint()
                 else:
+                    self._is_asleep = True
                     await trio.lowlevel.wait_readable(self._epoll.fileno())
+                    self._is_asleep = False
                 again, self._again = self._again, []
                 await self._serve(self._epoll.poll(0, EVENTS))
                 for channel in again:
@@ -119,6 +123,7 @@ class Front:
                     await self._serve(self._epoll.poll(0, EVENTS))
         finally:
             self._epoll.close()
+            os.close(self._bell)
 
     async def _serve(self, events: list[tuple[int, int]]) -> None:
         since = perf_counter()
@@ -128,29 +133,34 @@ class Front:
             if fd in self._listeners:
                 listeners.append(self._listeners[fd])
                 continue
-            ready = self._ready.get(fd)
-            if ready is None:
+            watched = self._ready.get(fd)
+            if watched is None:
                 continue
+            ready, owner = watched
             try:
                 ready(mask)
             except Exception as error:  # noqa: BLE001  # guard: a defect of one channel must not end the others
-                self._end_defective(ready, error)
+                self._end_defective(owner, error)
             if perf_counter() - since > TICK_S:
                 await trio.lowlevel.checkpoint()
                 since = perf_counter()
         for listener in listeners:
-            listener.accept()
+            try:
+                listener.accept()
+            except Exception as error:  # noqa: BLE001  # guard: the same, for a channel that could not even begin
+                self._log.incident("connection failed", error)
+                # What fails with each connection must not take the daemon's time and log with it.
+                listener.pause()
 
     async def _resume(self, channel: Resumable) -> None:
         try:
             channel.resume()
         except Exception as error:  # noqa: BLE001  # the same guard, for a channel's further turns
-            self._end_defective(channel.resume, error)
+            self._end_defective(channel, error)
         await trio.lowlevel.checkpoint()
 
-    def _end_defective(self, ready: Callable[..., None], error: Exception) -> None:
+    def _end_defective(self, channel: Abortable | None, error: Exception) -> None:
         incident = self._log.incident("channel failed", error)
-        channel: Abortable | None = getattr(ready, "__self__", None)
         if channel is not None:
             channel.abort(f"internal error, incident {incident}")
 
@@ -179,17 +189,25 @@ class Listener:
             except OSError as error:
                 if error.errno not in {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS}:
                     raise
-                self._front.forget(self._socket.fileno())
-                self._front.timer.add(trio.current_time() + ACCEPT_PAUSE_S, self)
+                self.pause()
                 return
             try:
                 self._accepted(connection)
             except OSError:
                 # The world's refusal (no room in the epoll set, a peer that has left) is this connection's end alone.
                 connection.close()
+            except BaseException:
+                connection.close()
+                raise
+
+    def pause(self) -> None:
+        """Accept nothing for a moment."""
+        if self._is_open:
+            self._front.forget(self._socket.fileno())
+            self._front.timer.add(trio.current_time() + ACCEPT_PAUSE_S, self)
 
     def expire(self) -> None:
-        """The pause for want of descriptors is over."""
+        """The pause is over."""
         if not self._is_open:
             return
         try:

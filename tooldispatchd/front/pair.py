@@ -9,22 +9,23 @@ from select import EPOLLIN, epoll
 import trio
 from trio.abc import Stream
 
+from tooldispatchd.calls.memory import Share
 from tooldispatchd.front.channel import Channel
 from tooldispatchd.front.front import Front
 from tooldispatchd.front.stream import FileStream, StreamChannel
 from tooldispatchd.front.wires import FdEnd, PairWire, SocketWire
 
 
-def open_pair(front: Front, read_fd: int, write_fd: int) -> Channel | StreamChannel:
+def open_pair(front: Front, share: Share, read_fd: int, write_fd: int) -> Channel | StreamChannel:
     """A channel that reads one descriptor and answers on the other; both stay open and unchanged for who gave them.
 
     Raises `OSError` for a descriptor that is not open or may not be opened anew.
     """
     if is_socket(read_fd) and os.fstat(read_fd).st_ino == os.fstat(write_fd).st_ino:
-        return Channel(front, SocketWire(_own_socket(read_fd)))
+        return Channel(front, SocketWire(_own_socket(read_fd)), share)
     if _can_poll(read_fd) and _can_poll(write_fd):
-        return Channel(front, PairWire(_end(read_fd, os.O_RDONLY), _end(write_fd, os.O_WRONLY)))
-    return StreamChannel(front, _stream(read_fd, os.O_RDONLY), _stream(write_fd, os.O_WRONLY))
+        return Channel(front, PairWire(_end(read_fd, os.O_RDONLY), _end(write_fd, os.O_WRONLY)), share)
+    return StreamChannel(front, share, _stream(read_fd, os.O_RDONLY), _stream(write_fd, os.O_WRONLY))
 
 
 def give_back(fds: Iterable[int]) -> None:

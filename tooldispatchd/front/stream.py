@@ -10,6 +10,7 @@ from typing import Final, Protocol
 import trio
 from trio.abc import ReceiveStream, SendStream, Stream
 
+from tooldispatchd.calls.memory import Share
 from tooldispatchd.front.channel import Peer
 from tooldispatchd.front.wires import READ_BYTES
 
@@ -20,19 +21,15 @@ SEND_BYTES: Final = 65_536
 class Crowd(Protocol):
     """What a channel on streams needs of the front: its bounds."""
 
-    @property
-    def is_crowded(self) -> bool:
-        """Whether unread answers of all channels have reached their bound."""
-
     out_buffer_bytes: int
     stalled_s: float
-    buffered: int
 
 
 class StreamChannel:
     """A channel with a reader and a writer task; `run` returns when it is closed or gone."""
 
-    def __init__(self, crowd: Crowd, receiving: ReceiveStream, sending: SendStream) -> None:
+    def __init__(self, crowd: Crowd, share: Share, receiving: ReceiveStream, sending: SendStream) -> None:
+        self.share = share
         self._crowd = crowd
         self._receiving = receiving
         self._sending = sending
@@ -41,13 +38,14 @@ class StreamChannel:
         self._room = trio.Event()
         self._closing = False
         self._has_more = False
+        self._unpaused: trio.Event | None = None
         self._writing: trio.CancelScope | None = None
         self._is_closed = False
 
     @property
     def is_crowded(self) -> bool:
-        """Whether unread answers of all channels have reached their bound, and some of them are this one's."""
-        return bool(self._out) and self._crowd.is_crowded
+        """Whether the channel's share of the daemon's memory is full, and unread answers are in it."""
+        return bool(self._out) and self.share.is_full
 
     @property
     def is_behind(self) -> bool:
@@ -57,12 +55,19 @@ class StreamChannel:
     def again(self) -> None:
         """Ask for another turn, which the reader gives."""
         self._has_more = True
+        if self._unpaused is not None:
+            self._unpaused.set()
+            self._unpaused = None
 
-    def write(self, lines: bytes) -> None:
+    def pause(self) -> None:
+        """Read nothing more until `again`."""
+        self._unpaused = self._unpaused or trio.Event()
+
+    def write(self, lines: bytes | bytearray) -> None:
         """Keep the lines for the writer; it is woken at once."""
         if not self._is_closed:
             self._out += lines
-            self._crowd.buffered += len(lines)
+            self.share.add(len(lines))
             self._moved.set()
 
     def close(self) -> None:
@@ -114,6 +119,8 @@ class StreamChannel:
 
     async def _has_room(self) -> None:
         await trio.lowlevel.checkpoint()
+        if self._unpaused is not None:
+            await self._unpaused.wait()
         while len(self._out) > self._crowd.out_buffer_bytes:
             self._room = trio.Event()
             await self._room.wait()
@@ -127,7 +134,7 @@ class StreamChannel:
                 with trio.fail_after(self._crowd.stalled_s):
                     await self._sending.send_all(lines)
                 del self._out[: len(lines)]
-                self._crowd.buffered -= len(lines)
+                self.share.add(-len(lines))
                 self._room.set()
             if self._closing:
                 self._is_closed = True
@@ -135,7 +142,7 @@ class StreamChannel:
 
     def _forget(self) -> None:
         self._is_closed = True
-        self._crowd.buffered -= len(self._out)
+        self.share.add(-len(self._out))
         self._out.clear()
 
 

@@ -1,6 +1,7 @@
 """One task that wakes for the daemon's nearest deadline; everything that waits has its entry here."""
 
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 import trio
@@ -13,6 +14,19 @@ class Expiring(Protocol):
 
     def expire(self) -> None:
         """The deadline has passed; called once, must not block or raise."""
+
+
+class Deferred:
+    """Something to be done when a deadline passes, and nothing else."""
+
+    __slots__ = ("_do",)
+
+    def __init__(self, do: Callable[[], None]) -> None:
+        self._do = do
+
+    def expire(self) -> None:
+        """Do it."""
+        self._do()
 
 
 class GuardLog(Protocol):
@@ -50,8 +64,12 @@ class Timer:
             self._nearer = trio.Event()
             with trio.move_on_at(self._sleeps_until):
                 await self._nearer.wait()
-            for item in self._deadlines.due(trio.current_time()):
-                try:
-                    item.expire()
-                except Exception as error:  # noqa: BLE001  # guard: what is due belongs to one call or one channel
-                    self._log.incident("deadline failed", error)
+            self._call_due()
+
+    def _call_due(self) -> None:
+        # Not in the loop above, which would hold the last item until another is due.
+        for item in self._deadlines.due(trio.current_time()):
+            try:
+                item.expire()
+            except Exception as error:  # noqa: BLE001  # guard: what is due belongs to one call or one channel
+                self._log.incident("deadline failed", error)

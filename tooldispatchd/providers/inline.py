@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Final
 
-from tooldispatchd.calls.violations import fault_of
+from tooldispatchd.calls.violations import fault_at, fault_of
 from tooldispatchd.catalog.expressions import Expression, Failed
 from tooldispatchd.catalog.morphisms import Broken, Morphism, StageError, run_now
+from tooldispatchd.catalog.schemas import Violation
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.catalog.transforms import Transform, compile_transform
 from tooldispatchd.wire.faults import Code, Fault
@@ -48,7 +49,7 @@ def _compile_program(program: Morphism) -> Transform:
 def fault_of_failed(failed: Failed) -> Fault:
     """What is told of an expression that gave no value."""
     if failed.invalid_input:
-        return Fault(Code.INVALID_INPUT, failed.why, {"violations": [{"path": "", "message": failed.why}]})
+        return fault_at(Code.INVALID_INPUT, [Violation("", failed.why)])
     return Fault(Code.TOOL_FAILED, failed.why, {} if failed.limit is None else {"limit": failed.limit})
 
 

@@ -123,7 +123,7 @@ class UpdateLines:
         self.take(b"\n")
         self._held.tell()
 
-    def _take_line(self, line: bytes) -> None:
+    def _take_line(self, line: bytes | bytearray) -> None:
         try:
             said = _decode_line(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

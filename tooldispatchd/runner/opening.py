@@ -18,6 +18,9 @@ OPENING_S: Final = 600.0
 MAX_OPENING_BYTES: Final = 256 * 1024 * 1024
 
 
+PING: Final = b'{"__port":"ping"}\n'
+
+
 class OpeningError(Exception):
     """The session cannot be opened: the daemon is not there any more, or says nothing."""
 
@@ -52,12 +55,23 @@ _decode_ready: Final = msgspec.json.Decoder(ReadyLine).decode
 _decode_fault: Final = msgspec.json.Decoder(_Fault).decode
 
 
+def see_alive(channel: socket.socket, signals: Signals, within_s: float) -> None:
+    """Ask for a sign of life; whatever is said is one, and so is the channel's end.
+
+    Raises `OpeningError` where none comes, and `StoppedError`.
+    """
+    channel.setblocking(False)  # noqa: FBT003  # the standard library's own signature
+    with suppress(BrokenPipeError, ConnectionResetError):
+        channel.send(PING)
+    with suppress(ConnectionResetError):
+        _receive(channel, signals, within_s)
+
+
 def open_session(channel: socket.socket, hello: Hello, signals: Signals) -> tuple[ReadyLine, bytes]:
     """Say `hello`; what the daemon is `ready` with, and what else it has said, which is the agent's to read.
 
     Raises `RefusedError`, `OpeningError` and `StoppedError`. The channel is non-blocking afterwards.
     """
-    until = time.monotonic() + OPENING_S
     try:
         channel.settimeout(OPENING_S)
         # A daemon that turns us away at the door has closed it already; what it said of it can still be read.
@@ -67,8 +81,11 @@ def open_session(channel: socket.socket, hello: Hello, signals: Signals) -> tupl
         channel.setblocking(False)  # noqa: FBT003  # the standard library's own signature
         said = bytearray()
         others = b""
+        until = time.monotonic() + OPENING_S
         while True:
-            chunk = _receive(channel, signals, until)
+            chunk = _receive(channel, signals, until - time.monotonic())
+            if not chunk:
+                raise OpeningError("the daemon closed the channel")
             said += chunk
             if len(said) + len(others) > MAX_OPENING_BYTES:
                 raise OpeningError("the daemon said too much before the session was open")
@@ -85,7 +102,9 @@ def open_session(channel: socket.socket, hello: Hello, signals: Signals) -> tupl
         raise OpeningError(f"cannot speak with the daemon: {error.strerror or error}") from error
 
 
-def _receive(channel: socket.socket, signals: Signals, until: float) -> bytes:
+def _receive(channel: socket.socket, signals: Signals, within_s: float) -> bytes:
+    """What comes; nothing at the end of the channel."""
+    until = time.monotonic() + within_s
     poll = select.poll()
     poll.register(channel, select.POLLIN)
     poll.register(signals.fd, select.POLLIN)
@@ -94,12 +113,9 @@ def _receive(channel: socket.socket, signals: Signals, until: float) -> bytes:
         if signals.fd in ready and (number := signals.take_ending()) is not None:
             raise StoppedError(number)
         if channel.fileno() in ready:
-            chunk = channel.recv(READ_BYTES)
-            if not chunk:
-                raise OpeningError("the daemon closed the channel")
-            return chunk
+            return channel.recv(READ_BYTES)
         if time.monotonic() >= until:
-            raise OpeningError(f"the daemon did not open the session within {OPENING_S:g} s")
+            raise OpeningError(f"the daemon did not answer within {within_s:.3g} s")
 
 
 def _read(line: bytes) -> ReadyLine | None:

@@ -20,12 +20,12 @@ import msgspec
 from tooldispatchd.client.address import find_socket
 from tooldispatchd.client.reach import CONNECT_S, reach
 from tooldispatchd.runner.ends import lift
-from tooldispatchd.runner.opening import OpeningError, RefusedError, StoppedError, open_session
+from tooldispatchd.runner.opening import OpeningError, RefusedError, StoppedError, open_session, see_alive
 from tooldispatchd.runner.private import PrivateDaemon, start_private
 from tooldispatchd.runner.relay import Relay
 from tooldispatchd.runner.shared import SharedStreams
 from tooldispatchd.runner.signals import Signals, comes_from_terminal
-from tooldispatchd.runner.spawn import SIGNALLED, Agent, SpawnError, spawn
+from tooldispatchd.runner.spawn import SIGNALLED, Agent, SpawnError, look_up, spawn
 from tooldispatchd.runner.tools_file import tools_file
 from tooldispatchd.runner.wiring import ANSWERS, REQUESTS, OwnChannel, Wiring, close_given
 from tooldispatchd.wire.messages import Hello
@@ -47,6 +47,8 @@ class Order(msgspec.Struct, frozen=True):
     config: Path | None = None
     shares_streams: bool = False
     is_verbose: bool = False
+    timeout_s: float = 30.0
+    """How long a daemon may be silent before the agent starts; servers may take longer to start."""
 
 
 class UnreachableError(Exception):
@@ -85,7 +87,8 @@ def tell(what: str) -> None:
 
 
 def _run(order: Order, environ: Mapping[str, str], signals: Signals) -> int:
-    channel, private = _reach(order, environ)
+    look_up(order.command[0], environ)
+    channel, private = _reach(order, environ, signals)
     try:
         with channel:
             return _run_on(channel, order, environ, signals)
@@ -102,14 +105,16 @@ def _run(order: Order, environ: Mapping[str, str], signals: Signals) -> int:
             private.end(signals)
 
 
-def _reach(order: Order, environ: Mapping[str, str]) -> tuple[socket.socket, PrivateDaemon | None]:
+def _reach(order: Order, environ: Mapping[str, str], signals: Signals) -> tuple[socket.socket, PrivateDaemon | None]:
     say: Callable[[str], None] = tell if order.is_verbose else lambda _: None
     if order.config is None:
         # A socket that somebody named is the one that is meant; the usual places are only looked at.
         named = order.socket or environ.get("TOOLDISPATCHD_SOCKET")
         address = order.socket or find_socket(environ)
         try:
-            channel = _connect(address)
+            channel = _connect(address, order.timeout_s, signals)
+        except OpeningError as error:
+            raise UnreachableError(f"cannot use the daemon at {address}: {error}") from error
         except OSError as error:
             if named or error.errno not in NOBODY:
                 raise UnreachableError(f"cannot reach the daemon at {address}: {error.strerror or error}") from error
@@ -121,9 +126,14 @@ def _reach(order: Order, environ: Mapping[str, str]) -> tuple[socket.socket, Pri
     return start_private(order.config, environ)
 
 
-def _connect(address: str) -> socket.socket:
+def _connect(address: str, timeout_s: float, signals: Signals) -> socket.socket:
+    """A channel to a daemon that answers; raises OSError, `OpeningError` for a silent one, and `StoppedError`."""
     # Only a daemon that does not accept keeps a caller waiting.
-    return socket.socket(fileno=lift(reach(address, within_s=CONNECT_S).detach()))
+    within_s = min(timeout_s, CONNECT_S)
+    # On a channel of its own: the lines of the agent's are counted.
+    with reach(address, within_s=within_s) as probe:
+        see_alive(probe, signals, timeout_s)
+    return socket.socket(fileno=lift(reach(address, within_s=within_s).detach()))
 
 
 def _run_on(channel: socket.socket, order: Order, environ: Mapping[str, str], signals: Signals) -> int:

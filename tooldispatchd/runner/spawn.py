@@ -1,6 +1,7 @@
 """Start an agent beside us: in our process group, with our standard error, and its channel where it is told."""
 
 import contextlib
+import errno
 import os
 import signal
 from collections.abc import Mapping, Sequence
@@ -48,6 +49,19 @@ class Agent:
         os.close(self.pidfd)
         code = os.waitstatus_to_exitcode(status)
         return code if code >= 0 else SIGNALLED - code
+
+
+def look_up(program: str, environ: Mapping[str, str]) -> None:
+    """Find a program as a start would, before anything else is started for it; raises SpawnError."""
+    here = "/" in program
+    places = [program] if here else [os.path.join(where, program) for where in os.get_exec_path(environ)]  # noqa: PTH118  # an empty place is here
+    why = errno.ENOENT
+    for place in places:
+        if os.access(place, os.X_OK) and not os.path.isdir(place):  # noqa: PTH112  # as above
+            return
+        if os.access(place, os.F_OK):
+            why = errno.EACCES
+    raise SpawnError(program, OSError(why, os.strerror(why)))
 
 
 def spawn(command: Sequence[str], env: Mapping[str, str], fds: Mapping[int, int]) -> Agent:

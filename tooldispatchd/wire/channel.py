@@ -10,10 +10,23 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.wire.decode import Refused, decode_line
+from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.heavy import HEAVY_BYTES, HeavyLine
 from tooldispatchd.wire.lines import LineCutter, LongLine
-from tooldispatchd.wire.messages import Message, Outgoing
+from tooldispatchd.wire.messages import Message, NestedResp, Outgoing, QuotedText
 
-_encoder: Final = msgspec.json.Encoder()
+_CONTENT: Final = b'"content":'
+
+
+class _QuotedError(Exception):
+    """There is a quoted text among the lines."""
+
+
+def _refuse_quoted(_value: object) -> None:
+    raise _QuotedError
+
+
+_encoder: Final = msgspec.json.Encoder(enc_hook=_refuse_quoted)
 
 
 class ChannelMachine:
@@ -25,7 +38,7 @@ class ChannelMachine:
         self._cutter = LineCutter(max_line_bytes)
         self._max_line_bytes = max_line_bytes
         # The next line stands last, where taking it is cheap; a list, because an empty deque is twelve times as large.
-        self._lines: list[bytes | LongLine] = []
+        self._lines: list[bytes | bytearray | LongLine] = []
         self.line = 0
         self.outgoing: list[Outgoing] = []
 
@@ -40,13 +53,26 @@ class ChannelMachine:
         lines.reverse()
         self._lines = lines + self._lines if self._lines else lines
 
-    def receive(self, chunk: bytes) -> Iterator[Message | Refused | None]:
+    @property
+    def unfinished(self) -> int:
+        """How many bytes of a line that lacks its end lie here."""
+        return self._cutter.held
+
+    def give_up(self, why: Fault) -> None:
+        """Keep nothing of the line that lacks its end: it is refused with `why` when its turn comes."""
+        line = self._cutter.give_up(why)
+        if line is not None:
+            self._lines.insert(0, line)
+
+    def receive(self, chunk: bytes) -> Iterator[Message | Refused | HeavyLine | None]:
         """`feed`, then all `messages`."""
         self.feed(chunk)
         return self.messages()
 
-    def messages(self) -> Iterator[Message | Refused | None]:
+    def messages(self) -> Iterator[Message | Refused | HeavyLine | None]:
         """The messages of the complete lines, in order, None for a blank one; `line` is right while each is looked at.
+
+        What takes too long to be decoded here is given as it came; `heavy.read_line` makes a message of it.
 
         A caller may stop at any message and go on later: lines that mean nothing take their time too.
         """
@@ -54,19 +80,46 @@ class ChannelMachine:
         while lines:
             line = lines.pop()
             self.line += 1
+            # One that is too long has the length of its head; all that is gathered in a buffer is heavy.
+            if len(line) > HEAVY_BYTES or type(line) is bytearray:
+                yield HeavyLine(line)  # type: ignore[arg-type]  # as above
+                continue
             is_blank = type(line) is bytes and (not line or line.isspace())
-            yield None if is_blank else decode_line(line, self._max_line_bytes)
+            yield None if is_blank else decode_line(line, self._max_line_bytes)  # type: ignore[arg-type]  # as above
 
-    def end(self) -> Iterator[Message | Refused | None]:
+    def end(self) -> Iterator[Message | Refused | HeavyLine | None]:
         """What the end of input completes: a last line may lack its newline."""
         if self._cutter.has_partial:
             self.feed(b"\n")
         return self.messages()
 
-    def take(self) -> bytes:
-        """The lines to send, encoded; the list is empty after it."""
+    def take(self) -> bytes | list[bytes | bytearray]:
+        """The lines to send, encoded, in pieces where quoted texts are among them; the list is empty after it."""
         if not self.outgoing:
             return b""
-        lines = _encoder.encode_lines(self.outgoing)
+        try:
+            lines: bytes | list[bytes | bytearray] = _encoder.encode_lines(self.outgoing)
+        except _QuotedError:
+            lines = [piece for message in self.outgoing for piece in _pieces(message)]
         self.outgoing.clear()
         return lines
+
+    def take_whole(self) -> bytes:
+        """`take`, joined."""
+        lines = self.take()
+        return lines if isinstance(lines, bytes) else b"".join(lines)
+
+
+def _pieces(message: Outgoing) -> Iterator[bytes | bytearray]:
+    """One line in pieces, of which a quoted text is one: it is not copied."""
+    body = message.msg if isinstance(message, NestedResp) else message
+    content: object = getattr(body, "content", None)
+    if not isinstance(content, QuotedText):
+        yield _encoder.encode(message) + b"\n"
+        return
+    body.content = ""  # type: ignore[union-attr]  # it has one
+    # Within a string the quotes would be escaped.
+    head, _, tail = _encoder.encode(message).partition(_CONTENT + b'""')
+    yield head + _CONTENT
+    yield content.literal
+    yield tail + b"\n"

@@ -72,7 +72,8 @@ _decode_text: Final = msgspec.json.Decoder(str).decode
 def decode_line(line: bytes | LongLine, max_line_bytes: int) -> Message | Refused | None:
     """The message in `line` (without its newline), `Refused`, or None for a blank line."""
     if isinstance(line, LongLine):
-        return _refuse_unread(line.head, Fault(Code.LINE_TOO_LONG, f"a line is longer than {max_line_bytes} bytes"))
+        too_long = Fault(Code.LINE_TOO_LONG, f"a line is longer than {max_line_bytes} bytes")
+        return refuse_unread(line.head, line.why or too_long)
     try:
         is_plain = line.isascii() and b"\\" not in line
         # Where the key does not stand in the line, escaped or not, it has no port; else it may be inside of the input.
@@ -92,13 +93,14 @@ def _fitting(message: Message) -> Message | Refused:
     agent = getattr(request, "agent", None)
     if agent is not None and _fit(agent) is None:
         fault = Fault(Code.INVALID_REQUEST, f"agent is longer than {MAX_ID_BYTES} bytes")
-        return Refused(fault, _fit(request.id), _form_of(message)) if isinstance(request, ShortReq) else Refused(fault)
+        return Refused(fault, _fit(request.id), form_of(message)) if isinstance(request, ShortReq) else Refused(fault)
     if isinstance(request, ShortReq) and _fit(request.id) is None:
         return Refused(Fault(Code.INVALID_REQUEST, f"id is longer than {MAX_ID_BYTES} bytes"), agent=agent)
     return message
 
 
-def _form_of(message: Message) -> Form:
+def form_of(message: Message) -> Form:
+    """The form in which a request was written."""
     if isinstance(message, NestedReq):
         return Form.NESTED
     return Form.PLAIN if isinstance(message, ToolReq) else Form.SHORT
@@ -196,10 +198,10 @@ def _refuse_malformed(line: bytes, error: Exception) -> Refused | None:
         why = "a line is not UTF-8"
     else:
         why = "a line is not JSON"
-    return _refuse_unread(line[:HEAD_BYTES], Fault(Code.MALFORMED_LINE, why))
+    return refuse_unread(line[:HEAD_BYTES], Fault(Code.MALFORMED_LINE, why))
 
 
-def _refuse_unread(head: bytes, fault: Fault) -> Refused:
+def refuse_unread(head: bytes, fault: Fault) -> Refused:
     """A line that cannot be decoded: its id, and whose it is, are looked for in its head."""
     seen = peek_id(head)
     if seen is None or len(seen.id.encode()) > MAX_ID_BYTES:

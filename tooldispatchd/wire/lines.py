@@ -7,28 +7,42 @@ it is (JSON takes it as white space).
 
 from typing import Final
 
+from tooldispatchd.wire.faults import Fault
+
 # The brief looks for a too long line's `id` in its first 4 KiB.
 HEAD_BYTES: Final = 4096
 # Members of a fixed size after the last large one; some peers write the `id` there.
 END_BYTES: Final = 256
 
 
+# A longer line is given as the buffer that it was gathered in.
+COPIED_BYTES: Final = 64 * 1024
+
+
 class LongLine:
-    """Stands in the place of a line over the bound; `head` is its first 4 KiB at most."""
+    """Stands in the place of a line that is not kept; `head` is its first 4 KiB at most.
 
-    __slots__ = ("head",)
+    `why` is what is told of it, where it is not over the bound.
+    """
 
-    def __init__(self, head: bytes) -> None:
+    __slots__ = ("head", "why")
+
+    def __init__(self, head: bytes, why: Fault | None = None) -> None:
         self.head = head
+        self.why = why
+
+    def __len__(self) -> int:
+        return len(self.head)
 
 
 class LineCutter:
     r"""Turn chunks of bytes into lines, without their `\n`.
 
     `ended` are the last bytes of a line over the bound that the last chunk completed; empty where there was none.
+    `held` is how many bytes of an unfinished line lie here.
     """
 
-    __slots__ = ("_dropping", "_max", "_tail", "ended")
+    __slots__ = ("_dropping", "_max", "_tail", "ended", "held")
 
     def __init__(self, max_line_bytes: int) -> None:
         self._max = max_line_bytes
@@ -38,15 +52,16 @@ class LineCutter:
         # The end, so far, of a line that is being dropped; None while none is.
         self._dropping: bytes | None = None
         self.ended = b""
+        self.held = 0
 
     @property
     def has_partial(self) -> bool:
         """Whether bytes of a line that lacks its newline are held or being dropped."""
         return self._tail is not None or self._dropping is not None
 
-    def cut(self, chunk: bytes) -> list[bytes | LongLine]:
+    def cut(self, chunk: bytes) -> list[bytes | bytearray | LongLine]:
         """The lines that `chunk` completes or pushes over the bound, in their order."""
-        pieces = chunk.split(b"\n")
+        pieces: list[bytes | bytearray] = [*chunk.split(b"\n")]
         rest = pieces.pop()
         self.ended = b""
         if pieces:
@@ -56,29 +71,40 @@ class LineCutter:
                 del pieces[0]
             elif self._tail is not None:
                 self._tail += pieces[0]
-                pieces[0] = bytes(self._tail)
+                # Copying a large one would take longer than all else.
+                pieces[0] = bytes(self._tail) if len(self._tail) <= COPIED_BYTES else self._tail
                 self._tail = None
-        lines: list[bytes | LongLine] = [*pieces]
+                self.held = 0
+        lines: list[bytes | bytearray | LongLine] = [*pieces]
         # A line over the bound is the joined one, or lies in a chunk over the bound.
         if pieces and (len(pieces[0]) > self._max or len(chunk) > self._max):
-            self.ended = next((line[-END_BYTES:] for line in pieces if len(line) > self._max), self.ended)
-            lines = [line if len(line) <= self._max else LongLine(line[:HEAD_BYTES]) for line in pieces]
+            self.ended = next((bytes(line[-END_BYTES:]) for line in pieces if len(line) > self._max), self.ended)
+            lines = [line if len(line) <= self._max else LongLine(bytes(line[:HEAD_BYTES])) for line in pieces]
         if rest and self._dropping is None:
             self._keep(rest, lines)
         elif rest:
             self._dropping = _end_of(self._dropping or b"", rest)
         return lines
 
-    def _keep(self, rest: bytes, lines: list[bytes | LongLine]) -> None:
+    def give_up(self, why: Fault | None = None) -> LongLine | None:
+        """Keep nothing of the unfinished line, and drop the rest of it; None where there is none."""
+        if self._tail is None:
+            return None
+        line = LongLine(bytes(self._tail[:HEAD_BYTES]), why)
+        self._dropping = bytes(self._tail[-END_BYTES:])
+        self._tail = None
+        self.held = 0
+        return line
+
+    def _keep(self, rest: bytes | bytearray, lines: list[bytes | bytearray | LongLine]) -> None:
         if self._tail is None:
             self._tail = bytearray(rest)
         else:
             self._tail += rest
-        if len(self._tail) > self._max:
-            lines.append(LongLine(bytes(self._tail[:HEAD_BYTES])))
-            self._dropping = bytes(self._tail[-END_BYTES:])
-            self._tail = None
+        self.held = len(self._tail)
+        if self.held > self._max and (line := self.give_up()) is not None:
+            lines.append(line)
 
 
-def _end_of(before: bytes, more: bytes) -> bytes:
-    return more[-END_BYTES:] if len(more) >= END_BYTES else (before + more)[-END_BYTES:]
+def _end_of(before: bytes, more: bytes | bytearray) -> bytes:
+    return bytes(more[-END_BYTES:]) if len(more) >= END_BYTES else (before + more)[-END_BYTES:]

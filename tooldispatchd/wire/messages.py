@@ -119,6 +119,22 @@ Reply = ApproveResp | AskResp
 Message = ToolReq | ShortReq | NestedReq | Hello | ToolsReq | ToolCancel | Reply | Ping | PongSaid | ByeSaid
 
 
+class QuotedText:
+    """A long text as the JSON string that it is on the wire, `literal`; in UTF-8 it has `size` bytes, unescaped.
+
+    It goes to the agent as it is: decoding it, or copying it, would hold the dispatch thread.
+    """
+
+    __slots__ = ("literal", "size")
+
+    def __init__(self, literal: bytes | bytearray, size: int) -> None:
+        self.literal = literal
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+
 # --- to an agent ---------------------------------------------------------------------------------------------------
 
 
@@ -128,7 +144,7 @@ class CallMeta(msgspec.Struct, frozen=True):
     `latency_ms` from the request's line to its answer, of which it waited `queued_ms`; `kind` is how the tool runs, and
     `provider` what runs it (a server's name, else the kind); the sizes are those of the input and of `content`. `child`
     is the session, by its number in the log, of the agent that the call started with a channel of its own; of a chain
-    the last one's.
+    the last one's. `dropped` are JSON pointers into the input, to the nulls that were taken as left out.
     """
 
     latency_ms: float
@@ -139,6 +155,7 @@ class CallMeta(msgspec.Struct, frozen=True):
     bytes_out: int
     cached: bool = False
     child: int | UnsetType = UNSET
+    dropped: list[str] | UnsetType = UNSET
 
 
 class ShortResp(msgspec.Struct, omit_defaults=True):

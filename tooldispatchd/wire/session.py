@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Raw, UnsetType
 
-from tooldispatchd.wire.decode import Form, Refused
+from tooldispatchd.wire.decode import Form, Refused, form_of
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import (
     CallMeta,
@@ -20,6 +20,7 @@ from tooldispatchd.wire.messages import (
     NestedReq,
     NestedResp,
     Outgoing,
+    QuotedText,
     Request,
     ShortReq,
     ShortResp,
@@ -168,11 +169,15 @@ class SessionMachine:
         """A call that does not end at once is in flight from here on, until `answer`."""
         self.live[body_of(request).id] = form_of(request)
 
-    def answer(self, call_id: str, content: str, *, is_error: bool, fault: bool, meta: CallMeta | None = None) -> None:
+    def answer(
+        self, call_id: str, content: str | QuotedText, *, is_error: bool, fault: bool, meta: CallMeta | None = None
+    ) -> None:
         """The one answer to a call in flight; a second is a defect and raises `KeyError`."""
         form = self.live.pop(call_id)
         if not self.is_gone:
-            self.outgoing.append(_in_form(form, ShortResp(call_id, content, is_error, fault, self.agent, meta)))
+            # A quoted text is a string too, once it is written.
+            answer = ShortResp(call_id, content, is_error, fault, self.agent, meta)  # type: ignore[arg-type]
+            self.outgoing.append(_in_form(form, answer))
 
     def reply(
         self, request: Request, content: str, *, is_error: bool, fault: bool = False, meta: CallMeta | None = None
@@ -203,13 +208,6 @@ class SessionMachine:
 def body_of(request: Request) -> ShortReq:
     """The fields of a request, in whichever form it was written."""
     return request.msg if isinstance(request, NestedReq) else request
-
-
-def form_of(request: Request) -> Form:
-    """The form in which a request was written."""
-    if isinstance(request, ToolReq):
-        return Form.PLAIN
-    return Form.NESTED if isinstance(request, NestedReq) else Form.SHORT
 
 
 def _in_form(form: Form, answer: ShortResp) -> Outgoing:

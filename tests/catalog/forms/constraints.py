@@ -129,7 +129,7 @@ OPENAI_STRICT: Final[Schema] = {
             "additionalProperties": False,
             "anyOf": [{"required": ["type"]}, {"required": ["anyOf"]}, {"required": ["$ref"], "maxProperties": 1}],
             "if": {"properties": {"type": {"enum": ["object", ["object"], ["object", "null"]]}}, "required": ["type"]},
-            "then": {"required": ["properties", "additionalProperties"]},
+            "then": {"required": ["properties", "required", "additionalProperties"]},
         }
     },
 }

@@ -57,6 +57,14 @@ def test_a_schema_of_strict_mode_is_shown_as_it_is_and_strict(schema: Schema) ->
     assert shown(schema) == {"parameters": schema, "strict": True}
 
 
+def test_an_object_without_properties_says_in_strict_mode_that_none_is_required() -> None:
+    empty: Schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    schema = closed({"a": empty, "b": {"type": "array", "items": empty}})
+    assert shown(empty) == {"parameters": closed({}), "strict": True}
+    assert shown(schema)["parameters"] == closed({"a": closed({}), "b": {"type": "array", "items": closed({})}})
+    assert "required" not in empty
+
+
 @pytest.mark.parametrize("schema", LOOSE.values(), ids=LOOSE.keys())
 def test_any_other_object_is_shown_as_it_is_and_not_strict(schema: Schema) -> None:
     assert shown(schema) == {"parameters": schema, "strict": False}

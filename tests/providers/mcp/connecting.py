@@ -11,9 +11,12 @@ import msgspec
 import trio
 import trio.testing
 
+from tests.providers.mcp.linking import SHARE
+from tooldispatchd.agent.places import Places
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import ACCEPT
+from tooldispatchd.checkers.pool import CHECKERS, Checkers
 from tooldispatchd.children.family import open_family
 from tooldispatchd.providers.mcp.answers import Call
 from tooldispatchd.providers.mcp.connection import Connection
@@ -21,6 +24,7 @@ from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.mcp.stdio import StdioWay
 from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.messages import QuotedText
 
 SERVERS: Final = Path(__file__).parents[2] / "servers"
 MIB: Final = 1024 * 1024
@@ -35,9 +39,12 @@ class Log:
     def __init__(self) -> None:
         self.ends: list[dict[str, object]] = []
         self.said: list[tuple[str, dict[str, object]]] = []
+        self.warnings: list[str] = []
+        self.details: list[tuple[str, dict[str, object]]] = []
         self.stderr_tail: object = None
 
     def debug(self, event: str, **fields: object) -> None:
+        self.details.append((event, fields))
         self.stderr_tail = fields.get("stderr_tail")
 
     def info(self, event: str, **fields: object) -> None:
@@ -47,7 +54,9 @@ class Log:
             self.said.append((event, fields))
 
     def warning(self, event: str, **fields: object) -> None:
-        self.said.append((event, fields))
+        self.info(event, **fields)
+        self.warnings.append(event)
+        self.stderr_tail = fields.get("stderr_tail")
 
     def error(self, event: str, **fields: object) -> None:
         self.said.append((event, fields))
@@ -109,7 +118,7 @@ class Session:
         outcome = await self.call(**arguments)
         assert isinstance(outcome, Answer)
         assert not outcome.is_error
-        return outcome.content
+        return plain(outcome.content)
 
     async def end(self) -> dict[str, object]:
         """Wait until the server is gone; the fields of the log line."""
@@ -150,22 +159,32 @@ ECHO: Final = McpTool(
 )
 
 
+def plain(content: str | QuotedText) -> str:
+    """A content as the text that it is, also where a checker has quoted it."""
+    return content if isinstance(content, str) else msgspec.json.decode(content.literal, type=str)
+
+
 @asynccontextmanager
 async def connecting(server: Server) -> AsyncIterator[Session]:
     """A session whose connection has begun to open; closed at the end, and then gone."""
     session = Session()
-    async with open_family() as family, trio.open_nursery() as nursery:
-        session.connection = Connection(
-            server,
-            way=StdioWay(server, family),
-            eras=Eras(),
-            opening=trio.CapacityLimiter(1),
-            log=session.log,
-            batch_done=session.batch_done,
-        )
-        nursery.start_soon(session.own)
-        yield session
-        session.connection.close()
+    async with open_family() as family:
+        checkers = Checkers(family, Places(CHECKERS))
+        async with trio.open_nursery() as nursery:
+            session.connection = Connection(
+                server,
+                share=SHARE,
+                way=StdioWay(server, family),
+                eras=Eras(),
+                opening=trio.CapacityLimiter(1),
+                checkers=checkers,
+                log=session.log,
+                batch_done=session.batch_done,
+            )
+            nursery.start_soon(session.own)
+            yield session
+            session.connection.close()
+        await checkers.close()
     assert session.settled == 1
     assert session.connection.state is ConnectionState.CLOSED
 

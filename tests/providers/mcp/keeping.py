@@ -8,8 +8,10 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.providers.mcp.connecting import DEFAULT, ECHO
+from tests.providers.mcp.linking import SHARE
 from tests.providers.mcp.scripted import ScriptedServer
 from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.providers.mcp.answers import Call
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.eras import Eras
@@ -47,9 +49,11 @@ def keeper_of(
     def connect(changed: Callable[[], None]) -> Connection:
         return Connection(
             server,
+            share=SHARE,
             way=way,
             eras=Eras(),
             opening=trio.CapacityLimiter(1),
+            checkers=IN_PLACE,
             log=log,
             batch_done=batch_done,
             changed=changed,

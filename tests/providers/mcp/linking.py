@@ -7,6 +7,7 @@ import msgspec
 import trio
 
 from tests.servers.raw_http import Asked, Peer, Script
+from tooldispatchd.calls.memory import Memory
 from tooldispatchd.providers.mcp.link import Link, Way
 from tooldispatchd.providers.mcp.messages import Incoming, Outgoing, notification_line, read_message, request_line
 from tooldispatchd.providers.mcp.server import McpTool, Reach, Server
@@ -15,16 +16,20 @@ from tooldispatchd.wire.faults import Fault
 # Far above what anything here takes, far below any limit that is not under test.
 SOON_S = 10.0
 KIB = 1024
+# Of a daemon that has memory for whatever a test does.
+SHARE = Memory(1 << 40).share(None)
 
 
 class Inbox:
     """Keeps messages, answers and faults; a request waits from `expect` until either of the latter two."""
 
     def __init__(self) -> None:
+        self.share = SHARE
         self.waiting: set[int] = set()
         self.messages: list[bytes] = []
         self.answers: dict[int, Incoming] = {}
         self.faults: dict[int, Fault] = {}
+        self.log: list[tuple[str, dict[str, object]]] = []
         self._changed = trio.Event()
 
     async def take_chunk(self, chunk: bytes) -> None:
@@ -50,6 +55,9 @@ class Inbox:
 
     def is_waiting(self, number: int) -> bool:
         return number in self.waiting
+
+    def debug(self, event: str, **fields: object) -> None:
+        self.log.append((event, fields))
 
     def _tell(self) -> None:
         self._changed.set()

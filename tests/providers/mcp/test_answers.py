@@ -9,14 +9,17 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.providers.mcp.linking import SHARE
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
-from tooldispatchd.catalog.schemas import compile_check
-from tooldispatchd.providers.mcp.answers import LARGE_BYTES, MESSAGES_PER_TURN, Answers, Call, Exchange
+from tooldispatchd.catalog.schemas import MAX_LIGHT_BYTES, compile_check
+from tooldispatchd.checkers.inplace import IN_PLACE
+from tooldispatchd.providers.mcp.answers import MESSAGES_PER_TURN, Answers, Call, Exchange
 from tooldispatchd.providers.mcp.messages import Incoming
 from tooldispatchd.providers.mcp.rounds import InputRequired
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.updates import INTERVAL_S, Held
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import QuotedText
 
 SERVER = Server(name="docs", argv=("docs",), max_line_bytes=1_000_000, max_content_bytes=1_000_000)
 TOOL = McpTool(
@@ -51,7 +54,13 @@ class Asked:
         self.notifications: list[object] = []
         self.more: list[tuple[Call, InputRequired | None]] = []
         self.outcomes: dict[int, Outcome] = {}
-        self.answers = Answers(server, asked=self, more=lambda call, required: self.more.append((call, required)))
+        self.answers = Answers(
+            server,
+            SHARE,
+            asked=self,
+            more=lambda call, required: self.more.append((call, required)),
+            checkers=IN_PLACE,
+        )
         for number in (1, 2, 3):
             self.answers.pending.add(Call(TOOL, partial(self.tell, number)))
 
@@ -104,7 +113,12 @@ async def test_a_chunk_of_many_lines_leaves_turns_to_others_and_lets_go_what_is_
     asked = Asked()
     completed: list[int] = []
     asked.answers = Answers(
-        SERVER, asked=asked, more=lambda *_: None, taken=lambda: completed.append(len(asked.outcomes))
+        SERVER,
+        SHARE,
+        asked=asked,
+        more=lambda *_: None,
+        checkers=IN_PLACE,
+        taken=lambda: completed.append(len(asked.outcomes)),
     )
     asked.answers.pending.add(Call(TOOL, partial(asked.tell, 1)))
     chunk = b'{"id":1,"result":{}}\n' + line * 10 * MESSAGES_PER_TURN
@@ -133,7 +147,7 @@ async def test_it_says_whether_a_call_was_completed() -> None:
 
 async def test_a_large_answer_to_a_call_that_is_given_up_meanwhile_is_ignored() -> None:
     asked = Asked()
-    line = b'{"id":1,"result":{"content":[{"type":"text","text":"' + b"x" * LARGE_BYTES + b'"}]}}\n'
+    line = b'{"id":1,"result":{"content":[{"type":"text","text":"' + b"x" * MAX_LIGHT_BYTES + b'"}]}}\n'
     async with trio.open_nursery() as nursery:
         nursery.start_soon(asked.answers.take_chunk, line)
         await trio.lowlevel.checkpoint()
@@ -261,10 +275,14 @@ async def test_whole_messages_mean_the_same_as_lines() -> None:
     asked = Asked()
     await asked.answers.take(b'{"id":2,"result":{"content":[{"type":"text","text":"two"}]}}')
     await asked.answers.take(b'[{"id":1,"result":{"content":[]}},{"id":3,"result":{"content":[]}}]')
-    large = b"x" * LARGE_BYTES
+    large = b"x" * MAX_LIGHT_BYTES
     asked.answers.pending.add(Call(TOOL, partial(asked.tell, 4)))
     await asked.answers.take(b'{"id":4,"result":{"content":[{"type":"text","text":"' + large + b'"}]}}')
-    assert asked.outcomes == {1: Answer(""), 2: Answer("two"), 3: Answer(""), 4: Answer(large.decode())}
+    last = asked.outcomes.pop(4)
+    assert isinstance(last, Answer)
+    assert isinstance(last.content, QuotedText)
+    assert (last.content.literal, last.content.size) == (b'"' + large + b'"', MAX_LIGHT_BYTES)
+    assert asked.outcomes == {1: Answer(""), 2: Answer("two"), 3: Answer("")}
 
 
 def test_a_request_that_fails_ends_its_own_call_alone() -> None:

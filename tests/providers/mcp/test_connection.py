@@ -9,7 +9,9 @@ import trio
 import trio.testing
 
 from tests.providers.mcp.connecting import DEFAULT, ECHO, SOON_S, Session, Waiting, connecting, misbehaving, settled
+from tests.providers.mcp.linking import SHARE
 from tooldispatchd.calls.connection import ConnectionState
+from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.children.family import open_family
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.eras import Eras
@@ -63,6 +65,43 @@ async def test_a_server_that_dies_before_its_handshake_tells_its_exit_code_and_i
         assert session.fault().extras["reason"] == "it exited with code 3"
         assert session.fault().extras["stderr_tail"] == "no such module: frobnicate\n"
         await session.end()
+
+
+async def test_a_server_that_fails_is_warned_of_and_one_that_ends_when_asked_is_not() -> None:
+    async with settled(misbehaving("dies_at_start")) as failed:
+        await failed.end()
+    async with settled(misbehaving("echo")) as served:
+        served.connection.close()
+        await served.end()
+    assert (failed.log.warnings, served.log.warnings) == (["connection ended"], [])
+    assert failed.log.stderr_tail == "no such module: frobnicate\n"
+
+
+async def test_a_server_that_exits_with_a_code_when_it_is_asked_to_end_is_warned_of() -> None:
+    argv = ("sh", "-c", '"$@"; exit 4', "sh", *misbehaving("echo").argv)
+    async with settled(msgspec.structs.replace(DEFAULT, argv=argv, polite_s=SOON_S)) as session:
+        session.connection.close()
+        fields = await session.end()
+    assert (fields["exit_code"], session.log.warnings) == (4, ["connection ended"])
+
+
+async def test_a_call_that_takes_too_long_is_warned_of_where_the_server_lives_on() -> None:
+    async with settled(misbehaving("silent_calls", dies_of_timeouts=False)) as session:
+        call, _ = session.start()
+        session.connection.expire(call)
+        assert session.log.warnings == ["call timed out"]
+
+
+async def test_of_much_stderr_the_beginning_and_the_end_are_told_and_the_line_that_complains() -> None:
+    script = "import sys; print('Error: no key', *['    at x'] * 2000, 'end', sep='\\n', file=sys.stderr); sys.exit(1)"
+    argv = (sys.executable, "-I", "-S", "-c", script)
+    async with settled(msgspec.structs.replace(DEFAULT, argv=argv)) as session:
+        fault = session.fault()
+    tail = str(fault.extras["stderr_tail"])
+    assert fault.detail == "server odd is not available: it exited with code 1 (Error: no key)"
+    assert tail.startswith("Error: no key\n    at x\n")
+    assert "bytes are left out]" in tail
+    assert tail.endswith("    at x\nend\n")
 
 
 async def test_an_unknown_protocol_revision_is_refused_by_name() -> None:
@@ -170,9 +209,11 @@ async def test_the_handshake_clock_starts_with_the_slot() -> None:
         server = misbehaving("echo", handshake_s=1.0)
         session.connection = Connection(
             server,
+            share=SHARE,
             way=StdioWay(server, family),
             eras=Eras(),
             opening=slots,
+            checkers=IN_PLACE,
             log=session.log,
             batch_done=session.batch_done,
         )
@@ -235,9 +276,11 @@ async def test_cancelling_the_owner_leaves_nothing(mode: str) -> None:
         server = misbehaving(mode)
         session.connection = Connection(
             server,
+            share=SHARE,
             way=StdioWay(server, family),
             eras=Eras(),
             opening=trio.CapacityLimiter(1),
+            checkers=IN_PLACE,
             log=session.log,
             batch_done=session.batch_done,
         )

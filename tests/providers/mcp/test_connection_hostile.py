@@ -10,9 +10,11 @@ import trio
 import trio.testing
 
 from tests.providers.mcp.connecting import DEFAULT, Session, Waiting
+from tests.providers.mcp.linking import SHARE
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import compile_check
+from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.providers.mcp.answers import Call
 from tooldispatchd.providers.mcp.bell import Bell
 from tooldispatchd.providers.mcp.connection import Connection
@@ -151,9 +153,11 @@ async def opened(way: Stream, **settings: Any) -> AsyncIterator[Session]:
     async with trio.open_nursery() as nursery:
         session.connection = Connection(
             msgspec.structs.replace(DEFAULT, **settings),
+            share=SHARE,
             way=way,
             eras=Eras(),
             opening=trio.CapacityLimiter(1),
+            checkers=IN_PLACE,
             log=session.log,
             batch_done=session.batch_done,
         )
@@ -198,9 +202,11 @@ async def test_a_connection_that_is_closed_while_a_link_is_left_opens_no_other(
     session = Session()
     connection = session.connection = Connection(
         msgspec.structs.replace(DEFAULT, protocol="auto"),
+        share=SHARE,
         way=way,
         eras=Eras(),
         opening=trio.CapacityLimiter(1),
+        checkers=IN_PLACE,
         log=session.log,
         batch_done=session.batch_done,
     )

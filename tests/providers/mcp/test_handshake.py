@@ -11,8 +11,10 @@ import trio
 from msgspec import Raw
 
 from tests.providers.mcp.connecting import DEFAULT, SERVERS, SOON_S, Session, Waiting
+from tests.providers.mcp.linking import SHARE
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.children.family import open_family
 from tooldispatchd.providers.mcp.answers import Call
 from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide
@@ -65,9 +67,11 @@ async def opened(server: Server, eras: Eras, agent: AgentSide = NOBODY) -> Async
     async with open_family() as family, trio.open_nursery() as nursery:
         session.connection = Connection(
             server,
+            share=SHARE,
             way=StdioWay(server, family),
             eras=eras,
             opening=trio.CapacityLimiter(1),
+            checkers=IN_PLACE,
             log=session.log,
             batch_done=session.batch_done,
             changed=session.changed.set,
@@ -117,9 +121,11 @@ async def test_a_modern_server_gets_no_handshake_and_all_that_it_needs_in_each_r
         assert session.connection.instructions == "Read."
         outcome = await session.named("meta")
         assert isinstance(outcome, Answer)
+        assert isinstance(outcome.content, str)
         assert json.loads(outcome.content)["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
         seen = await session.named("seen")
         assert isinstance(seen, Answer)
+        assert isinstance(seen.content, str)
         assert seen.content.split()[:2] == ["server/discover", "tools/list"]
 
 
@@ -158,6 +164,7 @@ async def test_what_a_modern_server_asks_is_answered_by_the_agent_in_a_second_re
     async with opened(speaking("modern"), Eras(), Person()) as session:
         outcome = await session.named("ask")
         assert isinstance(outcome, Answer)
+        assert isinstance(outcome.content, str)
         responses, state = json.loads(outcome.content)
         assert responses == {"who": {"action": "accept", "content": {"name": "Ada"}}}
         assert state == "s1"

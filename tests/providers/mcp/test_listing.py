@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from tests.providers.mcp.linking import SHARE
 from tests.providers.mcp.listings import SERVER, listed
 from tooldispatchd.providers.mcp.listing import (
     MAX_LIST_BYTES,
@@ -18,7 +19,7 @@ from tooldispatchd.providers.mcp.listing import (
 
 
 def test_a_tool_is_read_with_all_that_is_said_of_it() -> None:
-    listing = Listing(SERVER)
+    listing = Listing(SERVER, SHARE)
     listing.add(
         listed(
             "search",
@@ -38,21 +39,21 @@ def test_a_tool_is_read_with_all_that_is_said_of_it() -> None:
 
 
 def test_null_fields_are_absent_ones() -> None:
-    listing = Listing(SERVER)
+    listing = Listing(SERVER, SHARE)
     listing.add(listed("search", title=None, description=None, outputSchema=None))
     tool = listing.tools["search"]
     assert (tool.title, tool.description, tool.output_schema, tool.output) == (None, "", None, None)
 
 
 def test_equal_tools_of_two_connections_are_one_for_as_long_as_one_of_them_lives() -> None:
-    one, two = Listing(SERVER), Listing(SERVER)
+    one, two = Listing(SERVER, SHARE), Listing(SERVER, SHARE)
     one.add(listed("search"))
     two.add(listed("search"))
     assert one.tools["search"] is two.tools["search"]
 
 
 def test_a_page_without_a_further_cursor_is_the_last() -> None:
-    listing = Listing(SERVER)
+    listing = Listing(SERVER, SHARE)
     assert listing.read_page(Raw(b'{"tools":[]}')) == ([], None)
     assert listing.read_page(Raw(b'{"tools":[],"nextCursor":null}')) == ([], None)
     assert listing.read_page(Raw(b'{"tools":[],"nextCursor":""}')) == ([], None)
@@ -60,29 +61,29 @@ def test_a_page_without_a_further_cursor_is_the_last() -> None:
 
 
 def test_a_tool_that_a_declared_one_is_made_of_is_taken_besides_those_on_the_whitelist() -> None:
-    listing = Listing(msgspec.structs.replace(SERVER, whitelist=("a",), declared=("b",)))
+    listing = Listing(msgspec.structs.replace(SERVER, whitelist=("a",), declared=("b",)), SHARE)
     for name in "abc":
         listing.add(listed(name))
     assert list(listing.tools) == ["a", "b"]
 
 
 def test_a_tool_that_is_denied_is_not_there_for_declared_ones_either() -> None:
-    listing = Listing(msgspec.structs.replace(SERVER, declared=("a",), deny=("a",)))
+    listing = Listing(msgspec.structs.replace(SERVER, declared=("a",), deny=("a",)), SHARE)
     listing.add(listed("a"))
     assert not listing.tools
 
 
 @pytest.mark.parametrize("page", [b"null", b"{}", b'{"tools":{}}', b'{"tools":[],"nextCursor":7}', b"{"])
 def test_what_is_no_page_is_none(page: bytes) -> None:
-    assert Listing(SERVER).read_page(Raw(page)) is None
+    assert Listing(SERVER, SHARE).read_page(Raw(page)) is None
 
 
 def test_a_page_over_its_bound_is_none() -> None:
-    assert Listing(SERVER).read_page(Raw(b'{"tools":[' + b" " * MAX_PAGE_BYTES + b"]}")) is None
+    assert Listing(SERVER, SHARE).read_page(Raw(b'{"tools":[' + b" " * MAX_PAGE_BYTES + b"]}")) is None
 
 
 def test_tools_over_the_bound_on_all_of_them_are_left_out() -> None:
-    listing = Listing(msgspec.structs.replace(SERVER, deny=("denied",)))
+    listing = Listing(msgspec.structs.replace(SERVER, deny=("denied",)), SHARE)
     description = "x" * (MAX_LIST_BYTES // 2 - 1000)
     for name in ("one", "denied", "two", "three", "small"):
         listing.add(listed(name, description="" if name == "small" else description))
@@ -91,7 +92,7 @@ def test_tools_over_the_bound_on_all_of_them_are_left_out() -> None:
 
 
 def test_a_page_of_too_many_tools_is_cut() -> None:
-    listing = Listing(SERVER)
+    listing = Listing(SERVER, SHARE)
     page = listing.read_page(Raw(b'{"tools":[' + b",".join([b"{}"] * (MAX_TOOLS + 1)) + b'],"nextCursor":"b"}'))
     assert page is not None
     assert (len(page[0]), page[1]) == (MAX_TOOLS, None)
@@ -99,13 +100,13 @@ def test_a_page_of_too_many_tools_is_cut() -> None:
 
 
 def test_a_cursor_over_its_bound_ends_the_list() -> None:
-    listing = Listing(SERVER)
+    listing = Listing(SERVER, SHARE)
     assert listing.read_page(Raw(b'{"tools":[],"nextCursor":"' + b"c" * 5000 + b'"}')) == ([], None)
     assert len(listing.warnings) == 1
 
 
 def test_warnings_are_bounded_and_the_rest_is_counted() -> None:
-    listing = Listing(SERVER)
+    listing = Listing(SERVER, SHARE)
     for _ in range(MAX_WARNINGS + 5):
         listing.add(listed("not a name"))
     warnings = listing.all_warnings()
@@ -114,7 +115,7 @@ def test_warnings_are_bounded_and_the_rest_is_counted() -> None:
 
 
 def test_no_warning_is_given_of_tools_that_nobody_wants() -> None:
-    listing = Listing(msgspec.structs.replace(SERVER, whitelist=("search",)))
+    listing = Listing(msgspec.structs.replace(SERVER, whitelist=("search",)), SHARE)
     listing.add(listed("not a name"))
     listing.add(listed("search"))
     assert listing.all_warnings() == []
@@ -122,13 +123,13 @@ def test_no_warning_is_given_of_tools_that_nobody_wants() -> None:
 
 
 def test_a_whitelisted_tool_that_is_broken_is_missing() -> None:
-    listing = Listing(msgspec.structs.replace(SERVER, whitelist=("search",)))
+    listing = Listing(msgspec.structs.replace(SERVER, whitelist=("search",)), SHARE)
     listing.add(listed("search", inputSchema=7))
     assert listing.missing() == "search"
 
 
 def test_a_tool_on_both_lists_is_neither_offered_nor_missing() -> None:
-    listing = Listing(msgspec.structs.replace(SERVER, whitelist=("search",), deny=("search",)))
+    listing = Listing(msgspec.structs.replace(SERVER, whitelist=("search",), deny=("search",)), SHARE)
     listing.add(listed("search"))
     assert listing.tools == {}
     assert listing.missing() is None
@@ -139,14 +140,14 @@ def test_a_schema_may_be_nested_64_deep(depth: int, *, is_taken: bool) -> None:
     schema: object = 1
     for _ in range(depth - 1):
         schema = {"x": schema}
-    listing = Listing(SERVER)
+    listing = Listing(SERVER, SHARE)
     listing.add(listed("search", inputSchema={"default": schema}))
     assert ("search" in listing.tools) is is_taken
 
 
 @given(st.binary())
 def test_any_bytes_are_a_tool_or_a_warning(raw: bytes) -> None:
-    listing = Listing(SERVER)
+    listing = Listing(SERVER, SHARE)
     listing.add(Raw(raw))
     listing.read_page(Raw(raw))
     assert len(listing.tools) + len(listing.all_warnings()) == 1
@@ -157,12 +158,12 @@ def test_any_bytes_are_a_tool_or_a_warning(raw: bytes) -> None:
 
 @pytest.mark.parametrize("kind", [b"null", b'"complete"'])
 def test_a_page_that_is_complete_is_read(kind: bytes) -> None:
-    assert Listing(SERVER).read_page(Raw(b'{"tools":[],"resultType":' + kind + b"}")) == ([], None)
+    assert Listing(SERVER, SHARE).read_page(Raw(b'{"tools":[],"resultType":' + kind + b"}")) == ([], None)
 
 
 @pytest.mark.parametrize("kind", [b'"input_required"', b'"task"', b'""', b"7", b"{}"])
 def test_a_page_of_another_kind_is_none(kind: bytes) -> None:
-    assert Listing(SERVER).read_page(Raw(b'{"tools":[],"resultType":' + kind + b"}")) is None
+    assert Listing(SERVER, SHARE).read_page(Raw(b'{"tools":[],"resultType":' + kind + b"}")) is None
 
 
 @pytest.mark.parametrize(
@@ -180,13 +181,13 @@ def test_a_page_of_another_kind_is_none(kind: bytes) -> None:
     ],
 )
 def test_a_list_is_good_for_as_long_as_the_server_says_within_a_day(ttl_ms: bytes, ttl_s: float) -> None:
-    listing = Listing(SERVER)
+    listing = Listing(SERVER, SHARE)
     listing.read_page(Raw(b'{"tools":[],"ttlMs":' + ttl_ms + b"}"))
     assert listing.ttl_s == ttl_s
 
 
 def test_a_list_is_good_for_as_long_as_each_of_its_pages() -> None:
-    listing = Listing(SERVER)
+    listing = Listing(SERVER, SHARE)
     assert listing.ttl_s == 0.0
     listing.read_page(Raw(b'{"tools":[],"ttlMs":9000,"nextCursor":"b"}'))
     assert listing.ttl_s == 9.0
@@ -200,7 +201,7 @@ def test_a_list_is_good_for_as_long_as_each_of_its_pages() -> None:
 
 
 def test_the_names_of_all_tools_are_known_also_of_those_that_nobody_wants_and_of_broken_ones() -> None:
-    listing = Listing(msgspec.structs.replace(SERVER, whitelist=("a",), deny=("b",)))
+    listing = Listing(msgspec.structs.replace(SERVER, whitelist=("a",), deny=("b",)), SHARE)
     for raw in [listed("c"), listed("b"), listed("a"), listed("a"), listed("d", inputSchema=7), listed("no name")]:
         listing.add(raw)
     assert list(listing.listed) == ["c", "b", "a", "d"]
@@ -208,7 +209,7 @@ def test_the_names_of_all_tools_are_known_also_of_those_that_nobody_wants_and_of
 
 
 def test_no_more_names_are_kept_than_a_server_may_have_tools() -> None:
-    listing = Listing(msgspec.structs.replace(SERVER, whitelist=()))
+    listing = Listing(msgspec.structs.replace(SERVER, whitelist=()), SHARE)
     for number in range(MAX_TOOLS + 1):
         listing.add(listed(f"t{number}"))
     assert len(listing.listed) == MAX_TOOLS
@@ -216,7 +217,7 @@ def test_no_more_names_are_kept_than_a_server_may_have_tools() -> None:
 
 @pytest.mark.parametrize("name", ["a\nb", "a\x00", "\x1b[31m", "a\u202e", "", "x" * 129])
 def test_a_name_with_control_characters_is_left_out_and_shown_escaped(name: str) -> None:
-    listing = Listing(SERVER)
+    listing = Listing(SERVER, SHARE)
     listing.add(listed(name))
     assert (listing.tools, listing.listed) == ({}, {})
     (warning,) = listing.all_warnings()

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from tests.providers.mcp.linking import SHARE
 from tests.providers.mcp.listings import SERVER, listed
 from tooldispatchd.providers.mcp.listing import (
     Listing,
@@ -15,13 +16,13 @@ def region(name: object) -> dict[str, object]:
 
 
 def test_a_modern_tool_over_http_knows_the_headers_of_its_arguments() -> None:
-    listing = Listing(SERVER, is_http=True, is_modern=True)
+    listing = Listing(SERVER, SHARE, is_http=True, is_modern=True)
     listing.add(listed("search", inputSchema=region("Region")))
     assert listing.tools["search"].params == (("Mcp-Param-Region", ("region",)),)
 
 
 def test_a_modern_tool_over_http_with_a_wrong_mark_is_left_out() -> None:
-    listing = Listing(SERVER, is_http=True, is_modern=True)
+    listing = Listing(SERVER, SHARE, is_http=True, is_modern=True)
     listing.add(listed("search", inputSchema=region("a b")))
     listing.add(listed("other"))
     assert list(listing.tools) == ["other"]
@@ -32,13 +33,13 @@ def test_a_modern_tool_over_http_with_a_wrong_mark_is_left_out() -> None:
 
 @pytest.mark.parametrize(("is_http", "is_modern"), [(False, False), (True, False), (False, True)])
 def test_marks_mean_nothing_elsewhere(is_http: bool, is_modern: bool) -> None:
-    listing = Listing(SERVER, is_http=is_http, is_modern=is_modern)
+    listing = Listing(SERVER, SHARE, is_http=is_http, is_modern=is_modern)
     listing.add(listed("search", inputSchema=region("a b")))
     assert listing.tools["search"].params == ()
 
 
 def test_equal_tools_of_two_transports_are_not_one() -> None:
-    stdio, http = Listing(SERVER), Listing(SERVER, is_http=True, is_modern=True)
+    stdio, http = Listing(SERVER, SHARE), Listing(SERVER, SHARE, is_http=True, is_modern=True)
     stdio.add(listed("search", inputSchema=region("Region")))
     http.add(listed("search", inputSchema=region("Region")))
     assert stdio.tools["search"].params == ()
@@ -64,7 +65,7 @@ DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 def test_a_schema_is_read_by_the_draft_that_it_names_and_else_by_the_newest(
     schema: dict[str, object], is_valid: bool
 ) -> None:
-    listing = Listing(SERVER)
+    listing = Listing(SERVER, SHARE)
     listing.add(listed("search", inputSchema={"type": "object", **schema}))
     assert listing.tools["search"].input.is_valid({"x": [1]}) is is_valid
 
@@ -72,9 +73,6 @@ def test_a_schema_is_read_by_the_draft_that_it_names_and_else_by_the_newest(
 @pytest.mark.parametrize(
     "schema",
     [
-        {"$ref": "https://schemas.example/a.json"},
-        {"properties": {"x": {"$ref": "http://127.0.0.1:9/a.json"}}},
-        {"properties": {"x": {"$ref": "file:///etc/passwd"}}},
         {"$schema": "https://schemas.example/own-dialect.json"},
         {"properties": {"x": {"$ref": "#/$defs/missing"}}},
         {"type": 7},
@@ -82,8 +80,8 @@ def test_a_schema_is_read_by_the_draft_that_it_names_and_else_by_the_newest(
         {"properties": {"x": {"pattern": "("}}},
     ],
 )
-def test_a_schema_that_is_broken_or_lies_elsewhere_disables_its_tool_alone(schema: dict[str, object]) -> None:
-    listing = Listing(SERVER)
+def test_a_schema_that_is_broken_disables_its_tool_alone(schema: dict[str, object]) -> None:
+    listing = Listing(SERVER, SHARE)
     listing.add(listed("search", inputSchema={"type": "object", **schema}))
     listing.add(listed("other", outputSchema=schema))
     listing.add(listed("good"))
@@ -93,8 +91,32 @@ def test_a_schema_that_is_broken_or_lies_elsewhere_disables_its_tool_alone(schem
     assert second.startswith("tool 'other' is left out: its outputSchema is broken: ")
 
 
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        ({"$ref": "https://schemas.example/a.json"}, "https://schemas.example/a.json"),
+        ({"properties": {"x": {"$ref": "http://127.0.0.1:9/a.json#/b"}}}, "http://127.0.0.1:9/a.json"),
+        ({"properties": {"x": {"$ref": "file:///etc/passwd"}}}, "file:///etc/passwd"),
+        ({"properties": {"x": {"$ref": "other.json"}}}, "other.json"),
+        ({"$id": "http://a.example/s.json", "allOf": [{"$ref": "b.json"}]}, "http://a.example/b.json"),
+    ],
+)
+def test_a_schema_that_lies_elsewhere_disables_its_tool_and_is_never_fetched(
+    schema: dict[str, object], place: str
+) -> None:
+    listing = Listing(SERVER, SHARE)
+    listing.add(listed("search", inputSchema={"type": "object", **schema}))
+    listing.add(listed("other", outputSchema=schema))
+    listing.add(listed("good"))
+    assert list(listing.tools) == ["good"]
+    assert listing.all_warnings() == [
+        f"tool 'search' is left out: its inputSchema refers to {place}, which is never fetched",
+        f"tool 'other' is left out: its outputSchema refers to {place}, which is never fetched",
+    ]
+
+
 def test_any_keyword_of_the_newest_draft_may_stand_in_a_schema() -> None:
-    listing = Listing(SERVER)
+    listing = Listing(SERVER, SHARE)
     schema = {
         "type": "object",
         "$defs": {"city": {"$anchor": "city", "type": "string"}},
@@ -115,21 +137,21 @@ def test_any_keyword_of_the_newest_draft_may_stand_in_a_schema() -> None:
 
 def test_a_schema_that_unfolds_to_too_much_disables_its_tool() -> None:
     defs: dict[str, object] = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 10} for n in range(12)}
-    listing = Listing(SERVER)
+    listing = Listing(SERVER, SHARE)
     listing.add(listed("bomb", inputSchema={"$ref": "#/$defs/d0", "$defs": {**defs, "d12": {"type": "object"}}}))
     assert listing.tools == {}
     assert len(listing.all_warnings()) == 1
 
 
 def test_what_people_read_of_a_tool_is_bounded() -> None:
-    listing = Listing(SERVER)
+    listing = Listing(SERVER, SHARE)
     listing.add(listed("search", title="x" * 5000, description="y" * 100_000, annotations={"title": "z" * 20_000}))
     tool = listing.tools["search"]
     assert (tool.title, len(tool.description), tool.annotations) == ("x" * 1024, 65_536, None)
 
 
 def test_what_is_not_known_of_an_entry_is_ignored() -> None:
-    listing = Listing(SERVER)
+    listing = Listing(SERVER, SHARE)
     listing.add(listed("search", icons=[{"src": "x"}], _meta={"a": 1}, execution={"taskSupport": "optional"}, more=7))
     assert list(listing.tools) == ["search"]
 
@@ -147,7 +169,7 @@ def test_what_is_not_known_of_an_entry_is_ignored() -> None:
 def test_tools_that_are_made_are_wanted_and_denied_like_those_that_are_listed(
     settings: dict[str, object], offered: list[str], missing: str | None
 ) -> None:
-    listing = Listing(msgspec.structs.replace(SERVER, **settings))
+    listing = Listing(msgspec.structs.replace(SERVER, **settings), SHARE)
     listing.add(listed("search"))
     for tool in resource_tools(has_resources=True, prompts=None):
         listing.add_made(tool)
@@ -157,7 +179,7 @@ def test_tools_that_are_made_are_wanted_and_denied_like_those_that_are_listed(
 
 
 def test_a_tool_of_the_server_s_own_goes_before_one_that_is_made() -> None:
-    listing = Listing(SERVER)
+    listing = Listing(SERVER, SHARE)
     listing.add(listed("read_resource"))
     for tool in resource_tools(has_resources=True, prompts=None):
         listing.add_made(tool)
@@ -165,7 +187,7 @@ def test_a_tool_of_the_server_s_own_goes_before_one_that_is_made() -> None:
 
 
 def test_a_tool_that_can_only_be_called_as_a_task_is_left_out() -> None:
-    listing = Listing(SERVER)
+    listing = Listing(SERVER, SHARE)
     listing.add(listed("slow", execution={"taskSupport": "required"}))
     listing.add(listed("either", execution={"taskSupport": "optional"}))
     listing.add(listed("odd", execution=7))
@@ -176,7 +198,7 @@ def test_a_tool_that_can_only_be_called_as_a_task_is_left_out() -> None:
 
 
 def test_a_denial_of_what_is_not_there_is_a_warning() -> None:
-    listing = Listing(msgspec.structs.replace(SERVER, deny=("convert_tim", "get_time")))
+    listing = Listing(msgspec.structs.replace(SERVER, deny=("convert_tim", "get_time")), SHARE)
     listing.add(listed("convert_time"))
     listing.add(listed("get_time"))
     assert list(listing.tools) == ["convert_time"]

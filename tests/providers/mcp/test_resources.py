@@ -14,7 +14,7 @@ from tooldispatchd.providers.mcp.resources import (
     MAX_PROMPTS,
     Prompt,
     PromptArgument,
-    content_in_steps,
+    content_of,
     read_prompts,
     resource_tools,
 )
@@ -33,13 +33,7 @@ def prompts_in(result: object) -> list[Prompt]:
 
 
 def content(result: bytes, method: str) -> str | None:
-    steps = content_in_steps(Raw(result), method)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            said: str | None = ended.value
-            return said
+    return content_of(Raw(result), method)
 
 
 # --- the tools ---

@@ -10,6 +10,6 @@ from tooldispatchd.children.family import Family, open_family
 @pytest.fixture
 async def family(nothing_left: None) -> AsyncIterator[Family]:
     async with open_family() as family:
-        # The guardian starts with the first child and its descriptors stay.
+        # The guardians start with the first child and their descriptors stay.
         await family.spawn(["true"]).kill()
         yield family

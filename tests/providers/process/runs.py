@@ -11,6 +11,7 @@ import trio
 
 from tests.conftest import children, open_descriptors
 from tests.providers.process.direct import directly
+from tests.unread import settled
 from tooldispatchd.catalog.arguments import Feed, Output, parse_template
 from tooldispatchd.children.family import Family
 from tooldispatchd.providers.process.limits import NO_LIMITS, Limits
@@ -65,7 +66,7 @@ async def run(
 ) -> Value | Fault:
     """One call, bounded, after which nothing of it is left."""
     with nothing_held(family), trio.fail_after(20):
-        return await run_command(directly(family, command.cwd), command, line, passed=passed)
+        return settled(await run_command(directly(family, command.cwd), command, line, passed=passed), Value)
 
 
 async def until_written(path: Path) -> None:

@@ -1,10 +1,10 @@
 import pytest
 
+from tooldispatchd.calls.outcome import UnreadableError
 from tooldispatchd.children.spawn import Exit
 from tooldispatchd.children.tail import Tail
 from tooldispatchd.providers.process.endings import failed, no_answer, too_much, unwrapped
 from tooldispatchd.providers.process.limits import NO_LIMITS, Limits
-from tooldispatchd.providers.process.reading import UnreadableError
 from tooldispatchd.wire.faults import Code, Fault
 
 ALL = Limits(cpu_s=2, memory=1024, processes=4, files=16, file_size=512)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.providers.process.runs import args
 from tooldispatchd.catalog.arguments import Feed
 from tooldispatchd.children.spawn import SpawnError
-from tooldispatchd.providers.process.feeding import Fed, supply
+from tooldispatchd.providers.process.feeding import MAX_ITEMS, Fed, supply
 from tooldispatchd.wire.faults import Code, Fault
 
 TEXT = Feed("text")
@@ -51,6 +51,53 @@ def test_text_is_the_string_itself(line: bytes, text: str) -> None:
 def test_a_field_is_one_argument_whatever_it_holds() -> None:
     line = b'{"city":"a b\\n$(rm) \'; --x","days":3}\n'
     assert words(args("--days=${days}", "${city}"), line) == ("--days=3", "a b\n$(rm) '; --x")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b'{"files":["a","-b c"]}', ("--", "a", "-b c")),
+        (b'{"files":[]}', ("--",)),
+        (b"{}", ("--",)),
+        (b'{"files":[1,{"x":null}]}', ("--", "1", '{"x":null}')),
+    ],
+)
+def test_each_item_of_a_list_is_an_argument(line: bytes, expected: tuple[str, ...]) -> None:
+    assert words(args("--", "${files...}"), line) == expected
+
+
+def test_what_stands_around_a_list_stands_around_each_item() -> None:
+    line = b'{"files":["a","b"],"dir":"d"}'
+    assert words(args("-I${dir}/${files...}.h", "${files}"), line) == ("-Id/a.h", "-Id/b.h", '["a","b"]')
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b'{"verbose":true,"n":5}', ("--verbose", "-n", "5")),
+        (b'{"verbose":false,"n":0}', ("-n", "0")),
+        (b'{"n":"-1"}', ("-n", "-1")),
+        (b'{"verbose":null}', ()),
+    ],
+)
+def test_a_flag_is_there_where_its_field_is_given_and_not_false(line: bytes, expected: tuple[str, ...]) -> None:
+    assert words(args("${verbose?--verbose}", "${n?-n}", "${n}"), line) == expected
+
+
+def test_an_argument_with_a_flag_that_is_off_is_left_out_whole() -> None:
+    assert words(args("${n}${long?-long}"), b'{"n":1,"long":false}') == ()
+
+
+def test_too_many_items_are_told_before_they_are_made() -> None:
+    fed = supply(args("${files...}"), msgspec.json.encode({"files": [""] * (MAX_ITEMS + 1)}))
+    assert isinstance(fed, Fault)
+    assert fed.detail == "/files: 10001 items are too many for the arguments of a program, which are 10000 at most"
+
+
+def test_a_nul_in_an_item_is_told() -> None:
+    assert supply(args("${files...}"), b'{"files":["a","b\\u0000"]}') == Fault(
+        Code.INVALID_INPUT, f"/files: {NUL}", {"violations": [{"path": "/files", "message": NUL}]}
+    )
 
 
 def test_an_empty_string_is_an_empty_argument() -> None:

@@ -4,8 +4,9 @@ import pytest
 
 from tests.providers.process.runs import PYTHON
 from tooldispatchd.children.family import Family
+from tooldispatchd.children.procstat import ProcessorTime, processor_time
 from tooldispatchd.children.spawn import Exit
-from tooldispatchd.providers.process.limits import Limits, ProcessorTime, passed_limit, processor_time
+from tooldispatchd.providers.process.limits import Limits, passed_limit
 
 ALL = Limits(cpu_s=2, memory=1 << 20, processes=4, files=16, file_size=1024)
 FAILED = Exit(code=1)

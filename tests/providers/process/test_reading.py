@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tooldispatchd.calls.outcome import UnreadableError
 from tooldispatchd.catalog.arguments import Output
-from tooldispatchd.providers.process.reading import UnreadableError, read_output
+from tooldispatchd.providers.process.reading import read_output
 
 MAX_BYTES = 1000
 

@@ -12,6 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 from tests.processes import until_gone
 from tests.providers.process.direct import directly
 from tests.providers.process.runs import LINE, PYTHON, command, nothing_held, run, sh, until_written
+from tooldispatchd.calls.outcome import Unread
 from tooldispatchd.children.family import Family
 from tooldispatchd.providers.process.running import Command, Value, run_command
 from tooldispatchd.wire.faults import Code, Fault
@@ -120,7 +121,7 @@ async def test_stderr_is_told_with_a_failure(family: Family) -> None:
 
 
 async def test_stderr_is_no_part_of_an_answer(family: Family) -> None:
-    assert await run(family, sh("echo warning >&2; echo 1")) == Value(1)
+    assert await run(family, sh("echo warning >&2; echo 1")) == Value(1, stderr="warning\n")
 
 
 async def test_a_megabyte_on_stderr_blocks_nothing_and_its_end_is_told(family: Family) -> None:
@@ -183,7 +184,8 @@ async def test_a_process_that_left_the_group_with_stdout_holds_nobody_up(family:
 
 async def test_a_process_that_left_the_group_and_writes_for_ever_holds_nobody_up(family: Family) -> None:
     answer = await run(family, sh("(setsid yes >&2 &); sleep 0.05; echo 1"))
-    assert answer == Value(1)
+    assert isinstance(answer, Value)
+    assert answer.value == 1
 
 
 @pytest.mark.parametrize(
@@ -221,7 +223,7 @@ async def test_a_call_cancelled_at_any_moment_answers_or_leaves_nothing(family: 
     moments = random.Random(7)
     for _ in range(60):
         with nothing_held(family), trio.move_on_after(moments.uniform(0, 0.004)):
-            assert await run_command(directly(family), sh("cat; echo >&2"), LINE) == Value({"n": 1})
+            assert await run_command(directly(family), sh("cat; echo >&2"), LINE) == Value({"n": 1}, stderr="\n")
 
 
 async def test_a_copy_of_our_descriptors_in_another_process_confuses_nobody(family: Family, tmp_path: Path) -> None:
@@ -249,7 +251,7 @@ async def test_a_copy_of_our_descriptors_in_another_process_confuses_nobody(fami
 
 
 async def test_calls_at_once_do_not_mix(family: Family) -> None:
-    answers: dict[int, Value | Fault] = {}
+    answers: dict[int, Value | Unread | Fault] = {}
 
     async def call(number: int) -> None:
         answers[number] = await run_command(directly(family), command("cat"), b"%d\n" % number)

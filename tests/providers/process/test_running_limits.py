@@ -66,7 +66,7 @@ async def test_a_program_that_is_refused_more_and_says_so_is_told(
 
 async def test_a_program_that_could_do_without_has_passed_nothing(family: Family) -> None:
     answer = await run(family, sh("echo 'Too many open files' >&2; echo 1", limits=Limits(files=9)))
-    assert answer == Value(1)
+    assert answer == Value(1, stderr="Too many open files\n")
 
 
 async def test_what_the_kernel_says_of_the_whole_call_counts_more_than_words(family: Family) -> None:

@@ -10,6 +10,7 @@ import trio
 
 from tests.conftest import children, open_descriptors
 from tests.providers.process.direct import directly
+from tests.unread import settled
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import Child
@@ -59,7 +60,7 @@ class Bench:
     ) -> Value | Fault:
         command = program(script, max_output_bytes=max_output_bytes)
         with trio.fail_after(20):
-            return await self.reused.run(self.launch, command, value + b"\n", update=update)
+            return settled(await self.reused.run(self.launch, command, value + b"\n", update=update), Value)
 
     async def until_gone(self, count: int) -> None:
         with trio.fail_after(20):

@@ -9,6 +9,7 @@ import msgspec
 import trio
 
 from tests.conftest import children, open_descriptors
+from tests.unread import settled
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.family import Family
 from tooldispatchd.forked.policy import Policy
@@ -54,9 +55,10 @@ class Runs:
         tool = sample(tool) if isinstance(tool, str) else tool
         line = msgspec.json.encode(arguments) + b"\n"
         with trio.fail_after(20):
-            return await self.warm.run(
+            result = await self.warm.run(
                 tool, line, id=id, agent=agent, deadline_s=deadline_s, scratch=scratch, leaf=leaf, update=update
             )
+            return settled(result, Value)
 
     async def value(self, tool: PythonTool | str, **arguments: Any) -> Any:
         """What the function returns."""

@@ -5,6 +5,7 @@ object with `properties` and without `anyOf`, `oneOf`, `allOf`, `enum`, `not`; a
 a function in chat completions has at most 1,024 characters. What strict mode wants more is in `strict`.
 """
 
+from copy import deepcopy
 from typing import Final
 
 from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, reads_alike, subschemas
@@ -44,7 +45,23 @@ def _function(name: str, description: str, schema: Schema, notes: Notes) -> Sche
     if not strict and not (may_stand and _fits(schema)):
         shown = _filled(as_object(rewrite(schema, notes), notes))
         strict = is_strict(shown)
-    return {"name": name, "description": description, "parameters": shown, "strict": strict}
+    return {
+        "name": name,
+        "description": description,
+        "parameters": _required(shown) if strict else shown,
+        "strict": strict,
+    }
+
+
+def _required(schema: Schema) -> Schema:
+    """A strict schema in which each object has `required`: the API refuses one without it, even if it is empty."""
+    if all("properties" not in node or "required" in node for node in subschemas(schema)):
+        return schema
+    written = deepcopy(schema)
+    for node in subschemas(written):
+        if "properties" in node:
+            node.setdefault("required", [])
+    return written
 
 
 def _fits(schema: Schema) -> bool:

@@ -13,8 +13,13 @@ import trio
 from msgspec import Raw, UnsetType
 
 from tooldispatchd.calls.connection import Pending
+from tooldispatchd.calls.memory import Holding, Share
 from tooldispatchd.calls.outcome import Outcome
-from tooldispatchd.providers.mcp.content import is_header_mismatch, outcome_in_steps, outcome_of, too_large
+from tooldispatchd.catalog.schemas import ACCEPT, is_light
+from tooldispatchd.checkers.pool import CheckerError, Running
+from tooldispatchd.providers.mcp.content import failed, is_header_mismatch, outcome_of, too_large
+from tooldispatchd.providers.mcp.large import Found, found_in, job_for, read_large
+from tooldispatchd.providers.mcp.link import NO_ROOM, LinkError
 from tooldispatchd.providers.mcp.messages import (
     Incoming,
     peek_last_number,
@@ -28,14 +33,10 @@ from tooldispatchd.providers.mcp.rounds import InputRequired, InputRound
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.updates import INTERVAL_S, Held
 from tooldispatchd.wire.faults import Fault
-from tooldispatchd.wire.lines import LineCutter, LongLine
+from tooldispatchd.wire.lines import END_BYTES, HEAD_BYTES, LineCutter, LongLine
 
-# From here on the passes over a line are done one at a time, with a turn of the loop for others in between; one pass
-# over this much takes about a millisecond.
-LARGE_BYTES: Final = 256 * 1024
-# Messages of a batch, or lines of a chunk, between two turns of the loop, for the same reason: a chunk may hold some
-# ten thousand of them.
-MESSAGES_PER_TURN: Final = 512
+# Messages of a batch, or lines of a chunk, between two turns of the loop: a chunk may hold some ten thousand of them.
+MESSAGES_PER_TURN: Final = 128
 
 
 class Asked(Protocol):
@@ -113,11 +114,14 @@ class Answers:
     __slots__ = (
         "_asked",
         "_changed",
+        "_checkers",
         "_cutter",
+        "_half",
         "_long_may_answer",
         "_more",
         "_next",
         "_server",
+        "_share",
         "_taken",
         "_trace",
         "due",
@@ -131,9 +135,11 @@ class Answers:
     def __init__(
         self,
         server: Server,
+        share: Share,
         *,
         asked: Asked,
         more: More,
+        checkers: Running,
         taken: Callable[[], None] = _nothing,
         trace: Trace | None = None,
     ) -> None:
@@ -145,9 +151,12 @@ class Answers:
         self._server = server
         self._asked = asked
         self._more = more
+        self._checkers = checkers
         self._taken = taken
         self._trace = trace
         self._cutter = LineCutter(server.max_line_bytes)
+        self._share = share
+        self._half = Holding(share)  # of a line whose end has not come
         self.due = math.inf
         self._next = -math.inf
         self._changed: set[int] = set()
@@ -156,42 +165,47 @@ class Answers:
     async def take_chunk(self, chunk: bytes) -> None:
         """Deal with what was read of a stream of lines.
 
-        Runs without a turn of the loop unless a large line is there, or very many.
+        Runs without a turn of the loop unless a large line is there, or very many. Raises `LinkError` where there is no
+        room for more of a line.
         """
         lines = self._cutter.cut(chunk)
         ended = self._cutter.ended
         for count, line in enumerate(lines, 1):
             if isinstance(line, LongLine):
                 self._take_long(line)
-            elif len(line) < LARGE_BYTES:
-                message = read_message(line)
-                if message is None:
-                    await self._take_odd(line)
-                else:
-                    if self._trace is not None:
-                        self._trace(message, len(line))
-                    self.take_message(message)
+            elif is_light(line, ACCEPT):
+                await self._take_light(line)
             else:
-                await self._take_large(line)
+                await self._take_heavy(line)
             if count % MESSAGES_PER_TURN == 0:
                 await self._turn()
         if ended:
             self._take_end(ended)
+        # Only now: a line was held until it had been dealt with.
+        if self._cutter.held != self._half.held and not self._half.resize(self._cutter.held):
+            raise LinkError(NO_ROOM, self._share.fault.extras)
 
     def renew(self) -> None:
         """The stream of lines begins anew: half a line that an earlier one left is none of it."""
         self._cutter = LineCutter(self._server.max_line_bytes)
+        self._half.resize(0)
 
     async def take(self, text: bytes | Raw) -> None:
         """Deal with one whole message, or a batch."""
-        if len(memoryview(text)) >= LARGE_BYTES:
-            return await self._take_large(text)
+        if is_light(text, ACCEPT):
+            await self._take_light(text)
+        else:
+            await self._take_heavy(text)
+
+    async def _take_light(self, text: bytes | bytearray | Raw) -> None:
         message = read_message(text)
         if message is None:
-            return await self._take_odd(bytes(text))
+            await self._take_odd(bytes(text))
+            return
         if self._trace is not None:
-            self._trace(message, len(memoryview(text)))
-        return self.take_message(message)
+            self._trace(message, len(text))
+        if not self.take_message(message):
+            await self._take_heavy(text, is_traced=True)
 
     def fail(self, number: int, fault: Fault) -> None:
         """Request `number` will not be answered; nothing where nobody waits for it."""
@@ -212,25 +226,33 @@ class Answers:
             if isinstance(entry, Call) and entry.held is not None:
                 entry.held.tell()
 
-    def take_message(self, message: Incoming) -> None:
-        """Deal with one message that is read already."""
+    def take_message(self, message: Incoming) -> bool:
+        """Deal with one message that is read already; false for an answer that a checker must look at."""
         if isinstance(message.method, str):
-            return self._take_said(message)
+            self._take_said(message)
+            return True
         id_ = message.id
         number = id_ if type(id_) is int else request_number(id_)
-        entry = None if number is None else self.pending.take(number)
-        if entry is None:
+        entry = None if number is None else self.pending.get(number)
+        if number is None or entry is None:
             self.ignored += 1
-        elif isinstance(entry, Call):
-            self._finish(entry, message, outcome_of(message, entry.tool, self._server))
+            return True
+        if isinstance(entry, Call):
+            output = entry.tool.output
+            if output is not None and isinstance(message.result, Raw) and not is_light(message.result, output):
+                return False
+            self.pending.take(number)
+            is_mismatch = not isinstance(message.error, UnsetType) and is_header_mismatch(message)
+            self._finish(entry, outcome_of(message, entry.tool, self._server), is_mismatch=is_mismatch)
         else:
+            self.pending.take(number)
             self._reply(entry, message)
-        return None
+        return True
 
-    def _finish(self, call: Call, message: Incoming, outcome: Outcome | InputRequired) -> None:
+    def _finish(self, call: Call, outcome: Outcome | InputRequired, *, is_mismatch: bool) -> None:
         if isinstance(outcome, InputRequired):
             self._more(call, outcome)
-        elif not isinstance(message.error, UnsetType) and not call.rounds and is_header_mismatch(message):
+        elif is_mismatch and not call.rounds:
             self._more(call, None)
         else:
             self.has_completed = True
@@ -283,36 +305,65 @@ class Answers:
             message = read_message(raw)
             if message is None:
                 self.skipped += 1
-            else:
-                self.take_message(message)
+            elif not self.take_message(message):
+                await self._take_heavy(raw)
             if count % MESSAGES_PER_TURN == 0:
                 await self._turn()
 
-    async def _take_large(self, line: bytes | Raw) -> None:
-        message = read_message(line)
-        await self._turn()
-        if message is None:
-            return await self._take_odd(bytes(line))
-        if self._trace is not None:
-            self._trace(message, len(memoryview(line)))
-        number = request_number(message.id)
-        entry = None if number is None or isinstance(message.method, str) else self.pending.get(number)
-        if number is None or not isinstance(entry, Call):
-            return self.take_message(message)
-        steps = outcome_in_steps(message, entry.tool, self._server)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as ended:
-                outcome: Outcome | InputRequired = ended.value
-                break
-            await self._turn()
-        # It may have been cancelled, or the connection ended, in the turns between.
-        if self.pending.take(number) is not None:
-            self._finish(entry, message, outcome)
-        return None
+    async def _take_heavy(self, line: bytes | bytearray | Raw, *, is_traced: bool = False) -> None:
+        """Have a checker read a message; what comes behind it waits, and so does who sent it."""
+        number = _peeked(line)
+        try:
+            with trio.fail_after(self._server.call_s):
+                found = await self._read(line, number)
+                message = found.message
+                if message is not None and not isinstance(message.method, str):
+                    answered = request_number(message.id)
+                    if answered != number and isinstance(self._call(answered), Call):
+                        number = answered
+                        found = await self._read(line, number)
+        except (CheckerError, trio.TooSlowError) as error:
+            why = error.why if isinstance(error, CheckerError) else f"that took more than {self._server.call_s:g} s"
+            self.skipped += 1
+            if number is not None:
+                self.fail(number, failed(self._server, f"its answer cannot be checked: {why}"))
+            return
+        if self._trace is not None and not is_traced and (found.message or found.outcome):
+            self._trace(found.message or Incoming(id=number), len(line))
+        if found.outcome is not None:
+            # It may have been cancelled, or the connection ended, meanwhile.
+            entry = None if number is None else self.pending.take(number)
+            if isinstance(entry, Call):
+                self._finish(entry, found.outcome, is_mismatch=found.is_mismatch)
+        elif found.message is None:
+            self.skipped += 1
+        else:
+            self.take_message(found.message)
+
+    def _call(self, number: int | None) -> Call | None:
+        entry = None if number is None else self.pending.get(number)
+        return entry if isinstance(entry, Call) else None
+
+    async def _read(self, line: bytes | bytearray | Raw, number: int | None) -> Found:
+        call = self._call(number)
+        # What was completed until now need not wait.
+        self._taken()
+        job = job_for(self._server, number, None if call is None else call.tool)
+        self._share.add(len(line))
+        try:
+            reply, content = await self._checkers.run(read_large, job, memoryview(line), turns=(self, self))
+        finally:
+            self._share.add(-len(line))
+        return found_in(reply, content, line)
 
     async def _turn(self) -> None:
         """Let others have a turn of the loop; what is completed leaves before."""
         self._taken()
         await trio.lowlevel.checkpoint()
+
+
+def _peeked(line: bytes | bytearray | Raw) -> int | None:
+    """The number that an answer seems to bear, at its head or at its end."""
+    view = memoryview(line)
+    number = peek_number(bytes(view[:HEAD_BYTES]))
+    return peek_last_number(bytes(view[-END_BYTES:])) if number is None else number

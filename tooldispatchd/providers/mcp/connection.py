@@ -20,7 +20,9 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.calls.connection import ConnectionEvent, ConnectionMachine, ConnectionState
+from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Outcome, Update
+from tooldispatchd.checkers.pool import Running
 from tooldispatchd.providers.mcp.answers import Call
 from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide, capabilities
 from tooldispatchd.providers.mcp.conversation import Conversation, Subscription
@@ -41,12 +43,8 @@ LIST_AGAIN_S: Final = 1.0
 Slots = AbstractAsyncContextManager[object]
 
 
-def _nothing() -> None:
-    """Nobody wants to know."""
-
-
 class Connection:
-    """A connection to `server`, reached by `way`; its life is the time in which `run` runs.
+    """A connection to `server`, reached by `way`; its life is the time in which `run` runs. It holds memory of `share`.
 
     `tools` by the server's own names, `listed` (the names of all that it has), `ttl_s` (for how many seconds that list
     is good; 0 where the server does not say), `said_name` (what the server calls itself, if anything), `instructions`
@@ -62,9 +60,11 @@ class Connection:
         way: Way,
         eras: Eras,
         opening: Slots,
+        checkers: Running,
         log: Log,
+        share: Share,
         batch_done: Callable[[], None],
-        changed: Callable[[], None] = _nothing,
+        changed: Callable[[], None] = lambda: None,
         agent: AgentSide = NOBODY,
     ) -> None:
         self.tools: dict[str, McpTool] = {}
@@ -78,7 +78,9 @@ class Connection:
         self._way = way
         self._eras = eras
         self._opening = opening
+        self._checkers = checkers
         self._log = log
+        self._share = share
         self._batch_done = batch_done
         self._changed = changed
         self._agent = agent
@@ -86,6 +88,7 @@ class Connection:
         self._living = trio.CancelScope()
         self._talk: Conversation | None = None
         self._calls = 0
+        self._has_failed = False
         # When the list of tools is outdated by what the server said of it, and when it may be asked for again.
         self._list_ends = math.inf
         self._list_from = 0.0
@@ -121,7 +124,9 @@ class Connection:
             agent=self._agent,
             batch_done=self._batch_done,
             more=self._more,
+            checkers=self._checkers,
             log=self._log,
+            share=self._share,
         )
         handshake = Handshake(self.server, self._way, talk, self._eras)
         try:
@@ -140,7 +145,10 @@ class Connection:
                 with trio.move_on_after(talk.close_s, shield=True):
                     await talk.close()
                 self._machine.apply(ConnectionEvent.GONE)
-                self._log_end(talk)
+                why = self.fault.extras.get("reason", self.fault.detail) if self.fault else None
+                talk.log_end(why, calls=self._calls, has_failed=self._has_failed)
+                self._talk = None
+                talk.forget()
 
     async def _open(self, handshake: Handshake) -> Greeting | None:
         greeting: Greeting | None = None
@@ -316,6 +324,9 @@ class Connection:
         One that waits for the agent's words does not hang.
         """
         is_hanging = self._is_pending(call)
+        if is_hanging:
+            server = self.server
+            self._log.warning("call timed out", server=server.name, tool=call.tool.name, after_s=server.call_s)
         self.cancel(call, "timeout")
         if is_hanging and self.server.dies_of_timeouts:
             self._lose(f"a call took longer than {self.server.call_s:g} s")
@@ -342,6 +353,7 @@ class Connection:
     def _end(self, event: ConnectionEvent, fault: Fault) -> None:
         """Leave the living states: nothing is sent any more, and everything that waits is told `fault`."""
         self._machine.apply(event)
+        self._has_failed = event is not ConnectionEvent.CLOSE
         self.fault = fault
         if self._talk is not None:
             self._talk.drop()
@@ -376,19 +388,6 @@ class Connection:
         )
         last = "" if self._talk is None else self._talk.last_words
         return Fault(code, f"{what}: {why}{last}", shown)
-
-    def _log_end(self, talk: Conversation) -> None:
-        server = self.server.name
-        self._log.info(
-            "connection ended",
-            server=server,
-            reason=self.fault.extras.get("reason") if self.fault else None,
-            **talk.link.ended,
-            calls=self._calls,
-            skipped_lines=talk.answers.skipped,
-            ignored_answers=talk.answers.ignored,
-        )
-        self._log.debug("stderr ended", server=server, stderr_tail=talk.link.stderr_tail)
 
 
 def _is_told_on_request(talk: Conversation, greeting: Greeting) -> bool:

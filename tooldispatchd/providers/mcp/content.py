@@ -9,18 +9,19 @@ they are. A server that must know more first (MCP 2026-07-28, `input_required`) 
 is given instead.
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from tooldispatchd.calls.jobs import utf8_size
 from tooldispatchd.calls.outcome import Answer, Outcome
-from tooldispatchd.catalog.schemas import Check
-from tooldispatchd.providers.mcp.decoding import decode_in_steps
+from tooldispatchd.calls.violations import fault_at, fault_of
+from tooldispatchd.catalog.schemas import Check, Violation
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, Incoming
-from tooldispatchd.providers.mcp.resources import READ_RESOURCE, content_in_steps
+from tooldispatchd.providers.mcp.resources import READ_RESOURCE, content_of
 from tooldispatchd.providers.mcp.rounds import InputRequired, read_input_required
 from tooldispatchd.providers.mcp.server import McpTool, Result, Server
 from tooldispatchd.wire.faults import Code, Fault
@@ -82,6 +83,7 @@ class _Speaks(msgspec.Struct):
 
 Said = TypeVar("Said")
 
+_decode: Final = msgspec.json.Decoder().decode
 _decode_result: Final = msgspec.json.Decoder(_Result).decode
 _decode_texts: Final = msgspec.json.Decoder(list[_Text]).decode
 _decode_error: Final = msgspec.json.Decoder(_Error).decode
@@ -93,22 +95,11 @@ _encode: Final = msgspec.json.Encoder().encode
 
 def outcome_of(reply: Incoming, tool: McpTool, server: Server) -> Outcome | InputRequired:
     """The outcome of a call of `tool` that `server` answered with `reply`, or what the server needs to know first."""
-    steps = outcome_in_steps(reply, tool, server)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            outcome: Outcome | InputRequired = ended.value
-            return outcome
-
-
-def outcome_in_steps(reply: Incoming, tool: McpTool, server: Server) -> Generator[None, None, Outcome | InputRequired]:
-    """The same, with a stop after each pass over the bytes: a large answer must not hold up the loop whole."""
     try:
-        outcome = yield from _read(reply, tool, server)
+        outcome = _read(reply, tool, server)
     except DECODE_ERRORS:
         return failed(server, "its answer cannot be decoded")
-    if isinstance(outcome, Answer) and _is_longer(outcome.content, server.max_content_bytes):
+    if isinstance(outcome, Answer) and utf8_size(outcome.content) > server.max_content_bytes:
         return too_large(server)
     return outcome
 
@@ -185,7 +176,7 @@ def _decoded(decode: Callable[[Raw], Said], data: Raw | UnsetType) -> Said | Non
         return None
 
 
-def _read(reply: Incoming, tool: McpTool, server: Server) -> Generator[None, None, Outcome | InputRequired]:
+def _read(reply: Incoming, tool: McpTool, server: Server) -> Outcome | InputRequired:
     error = error_in(reply)
     if error is not None:
         words, code = error_words(error, tool.method)
@@ -197,17 +188,16 @@ def _read(reply: Incoming, tool: McpTool, server: Server) -> Generator[None, Non
     except msgspec.ValidationError:
         # Most often `null`, from a server whose function returned nothing.
         return failed(server, "its result is not an object")
-    yield
     if not isinstance(result.kind, UnsetType) and bytes(result.kind) not in COMPLETE:
         return _incomplete(reply.result, result.kind, server)
     if tool.method != "tools/call":
-        content = yield from content_in_steps(reply.result, tool.method)
+        content = content_of(reply.result, tool.method)
         return failed(server, f"its answer is no result of {tool.method}") if content is None else Answer(content)
     # Anything but a plain no counts as an error: a failure must not pass for a success.
     is_error = not isinstance(result.is_error, UnsetType) and bytes(result.is_error) not in {b"false", b"null"}
     if tool.output is not None:
         if not is_error:
-            return (yield from _valid(result, tool, tool.output))
+            return _valid(result, tool, tool.output)
         if not isinstance(result.structured, UnsetType) and bytes(result.structured) != b"null":
             return Answer(_compact(result.structured), is_error)
     text = _text_of(result.content)
@@ -223,61 +213,50 @@ def _incomplete(result: Raw, kind: Raw, server: Server) -> Fault | InputRequired
     return failed(server, f"its result is of a kind that is not known: {said}")
 
 
-def _valid(result: _Result, tool: McpTool, output: Check) -> Generator[None, None, Outcome]:
+def _valid(result: _Result, tool: McpTool, output: Check) -> Outcome:
     if tool.result is Result.LISTED:
-        return (yield from _checked(result.structured, output))
-    return (yield from _typed(result, tool, output))
+        return _checked(result.structured, output)
+    return _typed(result, tool, output)
 
 
-def _checked(structured: Raw | UnsetType, output: Check) -> Generator[None, None, Outcome]:
+def _checked(structured: Raw | UnsetType, output: Check) -> Outcome:
     if isinstance(structured, UnsetType):
         return _invalid("structuredContent is missing, though the tool declares an output schema")
-    value = yield from decode_in_steps(structured)
-    yield
-    return (yield from _delivered(value, output))
+    value = _decode(structured)
+    return _delivered(value, output)
 
 
-def _typed(result: _Result, tool: McpTool, output: Check) -> Generator[None, None, Outcome]:
+def _typed(result: _Result, tool: McpTool, output: Check) -> Outcome:
     """The value of a tool whose type is declared; a server that says nothing at all has said null."""
     structured = result.structured
     if not isinstance(structured, UnsetType) and bytes(structured) != b"null":
-        return (yield from _checked(structured, output))
+        return _checked(structured, output)
     text = None if isinstance(result.content, UnsetType) else _lone_text(result.content)
     if text is None:
         if isinstance(result.content, UnsetType) or _compact(result.content) in EMPTY:
-            return (yield from _delivered(None, output))
+            return _delivered(None, output)
         return _invalid("its answer is neither structuredContent nor one block of text")
-    yield
     try:
-        value: object = yield from decode_in_steps(Raw(text.encode()))
+        value: object = _decode(text)
     except DECODE_ERRORS:
         if tool.result is not Result.TEXT:
             return _invalid("its text is not JSON, as its declared type needs")
         value = text
-    yield
     if tool.result is Result.TEXT and not isinstance(value, str):
         # A text that happens to be JSON too: `42`, or a file of settings.
         value = text
-    return (yield from _delivered(value, output))
+    return _delivered(value, output)
 
 
 def _invalid(why: str) -> Fault:
-    return Fault(Code.INVALID_OUTPUT, why, {"violations": [{"path": "", "message": why}]})
+    return fault_at(Code.INVALID_OUTPUT, [Violation("", why)])
 
 
-def _delivered(value: object, output: Check) -> Generator[None, None, Outcome]:
+def _delivered(value: object, output: Check) -> Outcome:
     if not output.is_valid(value):
-        violations = [{"path": each.path, "message": each.message} for each in output.violations(value)]
-        first = violations[0] if violations else {"path": "", "message": "does not match the output schema"}
-        detail = f"{first['path']}: {first['message']}" if first["path"] else first["message"]
-        return Fault(Code.INVALID_OUTPUT, detail, {"violations": violations})
-    yield
+        return fault_of(Code.INVALID_OUTPUT, output, value)
     # Encoded anew: what is delivered is what was checked, also where a key stood twice.
     content = _encode(value)
-    yield
-    # Freeing a million parts is a pass of its own.
-    del value
-    yield
     return Answer(content.decode())
 
 
@@ -306,10 +285,3 @@ def _lone_text(content: Raw) -> str | None:
 
 def _compact(raw: Raw) -> str:
     return msgspec.json.format(raw, indent=-1).decode()
-
-
-def _is_longer(text: str, max_bytes: int) -> bool:
-    """Whether `text` takes more than `max_bytes` in UTF-8; encodes it only where its length cannot tell."""
-    if len(text) * 4 <= max_bytes:
-        return False
-    return len(text) > max_bytes or (not text.isascii() and len(text.encode()) > max_bytes)

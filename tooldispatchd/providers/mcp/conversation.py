@@ -8,12 +8,16 @@ The owner's task alone opens, turns and closes; anything else may be called by a
 """
 
 import math
+import signal
 from collections.abc import Callable
 from typing import Final
 
 import msgspec
 import trio
 
+from tooldispatchd.calls.memory import Share
+from tooldispatchd.checkers.pool import Running
+from tooldispatchd.children.tail import telling_line
 from tooldispatchd.providers.mcp.answers import Answers, Exchange, More
 from tooldispatchd.providers.mcp.asking import AgentSide, Asked
 from tooldispatchd.providers.mcp.content import error_in
@@ -37,6 +41,10 @@ STEADY_S: Final = 50.0
 STANDS_S: Final = 0.5
 
 
+# How a server exits whose input was closed; the last one is what a shell makes of the TERM that comes next.
+_GOOD_CODES: Final = frozenset({None, 0, 128 + signal.SIGTERM})
+
+
 class Conversation:
     """What goes to and fro between a connection and its server.
 
@@ -55,8 +63,10 @@ class Conversation:
         "_way",
         "answers",
         "asked",
+        "checkers",
         "dialect",
         "link",
+        "share",
     )
 
     def __init__(
@@ -68,12 +78,18 @@ class Conversation:
         agent: AgentSide,
         batch_done: Callable[[], None],
         more: More,
+        checkers: Running,
         log: Log,
+        share: Share,
     ) -> None:
+        self.share = share
         self.dialect: Dialect | None = None
         self.asked = Asked(server, agent, log, send=self._reply)
         trace = self._trace_incoming if server.traced else None
-        self.answers = Answers(server, asked=self.asked, more=more, taken=self._taken, trace=trace)
+        self.answers = Answers(
+            server, share, asked=self.asked, more=more, checkers=checkers, taken=self._taken, trace=trace
+        )
+        self.checkers = checkers
         self.link: Link = way.link(self, nursery)
         self._server = server
         self._way = way
@@ -87,16 +103,24 @@ class Conversation:
     # --- out ---------------------------------------------------------------------------------------------------------
 
     def send(self, message: Outgoing) -> None:
-        """Queue a message; `flush` sends it."""
+        """Queue a message; `flush` sends it. After an overrun nothing is queued any more: the connection is to end."""
+        if self._is_overrun:
+            return
         if self._server.traced:
             self._trace("message sent", message.method, message.number, len(message.line) - 1)
         self._has_queued = True
         self.link.send(message)
 
     def flush(self) -> bool:
-        """Send what is queued, as far as the server takes it now; false where that is too little, which ends a turn."""
+        """Send what is queued, as far as the server takes it now; false where that is too little.
+
+        The owner's turn then ends the connection, whoever has flushed: a server's own requests are answered in tasks of
+        the link, where nobody would look at it.
+        """
         self._has_queued = False
-        self._is_overrun = self._is_overrun or not self.link.flush()
+        if not self._is_overrun and not self.link.flush():
+            self._is_overrun = True
+            self.link.wake()
         return not self._is_overrun
 
     def _reply(self, message: Outgoing) -> None:
@@ -184,6 +208,10 @@ class Conversation:
         """Whether somebody waits for the answer to request `number`."""
         return number in self.answers.pending
 
+    def debug(self, event: str, **fields: object) -> None:
+        """Log what happens on the link's way."""
+        self._log.debug(event, server=self._server.name, **fields)
+
     def _taken(self) -> None:
         answers = self.answers
         if answers.has_completed:
@@ -228,10 +256,9 @@ class Conversation:
 
     @property
     def last_words(self) -> str:
-        """What a server that exited with a code said last, in brackets: a warning shows one line of a fault."""
-        tail = self.link.stderr_tail if self.link.ended.get("exit_code") else ""
-        last = tail.strip().rpartition("\n")[2]
-        return f" ({printable(last, MAX_LAST_CHARS)})" if last else ""
+        """Why a server that exited with a code says it did, in brackets: a warning shows one line of a fault."""
+        said = telling_line(self.link.stderr_tail) if self.link.ended.get("exit_code") else ""
+        return f" ({printable(said, MAX_LAST_CHARS)})" if said else ""
 
     @property
     def close_s(self) -> float:
@@ -241,6 +268,28 @@ class Conversation:
     async def close(self) -> None:
         """Leave nothing of the link behind."""
         await self.link.close()
+
+    def log_end(self, reason: object, *, calls: int, has_failed: bool) -> None:
+        """Log how it ended, after `close`: a warning where the server failed, or ended badly when it was asked to."""
+        server, ended, stderr = self._server.name, self.link.ended, self.link.stderr_tail
+        is_bad = has_failed or ended.get("exit_code") not in _GOOD_CODES
+        (self._log.warning if is_bad else self._log.info)(
+            "connection ended",
+            server=server,
+            reason=reason,
+            **ended,
+            calls=calls,
+            skipped_lines=self.answers.skipped,
+            ignored_answers=self.answers.ignored,
+            **({"stderr_tail": stderr} if is_bad and stderr else {}),
+        )
+        if stderr and not is_bad:
+            self._log.debug("stderr ended", server=server, stderr_tail=stderr)
+
+    def forget(self) -> None:
+        """Let go of all that holds this, after the end: so it is freed at once, with what was half read."""
+        self.answers.renew()
+        del self.link, self.answers, self.asked
 
 
 class Subscription:

@@ -18,7 +18,7 @@ from tooldispatchd.providers.mcp.dialect import Dialect
 from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.greeting import Greeting
 from tooldispatchd.providers.mcp.link import LinkError, Way
-from tooldispatchd.providers.mcp.listing import Listing
+from tooldispatchd.providers.mcp.listing import LIGHT_PAGE_BYTES, LIGHT_TOOL_BYTES, Listing
 from tooldispatchd.providers.mcp.logmessages import printable
 from tooldispatchd.providers.mcp.negotiation import MAX_WORDS, Agreed, Failed, Negotiation, Older, Respawn, Send
 from tooldispatchd.providers.mcp.resources import MAX_PROMPT_PAGES, Prompt, read_prompts, resource_tools
@@ -134,11 +134,15 @@ class Handshake:
         """
         dialect = self._talk.dialect
         assert dialect is not None
-        listing = Listing(self._server, is_http=self._way.is_http, is_modern=dialect.is_modern)
+        listing = Listing(self._server, self._talk.share, is_http=self._way.is_http, is_modern=dialect.is_modern)
         self.stage = "tools/list"
         cursor: str | None = None
         while greeting.has_tools:
-            page = listing.read_page(await self._page("tools/list", cursor, until))
+            result = await self._page("tools/list", cursor, until)
+            if len(result) <= LIGHT_PAGE_BYTES:
+                page = listing.read_page(result)
+            else:
+                page = await listing.read_large_page(result, self._talk.checkers)
             if page is None:
                 raise HandshakeError("its list of tools cannot be read")
             raws, cursor = page
@@ -155,7 +159,10 @@ class Handshake:
         """Read the tools in short turns, between which the handshake's limit and the end of the server are noticed."""
         turn_ends = trio.current_time() + LISTING_TURN_S
         for raw in raws:
-            listing.add(raw)
+            if len(raw) > LIGHT_TOOL_BYTES:
+                await listing.add_large(raw, self._talk.checkers)
+            else:
+                listing.add(raw)
             if trio.current_time() >= turn_ends:
                 await trio.lowlevel.checkpoint()
                 turn_ends = trio.current_time() + LISTING_TURN_S

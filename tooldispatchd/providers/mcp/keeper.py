@@ -91,6 +91,10 @@ class Kept(Protocol):
         """Be done with it."""
 
 
+def _nothing() -> None:
+    """Nobody wants to know."""
+
+
 class Keeper:
     """The connections to `server` one after the other, each made by `make`; its life is the time in which `run` runs.
 
@@ -214,6 +218,10 @@ class Keeper:
         finally:
             self.close()
             self._settle()
+            # Why it ended is known; who made the connections, and is told of them, is let go of, and so freed at once.
+            self._connection = None
+            self._batch_done = self._changed = _nothing
+            del self._make
 
     async def _live(self) -> None:
         connection = self._connection = self._make(self._listed_anew)

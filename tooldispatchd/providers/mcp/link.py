@@ -9,14 +9,25 @@ A link knows bytes and framing, nothing of tools. The connection's owner is the 
 """
 
 from collections.abc import Hashable
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 import trio
 
+from tooldispatchd.calls.memory import Share
 from tooldispatchd.providers.mcp.dialect import Dialect
 from tooldispatchd.providers.mcp.messages import Incoming, Outgoing
 from tooldispatchd.wire.faults import Fault
+
+# What a server has not taken yet: several of the largest requests that an agent may send.
+MAX_QUEUED_BYTES: Final = 64 * 1024 * 1024
+# Notifications and answers that wait for their turn, however small: a server that asks without reading would else
+# make them without an end.
+MAX_NOTICES: Final = 10_000
+
+
+# What a server that says too much at once is ended for.
+NO_ROOM: Final = "it says more at once than limits.buffered_bytes has room for"
 
 
 class LinkError(Exception):
@@ -29,7 +40,12 @@ class LinkError(Exception):
 
 
 class Inbox(Protocol):
-    """Where a link puts what comes in. Any task of the link may call these."""
+    """Where a link puts what comes in. Any task of the link may call these.
+
+    What is half read, and what is still to be sent, is held on `share`.
+    """
+
+    share: Share
 
     async def take_chunk(self, chunk: bytes) -> None:
         """Bytes of a stream of lines, cut anywhere."""
@@ -45,6 +61,9 @@ class Inbox(Protocol):
 
     def is_waiting(self, number: int) -> bool:
         """Whether somebody waits for the answer to request `number`."""
+
+    def debug(self, event: str, **fields: object) -> None:
+        """Log what happens on the way, for those who look closely; never what is said, or a URL beyond its origin."""
 
 
 class Link(Protocol):
@@ -85,7 +104,7 @@ class Link(Protocol):
 
     @property
     def stderr_tail(self) -> str:
-        """The end of what the server wrote to stderr, "" where it has none."""
+        """What the server wrote to stderr: the end, and where that is cut, the beginning; "" where it has none."""
 
     @property
     def ended(self) -> dict[str, object]:

@@ -5,14 +5,24 @@ program's and its tools lie in memory for as long as the session.
 """
 
 import hashlib
+from collections.abc import Callable
 from typing import Final
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, finalize
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from tooldispatchd.calls.memory import Share
 from tooldispatchd.catalog.names import is_server_tool_name, nearest
-from tooldispatchd.catalog.schemas import MAX_SCHEMA_BYTES, Check, SchemaError, compile_check
+from tooldispatchd.catalog.schemas import (
+    MAX_SCHEMA_BYTES,
+    Check,
+    DistantCheck,
+    ExternalReferenceError,
+    SchemaError,
+    compile_check,
+)
+from tooldispatchd.checkers.pool import CheckerError, Running
 from tooldispatchd.providers.mcp.greeting import is_complete
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
 from tooldispatchd.providers.mcp.paramheaders import ParamHeaderError, read_param_headers
@@ -20,12 +30,21 @@ from tooldispatchd.providers.mcp.server import McpTool, Server
 
 # More than any model chooses from.
 MAX_TOOLS: Final = 1000
-# A thousand tools of 16 KiB; what is decoded of it lies in memory at once.
-MAX_PAGE_BYTES: Final = 16 * 1024 * 1024
+# As of all tools; what is decoded of it lies in memory at once.
+MAX_PAGE_BYTES: Final = 4 * 1024 * 1024
+# Two schemas of the largest size, and a description.
+MAX_TOOL_BYTES: Final = 640 * 1024
+# What is larger is compiled by a checker: here it would take over four milliseconds.
+LIGHT_TOOL_BYTES: Final = 8 * 1024
+# What is larger is cut into its tools by a checker.
+LIGHT_PAGE_BYTES: Final = 64 * 1024
 # A page holds a tool at least, so this many pages hold all that is taken.
 MAX_PAGES: Final = MAX_TOOLS
 # Of all tools that are wanted: a thousand of 4 KiB. Decoded and compiled they take some forty times as much.
 MAX_LIST_BYTES: Final = 4 * 1024 * 1024
+# Measured: what a byte of a tool's entry takes once its schemas are decoded and compiled, and a character of a pattern.
+COMPILED_BYTES: Final = 40
+PATTERN_CHAR_BYTES: Final = 400
 # Opaque, and sent back as it came; servers put an offset or a key there.
 MAX_CURSOR_CHARS: Final = 4096
 # All descriptions go into every model request; one of this size is a mistake already.
@@ -44,6 +63,15 @@ class _Page(msgspec.Struct):
     cursor: str | None = msgspec.field(default=None, name="nextCursor")
     kind: Raw | UnsetType = msgspec.field(default=UNSET, name="resultType")
     ttl_ms: Raw | UnsetType = msgspec.field(default=UNSET, name="ttlMs")
+
+
+class _CutPage(msgspec.Struct):
+    """A page whose tools lie at these places."""
+
+    spans: list[tuple[int, int]]
+    cursor: str | None = None
+    kind: Raw | UnsetType = UNSET
+    ttl_ms: Raw | UnsetType = UNSET
 
 
 class _Named(msgspec.Struct):
@@ -92,8 +120,9 @@ class Listing:
     are the names of all that it offers, also of those that nobody wants.
     """
 
-    def __init__(self, server: Server, *, is_http: bool = False, is_modern: bool = False) -> None:
+    def __init__(self, server: Server, share: Share, *, is_http: bool = False, is_modern: bool = False) -> None:
         self._server = server
+        self._share = share
         # Other transports have no headers, and other revisions none of arguments.
         self._has_headers = is_http and is_modern
         self._ttl_s: float | None = None
@@ -116,12 +145,29 @@ class Listing:
 
         None where the page cannot be read, or is too large to be.
         """
-        if len(memoryview(result)) > MAX_PAGE_BYTES:
+        if len(result) > MAX_PAGE_BYTES:
             return None
         try:
-            page = _decode_page(result)
+            return self._take_page(_decode_page(result))
         except DECODE_ERRORS:
             return None
+
+    async def read_large_page(self, result: Raw, checkers: Running) -> tuple[list[Raw], str | None] | None:
+        """As `read_page`; a checker cuts the page into its tools."""
+        if len(result) > MAX_PAGE_BYTES:
+            return None
+        view = memoryview(result)
+        try:
+            reply, _ = await checkers.run(split_page, b"", view, turns=(self, self))
+        except CheckerError:
+            return None
+        if not reply:
+            return None
+        cut = msgspec.json.decode(reply, type=_CutPage)
+        tools = [Raw(view[start:end]) for start, end in cut.spans]
+        return self._take_page(_Page(tools, cut.cursor, cut.kind, cut.ttl_ms))
+
+    def _take_page(self, page: _Page) -> tuple[list[Raw], str | None] | None:
         if not is_complete(page.kind):
             return None
         ttl_s = _ttl_s(page.ttl_ms)
@@ -132,8 +178,24 @@ class Listing:
         # Some servers say "no more" with an empty cursor instead of none.
         return page.tools, self._next(page.cursor) if page.cursor else None
 
-    def add(self, raw: Raw) -> None:
-        """Take one listed tool, or warn of why not."""
+    async def add_large(self, raw: Raw, checkers: Running) -> None:
+        """As `add`; a checker says first whether its schemas can be used, which are compiled nowhere else."""
+        if len(raw) > MAX_TOOL_BYTES:
+            self._warn(f"a listed tool is larger than {MAX_TOOL_BYTES} bytes")
+            return
+        why = ""
+        if _digest(raw, has_headers=self._has_headers) not in _shared:
+            try:
+                reply, _ = await checkers.run(
+                    try_tool, b"1" if self._has_headers else b"", memoryview(raw), turns=(self, self)
+                )
+                why = reply.decode()
+            except CheckerError as error:
+                why = f"its schemas cannot be compiled: {error.why}"
+        self.add(raw, why=why)
+
+    def add(self, raw: Raw, *, why: str = "") -> None:
+        """Take one listed tool, or warn of why not: `why`, where it is known already."""
         try:
             name = _decode_named(raw).name
         except DECODE_ERRORS:
@@ -147,7 +209,7 @@ class Listing:
             self._check_name(name)
             self._offered.add(name)
             self._count(raw)
-            self.tools[name] = _read_tool(raw, has_headers=self._has_headers)
+            self.tools[name] = _read_tool(raw, self._share, has_headers=self._has_headers, why=why)
         except ToolError as error:
             self._warn(f"tool {name[:128]!a} is left out: {error.why}")
 
@@ -235,15 +297,60 @@ def _ttl_s(ttl_ms: Raw | UnsetType) -> float:
     return min(max(said / 1000, 0.0), MAX_TTL_S)
 
 
-def _read_tool(raw: Raw, *, has_headers: bool) -> McpTool:
-    digest = hashlib.blake2b(raw, digest_size=32, person=b"headers" if has_headers else b"").digest()
+def _read_tool(raw: Raw, share: Share, *, has_headers: bool, why: str) -> McpTool:
+    """The tool of an entry: one that is there, or a new one, which is held on `share` for as long as it lives."""
+    if why:
+        raise ToolError(why)
+    digest = _digest(raw, has_headers=has_headers)
     tool = _shared.get(digest)
     if tool is None:
-        tool = _shared[digest] = _compile_tool(raw, has_headers=has_headers)
+        compile_schema = compile_check if len(raw) <= LIGHT_TOOL_BYTES else DistantCheck
+        size = COMPILED_BYTES * len(raw)
+        # Before it is compiled too: a thousand that are then refused would take their time.
+        if share.has_room(size):
+            tool = _compile_tool(raw, has_headers=has_headers, compile_schema=compile_schema)
+            size += PATTERN_CHAR_BYTES * (tool.input.patterns + (0 if tool.output is None else tool.output.patterns))
+        if tool is None or not share.draw(size):
+            raise ToolError("its schemas take more than limits.buffered_bytes has room for")
+        _shared[digest] = tool
+        finalize(tool, share.add, -size).atexit = False
     return tool
 
 
-def _compile_tool(raw: Raw, *, has_headers: bool) -> McpTool:
+def _digest(raw: Raw, *, has_headers: bool) -> bytes:
+    return hashlib.blake2b(raw, digest_size=32, person=b"headers" if has_headers else b"").digest()
+
+
+def try_tool(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
+    """Why a listed tool cannot be used, empty where it can (a job of a checker)."""
+    try:
+        _compile_tool(Raw(payload), has_headers=bool(arguments), compile_schema=compile_check)
+    except ToolError as error:
+        return error.why.encode(), b""
+    return b"", b""
+
+
+def split_page(_arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
+    """Where the tools of a page lie, empty where it cannot be read (a job of a checker)."""
+    text = bytes(payload)
+    try:
+        page = _decode_page(text)
+    except DECODE_ERRORS:
+        return b"", b""
+    spans, start = [], 0
+    # One more than is taken, so that too many are seen as such.
+    for raw in page.tools[: MAX_TOOLS + 1]:
+        start = text.index(bytes(raw), start)
+        spans.append((start, start + len(raw)))
+        start += len(raw)
+    small = (
+        value if isinstance(value, UnsetType) or len(value) < 1000 else UNSET for value in (page.kind, page.ttl_ms)
+    )
+    cursor = page.cursor[: MAX_CURSOR_CHARS + 1] if page.cursor else None
+    return msgspec.json.encode(_CutPage(spans, cursor, *small)), b""
+
+
+def _compile_tool(raw: Raw, *, has_headers: bool, compile_schema: Callable[[dict[str, object]], Check]) -> McpTool:
     try:
         listed = _decode_listed(raw)
     except DECODE_ERRORS:
@@ -252,11 +359,11 @@ def _compile_tool(raw: Raw, *, has_headers: bool) -> McpTool:
         raise ToolError("it can only be called as a task, which is not spoken here")
     if isinstance(listed.input_schema, UnsetType):
         raise ToolError("it has no inputSchema")
-    input_schema, input_check = _compile_schema(listed.input_schema, "inputSchema")
+    input_schema, input_check = _compile_schema(listed.input_schema, "inputSchema", compile_schema)
     output_schema: dict[str, object] | None = None
     output_check: Check | None = None
     if not isinstance(listed.output_schema, UnsetType) and bytes(listed.output_schema) != b"null":
-        output_schema, output_check = _compile_schema(listed.output_schema, "outputSchema")
+        output_schema, output_check = _compile_schema(listed.output_schema, "outputSchema", compile_schema)
     return McpTool(
         name=listed.name,
         title=listed.title[:MAX_TITLE_CHARS] if listed.title is not None else None,
@@ -292,7 +399,9 @@ def _param_headers(input_schema: dict[str, object]) -> tuple[tuple[str, tuple[st
         raise ToolError(f"its {error.where} {error.why}") from error
 
 
-def _compile_schema(raw: Raw, field: str) -> tuple[dict[str, object], Check]:
+def _compile_schema(
+    raw: Raw, field: str, compile_schema: Callable[[dict[str, object]], Check]
+) -> tuple[dict[str, object], Check]:
     # The compiler has this bound too; it is looked at before the schema is decoded.
     if len(memoryview(raw)) > MAX_SCHEMA_BYTES:
         raise ToolError(f"its {field} is larger than {MAX_SCHEMA_BYTES} bytes")
@@ -301,6 +410,8 @@ def _compile_schema(raw: Raw, field: str) -> tuple[dict[str, object], Check]:
     except DECODE_ERRORS:
         raise ToolError(f"its {field} is not an object that can be read") from None
     try:
-        return schema, compile_check(schema)
+        return schema, compile_schema(schema)
+    except ExternalReferenceError as error:
+        raise ToolError(f"its {field} refers to {error.place}, which is never fetched") from error
     except SchemaError as error:
         raise ToolError(f"its {field} is broken: {error}") from error

@@ -23,7 +23,7 @@ CALL: Final = "tools/call"
 
 # Batches were in one revision only (2025-03-26), and an array may hold an object in every third byte: each costs some
 # fifty bytes here. A longer batch is a bad line.
-MAX_BATCH_BYTES: Final = 8 * 1024 * 1024
+MAX_BATCH_BYTES: Final = 128 * 1024
 
 # Mending looks at every escape, one by one: 4 MiB of nothing else take some 0.2 s.
 MAX_MENDED_BYTES: Final = 4 * 1024 * 1024
@@ -68,7 +68,7 @@ _decode_batch: Final = msgspec.json.Decoder(list[Raw]).decode
 _decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-def read_message(line: bytes | Raw) -> Incoming | None:
+def read_message(line: bytes | bytearray | Raw) -> Incoming | None:
     """The message in `line`; None where it is none.
 
     An answer that shows its number, but is nested too deep or too long to be a stray line, becomes one that bears an

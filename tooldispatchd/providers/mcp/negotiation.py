@@ -57,7 +57,7 @@ _ABSENT: Final = frozenset({400, 404, 405})
 MAX_WORDS: Final = 500
 
 # What a fault of the whole server repeats of the failed request's.
-_TOLD: Final = frozenset({"http_status", "retry_after_ms"})
+_TOLD: Final = frozenset({"http_status", "retry_after_ms", "missing_scopes"})
 
 
 class Send(msgspec.Struct, frozen=True):

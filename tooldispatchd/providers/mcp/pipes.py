@@ -11,13 +11,15 @@ from typing import Final
 
 import trio
 
+from tooldispatchd.calls.memory import Holding, Share
 from tooldispatchd.children.spawn import Child
 from tooldispatchd.children.tail import Tail
+from tooldispatchd.providers.mcp.link import MAX_QUEUED_BYTES
 
 # What a pipe holds by default, so one read empties it; the bound on what one connection does per turn of the loop.
 CHUNK_BYTES: Final = 64 * 1024
-# Requests that the server does not read: several of the largest that an agent may send.
-MAX_QUEUED_BYTES: Final = 64 * 1024 * 1024
+# What a line takes besides its bytes while it waits for a full pipe: a server chooses how small answers to it are.
+LINE_COST_BYTES: Final = 64
 # What a dead server may have left: the largest pipe that Linux allows by default (1 MiB), in chunks.
 MAX_REST_CHUNKS: Final = 16
 
@@ -28,12 +30,13 @@ class Pipes:
     CLOSED: Final = select.EPOLLERR
     """The event on the input which says that nobody can read it any more."""
 
-    def __init__(self, child: Child, *, max_queued_bytes: int = MAX_QUEUED_BYTES) -> None:
+    def __init__(self, child: Child, share: Share, *, max_queued_bytes: int = MAX_QUEUED_BYTES) -> None:
         self._child = child
         self._max_queued = max_queued_bytes
         self._lines: list[bytes] = []
         self._leaving: memoryview | None = None
         self._queued = 0
+        self._waiting = Holding(share)  # for the pipe to have room
         self._watched = 0
         self.tail = Tail()
         self._epoll = select.epoll()
@@ -95,10 +98,12 @@ class Pipes:
             if written < len(self._leaving):
                 self._leaving = self._leaving[written:]
                 self._watch_room(select.EPOLLOUT)
-                return self._queued <= self._max_queued
+                queued = self._queued + LINE_COST_BYTES * len(self._lines)
+                return queued <= self._max_queued and self._waiting.resize(queued)
             self._leaving = None
         if self._watched:
             self._watch_room(0)
+            self._waiting.resize(0)
         return True
 
     def drop(self) -> None:
@@ -106,6 +111,7 @@ class Pipes:
         self._lines = []
         self._leaving = None
         self._queued = 0
+        self._waiting.resize(0)
 
     async def discard(self) -> None:
         """Read and forget what the server writes, until cancelled: one that waits for room could not end politely."""

@@ -4,7 +4,6 @@ Each tool's arguments are the parameters of the request that it stands for, so t
 the server says of its prompts goes into the description of `get_prompt`, which is bounded like any other.
 """
 
-from collections.abc import Generator
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -23,7 +22,7 @@ GET_PROMPT: Final = "prompts/get"
 # More than a model reads in one description.
 MAX_PROMPTS: Final = 200
 MAX_PROMPT_PAGES: Final = 16
-MAX_PAGE_BYTES: Final = 1024 * 1024
+MAX_PAGE_BYTES: Final = 512 * 1024
 # As of tools: MCP's guidance on names.
 MAX_NAME_CHARS: Final = 128
 # Forms have fewer fields.
@@ -244,33 +243,29 @@ def _show(argument: PromptArgument) -> str:
     return f"{name} ({argument.description})" if argument.description else name
 
 
-def content_in_steps(result: Raw, method: str) -> Generator[None, None, str | None]:
-    """What the result of one of these tools says, with a stop after each pass; None where it is none of `method`.
+def content_of(result: Raw, method: str) -> str | None:
+    """What the result of one of these tools says; None where it is none of `method`.
 
     Raises what a decoder raises where it cannot be decoded.
     """
     try:
         if method == READ_RESOURCE:
-            return (yield from _contents(_decode_contents(result).contents))
+            return _contents(_decode_contents(result).contents)
         if method == LIST_RESOURCES:
             page = _decode_resources(result)
-            yield
             return _object(page.resources, "resources", "nextCursor", page.cursor or UNSET)
         said = _decode_messages(result)
-        yield
         return _object(said.messages, "messages", "description", said.description or UNSET)
     except msgspec.ValidationError:
         return None
 
 
-def _contents(contents: Raw) -> Generator[None, None, str | None]:
-    yield
+def _contents(contents: Raw) -> str | None:
     try:
         texts = _decode_texts(contents)
     except DECODE_ERRORS:
         # Not all of them are texts, or not all can be decoded; the latter shows where they are written.
         texts = []
-    yield
     if len(texts) == 1:
         return texts[0].text
     return _list(contents)

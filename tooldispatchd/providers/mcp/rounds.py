@@ -19,9 +19,9 @@ from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
 # As the SDKs of the protocol have it: a form has few pages, and a server that never has enough must not go on for ever.
 MAX_ROUNDS: Final = 10
 # What is decoded at once; sixteen questions with their context.
-MAX_REQUIRED_BYTES: Final = 4 * 1024 * 1024
+MAX_REQUIRED_BYTES: Final = 1024 * 1024
 # Goes back with the next round; servers put a signed record there.
-MAX_STATE_CHARS: Final = 1024 * 1024
+MAX_STATE_CHARS: Final = 512 * 1024
 # A server's own; they go back with the answers.
 MAX_KEY_CHARS: Final = 256
 # A server that only wants to be asked again is asked after so long, doubled each time up to the second.

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from tooldispatchd.catalog.schemas import Check
+from tooldispatchd.forked.policy import Policy
 
 
 class OAuth(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +58,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     `max_content_bytes` and its envelope. A server that is being stopped has `polite_s` to end after its input closed,
     and `term_s` after SIGTERM. `protocol` is a revision or `auto`. A call over `call_s` is the connection's end only if
     `dies_of_timeouts`. `resources` is whether resources and prompts are offered as tools; `traced`, whether each
-    message is logged.
+    message is logged. `policy` is what its child is started under.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     term_s: float = 2.0
     resources: bool = False
     traced: bool = False
+    policy: Policy | None = None
 
 
 class Result(Enum):

@@ -4,12 +4,13 @@ open ── spawn ──▶ turn … turn ──the server ends──▶ LinkErr
                     └──────────── close ─────────▶ stopped, reaped
 """
 
-from collections.abc import Hashable
-from typing import Final
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Final, Protocol
 
 import trio
 
 from tooldispatchd.children.family import Family
+from tooldispatchd.children.procstat import ProcessorTime, processor_time
 from tooldispatchd.children.spawn import KILL_S, Child, Exit, SpawnError
 from tooldispatchd.providers.mcp.dialect import Dialect
 from tooldispatchd.providers.mcp.link import Inbox, LinkError
@@ -19,8 +20,23 @@ from tooldispatchd.providers.mcp.server import Server
 
 # A process's descriptors close microseconds before its exit can be seen; the exit is the better reason to give.
 EXIT_NOTICE_S: Final = 0.02
-# What a fault tells of stderr; a stack trace says most at its end.
-STDERR_BYTES: Final = 4096
+
+
+# What a housing is left in, at most: a cgroup's last process is killed, and what lies in a directory is removed.
+CLEAR_S: Final = 15.0
+
+
+class Housing(Protocol):
+    """What one child is shut in by, and has to itself."""
+
+    async def start(self, argv: Sequence[str], env: Mapping[str, str]) -> Child:
+        """The child. Raises SpawnError."""
+
+    def passed(self, ended: Exit, stderr: str, cpu: ProcessorTime | None) -> tuple[str, str] | None:
+        """The limit that made a child end, and in words what it allowed; None where nothing says so."""
+
+    async def clear(self) -> None:
+        """Leave nothing of it, when the child is dead or was never started. Bounds itself."""
 
 
 class StdioWay:
@@ -30,15 +46,16 @@ class StdioWay:
     is_http = False
     may_probe = True
 
-    def __init__(self, server: Server, family: Family) -> None:
+    def __init__(self, server: Server, family: Family, house: Callable[[], Housing] | None = None) -> None:
         self.origin: Hashable = (server.argv, server.cwd)
-        self.close_s = server.polite_s + server.term_s + KILL_S
+        self.close_s = server.polite_s + server.term_s + KILL_S + (0 if house is None else CLEAR_S)
+        self._house = house
         self._server = server
         self._family = family
 
     def link(self, inbox: Inbox, nursery: trio.Nursery | None) -> "StdioLink":  # noqa: ARG002  # it needs no tasks
         """A new link, not yet opened."""
-        return StdioLink(self._server, self._family, inbox)
+        return StdioLink(self._server, self._family, inbox, None if self._house is None else self._house())
 
     def older(self) -> None:
         """There is no other way to speak to a child."""
@@ -48,12 +65,13 @@ class StdioWay:
 class StdioLink:
     """One run of the server's command."""
 
-    __slots__ = ("_child", "_exit", "_family", "_inbox", "_pipes", "_server", "_tail", "dialect")
+    __slots__ = ("_child", "_exit", "_family", "_housing", "_inbox", "_pipes", "_server", "_tail", "dialect")
 
-    def __init__(self, server: Server, family: Family, inbox: Inbox) -> None:
+    def __init__(self, server: Server, family: Family, inbox: Inbox, housing: Housing | None = None) -> None:
         self.dialect: Dialect | None = None
         self._server = server
         self._family = family
+        self._housing = housing
         self._inbox = inbox
         self._child: Child | None = None
         self._pipes: Pipes | None = None
@@ -64,8 +82,11 @@ class StdioLink:
         """Spawn. Raises `LinkError`."""
         server = self._server
         try:
-            self._child = self._family.spawn(server.argv, env=server.env, cwd=server.cwd)
-            self._pipes = Pipes(self._child)
+            if self._housing is None:
+                self._child = self._family.spawn(server.argv, env=server.env, cwd=server.cwd)
+            else:
+                self._child = await self._housing.start(server.argv, server.env)
+            self._pipes = Pipes(self._child, self._inbox.share)
         except SpawnError as error:
             raise LinkError(f"{error.argv0} cannot be started: {error.why}") from error
         except OSError as error:
@@ -118,9 +139,17 @@ class StdioLink:
             with trio.move_on_after(EXIT_NOTICE_S):
                 await child.exited()
         pipes.read_errors()
+        # The kernel tells it until the child is reaped.
+        cpu = None if self._housing is None else processor_time(child.pid)
         # At once and without a task of its own: others wait while many servers die.
         exit_ = self._exit = child.reap() if child.has_exited() else None
-        raise LinkError(ended if exit_ is None else _exit_words(exit_))
+        passed = None
+        if exit_ is not None and self._housing is not None:
+            passed = self._housing.passed(exit_, pipes.tail.text(), cpu)
+        why = ended if exit_ is None else _exit_words(exit_)
+        if passed is None:
+            raise LinkError(why)
+        raise LinkError(f"{why}: it passed {passed[1]}", {"limit": passed[0]})
 
     def wake(self) -> None:
         """Whatever is to be noticed came in the owner's own turn."""
@@ -150,13 +179,16 @@ class StdioLink:
                 self._tail = self.stderr_tail
                 self._pipes = None
                 pipes.close()
+            if self._housing is not None:
+                with trio.CancelScope(shield=True):
+                    await self._housing.clear()
 
     @property
     def stderr_tail(self) -> str:
-        """The end of what it wrote to stderr."""
+        """What it wrote to stderr: the end, and where that is cut, the beginning."""
         if self._pipes is None:
             return self._tail
-        return self._pipes.tail.text().encode()[-STDERR_BYTES:].decode(errors="ignore")
+        return self._pipes.tail.excerpt()
 
     @property
     def ended(self) -> dict[str, object]:

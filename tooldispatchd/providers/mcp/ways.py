@@ -13,7 +13,7 @@ import trio
 from tooldispatchd.children.family import Family
 from tooldispatchd.providers.mcp.link import Inbox, Link, Way
 from tooldispatchd.providers.mcp.server import Reach, Server
-from tooldispatchd.providers.mcp.stdio import StdioWay
+from tooldispatchd.providers.mcp.stdio import Housing, StdioWay
 
 if TYPE_CHECKING:
     # The one name of the wire that a signature here needs; to import it costs 35 ms, and there are no Structs here.
@@ -34,11 +34,16 @@ class Authorizers(Protocol):
         """What authorises the requests of one connection to the server `name`. Raises `LinkError`."""
 
 
-def way_to(server: Server, family: Family, authorizers: Authorizers | None = None) -> Way:
-    """The way to `server`; children are spawned in `family`, tokens for OAuth come from `authorizers`."""
+def way_to(
+    server: Server, family: Family, authorizers: Authorizers | None = None, house: Callable[[], Housing] | None = None
+) -> Way:
+    """The way to `server`; children are spawned in `family` or by what `house` makes, tokens are of `authorizers`."""
     reach = server.reach
-    if reach is None:
-        return StdioWay(server, family)
+    return StdioWay(server, family, house) if reach is None else url_way(server, reach, authorizers)
+
+
+def url_way(server: Server, reach: Reach, authorizers: Authorizers | None = None) -> Way:
+    """The way to a server behind a URL."""
     if reach.url.partition(":")[0].lower() in {"ws", "wss"}:
         return WebSocketWay(server, reach)
     if reach.transport == "sse":

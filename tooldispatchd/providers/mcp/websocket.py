@@ -27,6 +27,7 @@ from wsproto.events import (
 )
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
+from tooldispatchd.calls.memory import Holding
 from tooldispatchd.providers.mcp.bell import Bell
 from tooldispatchd.providers.mcp.content import too_large
 from tooldispatchd.providers.mcp.dialect import Dialect
@@ -39,18 +40,17 @@ from tooldispatchd.providers.mcp.http.product import USER_AGENT
 from tooldispatchd.providers.mcp.http.proxies import proxy_for
 from tooldispatchd.providers.mcp.http.refusals import status_words
 from tooldispatchd.providers.mcp.http.tls import files_of
-from tooldispatchd.providers.mcp.link import Inbox, LinkError
+from tooldispatchd.providers.mcp.link import MAX_NOTICES, MAX_QUEUED_BYTES, NO_ROOM, Inbox, LinkError
 from tooldispatchd.providers.mcp.messages import Outgoing, peek_number
 from tooldispatchd.providers.mcp.server import Reach, Server
 from tooldispatchd.providers.mcp.tasks import Tasks
 from tooldispatchd.wire.lines import HEAD_BYTES
 
 SUBPROTOCOL: Final = "mcp"
-CHUNK_BYTES: Final = 64 * 1024
+# Frames may have two bytes, and each takes some ten microseconds.
+CHUNK_BYTES: Final = 16 * 1024
 # An answer's head is read in one go, at 3 µs a header, and its bound only looked at while it is not whole.
 UPGRADE_CHUNK_BYTES: Final = 4 * 1024
-# As for a child's pipe: several of the largest requests that an agent may send.
-MAX_QUEUED_BYTES: Final = 64 * 1024 * 1024
 # What is framed and written at once; more would be copied for nothing when the server stalls.
 MAX_WRITE_BYTES: Final = 1024 * 1024
 # A request of the largest size on a slow line; a server that reads nothing for so long will not answer either.
@@ -95,12 +95,16 @@ class WebSocketLink:
         self._socket: Socket | None = None
         self._messages: deque[Outgoing] = deque()
         self._queued = 0
+        # Those of the messages that no agent has asked for.
+        self._notices = 0
         self._pong: Event | None = None
         self._is_writing = False
         # Whether a frame may have been cut short, after which no other can follow.
         self._is_broken = False
         self._close_code: int | None = None
         self._assembly = _Assembly(server.max_line_bytes)
+        self._half = Holding(inbox.share)
+        self._waiting = Holding(inbox.share)
 
     async def open(self) -> None:
         """Connect and upgrade. Raises `LinkError`."""
@@ -134,13 +138,15 @@ class WebSocketLink:
             return
         self._messages.append(message)
         self._queued += len(message.line)
+        self._notices += _is_notice(message)
 
     def flush(self) -> bool:
-        """Begin to write what is queued; whether what waits is within the bound."""
+        """Begin to write what is queued; whether what waits is within the bounds."""
         if self._stream is not None and not self._is_writing and (self._messages or self._pong is not None):
             self._is_writing = True
             self._tasks.start(functools.partial(self._write, self._stream))
-        return self._queued <= MAX_QUEUED_BYTES
+        is_within = self._queued <= MAX_QUEUED_BYTES and self._notices <= MAX_NOTICES
+        return is_within and (self._queued == self._waiting.held or self._waiting.resize(self._queued))
 
     async def turn(self, until: float) -> None:
         """Wait for `wake`, for the end of the connection or for the time; what comes in is taken by another task."""
@@ -158,7 +164,8 @@ class WebSocketLink:
         """Forget what is queued, but for cancellations, and neither read nor write any more."""
         cancelled = [message for message in self._messages if message.method == CANCELLED]
         self._messages = deque(cancelled[-MAX_LAST:])
-        self._queued = 0
+        self._queued = self._notices = 0
+        self._waiting.resize(0)
         self._pong = None
         self._tasks.cancel()
 
@@ -167,6 +174,7 @@ class WebSocketLink:
         self.drop()
         with trio.move_on_after(TASKS_S, shield=True):
             await self._tasks.ended()
+        self._half.resize(0)
         stream, self._stream = self._stream, None
         if stream is not None and not self._is_broken:
             with trio.move_on_after(FAREWELL_S, shield=True):
@@ -252,6 +260,9 @@ class WebSocketLink:
                 return False
             elif isinstance(event, TextMessage | BytesMessage):
                 await self._take(event)
+                if not self._half.resize(self._assembly.held):
+                    self._bell.lose(NO_ROOM, self._inbox.share.fault.extras)
+                    return False
             if count % EVENTS_PER_TURN == 0:
                 await trio.lowlevel.checkpoint()
         return True
@@ -277,6 +288,7 @@ class WebSocketLink:
                 await trio.lowlevel.checkpoint_if_cancelled()
                 frames = self._next_frames()
                 if not frames:
+                    self._waiting.resize(0)
                     self._is_writing = False
                     return
                 limit.deadline = trio.current_time() + self._write_s
@@ -299,8 +311,10 @@ class WebSocketLink:
             frames.append(self._connection.send(self._pong))
             self._pong = None
         while self._messages and size < MAX_WRITE_BYTES:
-            line = self._messages.popleft().line
+            message = self._messages.popleft()
+            line = message.line
             self._queued -= len(line)
+            self._notices -= _is_notice(message)
             size += len(line)
             frames.append(self._connection.send(TextMessage(data=line[:-1].decode())))
         return b"".join(frames)
@@ -340,6 +354,11 @@ class _Assembly:
         self._size = 0
         self.head = b""
 
+    @property
+    def held(self) -> int:
+        """How many bytes lie here."""
+        return len(self._parts)
+
     def add(self, part: bytes) -> bool:
         """Add a part; false for the one that makes the message too long. What comes after that is skipped."""
         if self._size > self._max_bytes:
@@ -358,6 +377,11 @@ class _Assembly:
         self._parts = bytearray()
         self._size = 0
         return message
+
+
+def _is_notice(message: Outgoing) -> bool:
+    """Whether it is a notification or an answer."""
+    return message.number is None or message.method is None
 
 
 def _as_http(url: str) -> str:

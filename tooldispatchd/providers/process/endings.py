@@ -3,11 +3,11 @@
 import signal
 from typing import Final
 
+from tooldispatchd.calls.outcome import UnreadableError
 from tooldispatchd.children.spawn import Exit
 from tooldispatchd.children.tail import Tail
 from tooldispatchd.forked.signals import signal_name
 from tooldispatchd.providers.process.limits import SIGNALLED, Limits
-from tooldispatchd.providers.process.reading import UnreadableError
 from tooldispatchd.wire.faults import Code, Fault
 
 _BOUNDS: Final = {
@@ -34,9 +34,13 @@ def failed(argv0: str, ended: Exit, errors: Tail, *, limits: Limits, limit: str 
         why, extras = f"'{argv0}' exited with code {ended.code}", {"exit_code": ended.code}
     if limit is None:
         return _fault(why, errors, **extras)
+    return _fault(f"{why}: it passed {limit_words(limits, limit)}", errors, **extras, limit=limit)
+
+
+def limit_words(limits: Limits, limit: str) -> str:
+    """What the limit that was passed allows."""
     bound = getattr(limits, limit, None)
-    told = f"its limit {limit}" if bound is None else f"its limit of {_BOUNDS[limit].format(bound)}"
-    return _fault(f"{why}: it passed {told}", errors, **extras, limit=limit)
+    return f"its limit {limit}" if bound is None else f"its limit of {_BOUNDS[limit].format(bound)}"
 
 
 def no_answer(argv0: str, errors: Tail, error: UnreadableError) -> Fault:

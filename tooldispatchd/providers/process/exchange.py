@@ -9,7 +9,7 @@ from typing import Final
 import trio
 
 from tooldispatchd.children.spawn import Child
-from tooldispatchd.children.tail import Tail
+from tooldispatchd.children.tail import STDERR_TAIL_BYTES, Tail
 from tooldispatchd.providers.updates import UpdateLines
 
 # What a pipe holds by default, so that one read mostly empties it; and each descriptor gets one read or write of this
@@ -21,9 +21,6 @@ UPDATES_CHUNK_BYTES: Final = 16 * 1024
 
 # How often in a row one child is looked at: its output, the ends of its pipes and its own end.
 LOOKS: Final = 4
-
-# As much of a program's complaints as a model should read.
-STDERR_TAIL_BYTES: Final = 4 * 1024
 
 
 class Exchange:
@@ -67,11 +64,7 @@ class Exchange:
         else:
             child.close_stdin()
         while not self.is_over:
-            if self._updates is None or (due := self._updates.tell_due(trio.current_time())) == math.inf:
-                await trio.lowlevel.wait_readable(epoll)
-            else:
-                with trio.move_on_at(due):
-                    await trio.lowlevel.wait_readable(epoll)
+            await ready_or_due(epoll, self._updates)
             if self._serve_ready():
                 return
 
@@ -154,3 +147,12 @@ class Exchange:
         elif self._updates is not None:
             self._updates.take(chunk)
         return len(chunk)
+
+
+async def ready_or_due(epoll: select.epoll, updates: UpdateLines | None) -> None:
+    """Wait until something in the set is ready, or an update is to be told; what is due now is told."""
+    if updates is None or (due := updates.tell_due(trio.current_time())) == math.inf:
+        await trio.lowlevel.wait_readable(epoll)
+    else:
+        with trio.move_on_at(due):
+            await trio.lowlevel.wait_readable(epoll)

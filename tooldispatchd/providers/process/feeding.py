@@ -2,12 +2,15 @@
 
 import errno
 import os
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
 
-from tooldispatchd.catalog.arguments import WHOLE, WHOLE_VARIABLE, Feed, Slot, Template
+from tooldispatchd.calls.violations import fault_at
+from tooldispatchd.catalog.arguments import WHOLE, WHOLE_VARIABLE, Each, Feed, Flag, Slot, Template
 from tooldispatchd.catalog.pointers import escape
+from tooldispatchd.catalog.schemas import Violation
 from tooldispatchd.children.spawn import SpawnError
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -15,6 +18,10 @@ _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
 _TOO_LONG: Final = os.strerror(errno.E2BIG)
+# The kernel takes some 200,000 short ones; making so many takes the dispatch thread a tenth of a second.
+MAX_ITEMS: Final = 10_000
+
+_NUL: Final = "a NUL can be in no argument and in no variable of a program"
 
 
 class Fed(msgspec.Struct, frozen=True):
@@ -49,34 +56,48 @@ def supply(feed: Feed, line: bytes) -> Fed | Fault:
     value = _decode(line)
     if feed.mode == "text":
         return Fed(b"" if value is None else _text(value).encode())
-    texts = _texts(feed, value)
-    for name, text in texts.items():
-        if "\0" in text:
-            return _refused(_pointer(feed, name), "a NUL can be in no argument and in no variable of a program")
-    told = {_pointer(feed, name): text for name, text in texts.items()}
-    if feed.mode == "env":
-        return Fed(b"", env=texts, texts=told)
-    words = [_word(template, texts) for template in feed.templates]
-    return Fed(b"", words=tuple(word for word in words if word is not None), texts=told)
+    fields = value if isinstance(value, dict) and feed.is_record else {WHOLE: value, WHOLE_VARIABLE: value}
+    if feed.mode == "args":
+        return _arguments(feed, fields)
+    env = {name: _text(fields[name]) for name in feed.variables if name in fields}
+    texts = {_pointer(feed, name): text for name, text in env.items()}
+    return _refused_nul(texts) or Fed(b"", env=env, texts=texts)
 
 
-def _texts(feed: Feed, value: object) -> dict[str, str]:
-    """The parts of the input that the program gets, by the names that the feed has for them."""
-    if not isinstance(value, dict) or not feed.is_record:
-        return {WHOLE_VARIABLE if feed.mode == "env" else WHOLE: _text(value)}
-    names = feed.variables or dict.fromkeys(name for template in feed.templates for name in template.fields)
-    return {name: _text(value[name]) for name in names if name in value}
+def _arguments(feed: Feed, fields: Mapping[str, object]) -> Fed | Fault:
+    filled: dict[Slot | Each | Flag, list[str]] = {}
+    texts: dict[str, str] = {}
+    for slot in dict.fromkeys(slot for template in feed.templates for slot in template.slots):
+        value = fields.get(slot.name)
+        if isinstance(slot, Flag):
+            filled[slot] = [] if value is None or value is False else [slot.text]
+        elif slot.name not in fields:
+            filled[slot] = []
+        else:
+            items = value if isinstance(slot, Each) and isinstance(value, list) else [value]
+            if len(items) > MAX_ITEMS:
+                why = f"{len(items)} items are too many for the arguments of a program, which are {MAX_ITEMS} at most"
+                return _refused(_pointer(feed, slot.name), why)
+            filled[slot] = [_text(item) for item in items]
+            texts[_pointer(feed, slot.name)] = "".join(filled[slot])
+    words = tuple(word for template in feed.templates for word in _words(template, filled))
+    return _refused_nul(texts) or Fed(b"", words=words, texts=texts)
+
+
+def _words(template: Template, filled: Mapping[Slot | Each | Flag, list[str]]) -> Iterator[str]:
+    """The argument; none where a place in it has nothing, and one for each item of the list in it."""
+    places = [[part] if isinstance(part, str) else filled[part] for part in template.parts]
+    if all(places):
+        for number in range(max(map(len, places))):
+            yield "".join(texts[number] if len(texts) > 1 else texts[0] for texts in places)
+
+
+def _refused_nul(texts: Mapping[str, str]) -> Fault | None:
+    return next((_refused(pointer, _NUL) for pointer, text in texts.items() if "\0" in text), None)
 
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else _encode(value).decode()
-
-
-def _word(template: Template, texts: dict[str, str]) -> str | None:
-    """The argument; None where a field in it is absent."""
-    if any(name not in texts for name in template.fields):
-        return None
-    return "".join(texts[part.name] if isinstance(part, Slot) else part for part in template.parts)
 
 
 def _pointer(feed: Feed, name: str) -> str:
@@ -84,5 +105,4 @@ def _pointer(feed: Feed, name: str) -> str:
 
 
 def _refused(pointer: str, message: str) -> Fault:
-    detail = f"{pointer}: {message}" if pointer else message
-    return Fault(Code.INVALID_INPUT, detail, {"violations": [{"path": pointer, "message": message}]})
+    return fault_at(Code.INVALID_INPUT, [Violation(pointer, message)])

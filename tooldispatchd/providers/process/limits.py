@@ -1,20 +1,17 @@
 """Which limit a program passed that failed: the kernel says it of some, of others only the program itself does."""
 
-import os
 import signal
 from typing import Final
 
 import msgspec
 
+from tooldispatchd.children.procstat import ProcessorTime
 from tooldispatchd.children.spawn import Exit
 
 # The kernel holds a process to a limit by who runs when its clock ticks, and tells the time that it measured. On busy
 # cores the two were up to 0.15 s apart in the first second; over longer times the ticks are a better sample.
 CPU_SLACK_S: Final = 0.25
 CPU_SLACK_PART: Final = 0.02
-
-# Its 52 numbers have at most 20 digits, and a name 64 bytes.
-MAX_STAT_BYTES: Final = 2048
 
 # A shell's word for a child that a signal ended, and bubblewrap's.
 SIGNALLED: Final = 128
@@ -46,32 +43,6 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 NO_LIMITS: Final = Limits()
-
-
-class ProcessorTime(msgspec.Struct, frozen=True):
-    """Seconds of processor time: of a process's `own`, and with those children that it has waited for, `whole`."""
-
-    own_s: float
-    whole_s: float
-
-
-def processor_time(pid: int) -> ProcessorTime | None:
-    """What a process that has ended and is not reaped has used; None where the kernel does not tell us."""
-    try:
-        # Its name stands in parentheses and may hold anything, those too (proc_pid_stat(5), fields 14 to 17).
-        fields = _stat(pid).rpartition(b")")[2].split()[11:15]
-        own, system, children, childrens_system = (int(field) / os.sysconf("SC_CLK_TCK") for field in fields)
-    except (OSError, ValueError):
-        return None
-    return ProcessorTime(own + system, own + system + children + childrens_system)
-
-
-def _stat(pid: int) -> bytes:
-    fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(fd, MAX_STAT_BYTES)
-    finally:
-        os.close(fd)
 
 
 def passed_limit(

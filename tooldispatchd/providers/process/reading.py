@@ -5,20 +5,13 @@ from typing import Final, assert_never
 
 import msgspec
 
+from tooldispatchd.calls.outcome import UnreadableError
 from tooldispatchd.catalog.arguments import Output
 
 _decode: Final = msgspec.json.Decoder().decode
 
 # What one line is as an element of a JSON list, beside its text: the quotes.
 QUOTES: Final = 2
-
-
-class UnreadableError(Exception):
-    """What a program wrote is no answer; the message goes on after its name. `limit` names a bound that was passed."""
-
-    def __init__(self, why: str, limit: str | None = None) -> None:
-        super().__init__(why)
-        self.limit = limit
 
 
 def read_output(output: Output, stdout: bytes | bytearray, *, max_bytes: int) -> object:

@@ -22,7 +22,7 @@ from typing import Final
 
 import trio
 
-from tooldispatchd.calls.outcome import Update
+from tooldispatchd.calls.outcome import Unread, Update
 from tooldispatchd.children.spawn import KILL_S, Child, SpawnError
 from tooldispatchd.providers.process.running import Command, Value
 from tooldispatchd.providers.process.starting import Launch
@@ -137,7 +137,7 @@ class Reused:
         update: Callable[[Update], None] | None = None,
         during: During | None = None,
         passed: Passed | None = None,
-    ) -> Value | Fault:
+    ) -> Value | Unread | Fault:
         """Have `line` (one JSON value and a newline) answered by an idle child, or by one that `start` starts.
 
         `start` is asked for `command` with a pipe for updates, or raises SpawnError. Updates go to `update` as in
@@ -222,7 +222,7 @@ class Reused:
             raise SpawnError(command.argv[0], "its session has ended")
         return kept
 
-    async def _serve(self, turn: Turn, during: During | None, passed: Passed | None) -> Value | Fault:
+    async def _serve(self, turn: Turn, during: During | None, passed: Passed | None) -> Value | Unread | Fault:
         kept = turn.kept
         self._busy.add(kept)
         try:
@@ -230,18 +230,18 @@ class Reused:
                 outcome = await self._ask(turn, passed)
         finally:
             self._busy.discard(kept)
-        if isinstance(outcome, Value):
+        if isinstance(outcome, Value | Unread):
             self._rest(kept)
         return outcome
 
-    async def _ask(self, turn: Turn, passed: Passed | None) -> Value | Fault:
+    async def _ask(self, turn: Turn, passed: Passed | None) -> Value | Unread | Fault:
         """What came of a call; its child is gone where that is no value."""
         kept, outcome = turn.kept, None
         try:
             await turn.run()
             outcome = turn.outcome()
         finally:
-            if not isinstance(outcome, Value):
+            if not isinstance(outcome, Value | Unread):
                 ended = await kept.child.kill()  # noqa: ASYNC102  # as above
                 if outcome is None:
                     outcome = turn.fault_of(ended, passed)

@@ -10,18 +10,21 @@ updates has a fourth pipe for them (`updates`); any other has none, and pays not
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from functools import partial
 
 import msgspec
 
-from tooldispatchd.calls.outcome import Update
+from tooldispatchd.calls.outcome import Unread, UnreadableError, Update
 from tooldispatchd.catalog.arguments import JSON_FEED, Feed, Output
+from tooldispatchd.catalog.schemas import ACCEPT, is_light
+from tooldispatchd.children.procstat import ProcessorTime, processor_time
 from tooldispatchd.children.spawn import Child, Exit, SpawnError
 from tooldispatchd.children.tail import Tail
 from tooldispatchd.providers.process import endings
 from tooldispatchd.providers.process.exchange import Exchange
 from tooldispatchd.providers.process.feeding import supply
-from tooldispatchd.providers.process.limits import NO_LIMITS, Limits, ProcessorTime, passed_limit, processor_time
-from tooldispatchd.providers.process.reading import UnreadableError, read_output
+from tooldispatchd.providers.process.limits import NO_LIMITS, Limits, passed_limit
+from tooldispatchd.providers.process.reading import read_output
 from tooldispatchd.providers.process.starting import Launch
 from tooldispatchd.providers.updates import UpdateLines
 from tooldispatchd.wire.faults import Fault
@@ -51,10 +54,11 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class Value(msgspec.Struct, frozen=True):
-    """The value that a program answered with; and how many of its lines of updates were none."""
+    """The value that a program answered with; how many of its lines of updates were none; the end of its stderr."""
 
     value: object
     skipped_updates: int = 0
+    stderr: str = ""
 
 
 async def run_command(
@@ -65,7 +69,7 @@ async def run_command(
     env: Mapping[str, str] = {},
     update: Callable[[Update], None] | None = None,
     passed: Callable[[], str | None] | None = None,
-) -> Value | Fault:
+) -> Value | Unread | Fault:
     """Run `command` once with the input of `line` (one JSON value and a newline), and with `env` on top of its own.
 
     Where `update` is given the program may write lines of `tool_update` to its descriptor 3, and `update` is called
@@ -139,7 +143,7 @@ class _Run:
         self._is_over, self._errors = exchange.is_over, exchange.errors
         self._output = b"" if exchange.is_over else exchange.output
 
-    def judge(self, passed: Callable[[], str | None] | None) -> Value | Fault:
+    def judge(self, passed: Callable[[], str | None] | None) -> Value | Unread | Fault:
         """What came of it."""
         command = self._command
         argv0, ended = command.argv[0], self.exit
@@ -150,13 +154,15 @@ class _Run:
             ended = endings.unwrapped(ended) if command.is_wrapped else ended
             limit = (None if passed is None else passed()) or self._passed(ended)
             return endings.failed(argv0, ended, self._errors, limits=command.limits, limit=limit)
+        max_bytes = command.max_content_bytes or command.max_output_bytes
+        if not is_light(self._output, ACCEPT):
+            fault = partial(endings.no_answer, argv0, self._errors)
+            return Unread(self._output, command.output, max_bytes, fault, self._errors.text())
         try:
-            value = read_output(
-                command.output, self._output, max_bytes=command.max_content_bytes or command.max_output_bytes
-            )
+            value = read_output(command.output, self._output, max_bytes=max_bytes)
         except UnreadableError as error:
             return endings.no_answer(argv0, self._errors, error)
-        return Value(value, self._skipped)
+        return Value(value, self._skipped, self._errors.text() if self._errors.total else "")
 
     def _passed(self, ended: Exit) -> str | None:
         """The limit that it passed, as far as its end and its own words tell."""

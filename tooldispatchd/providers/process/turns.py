@@ -9,25 +9,27 @@ promises that is declared for this. An answer that it wrote before its end is on
 
 import contextlib
 import fcntl
-import math
 import os
 import select
 import sys
 import termios
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
+from functools import partial
 from typing import Final, Protocol
 
 import trio
 
-from tooldispatchd.calls.outcome import Update
+from tooldispatchd.calls.outcome import Unread, UnreadableError, Update
 from tooldispatchd.catalog.arguments import Output
+from tooldispatchd.catalog.schemas import ACCEPT, is_light
+from tooldispatchd.children.procstat import ProcessorTime, processor_time
 from tooldispatchd.children.spawn import Child, Exit
-from tooldispatchd.children.tail import Tail
+from tooldispatchd.children.tail import STDERR_TAIL_BYTES, Tail
 from tooldispatchd.providers.process import endings
-from tooldispatchd.providers.process.exchange import CHUNK_BYTES, LOOKS, STDERR_TAIL_BYTES, UPDATES_CHUNK_BYTES
-from tooldispatchd.providers.process.limits import ProcessorTime, passed_limit, processor_time
-from tooldispatchd.providers.process.reading import UnreadableError, read_output
+from tooldispatchd.providers.process.exchange import CHUNK_BYTES, LOOKS, UPDATES_CHUNK_BYTES, ready_or_due
+from tooldispatchd.providers.process.limits import passed_limit
+from tooldispatchd.providers.process.reading import read_output
 from tooldispatchd.providers.process.running import Command, Value
 from tooldispatchd.providers.updates import UpdateLines
 from tooldispatchd.wire.faults import Fault
@@ -184,23 +186,22 @@ class Turn:
     async def run(self) -> None:
         """Serve the pipes until there is an answer, or will be none."""
         while not self._is_over:
-            if self._updates is None or (due := self._updates.tell_due(trio.current_time())) == math.inf:
-                await trio.lowlevel.wait_readable(self.kept.epoll)
-            else:
-                with trio.move_on_at(due):
-                    await trio.lowlevel.wait_readable(self.kept.epoll)
+            await ready_or_due(self.kept.epoll, self._updates)
             self._serve_ready()
         if self._flaw is Flaw.ENDED:
             with trio.move_on_after(END_S):
                 await self._child.exited()
 
-    def outcome(self) -> Value | Fault | None:
+    def outcome(self) -> Value | Unread | Fault | None:
         """How the call ends, and the rest of its updates; None where the child's own end tells."""
         updates, flaw = self._updates, self._flaw
         if updates is not None:
             for chunk in _chunks(self._child.updates):
                 updates.take(chunk)
             updates.end()
+        if flaw is None and not is_light(self._line, ACCEPT):
+            fault = partial(endings.no_answer, self._command.argv[0], self._errors)
+            return Unread(self._line, Output.JSON, self._max, fault)
         if flaw is None:
             try:
                 value = read_output(Output.JSON, self._line, max_bytes=self._max)

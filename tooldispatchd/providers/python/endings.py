@@ -3,16 +3,20 @@
 import math
 import re
 import signal
+from functools import partial
 from typing import Final
 
 import msgspec
 
+from tooldispatchd.calls.outcome import Unread, UnreadableError
+from tooldispatchd.calls.violations import fault_at
+from tooldispatchd.catalog.arguments import Output
+from tooldispatchd.catalog.schemas import ACCEPT, Violation, is_light
 from tooldispatchd.children.spawn import Exit
+from tooldispatchd.children.tail import STDERR_TAIL_BYTES
+from tooldispatchd.forked.signals import signal_name
 from tooldispatchd.providers.python.tool import PythonTool, Value
 from tooldispatchd.wire.faults import Code, Fault
-
-# As much of its words and its traceback as a model should read.
-STDERR_TAIL_BYTES: Final = 4 * 1024
 
 # How long a sentence may be that repeats what an exception said.
 MAX_DETAIL_CHARS: Final = 2_000
@@ -51,7 +55,7 @@ class Remains(msgspec.Struct, frozen=True):
 class Ending(msgspec.Struct, frozen=True):
     """How a call ended, as its socket tells it; nothing is set where the child was gone before it said anything."""
 
-    value: bytes | None = None
+    value: bytes | bytearray | None = None
     error: ChildError | None = None
     nonsense: str | None = None
     """Why what was read is no answer."""
@@ -70,11 +74,11 @@ class Ending(msgspec.Struct, frozen=True):
         return self.value is not None or self.error is not None
 
 
-def judge(tool: PythonTool, ending: Ending, remains: Remains) -> Value | Fault:
+def judge(tool: PythonTool, ending: Ending, remains: Remains) -> Value | Unread | Fault:
     """The value, or why there is none; `remains` tell of the child where it said nothing."""
     exited, stderr = remains.exited, remains.stderr
     if ending.value is not None:
-        return _decode(tool, ending.value)
+        return _decode(tool, ending.value, stderr)
     if ending.error is not None:
         return _raised(tool, ending.error, stderr)
     name = tool.function
@@ -88,7 +92,7 @@ def judge(tool: PythonTool, ending: Ending, remains: Remains) -> Value | Fault:
     passed = "" if limit is None else f", over its limit of {limit}"
     if exited.signal is not None:
         return _fault(
-            f"'{name}' was ended by {_signal_name(exited.signal)}{passed}", stderr, signal=exited.signal, **extras
+            f"'{name}' was ended by {signal_name(exited.signal)}{passed}", stderr, signal=exited.signal, **extras
         )
     where = "in the midst of its answer" if ending.is_cut else "instead of returning"
     why = f"'{name}' ended with exit code {exited.code} {where}{passed}"
@@ -100,12 +104,18 @@ def not_started(tool: PythonTool, why: str, stderr: str = "") -> Fault:
     return _fault(f"cannot run '{tool.function}': {why}", stderr)
 
 
-def _decode(tool: PythonTool, value: bytes) -> Value | Fault:
+def _decode(tool: PythonTool, value: bytes | bytearray, stderr: str) -> Value | Unread | Fault:
+    if not is_light(value, ACCEPT):
+        return Unread(value, Output.JSON, tool.max_output_bytes, partial(_no_value, tool), stderr)
     try:
-        return Value(msgspec.json.decode(value))
+        return Value(msgspec.json.decode(value), stderr)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         why = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
-        return _fault(f"what '{tool.function}' returned cannot be read: {why}", "")
+        return _no_value(tool, UnreadableError(why))
+
+
+def _no_value(tool: PythonTool, error: UnreadableError) -> Fault:
+    return _fault(f"what '{tool.function}' returned cannot be read: {error}", "")
 
 
 def _raised(tool: PythonTool, error: ChildError, stderr: str) -> Fault:
@@ -132,8 +142,7 @@ def _broken(code: Code, message: str) -> Fault:
     if not why:
         why, place = said, ""
     path = "".join(f"/{key or index}" for key, index in _STEP.findall(place))
-    detail = f"{path}: {why}" if path else why
-    return Fault(code, detail, {"violations": [{"path": path, "message": why}]})
+    return fault_at(code, [Violation(path, why)])
 
 
 def _limit(tool: PythonTool, remains: Remains) -> str | None:
@@ -160,11 +169,3 @@ def _fault(detail: str, stderr: str, **extras: object) -> Fault:
     if stderr:
         extras["stderr_tail"] = stderr
     return Fault(Code.TOOL_FAILED, detail, extras)
-
-
-def _signal_name(signum: int) -> str:
-    try:
-        return signal.Signals(signum).name
-    except ValueError:
-        # Real-time signals have no names of their own.
-        return f"signal {signum}"

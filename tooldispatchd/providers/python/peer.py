@@ -14,7 +14,6 @@ import select
 import signal
 import socket
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -22,10 +21,11 @@ import trio
 
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.descriptors import close_all, open_pipe
+from tooldispatchd.children.procstat import processor_time
 from tooldispatchd.children.spawn import Child, Exit
-from tooldispatchd.children.tail import Tail
+from tooldispatchd.children.tail import STDERR_TAIL_BYTES, Tail
 from tooldispatchd.forked.frames import FrameError, FrameReader, Kind
-from tooldispatchd.providers.python.endings import STDERR_TAIL_BYTES, ChildError, Ending
+from tooldispatchd.providers.python.endings import ChildError, Ending
 from tooldispatchd.providers.python.environment import Parent
 from tooldispatchd.providers.updates import INTERVAL_S, Held
 
@@ -38,7 +38,6 @@ LOOKS: Final = 4
 # writes fill less.
 LEFT_CHUNKS: Final = 64
 
-TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 # A parent that died may have forked a child that nobody told us of: it is killed as an orphan, well within this time.
 UNKNOWN_S: Final = 5.0
@@ -48,17 +47,6 @@ UNKNOWN: Final = Exit(signal=signal.SIGKILL)
 
 _decode_update: Final = msgspec.json.Decoder(Update).decode
 _decode_error: Final = msgspec.json.Decoder(ChildError).decode
-
-
-def processor_time(pid: int) -> float:
-    """Seconds that a process, which need not be reaped yet, has spent on a processor; 0 where nobody can tell."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return 0.0
-    # proc(5), utime and stime, counted behind the program's name, which may hold anything.
-    user, system = stat[stat.rindex(b")") + 2 :].split()[11:13]
-    return (int(user) + int(system)) / TICKS_PER_S
 
 
 class Peer:
@@ -142,18 +130,6 @@ class Peer:
             self._held = None
         return ending
 
-    async def end_call(self) -> Exit:
-        """End the child with its call; how it ended, where that was asked.
-
-        One that has answered is killed and no more waited for. Cannot be cancelled, is bounded as `end` is. Idempotent.
-        """
-        if self.child is None or self._ending is None or not self._ending.is_answer:
-            return await self.end()
-        self.child.dismiss()
-        self.child = None
-        self._close()
-        return UNKNOWN
-
     async def end(self) -> Exit:
         """KILL what is left of the child's group, wait for it, reap it and close everything; how it ended.
 
@@ -163,7 +139,8 @@ class Peer:
         try:
             if child is None:
                 return UNKNOWN
-            self.cpu_s = processor_time(child.pid)
+            used = processor_time(child.pid)
+            self.cpu_s = 0.0 if used is None else used.own_s
             return await child.kill()
         finally:
             self._close()
@@ -266,12 +243,12 @@ class Peer:
             self._ending = Ending(is_over=is_over, nonsense=None if is_over else str(error))
         return len(chunk) == CHUNK_BYTES
 
-    def _take(self, kind: Kind, payload: bytes) -> None:
+    def _take(self, kind: Kind, payload: bytes | bytearray) -> None:
         if kind is Kind.VALUE:
             is_over = len(payload) > self._max
             self._ending = Ending(value=None if is_over else payload, is_over=is_over, is_leaving=self._is_leaving)
         elif kind is Kind.UPDATE:
-            self._take_update(payload)
+            self._take_update(bytes(payload))
         elif kind is Kind.LEAVING:
             self._is_leaving = True
         elif kind is Kind.ERROR:

@@ -60,6 +60,7 @@ class PythonTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Value(msgspec.Struct, frozen=True):
-    """The JSON value that a function returned, decoded."""
+    """The JSON value that a function returned, decoded; and what its stderr has said by then, its end."""
 
     value: object
+    stderr: str = ""

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 import trio
 
-from tooldispatchd.calls.outcome import Update
+from tooldispatchd.calls.outcome import Unread, Update
 from tooldispatchd.children.control import ForkerGone
 from tooldispatchd.children.descriptors import close_all
 from tooldispatchd.children.family import Family
@@ -76,7 +76,7 @@ class Warm:
         scratch: str | None = None,
         leaf: str | None = None,
         update: Callable[[Update], None] | None = None,
-    ) -> Value | Fault:
+    ) -> Value | Unread | Fault:
         """Call the tool once with `line` (one JSON value), which has been checked against its schema.
 
         `id`, `agent`, `deadline_s` (seconds left) and `scratch` (a path, the caller's to remove) are what the function
@@ -178,7 +178,7 @@ class Warm:
             is_fit = tool.resident and is_fit_for_more(place, peer, ending)
         finally:
             if not is_fit:
-                exited = await peer.end_call()  # noqa: ASYNC102  # it shields and bounds itself
+                exited = await peer.end()  # noqa: ASYNC102  # it shields and bounds itself
         # What a worker says is this call's until the next one begins, and it may be taken as soon as it waits.
         # A worker's processor time is that of all its calls, and says nothing of this one.
         remains = Remains(exited, peer.stderr, 0.0 if tool.resident else peer.cpu_s)

@@ -6,9 +6,10 @@ from contextlib import asynccontextmanager
 import trio
 import trio.testing
 
-from tests.providers.mcp.linking import LEGACY, MODERN, Speaks
+from tests.providers.mcp.linking import LEGACY, MODERN, SHARE, Speaks
 from tooldispatchd.providers.mcp.http import outbox
 from tooldispatchd.providers.mcp.http.outbox import Outbox, Sent
+from tooldispatchd.providers.mcp.link import MAX_QUEUED_BYTES
 from tooldispatchd.providers.mcp.tasks import Tasks
 
 
@@ -34,6 +35,7 @@ async def opened(server: Server) -> AsyncIterator[Outbox]:
         tasks = Tasks(nursery)
         box = Outbox(
             tasks,
+            SHARE,
             post_request=server.post,
             post_notice=server.post,
             is_waiting=server.waiting.__contains__,
@@ -125,7 +127,7 @@ async def test_bytes_beyond_the_bound_are_told() -> None:
     async with opened(server) as box:
         tell(box, "a")
         assert box.flush()
-        box.add(LEGACY.notification("b", {"text": "x" * outbox.MAX_QUEUED_BYTES}), LEGACY)
+        box.add(LEGACY.notification("b", {"text": "x" * MAX_QUEUED_BYTES}), LEGACY)
         assert not box.flush()
         box.drop()
         assert box.flush()
@@ -138,7 +140,7 @@ async def test_what_was_spoken_when_a_message_was_queued_is_what_it_goes_out_wit
         seen.append(sent)
 
     async with trio.open_nursery() as nursery:
-        box = Outbox(Tasks(nursery), post_request=post, post_notice=post, is_waiting=lambda number: True)
+        box = Outbox(Tasks(nursery), SHARE, post_request=post, post_notice=post, is_waiting=lambda number: True)
         ask(box, 1, MODERN)
         ask(box, 2, LEGACY)
         box.add(LEGACY.request(3, "initialize", {}), None)

@@ -134,3 +134,30 @@ def test_a_redirect_elsewhere_is_refused_and_says_where() -> None:
 def test_a_redirect_to_nonsense_is_a_refusal(location: str) -> None:
     with pytest.raises(WireError):
         territory(url="https://mcp.example/").redirected("GET", AT, 307, location)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_named"),
+    [
+        ("https://10.0.0.5/", True),
+        ("https://[fd00::1]/", True),
+        ("https://localhost/", True),
+        ("https://login.example/", False),
+        ("https://localhost.example/", False),
+        ("https://2130706433/", False),
+        ("https://127.1/", False),
+    ],
+)
+def test_only_a_host_that_says_itself_where_it_is_may_be_private_when_it_is_listed(url: str, is_named: bool) -> None:
+    origin = place(url).origin
+    assert territory(origin.authority).must_be_public(origin) is not is_named
+
+
+def test_what_is_trusted_may_be_led_to_and_nothing_beside_it() -> None:
+    found = territory()
+    found.trust("https://login.example:8443")
+    assert found.admit("https://login.example:8443/token").target == "/token"
+    assert not found.must_be_public(place("https://login.example:8443").origin)
+    for other in ("https://login.example/", "http://login.example:8443/"):
+        with pytest.raises(WireError):
+            found.admit(other)

@@ -8,6 +8,7 @@ import trio.testing
 from tests.providers.mcp.http.sites import OPENING, Site, closed, way
 from tests.providers.mcp.linking import (
     LEGACY,
+    SHARE,
     STREAM_HEAD,
     Handle,
     Speaks,
@@ -129,7 +130,7 @@ async def test_the_wait_before_a_try_is_the_server_s_within_bounds(retry: int | 
 
     said = msgspec.json.encode("x")
     async with serving(each(streaming(event(said, retry=retry)))) as server:
-        followed = stream.Stream(1024)
+        followed = stream.Stream(1024, SHARE)
         async with Wire(Reach(url=server.url), max_bytes=1024) as wire, wire.exchange("GET") as reply:
             assert not await followed.follow(reply, taken)
         assert followed.retry_s == expected_s

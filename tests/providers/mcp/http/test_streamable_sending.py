@@ -19,6 +19,7 @@ from tests.providers.mcp.linking import (
 )
 from tests.servers.raw_http import Asked, Peer, serving
 from tooldispatchd.providers.mcp.http import outbox
+from tooldispatchd.providers.mcp.link import MAX_NOTICES
 from tooldispatchd.providers.mcp.ways import StreamableWay
 
 
@@ -181,6 +182,6 @@ async def test_a_server_that_reads_no_notifications_holds_no_call_up() -> None:
 
 async def test_more_than_a_server_may_leave_unread_is_told_at_flush() -> None:
     async with serving(each(_silent)) as server, linked(way(server.url)) as far:
-        for _ in range(outbox.MAX_NOTICES + 1):
+        for _ in range(MAX_NOTICES + 1):
             far.link.send(LEGACY.notification("notifications/x"))
         assert not far.link.flush()

@@ -7,6 +7,7 @@ import trio
 
 from tests.providers.mcp.http.turns import TURN_S, Turns
 from tests.providers.mcp.http.wires import MIB, wire_to
+from tests.providers.mcp.linking import SHARE
 from tests.servers.raw_http import Peer, serving
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent
@@ -32,7 +33,7 @@ async def measured(answer: bytes, *, is_read: bool = True) -> float:
         try:
             async with wire.exchange("POST", [], b"{}") as reply:
                 if is_read and reply.media_type:
-                    await Stream(MIB).follow(reply, take)
+                    await Stream(MIB, SHARE).follow(reply, take)
                 elif is_read:
                     await reply.read(MIB)
                 else:

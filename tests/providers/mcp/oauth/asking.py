@@ -14,10 +14,29 @@ from tests.servers.authorization_server import OAuthServer
 from tooldispatchd.providers.mcp.http.wire import Wire
 from tooldispatchd.providers.mcp.oauth.accounts import Accounts, entry_name
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
-from tooldispatchd.providers.mcp.server import OAuth, Reach
+from tooldispatchd.providers.mcp.server import OAuth, Reach, Server
 
 SECRET = OAuth(grant="client_credentials", client_id="daemon", client_secret="secret-of-client")
 PERSON = OAuth(grant="authorization_code")
+
+
+class Recording:
+    """A log that keeps all of it."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str, dict[str, object]]] = []
+
+    def debug(self, event: str, **fields: object) -> None:
+        self.lines.append(("debug", event, fields))
+
+    def info(self, event: str, **fields: object) -> None:
+        self.lines.append(("info", event, fields))
+
+    def warning(self, event: str, **fields: object) -> None:
+        self.lines.append(("warning", event, fields))
+
+    def error(self, event: str, **fields: object) -> None:
+        self.lines.append(("error", event, fields))
 
 
 class Daemon:
@@ -25,13 +44,19 @@ class Daemon:
 
     def __init__(self, home: Path) -> None:
         self.environ = {"XDG_STATE_HOME": str(home)}
-        self.warnings: list[str] = []
-        self.accounts = Accounts(self.environ, self.warnings.append)
+        self.log = Recording()
+        self.accounts = Accounts(self.environ, self.log)
+
+    @property
+    def warnings(self) -> list[tuple[str, object]]:
+        """The events of the log's warnings, and their reasons."""
+        return [(event, fields.get("reason")) for level, event, fields in self.log.lines if level == "warning"]
 
     @asynccontextmanager
     async def wire(self, server: OAuthServer, oauth: OAuth, **reach: Any) -> AsyncIterator[Wire]:
         found = reach_of(server, oauth, **reach)
-        async with Wire(found, max_bytes=1 << 20, authorizer=self.accounts.authorizer("docs", found)) as wire:
+        authorizer = self.accounts.authorizer("docs", found)
+        async with Wire(found, max_bytes=1 << 20, authorizer=authorizer, debug=self.log.debug) as wire:
             yield wire
 
     def store(self, server: OAuthServer, oauth: OAuth, grant: Grant) -> None:
@@ -55,6 +80,11 @@ class Daemon:
 
 def reach_of(server: OAuthServer, oauth: OAuth, **reach: Any) -> Reach:
     return Reach(url=server.mcp, oauth=oauth, **reach)
+
+
+def server_of(reach: Reach) -> Server:
+    """The server `docs`, as a login is told of it."""
+    return Server(name="docs", reach=reach, max_line_bytes=1 << 20, max_content_bytes=1 << 20)
 
 
 def keys(algorithm: str) -> tuple[str, str]:

@@ -199,6 +199,29 @@ async def test_tokens_of_a_client_without_a_person_are_not_stored(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
+async def test_each_step_to_a_token_is_logged_and_nothing_that_is_secret(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.secrets["daemon"] = "secret-of-client"
+    async with serving(server), daemon.wire(server, SECRET) as wire:
+        assert await call(wire) == 200
+    steps = [(fields["step"], fields["status"]) for _, event, fields in daemon.log.lines if event == "oauth step"]
+    statuses = [fields["status"] for _, event, fields in daemon.log.lines if event == "http answered"]
+    assert steps == [("discovery", 200), ("discovery", 200), ("token", 200)]
+    assert statuses == [401, 200, 200, 200, 200]
+    assert {level for level, _, _ in daemon.log.lines} == {"debug"}
+    assert "secret" not in str(daemon.log.lines)
+    assert "?" not in str(daemon.log.lines)
+
+
+async def test_a_token_that_cannot_be_got_is_warned_of_once(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server), daemon.wire(server, SECRET) as wire:
+        for _ in range(3):
+            with pytest.raises(AuthorizationError):
+                await call(wire)
+    assert daemon.warnings == [("no token", "cannot get a token: HTTP 401 invalid_client")]
+
+
 def run(program: str) -> str:
     return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
 

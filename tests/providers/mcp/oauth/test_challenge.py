@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.providers.mcp.oauth.challenge import Challenge, covers, read_challenge, union
+from tooldispatchd.providers.mcp.oauth.challenge import Challenge, missing_scopes, read_challenge, union
 
 
 def test_a_challenge_says_what_is_wanted_and_where_to_get_it() -> None:
@@ -54,8 +54,8 @@ def test_scopes_are_joined_in_order_and_each_once() -> None:
     assert union(None, "") is None
 
 
-def test_a_scope_is_covered_where_each_part_of_it_is() -> None:
-    assert covers("a b", "b")
-    assert not covers("a", "a b")
-    assert not covers(None, "a")
-    assert not covers("a", None)
+def test_a_scope_is_missing_where_it_was_not_granted() -> None:
+    assert missing_scopes("a b", "b") == ()
+    assert missing_scopes("a", "c a b c") == ("c", "b")
+    assert missing_scopes(None, "a") == ("a",)
+    assert missing_scopes("a", None) == ()

@@ -8,8 +8,10 @@ import trio
 from msgspec.structs import replace
 
 from tests.providers.mcp.connecting import DEFAULT, SOON_S, Session
+from tests.providers.mcp.linking import SHARE
 from tests.providers.mcp.oauth.asking import PERSON, SECRET, Daemon, reach_of
 from tests.servers.authorization_server import OAuthServer, serving
+from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.oauth.tokens import Grant
@@ -29,9 +31,11 @@ async def connected(daemon: Daemon, server: OAuthServer, oauth: OAuth) -> AsyncI
     async with trio.open_nursery() as nursery:
         session.connection = Connection(
             told,
+            share=SHARE,
             way=StreamableWay(told, reach, daemon.accounts),
             eras=Eras(),
             opening=trio.CapacityLimiter(1),
+            checkers=IN_PLACE,
             log=session.log,
             batch_done=session.batch_done,
         )
@@ -78,9 +82,36 @@ async def test_a_call_that_needs_more_than_was_granted_fails_alone(tmp_path: Pat
             server.needed_scope = "tools"
             assert await session.text() == "it was called"
     assert isinstance(fault, Fault)
-    assert fault.code is Code.TOOL_FAILED
-    assert fault.extras == {"server": "docs", "reason": LOGIN, "http_status": 403}
+    assert fault.code is Code.SERVER_UNAVAILABLE
+    why = "it needs a login for another scope (write): run tooldispatchd login docs"
+    assert fault.extras == {"server": "docs", "reason": why, "http_status": 403, "missing_scopes": ["write"]}
     assert token not in fault.content()
+
+
+async def test_a_server_that_wants_more_scopes_for_its_handshake_names_them(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.needed_scope = "tools write"
+    async with serving(server):
+        daemon.store(server, PERSON, Grant(access_token=server.grant("tools"), scope="tools"))
+        async with connected(daemon, server, PERSON) as session:
+            fault = session.fault()
+    assert fault.code is Code.SERVER_UNAVAILABLE
+    assert fault.extras["missing_scopes"] == ["write"]
+
+
+async def test_a_call_that_is_refused_for_a_scope_it_has_fails_alone(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server):
+        daemon.store(server, PERSON, Grant(access_token=server.grant("tools"), scope="tools write"))
+        async with connected(daemon, server, PERSON) as one, connected(daemon, server, PERSON) as other:
+            server.needed_scope = "write"
+            fault = await one.call()
+            server.needed_scope = "tools"
+            assert await other.text() == "it was called"
+            assert await one.text() == "it was called"
+    assert isinstance(fault, Fault)
+    assert fault.code is Code.TOOL_FAILED
+    assert fault.extras["reason"] == "the server refused the credentials (HTTP 403)"
 
 
 async def test_a_login_that_is_over_makes_the_server_unavailable_for_that_call(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 
-from tests.providers.mcp.oauth.asking import PERSON, SECRET, Daemon, call
+from tests.providers.mcp.http.names import answer_names
+from tests.providers.mcp.oauth.asking import PERSON, SECRET, Daemon, Recording, call
 from tests.servers.authorization_server import OAuthServer, Recorder, Reply, serving
 from tooldispatchd.providers.mcp.oauth import flow
 from tooldispatchd.providers.mcp.oauth.accounts import Account
@@ -53,17 +54,42 @@ async def test_an_authorization_server_elsewhere_must_be_listed(tmp_path: Path) 
     async with serving(server), serving(elsewhere):
         server.resource_metadata = {"authorization_servers": [elsewhere.url]}
         why = await failure(daemon, server)
-        assert why == f"cannot get a token: it leads to {elsewhere.url}, which is not among its `hosts`"
+        assert why == (
+            f"cannot get a token: its authorization server is {elsewhere.url}, which is not among its `hosts`; "
+            f'to trust it, add hosts = ["{host_of(elsewhere)}"] to its table'
+        )
         assert elsewhere.requests == []
 
 
-async def test_one_that_is_listed_must_not_be_private(tmp_path: Path) -> None:
+async def test_one_that_is_listed_must_not_have_a_private_address_unless_it_is_listed_by_that(tmp_path: Path) -> None:
     server, elsewhere, daemon = OAuthServer(), OAuthServer(), Daemon(tmp_path)
+    elsewhere.secrets["daemon"] = "secret-of-client"
+    elsewhere.tokens = server.tokens
     async with serving(server), serving(elsewhere):
+        address = elsewhere.url
+        elsewhere.url = address.replace("127.0.0.1", "login.test")
+        answer_names(login_test=[["127.0.0.1"]])
         server.resource_metadata = {"authorization_servers": [elsewhere.url]}
         why = await failure(daemon, server, hosts=(host_of(elsewhere),))
-        assert "private address 127.0.0.1" in why
+        assert "login.test has the private address 127.0.0.1" in why
         assert elsewhere.requests == []
+        elsewhere.url = address
+        server.resource_metadata = {"authorization_servers": [address]}
+        async with daemon.wire(server, SECRET, hosts=(host_of(elsewhere),)) as wire:
+            assert await call(wire) == 200
+
+
+async def test_all_that_an_authorization_server_elsewhere_needs_is_said_at_once(tmp_path: Path) -> None:
+    server, elsewhere, daemon = OAuthServer(), OAuthServer(), Daemon(tmp_path)
+    async with serving(server), serving(elsewhere):
+        elsewhere.url = elsewhere.url.replace("127.0.0.1", "login.test")
+        answer_names(login_test=[["127.0.0.1"]])
+        server.resource_metadata = {"authorization_servers": [elsewhere.url]}
+        why = await failure(daemon, server)
+    assert why == (
+        f"cannot get a token: its authorization server is {elsewhere.url}, which is not among its `hosts`; "
+        f'to trust it, add hosts = ["{host_of(elsewhere)}"] and private = true to its table'
+    )
 
 
 async def test_one_that_is_listed_and_may_be_private_gives_tokens_and_gets_no_header(tmp_path: Path) -> None:
@@ -224,5 +250,5 @@ async def test_a_flow_that_takes_too_long_is_ended(tmp_path: Path, autojump_cloc
 def test_nothing_secret_is_in_any_repr() -> None:
     grant = Grant(access_token="hunter2", refresh_token="hunter2", client={"client_secret": "hunter2"}, scope="a")
     shown = repr((grant, replace(SECRET, client_secret="hunter2"), Reach(url="http://a/?key=hunter2")))
-    account = Account(TokenStore({}), "http://a/?key=hunter2", replace(SECRET, client_secret="hunter2"), print)
+    account = Account(TokenStore({}), "http://a/?key=hunter2", replace(SECRET, client_secret="hunter2"), Recording())
     assert "hunter2" not in shown + repr(account)

@@ -1,6 +1,8 @@
 """A whole login, with a browser that does as it is told."""
 
 from collections.abc import Callable
+from functools import partial
+from itertools import count
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -8,32 +10,40 @@ import httpx2
 import pytest
 import trio
 
-from tests.providers.mcp.oauth.asking import PERSON, Daemon, call, reach_of, until
+from tests.providers.mcp.http.names import answer_names
+from tests.providers.mcp.oauth.asking import PERSON, Daemon, call, reach_of, server_of, until
 from tests.servers.authorization_server import OAuthServer, Recorder, serving
 from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
+from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError, UntrustedError
 from tooldispatchd.providers.mcp.oauth.login import log_in
 from tooldispatchd.providers.mcp.oauth.logout import forget
+from tooldispatchd.providers.mcp.oauth.redirect import open_listener
 from tooldispatchd.providers.mcp.oauth.tokens import Grant
 from tooldispatchd.providers.mcp.server import OAuth, Reach
 
 
-async def logged_in(daemon: Daemon, reach: Reach, tamper: Callable[[str], str] = str) -> dict[str, str]:
+async def logged_in(
+    daemon: Daemon, reach: Reach, tamper: Callable[[str], str] = str, trusted: tuple[str, ...] = ()
+) -> dict[str, str]:
     """Log in; what the browser was sent away with. `tamper` changes where it is sent back to."""
     urls: list[str] = []
 
+    def is_shown(number: int) -> bool:
+        return len(urls) > number
+
     async def browse() -> None:
-        await until(lambda: urls)
         async with httpx2.AsyncClient(trust_env=False) as browser:
-            away = await browser.get(urls[0])
-            if away.status_code == 302:
-                await browser.get(tamper(away.headers["Location"]))
+            for number in count():
+                await until(partial(is_shown, number))
+                away = await browser.get(urls[number].replace("login.test", "127.0.0.1"))
+                if away.status_code == 302:
+                    await browser.get(tamper(away.headers["Location"]))
 
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(browse)
             try:
-                await log_in(reach, daemon.environ, urls.append)
+                await log_in(server_of(reach), daemon.environ, urls.append, trusted)
             finally:
                 nursery.cancel_scope.cancel()
     return dict(parse_qsl(urlsplit(urls[0]).query))
@@ -84,6 +94,123 @@ async def test_a_second_login_at_the_same_port_keeps_the_registration(tmp_path: 
     assert len(server.clients) == 1
 
 
+async def test_a_second_login_comes_back_to_the_same_port_and_keeps_the_registration(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server):
+        first = await logged_in(daemon, reach_of(server, PERSON))
+        second = await logged_in(daemon, reach_of(server, PERSON))
+    assert len(server.clients) == 1
+    assert first["redirect_uri"] == second["redirect_uri"]
+
+
+async def test_a_login_after_one_that_was_refused_keeps_the_registration(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.denies = True
+    async with serving(server):
+        await failed(daemon, reach_of(server, PERSON))
+        server.denies = False
+        await logged_in(daemon, reach_of(server, PERSON))
+    assert len(server.clients) == 1
+
+
+async def test_where_the_port_is_taken_meanwhile_another_one_is_registered(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server):
+        first = await logged_in(daemon, reach_of(server, PERSON))
+        async with open_listener(urlsplit(first["redirect_uri"]).port):
+            second = await logged_in(daemon, reach_of(server, PERSON))
+    assert first["redirect_uri"] != second["redirect_uri"]
+    assert len(server.clients) == 2
+
+
+async def test_a_registration_that_was_forgotten_is_made_anew_in_the_same_login(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server):
+        await logged_in(daemon, reach_of(server, PERSON))
+
+        def forget_clients(url: str) -> str:
+            if list(server.clients) == ["client-0"]:
+                server.clients = {"client-x": {}}
+            return url
+
+        await logged_in(daemon, reach_of(server, PERSON), forget_clients)
+        stored = daemon.stored(server, PERSON)
+    assert stored is not None
+    assert stored.client is not None
+    assert stored.client["client_id"] == "client-1"
+
+
+async def test_a_refresh_of_a_client_that_was_forgotten_lets_the_next_login_register(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server), daemon.wire(server, PERSON) as wire:
+        await logged_in(daemon, reach_of(server, PERSON))
+        server.tokens.clear()
+        server.replies["/token"] = (401, {}, b'{"error":"invalid_client"}')
+        with pytest.raises(AuthorizationError, match="it needs a login"):
+            await call(wire)
+        server.replies.clear()
+        await logged_in(daemon, reach_of(server, PERSON))
+        assert await call(wire) == 200
+    assert len(server.clients) == 2
+
+
+async def test_a_server_that_looks_at_the_revision_first_is_asked_in_one(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.wants_revision, server.challenge_scope = True, "tools extra"
+    async with serving(server):
+        sent = await logged_in(daemon, reach_of(server, PERSON))
+    assert sent["scope"] == "tools extra"
+    assert {request.headers.get("mcp-method") for request in server.asked("/mcp")} >= {"server/discover"}
+
+
+async def test_tokens_that_the_server_refuses_for_their_scope_are_told_of_and_the_next_login_asks(
+    tmp_path: Path,
+) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.needed_scope, server.challenge_scope, server.granted_scope = "tools write", "tools", "tools"
+    async with serving(server):
+        why = await failed(daemon, reach_of(server, PERSON))
+        server.granted_scope = None
+        sent = await logged_in(daemon, reach_of(server, PERSON))
+    assert why == (
+        "the tokens are stored, but the server refuses them (HTTP 403): "
+        "it wants write too, which the next login asks for"
+    )
+    assert sent["scope"] == "tools write"
+
+
+async def test_where_the_person_trusts_the_way_to_it_the_daemon_goes_that_way_too(tmp_path: Path) -> None:
+    server, elsewhere, daemon = OAuthServer(), OAuthServer(), Daemon(tmp_path)
+    server.tokens = elsewhere.tokens
+    async with serving(server), serving(elsewhere):
+        elsewhere.url = elsewhere.url.replace("127.0.0.1", "login.test")
+        answer_names(login_test=[["127.0.0.1"]])
+        server.resource_metadata = {"authorization_servers": [elsewhere.url]}
+        elsewhere.resource = server.mcp
+        with pytest.raises(UntrustedError) as caught:
+            await log_in(server_of(reach_of(server, PERSON)), daemon.environ, print)
+        assert elsewhere.requests == []
+        trusted = (caught.value.origin,)
+        await logged_in(daemon, reach_of(server, PERSON), trusted=trusted)
+        async with daemon.wire(server, PERSON) as wire:
+            assert await call(wire) == 200
+            server.tokens.clear()
+            assert await call(wire) == 200
+        # What was said yes to once is not asked again.
+        await logged_in(daemon, reach_of(server, PERSON))
+    assert (caught.value.host, caught.value.is_private) == (elsewhere.url.removeprefix("http://"), True)
+    assert len(elsewhere.asked("/token")) == 3
+
+
+async def test_a_token_endpoint_elsewhere_is_told_of_before_the_person_is_asked(tmp_path: Path) -> None:
+    server, elsewhere, daemon, shown = OAuthServer(), Recorder(), Daemon(tmp_path), list[str]()
+    async with serving(server), serving(elsewhere):
+        server.metadata = {"token_endpoint": f"{elsewhere.url}/token"}
+        with pytest.raises(UntrustedError):
+            await log_in(server_of(reach_of(server, PERSON)), daemon.environ, shown.append)
+    assert (shown, elsewhere.requests, server.clients) == ([], [], {})
+
+
 async def test_a_client_of_the_configuration_is_not_registered_and_not_stored(tmp_path: Path) -> None:
     server, daemon = OAuthServer(), Daemon(tmp_path)
     oauth = OAuth(grant="authorization_code", client_id="ours", client_secret="secret-of-client", redirect_port=0)
@@ -118,7 +245,7 @@ async def test_a_document_that_cannot_be_one_is_said(tmp_path: Path) -> None:
     oauth = OAuth(grant="authorization_code", client_metadata_url="http://client.example/")
     async with serving(server):
         with pytest.raises(AuthorizationError, match="client_metadata_url is no https URL with a path"):
-            await log_in(reach_of(server, oauth), daemon.environ, print)
+            await log_in(server_of(reach_of(server, oauth)), daemon.environ, print)
 
 
 class _Any:
@@ -144,8 +271,10 @@ async def test_a_person_who_says_no_is_understood(tmp_path: Path) -> None:
     server.denies = True
     async with serving(server):
         why = await failed(daemon, reach_of(server, PERSON))
+        stored = daemon.stored(server, PERSON)
     assert why == "the authorization server refused the login (access_denied)"
-    assert daemon.stored(server, PERSON) is None
+    assert stored is not None
+    assert stored.access_token is None
 
 
 async def test_a_code_from_another_authorization_server_is_not_redeemed(tmp_path: Path) -> None:
@@ -184,7 +313,7 @@ async def test_a_server_that_registers_nobody_asks_for_a_client(tmp_path: Path) 
     server.replies["/register"] = (403, {}, b"secret")
     async with serving(server):
         with pytest.raises(AuthorizationError) as caught:
-            await log_in(reach_of(server, PERSON), daemon.environ, print)
+            await log_in(server_of(reach_of(server, PERSON)), daemon.environ, print)
     assert caught.value.why == ("cannot register at its authorization server: HTTP 403; oauth.client_id names a client")
 
 
@@ -193,7 +322,7 @@ async def test_a_person_is_never_sent_to_what_is_no_page(tmp_path: Path) -> None
     server.metadata = {"authorization_endpoint": "javascript:alert(1)"}
     async with serving(server):
         with pytest.raises(AuthorizationError):
-            await log_in(reach_of(server, PERSON), daemon.environ, shown.append)
+            await log_in(server_of(reach_of(server, PERSON)), daemon.environ, shown.append)
     assert shown == []
 
 
@@ -222,4 +351,4 @@ async def test_a_server_that_is_not_there_is_said(tmp_path: Path) -> None:
     async with serving(server):
         gone = server.url
     with pytest.raises(WireError, match="cannot connect to"):
-        await log_in(Reach(url=gone, oauth=PERSON), daemon.environ, print)
+        await log_in(server_of(Reach(url=gone, oauth=PERSON)), daemon.environ, print)

@@ -1,6 +1,7 @@
 """What a person has consented to, kept and renewed in a daemon."""
 
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,22 @@ import trio
 import trio.testing
 
 from tests.providers.mcp.oauth.asking import PERSON, Daemon, call, until
-from tests.servers.authorization_server import OAuthServer, serving
+from tests.servers.authorization_server import OAuthServer, Reply, serving
 from tooldispatchd.providers.mcp.http.wire import Wire
+from tooldispatchd.providers.mcp.oauth.accounts import entry_name
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
-from tooldispatchd.providers.mcp.oauth.tokens import Grant
+from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
 
 LOGIN = "it needs a login: run tooldispatchd login docs"
+
+
+def has_asked(server: OAuthServer, before: int) -> bool:
+    return len(server.asked("/mcp")) > before
+
+
+def insufficient(scope: str) -> Reply:
+    """What a server says whose token is good and lacks `scope`."""
+    return 403, {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'}, b""
 
 
 async def test_without_a_login_nothing_is_asked_and_the_login_is_named(tmp_path: Path) -> None:
@@ -112,6 +123,7 @@ async def test_a_refresh_token_that_is_over_needs_a_login_and_is_not_tried_again
     assert stored is not None
     assert (stored.access_token, stored.refresh_token) == (None, None)
     assert stored.client is not None
+    assert daemon.warnings == [("token dropped", None), ("no token", LOGIN)]
 
 
 async def test_a_refresh_token_that_is_over_by_other_words_needs_a_login_too(tmp_path: Path) -> None:
@@ -157,10 +169,116 @@ async def test_a_step_up_beyond_it_fails_that_call_alone_and_the_next_login_asks
         server.needed_scope = "tools"
         assert await call(wire) == 200
         stored = daemon.stored(server, PERSON)
-    assert (caught.value.why, caught.value.was_sent, caught.value.extras) == (LOGIN, True, {"http_status": 403})
+    assert caught.value.why == "it needs a login for another scope (write): run tooldispatchd login docs"
+    assert caught.value.extras == {"http_status": 403, "missing_scopes": ["write"]}
+    assert not caught.value.was_sent
     assert stored is not None
     assert stored.wanted == "tools write"
     assert not server.asked("/token")
+
+
+@pytest.mark.parametrize("refresh", [None, "over"])
+async def test_a_token_that_is_refused_for_a_scope_it_has_is_kept_for_all_others(
+    tmp_path: Path, refresh: str | None
+) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server), daemon.wire(server, PERSON) as wire, daemon.wire(server, PERSON) as other:
+        token = server.grant("tools")
+        daemon.store(server, PERSON, Grant(access_token=token, refresh_token=refresh, scope="tools write"))
+        server.needed_scope = "write"
+        assert [await call(wire), await call(wire)] == [403, 403]
+        server.needed_scope = "tools"
+        assert await call(other) == 200
+        stored = daemon.stored(server, PERSON)
+    assert stored is not None
+    assert (stored.access_token, stored.refresh_token) == (token, None)
+    assert len(server.asked("/token")) == (refresh is not None)
+
+
+async def test_a_new_login_survives_the_next_refusal_for_a_scope_it_has(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.needed_scope = "write"
+    async with serving(server), daemon.wire(server, PERSON) as wire:
+        daemon.store(server, PERSON, Grant(access_token=server.grant("tools"), scope="tools write"))
+        assert await call(wire) == 403
+        daemon.store(server, PERSON, Grant(access_token=server.grant("tools write"), scope="tools write"))
+        assert await call(wire) == 200
+
+
+async def test_a_token_that_was_renewed_for_a_refusal_is_not_renewed_for_the_next_one(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server), daemon.wire(server, PERSON) as wire:
+        token, refresh = server.grant("tools"), server.refresh_token("tools write admin")
+        daemon.store(server, PERSON, Grant(access_token=token, refresh_token=refresh, scope="tools write admin"))
+        server.replies["/mcp"] = insufficient("write")
+        assert await call(wire) == 403
+        server.replies["/mcp"] = insufficient("admin")
+        assert [await call(wire), await call(wire)] == [403, 403]
+    assert len(server.asked("/token")) == 1
+
+
+async def test_a_step_up_of_one_call_is_no_failure_of_another_that_waits(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    failures: list[object] = []
+    async with serving(server), daemon.wire(server, PERSON) as wire:
+        daemon.store(server, PERSON, Grant(access_token=server.grant("tools"), scope="tools"))
+
+        async def ask() -> None:
+            with pytest.raises(AuthorizationError) as caught:
+                await call(wire)
+            failures.append(caught.value.extras["missing_scopes"])
+
+        # Held as by another process, so that both wait for one flow.
+        async with trio.open_nursery() as nursery, TokenStore(daemon.environ).lock(entry_name(server.mcp, PERSON)):
+            for scope in ("write", "admin"):
+                server.replies["/mcp"] = insufficient(scope)
+                asked = len(server.asked("/mcp"))
+                nursery.start_soon(ask)
+                await until(partial(has_asked, server, asked))
+                await trio.testing.wait_all_tasks_blocked(0.02)
+    assert failures == [["write"], ["admin"]]
+
+
+async def test_the_same_step_up_is_written_down_once(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.needed_scope = "write"
+    async with serving(server), daemon.wire(server, PERSON) as wire:
+        daemon.store(server, PERSON, Grant(access_token=server.grant("tools"), scope="tools"))
+        [file] = (tmp_path / "tooldispatchd" / "oauth").glob("*.json")
+        inodes = [file.stat().st_ino]
+        for _ in range(3):
+            with pytest.raises(AuthorizationError):
+                await call(wire)
+            inodes.append(file.stat().st_ino)
+    assert inodes[0] != inodes[1]
+    assert inodes[1] == inodes[2] == inodes[3]
+
+
+async def test_a_server_that_wants_other_scopes_each_time_fills_no_file(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server), daemon.wire(server, PERSON) as wire:
+        daemon.store(server, PERSON, Grant(access_token=server.grant("tools"), scope="tools"))
+        for number in range(6):
+            server.replies["/mcp"] = insufficient(f"{number}" * 2000)
+            with pytest.raises(AuthorizationError):
+                await call(wire)
+        stored = daemon.stored(server, PERSON)
+    assert stored is not None
+    assert stored.wanted is not None
+    assert len(stored.wanted) <= 4096
+
+
+async def test_a_step_up_that_names_no_scope_leaves_the_scopes_to_the_login(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server), daemon.wire(server, PERSON) as wire:
+        daemon.store(server, PERSON, Grant(access_token=server.grant("tools"), scope="tools"))
+        server.replies["/mcp"] = (403, {"WWW-Authenticate": 'Bearer error="insufficient_scope"'}, b"")
+        with pytest.raises(AuthorizationError) as caught:
+            await call(wire)
+        stored = daemon.stored(server, PERSON)
+    assert (caught.value.why, caught.value.extras) == (LOGIN, {"http_status": 403})
+    assert stored is not None
+    assert (stored.access_token is not None, stored.wanted) == (True, None)
 
 
 async def test_a_cancelled_call_does_not_lose_the_token_that_is_under_way(tmp_path: Path) -> None:
@@ -207,9 +325,10 @@ async def test_a_store_that_cannot_be_written_is_warned_of_and_the_token_used(tm
             (tmp_path / "tooldispatchd" / "oauth").chmod(0o755)
             gate.set()
         assert await call(wire) == 200
-    [warning] = daemon.warnings
-    assert "a login will be needed after a restart" in warning
-    assert not any(secret in warning for secret in server.given)
+    [(event, warning)] = daemon.warnings
+    assert event == "tokens not stored"
+    assert "a login will be needed after a restart" in str(warning)
+    assert not any(secret in str(daemon.log.lines) for secret in server.given)
 
 
 async def test_a_login_after_such_a_warning_is_taken_up(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The one exception of the HTTP wire."""
+"""The exceptions of the HTTP wire."""
 
 
 class WireError(Exception):
@@ -27,3 +27,15 @@ class UnansweredError(WireError):
     """The TCP connection ended before one byte of an answer came; `is_explained` is whether TLS said why."""
 
     is_explained = False
+
+
+class UntrustedOriginError(WireError):
+    """The server leads to `origin`, where the configuration does not let it lead."""
+
+    def __init__(self, origin: str) -> None:
+        super().__init__(f"it leads to {origin}, which is not among its `hosts`")
+        self.origin = origin
+
+
+class PrivateAddressError(WireError):
+    """A name has an address that the Internet does not route to."""

@@ -56,6 +56,11 @@ class EventStream:
         self._retry_ms: int | None = None
         self._is_pending = False
 
+    @property
+    def held(self) -> int:
+        """How many bytes of an event that lacks its end lie here."""
+        return self._size + len(self._partial)
+
     def feed(self, chunk: bytes) -> list[ServerSentEvent]:
         """The events that this chunk completes. Raises `EventTooLargeError`, after which it must not be fed."""
         if self._head is not None:

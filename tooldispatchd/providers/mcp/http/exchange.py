@@ -12,6 +12,7 @@ from typing import Final
 
 import trio
 
+from tooldispatchd.calls.memory import Holding
 from tooldispatchd.providers.mcp.content import too_large
 from tooldispatchd.providers.mcp.http.errorbody import error_of, read_error_body
 from tooldispatchd.providers.mcp.http.errors import WireError
@@ -28,7 +29,7 @@ from tooldispatchd.providers.mcp.http.peer import (
     Peer,
 )
 from tooldispatchd.providers.mcp.http.refusals import failed, refused, status_words, unavailable, wrong_transport
-from tooldispatchd.providers.mcp.http.stream import Stream, is_message
+from tooldispatchd.providers.mcp.http.stream import Stream, is_message, no_room
 from tooldispatchd.providers.mcp.http.wire import Reply
 from tooldispatchd.providers.mcp.logmessages import printable
 from tooldispatchd.providers.mcp.messages import Incoming
@@ -56,7 +57,7 @@ class Exchange:
         self._peer = peer
         self._sent = sent
         self._number = sent.message.number
-        self._stream = Stream(peer.server.max_line_bytes)
+        self._stream = Stream(peer.server.max_line_bytes, peer.inbox.share)
         self._broken: WireError | None = None
 
     async def run(self) -> None:
@@ -100,9 +101,16 @@ class Exchange:
         return session_id is None or self._peer.adopt(session_id)
 
     async def _take_body(self, reply: Reply) -> None:
-        body = await reply.read(self._peer.server.max_line_bytes)
-        if body.strip():
-            await self._peer.inbox.take(body)
+        share = self._peer.inbox.share
+        held = Holding(share)
+        try:
+            body = await reply.read(self._peer.server.max_line_bytes, held)
+            if len(body) > held.held:
+                raise no_room(share)
+            if body.strip():
+                await self._peer.inbox.take(body)
+        finally:
+            held.resize(0)
         if self._is_waiting():
             what = "its HTTP response is empty" if not body.strip() else "its HTTP response holds no answer to it"
             self._fail(failed(self._peer.server, what, {"http_status": reply.status}))
@@ -203,7 +211,7 @@ async def refuse(peer: Peer, number: int, reply: Reply, headers: list[tuple[str,
 
 def fault_of(peer: Peer, error: WireError) -> Fault:
     """The fault for a request whose exchange broke."""
-    if error.is_too_large:
+    if error.is_too_large and "what" not in error.extras:
         return too_large(peer.server)
     of = failed if error.was_sent else unavailable
     return of(peer.server, error.why, error.extras)

@@ -32,7 +32,7 @@ class Listening:
         self._peer = peer
         self._headers = headers
         self._first_wait_s = first_wait_s
-        self._stream = Stream(peer.server.max_line_bytes)
+        self._stream = Stream(peer.server.max_line_bytes, peer.inbox.share)
         self._has_opened = False
 
     async def run(self) -> None:

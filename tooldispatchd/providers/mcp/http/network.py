@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.providers.mcp.http.errors import PrivateAddressError, WireError
 
 # From the name to the end of the TLS handshake; longer than three lost SYNs (1 + 2 + 4 s).
 CONNECT_S: Final = 10.0
@@ -89,7 +89,7 @@ def is_public(address: str) -> bool:
 
 
 async def public_addresses(host: str, port: int) -> list[str]:
-    """The addresses of a host, all of them public. Raises `WireError`."""
+    """The addresses of a host, all of them public. Raises `WireError`, a `PrivateAddressError` where one is not."""
     try:
         found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -97,7 +97,7 @@ async def public_addresses(host: str, port: int) -> list[str]:
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     for address in addresses:
         if not is_public(address):
-            raise WireError(f"{host} has the private address {address}, which only `private = true` allows")
+            raise PrivateAddressError(f"{host} has the private address {address}, which only `private = true` allows")
     return addresses[:_MAX_ADDRESSES]
 
 

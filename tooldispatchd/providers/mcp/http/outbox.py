@@ -15,18 +15,15 @@ from typing import Final
 import msgspec
 import trio
 
+from tooldispatchd.calls.memory import Holding, Share
 from tooldispatchd.providers.mcp.dialect import Dialect
+from tooldispatchd.providers.mcp.link import MAX_NOTICES, MAX_QUEUED_BYTES
 from tooldispatchd.providers.mcp.messages import Outgoing
 from tooldispatchd.providers.mcp.tasks import Tasks
 
 # Requests to one server at once, each with a task and a TCP connection: about as many as one agent may have in flight,
 # and fewer than the wire's exchanges (256), of which cancellations and the server's own stream need some.
 MAX_AT_ONCE: Final = 250
-# What the server has not taken yet: several of the largest requests that an agent may send, as for a child's pipe.
-MAX_QUEUED_BYTES: Final = 64 * 1024 * 1024
-# Notifications and answers that wait for their turn, however small: a server that asks without reading would else
-# make them without an end.
-MAX_NOTICES: Final = 10_000
 # A notification is taken in milliseconds; a server that takes longer must not hold up those behind it for ever.
 NOTICE_S: Final = 10.0
 
@@ -54,6 +51,7 @@ class Outbox:
     def __init__(
         self,
         tasks: Tasks,
+        share: Share,
         *,
         post_request: Post,
         post_notice: Post,
@@ -69,6 +67,7 @@ class Outbox:
         self._running: dict[int, tuple[trio.CancelScope, bool]] = {}
         self._notices: deque[Sent] = deque()
         self._queued = 0
+        self._waiting = Holding(share)
         self._is_posting = False
         self._held = 0
         self._is_over = False
@@ -101,7 +100,8 @@ class Outbox:
             self._is_posting = True
             self._tasks.start(self._post_notices)
         self._start_requests()
-        return self._queued <= MAX_QUEUED_BYTES and len(self._notices) <= MAX_NOTICES
+        is_within = self._queued <= MAX_QUEUED_BYTES and len(self._notices) <= MAX_NOTICES
+        return is_within and (self._queued == self._waiting.held or self._waiting.resize(self._queued))
 
     def give_up(self, number: int) -> bool | None:
         """End the exchange of request `number`, or never begin it.
@@ -132,11 +132,16 @@ class Outbox:
         cancelled = [sent for sent in self._notices if sent.message.method == CANCELLED]
         self._notices = deque(cancelled[-MAX_LAST:])
         self._queued = 0
+        self._waiting.resize(0)
 
     async def say_last(self) -> None:
         """Deliver the cancellations that `drop` found, after the tasks have ended; the caller bounds it."""
         while self._notices:
             await self._post_notice(self._notices.popleft())
+
+    def forget(self) -> None:
+        """Let go of who posts, after the end: who holds this is freed at once."""
+        del self._post_request, self._post_notice, self._is_waiting
 
     def _start_requests(self) -> None:
         if self._requests and len(self._running) >= MAX_AT_ONCE:
@@ -178,6 +183,7 @@ class Outbox:
             return
         self._notices.popleft()
         self._queued -= len(sent.message.line)
+        self._waiting.resize(min(self._queued, self._waiting.held))
         if sent.message.method == INITIALIZED:
             self._held -= 1
             if not self._held:

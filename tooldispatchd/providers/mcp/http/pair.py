@@ -83,6 +83,7 @@ class PairLink(PostingLink):
         with trio.move_on_after(WIRE_S, shield=True):
             await peer.wire.aclose()
         self._peer = None
+        self._outbox.forget()
 
     # --- the stream --------------------------------------------------------------------------------------------------
 
@@ -94,7 +95,7 @@ class PairLink(PostingLink):
         try:
             async with peer.wire.exchange("GET", [("Accept", EVENT_STREAM)], b"") as reply:
                 if reply.status == 200 and reply.media_type == EVENT_STREAM:
-                    await Stream(self._server.max_line_bytes).follow(reply, self._take)
+                    await Stream(self._server.max_line_bytes, self._inbox.share).follow(reply, self._take)
                 else:
                     why, extras = _refusal(self._server, reply), {"http_status": reply.status}
         except WireError as error:

@@ -1,14 +1,16 @@
 """Where a request goes: origins, targets, and where a server may lead besides its own origin; no I/O.
 
 A server is trusted with its own origin (RFC 6454: scheme, host and port) and with nothing else: what it redirects to,
-or names as its authorization server, must be that origin or stand in the configuration's `hosts`.
+or names as its authorization server, must be that origin, stand in the configuration's `hosts`, or be what a person who
+logged in said yes to.
 """
 
+import ipaddress
 import re
 from typing import Final, NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
-from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.providers.mcp.http.errors import UntrustedOriginError, WireError
 from tooldispatchd.providers.mcp.server import Reach
 
 PORTS: Final = {"http": 80, "https": 443}
@@ -75,11 +77,17 @@ def _is_host(host: str) -> bool:
 
 
 class Territory:
-    """Where the server of a `Reach` may lead: its own origin, and the listed hosts."""
+    """Where the server of a `Reach` may lead: its own origin, the listed hosts, and the origins that are trusted."""
 
     def __init__(self, reach: Reach) -> None:
         self.own = place(reach.url)
         self._hosts = frozenset(host.lower() for host in reach.hosts)
+        self._private = reach.private
+        self._trusted: set[str] = set()
+
+    def trust(self, origin: str) -> None:
+        """Let the server lead to `origin` too, whatever address that has."""
+        self._trusted.add(origin)
 
     def admit(self, url: str) -> Place:
         """The place of `url`, to which the server led. Raises `WireError` where it may not."""
@@ -89,8 +97,14 @@ class Territory:
         if self.own.origin.scheme == "https" and found.origin.scheme != "https":
             raise WireError(f"it leads from https to {found.origin}, where nothing is encrypted")
         if not self._is_listed(found.origin):
-            raise WireError(f"it leads to {found.origin}, which is not among its `hosts`")
+            raise UntrustedOriginError(str(found.origin))
         return found
+
+    def must_be_public(self, origin: Origin) -> bool:
+        """Whether an origin to which the server may lead must have a public address, as its name says nothing of it."""
+        if self._private or origin == self.own.origin or str(origin) in self._trusted:
+            return False
+        return not is_literal(origin.host)
 
     def redirected(self, method: str, at: Place, status: int, location: str | None) -> Place | None:
         """Where an answer sends the request on to; None where it is an answer. Raises `WireError` (RFC 9110, 15.4).
@@ -116,6 +130,19 @@ class Territory:
         return target
 
     def _is_listed(self, origin: Origin) -> bool:
-        """Whether HOST (at its scheme's own port) or HOST:PORT is listed."""
+        """Whether HOST (at its scheme's own port) or HOST:PORT is listed, or the origin trusted."""
+        if str(origin) in self._trusted:
+            return True
         host = f"[{origin.host}]" if ":" in origin.host else origin.host
         return origin.authority in self._hosts or f"{host}:{origin.port}" in self._hosts
+
+
+def is_literal(host: str) -> bool:
+    """Whether a host says itself where it is: an address, or localhost."""
+    if host == "localhost":
+        return True
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True

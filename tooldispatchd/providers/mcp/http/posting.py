@@ -38,6 +38,7 @@ class PostingLink:
         self._tasks = Tasks(nursery)
         self._outbox = Outbox(
             self._tasks,
+            inbox.share,
             post_request=self._request,
             post_notice=self._notify,
             is_waiting=inbox.is_waiting,
@@ -81,7 +82,9 @@ class PostingLink:
         """The server, to which nothing is connected yet. Raises `LinkError`."""
         authorizer = None if self._authorize is None else self._authorize()
         try:
-            wire = Wire(self._reach, max_bytes=self._server.max_line_bytes, authorizer=authorizer)
+            wire = Wire(
+                self._reach, max_bytes=self._server.max_line_bytes, authorizer=authorizer, debug=self._inbox.debug
+            )
         except WireError as error:
             raise LinkError(error.why, error.extras) from error
         self._peer = Peer(self._server, wire, self._inbox, self._bell)

@@ -10,6 +10,7 @@ from typing import Final, Self
 import h11
 import trio
 
+from tooldispatchd.calls.memory import Holding
 from tooldispatchd.providers.mcp.http.encoding import decoder
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.http1 import Http1
@@ -77,8 +78,11 @@ class Reply:
         """The body as it comes, decoded, never an empty piece; only the reader bounds the sum. Raises `WireError`."""
         return _Chunks(self)
 
-    async def read(self, max_bytes: int) -> bytes:
-        """The rest of the body. Raises `WireError`, where it is longer than `max_bytes` with `is_too_large`."""
+    async def read(self, max_bytes: int, held: Holding | None = None) -> bytes:
+        """The rest of the body. Raises `WireError`, where it is longer than `max_bytes` with `is_too_large`.
+
+        Where `held` has no room for more of it, it is cut short.
+        """
         # One array, and not a list of pieces: those of a byte or two would take forty each.
         body = bytearray()
         while piece := await self.receive():
@@ -86,6 +90,9 @@ class Reply:
                 self.close()
                 raise self._too_large("it goes on", max_bytes)
             body += piece
+            if held is not None and not held.resize(len(body)):
+                self.close()
+                break
         return bytes(body)
 
     async def drain(self, limit_s: float) -> None:

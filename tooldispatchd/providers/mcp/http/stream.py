@@ -10,8 +10,11 @@ from typing import Final
 
 import trio
 
+from tooldispatchd.calls.memory import Holding, Share
+from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.eventstream import EventStream, EventTooLargeError, ServerSentEvent
 from tooldispatchd.providers.mcp.http.wire import Reply
+from tooldispatchd.providers.mcp.link import NO_ROOM
 
 # Between two tries where the server does not say; and the most that it may say.
 RETRY_S: Final = 1.0
@@ -31,9 +34,10 @@ Take = Callable[[ServerSentEvent], Awaitable[bool]]
 class Stream:
     """One stream. `events` is how many have come that bore a message or moved `last_id`."""
 
-    __slots__ = ("_max_event_bytes", "_retry_ms", "_steps", "events", "last_id")
+    __slots__ = ("_max_event_bytes", "_retry_ms", "_share", "_steps", "events", "last_id")
 
-    def __init__(self, max_event_bytes: int) -> None:
+    def __init__(self, max_event_bytes: int, share: Share) -> None:
+        self._share = share
         self.last_id = ""
         self.events = 0
         self._max_event_bytes = max_event_bytes
@@ -48,13 +52,23 @@ class Stream:
     async def follow(self, reply: Reply, take: Take) -> bool:
         """Give each event of a response to `take` until it returns true; whether it did before the response ended.
 
-        Raises `WireError`: the response broke, or an event was over the bound.
+        Raises `WireError`: the response broke, or an event was over the bound, or there is no room for more of it.
         """
         parser = EventStream(self._max_event_bytes)
+        half = Holding(self._share)
+        try:
+            return await self._follow(reply, take, parser, half)
+        finally:
+            half.resize(0)
+
+    async def _follow(self, reply: Reply, take: Take, parser: EventStream, half: Holding) -> bool:
         async for chunk in reply.chunks():
             if chunk.count(b"\n") + chunk.count(b"\r") <= DENSE_LINES:
                 if await self._feed(parser, chunk, take):
                     return True
+                # Only now: an event was held until it had been dealt with.
+                if not half.resize(parser.held):
+                    raise no_room(self._share)
                 continue
             for start in range(0, len(chunk), PIECE_BYTES):
                 if await self._feed(parser, chunk[start : start + PIECE_BYTES], take):
@@ -89,6 +103,11 @@ class Stream:
             self.last_id = new_id
         if event.data or has_moved:
             self.events += 1
+
+
+def no_room(share: Share) -> WireError:
+    """There is no memory for more of what the server says."""
+    return WireError(NO_ROOM, was_sent=True, is_too_large=True, extras=share.fault.extras)
 
 
 def is_message(event: ServerSentEvent) -> bool:

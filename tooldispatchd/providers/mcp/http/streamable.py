@@ -92,6 +92,7 @@ class StreamableLink(PostingLink):
         with trio.move_on_after(WIRE_S, shield=True):
             await peer.wire.aclose()
         self._peer = None
+        self._outbox.forget()
 
     # --- exchanges ---------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,8 @@ from tooldispatchd.providers.mcp.server import Reach
 
 # A configuration has a handful; beyond that the oldest is made anew when it is needed.
 MAX_CONTEXTS: Final = 32
+# Threads of their own: those that all share may be with names that nobody answers for.
+_LOADS: Final = trio.CapacityLimiter(2)
 
 
 class Files(NamedTuple):
@@ -36,7 +38,7 @@ async def context(files: Files) -> ssl.SSLContext:
     key = files, tuple(_stamp(path) for path in files)
     found = _contexts.pop(key, None)
     if found is None:
-        found = await trio.to_thread.run_sync(_load, files)
+        found = await trio.to_thread.run_sync(_load, files, abandon_on_cancel=True, limiter=_LOADS)
     # The newest stands last.
     _contexts[key] = found
     while len(_contexts) > MAX_CONTEXTS:

@@ -68,14 +68,30 @@ class Authorizer(Protocol):
         """The server answered 401 or 403 (`headers` in lower case): those for one more attempt; None to let it be."""
 
 
+class Debug(Protocol):
+    """Where the wire says what was answered; as `link.Inbox.debug`."""
+
+    def __call__(self, event: str, **fields: object) -> object:
+        """Log it."""
+
+
+def to_nobody(event: str, **fields: object) -> None:
+    """Nobody looks closely."""
+
+
 class Wire:
     """HTTP to one server, for one connection; `max_bytes` bounds an answer that says its length beforehand.
+
+    `debug` is told the status of each answer, and of its URL no more than the origin.
 
     Raises `WireError` where the URL of the reach is none. A wire is of the task tree that closes it with `aclose`.
     """
 
-    def __init__(self, reach: Reach, *, max_bytes: int, authorizer: Authorizer | None = None) -> None:
+    def __init__(
+        self, reach: Reach, *, max_bytes: int, authorizer: Authorizer | None = None, debug: Debug = to_nobody
+    ) -> None:
         self._reach = reach
+        self._debug = debug
         self._max_bytes = max_bytes
         self._authorizer = authorizer
         self._territory = Territory(reach)
@@ -87,8 +103,8 @@ class Wire:
         self._idle: list[tuple[Origin, Http1]] = []
         self._live: set[Http1] = set()
         self._is_closed = False
-        # Whether anybody ever answered: until then what is wrong may be the configuration.
-        self._has_answered = False
+        # Until anybody answered, what is wrong may be the configuration.
+        self.has_answered = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -127,6 +143,14 @@ class Wire:
             return reply.status, dict(reply.headers), await reply.read(max_bytes)
         finally:
             self._put_back(reply)
+
+    def trust(self, origin: str) -> None:
+        """Let the server lead to `origin` besides."""
+        self._territory.trust(origin)
+
+    def admit(self, url: str) -> None:
+        """Raise `WireError` where the server may not lead to `url`."""
+        self._territory.admit(url)
 
     async def aclose(self) -> None:
         """Close every TCP connection, also those of exchanges that are under way. It waits for nothing."""
@@ -200,6 +224,7 @@ class Wire:
             # The server that redirected has seen it in any case.
             error.was_sent = error.was_sent or not is_first
             raise
+        self._debug("http answered", method=method, origin=str(place.origin), status=response.status_code)
         try:
             return Reply(connection, response, place.origin, max_bytes=self._max_bytes)
         except WireError:
@@ -225,12 +250,12 @@ class Wire:
                 if error.was_sent and method not in _REPEATABLE:
                     raise
         connection = await open_connection(
-            origin, files=self._files, proxy=self._proxy(origin), must_be_public=self._must_be_public(origin)
+            origin, files=self._files, proxy=self._proxy(origin), must_be_public=self._territory.must_be_public(origin)
         )
         try:
             return connection, await self._ask(connection, request, body)
         except UnansweredError as error:
-            if error.is_explained or self._has_answered or not self._is_straight(origin):
+            if error.is_explained or self.has_answered or not self._is_straight(origin):
                 raise
             raise UnansweredError(error.why + question(self._reach), was_sent=error.was_sent) from error
 
@@ -244,7 +269,7 @@ class Wire:
         except BaseException:
             self._live.discard(connection)
             raise
-        self._has_answered = True
+        self.has_answered = True
         return response
 
     def _request(self, place: Place, method: str, headers: Headers, given: Headers, body: bytes) -> h11.Request:
@@ -280,9 +305,6 @@ class Wire:
     def _is_straight(self, origin: Origin) -> bool:
         """Whether whoever is connected to is the server of the configuration itself."""
         return origin == self._own.origin and self._proxy(origin) is None
-
-    def _must_be_public(self, origin: Origin) -> bool:
-        return origin != self._own.origin and not self._reach.private
 
     def _take_idle(self, origin: Origin) -> Http1 | None:
         """The idle connection to an origin that was used last and is still open, if there is one."""

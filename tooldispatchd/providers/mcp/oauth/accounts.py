@@ -13,20 +13,28 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 from msgspec.structs import replace
 
 from tooldispatchd.providers.mcp.http.wire import Asked, Headers, Wire
 from tooldispatchd.providers.mcp.link import LinkError
-from tooldispatchd.providers.mcp.oauth.challenge import Challenge, covers, read_challenge, union
+from tooldispatchd.providers.mcp.logmessages import Log
+from tooldispatchd.providers.mcp.oauth.challenge import MAX_HEADER, Challenge, missing_scopes, read_challenge, union
 from tooldispatchd.providers.mcp.oauth.errors import EXTRA_MISSING, AuthorizationError, login_needed
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, TokenStoreError
 from tooldispatchd.providers.mcp.server import OAuth, Reach
 
+if TYPE_CHECKING:
+    # The SDK comes with it; there are no Structs here.
+    from tooldispatchd.providers.mcp.oauth.flow import Client
+
 # A token that is refused so soon after it was given will be refused again: another flow would only cost.
 FRESH_S: Final = 5.0
+
+# Different reasons that are told of one account between two tokens: a server may want other scopes each time.
+MAX_WARNED: Final = 8
 
 # The token that this task's request left with. An exchange asks for credentials and meets its challenge in one task,
 # and what was refused is what tells a token that is over from one that another task has replaced meanwhile.
@@ -47,11 +55,11 @@ def preload() -> None:
 
 
 class Accounts:
-    """All accounts of the daemon. `warn` is given a sentence where tokens cannot be stored; no sentence holds any."""
+    """All accounts of the daemon. `log` is told why there is no token, and each step to one; never one of them."""
 
-    def __init__(self, environ: Mapping[str, str], warn: Callable[[str], None]) -> None:
+    def __init__(self, environ: Mapping[str, str], log: Log) -> None:
         self._store = TokenStore(environ)
-        self._warn = warn
+        self._log = log
         self._accounts: dict[tuple[str, OAuth], Account] = {}
 
     def authorizer(self, name: str, reach: Reach) -> "Authorizer":
@@ -65,7 +73,7 @@ class Accounts:
         whose = (reach.url, reach.oauth)
         account = self._accounts.get(whose)
         if account is None:
-            account = self._accounts[whose] = Account(self._store, reach.url, reach.oauth, self._warn)
+            account = self._accounts[whose] = Account(self._store, reach.url, reach.oauth, self._log)
         return Authorizer(name, account)
 
 
@@ -80,7 +88,7 @@ class Authorizer:
         """The bearer token, renewed if it is over; none where a challenge must tell first how to get one."""
         token = await self._account.token(self._name, wire)
         _used.set(token)
-        return _bearer(token)
+        return bearer(token)
 
     async def challenged(self, asked: Asked, status: int, headers: Mapping[str, str], wire: Wire) -> Headers | None:  # noqa: ARG002
         """Another token for one more attempt; None where none would help."""
@@ -88,18 +96,20 @@ class Authorizer:
         if status == 403 and not challenge.asks_for_more:
             return None
         token = await self._account.answer(challenge, self._name, wire, refused=_used.get())
-        return None if token is None else _bearer(token)
+        return None if token is None else bearer(token)
 
 
 class Account:
     """Who the daemon is to the server at `url`, and the token that it has there."""
 
-    def __init__(self, store: TokenStore, url: str, oauth: OAuth, warn: Callable[[str], None]) -> None:
+    def __init__(self, store: TokenStore, url: str, oauth: OAuth, log: Log) -> None:
         self._store = store
         self._entry = entry_name(url, oauth)
         self._url = url
         self._oauth = oauth
-        self._warn = warn
+        self._log = log
+        # What was warned of since there was a token; the same for each of many calls is told once.
+        self._warned: set[str] = set()
         # Only what a person has consented to is worth a file: the other grants ask anew whenever they like.
         self._has_person = oauth.grant == "authorization_code"
         self._grant = Grant()
@@ -107,6 +117,8 @@ class Account:
         self._is_ahead = False
         self._given_at = -math.inf
         self._answered: Challenge | None = None
+        # The token that a refresh brought after a 403.
+        self._stepped_up: str | None = None
         self._lock = trio.Lock()
         self._flows = 0
         self._failure: AuthorizationError | None = None
@@ -135,9 +147,13 @@ class Account:
         if refused is not None and refused == self._grant.access_token and self._is_fresh(challenge):
             return None
         get = self._renew if self._has_person else self._obtain
-        token = await self._share(partial(get, challenge, name, wire), refused=refused)
+        try:
+            token = await self._share(partial(get, challenge, name, wire), refused=refused)
+        except AuthorizationError as error:
+            self._warn_of(name, error.why)
+            raise
         self._answered = challenge
-        return token
+        return None if token == refused else token
 
     def _is_fresh(self, challenge: Challenge) -> bool:
         """Whether the token has just been got for this very reason."""
@@ -155,7 +171,8 @@ class Account:
                 try:
                     await get()
                 except AuthorizationError as error:
-                    self._failure = error.again()
+                    # That one request wants more scopes than there are is nothing to the others.
+                    self._failure = None if error.extras.get("http_status") == 403 else error.again()
                     raise
                 finally:
                     self._flows += 1
@@ -173,38 +190,82 @@ class Account:
             raise AuthorizationError(str(error)) from None
 
     async def _refresh(self, challenge: Challenge | None, name: str, wire: Wire) -> None:
+        """Use the refresh token; where that is of no use, only a token that is over is dropped.
+
+        What one request may not do says nothing of the token: it stays for all others.
+        """
         status = None if challenge is None else challenge.status
-        if challenge is not None and challenge.asks_for_more and not covers(self._grant.scope, challenge.scope):
-            # Whoever logs in next is asked for it.
-            self._put(replace(self._grant, wanted=union(self._grant.wanted, self._grant.scope, challenge.scope)))
-            raise login_needed(name, status=status)
+        is_step_up = challenge is not None and challenge.asks_for_more
+        if challenge is not None and is_step_up:
+            self._demand(challenge, name)
+            if self._grant.access_token == self._stepped_up:
+                # It was got for such a refusal: another one would be refused too.
+                return
         # The SDK is imported by now; above it would be imported by every daemon.
-        from tooldispatchd.providers.mcp.oauth.flow import Client, renew  # noqa: PLC0415
+        from tooldispatchd.providers.mcp.oauth.flow import renew  # noqa: PLC0415
 
         refused = self._grant.access_token
-        if not await renew(Client(self._url, self._oauth, wire.fetch, self._keep), self._grant):
-            if self._is_ahead:
-                # What could not be stored is of no use any more, and whoever saw the warning may have logged in.
-                self._is_ahead = False
-                self._read()
-                if self._grant.access_token not in {None, refused}:
-                    return
-            self._put(replace(self._grant, access_token=None, refresh_token=None, refresh_at=None))
-            raise login_needed(name, status=status)
+        left = await renew(self._client(name, wire), self._grant)
+        if left is None:
+            self._stepped_up = self._grant.access_token if is_step_up else None
+            return
+        if is_step_up:
+            if self._grant.refresh_token is not None:
+                self._put(replace(left, access_token=refused))
+            return
+        if self._is_ahead:
+            # What could not be stored is of no use any more, and whoever saw the warning may have logged in.
+            self._is_ahead = False
+            self._read()
+            if self._grant.access_token not in {None, refused}:
+                return
+        self._put(left)
+        self._log.warning("token dropped", server=name, http_status=status)
+        raise login_needed(name, status=status)
 
-    async def _obtain(self, challenge: Challenge, _name: str, wire: Wire) -> None:
+    def _demand(self, challenge: Challenge, name: str) -> None:
+        """Raise `AuthorizationError` where a step-up wants what was not granted; the next login asks for it."""
+        granted = self._grant.scope
+        missing = missing_scopes(granted, challenge.scope)
+        if challenge.scope is not None and not missing:
+            return
+        # A server that names no scope leaves it to the login to find those that there are.
+        wanted = union(self._grant.wanted, granted, challenge.scope) if missing else self._grant.wanted
+        if wanted is not None and len(wanted) > MAX_HEADER:
+            # A server that wants others each time is asked for the last ones.
+            wanted = union(granted, challenge.scope)
+        if wanted != self._grant.wanted:
+            self._put(replace(self._grant, wanted=wanted))
+        raise login_needed(name, status=challenge.status, missing=missing)
+
+    async def _obtain(self, challenge: Challenge, name: str, wire: Wire) -> None:
         """A first token, or another, for a client that needs no person."""
-        from tooldispatchd.providers.mcp.oauth.flow import Client, obtain  # noqa: PLC0415  # as above
+        from tooldispatchd.providers.mcp.oauth.flow import obtain  # noqa: PLC0415  # as above
 
         if self._oauth.scopes:
             more = challenge.scope if challenge.asks_for_more else None
             challenge = replace(challenge, scope=union(*self._oauth.scopes, more))
-        await obtain(Client(self._url, self._oauth, wire.fetch, self._keep), self._grant, challenge)
+        await obtain(self._client(name, wire), self._grant, challenge)
+
+    def _client(self, name: str, wire: Wire) -> "Client":
+        """Who asks in a flow over `wire`, which may go where a person who logged in said yes to."""
+        from tooldispatchd.providers.mcp.oauth.flow import Client  # noqa: PLC0415  # as above
+
+        for origin in self._grant.trusted:
+            wire.trust(origin)
+        debug = partial(self._log.debug, server=name)
+        return Client(self._url, self._oauth, wire.fetch, self._keep, admit=wire.admit, debug=debug)
+
+    def _warn_of(self, name: str, why: str) -> None:
+        if why not in self._warned and len(self._warned) < MAX_WARNED:
+            self._warned.add(why)
+            self._log.warning("no token", server=name, reason=why)
 
     def _keep(self, grant: Grant) -> None:
         """Take up what a flow has just been given; nothing is awaited from there to here."""
         self._given_at = time.monotonic()
-        self._put(replace(grant, wanted=self._grant.wanted))
+        self._warned.clear()
+        self._put(replace(grant, wanted=self._grant.wanted, trusted=self._grant.trusted))
 
     def _put(self, grant: Grant) -> None:
         """Go on with `grant`, in the file too; without that, for as long as the daemon lives."""
@@ -215,7 +276,8 @@ class Account:
             self._store.write(self._entry, grant)
         except TokenStoreError as error:
             self._is_ahead = True
-            self._warn(f"a token is not stored, and a login will be needed after a restart: {error}")
+            why = f"a token is not stored, and a login will be needed after a restart: {error}"
+            self._log.warning("tokens not stored", reason=why)
         else:
             self._is_ahead = False
 
@@ -234,5 +296,6 @@ def entry_name(url: str, oauth: OAuth) -> str:
     return TokenStore.name_of(url, oauth.client_id or oauth.client_metadata_url, oauth.grant, oauth.scopes)
 
 
-def _bearer(token: str | None) -> Headers:
+def bearer(token: str | None) -> Headers:
+    """The header that shows a token (RFC 6750, 2.1); none where there is none."""
     return () if token is None else (("Authorization", f"Bearer {token}"),)

@@ -55,6 +55,7 @@ def union(*scopes: str | None) -> str | None:
     return " ".join(dict.fromkeys(scope for listed in scopes for scope in (listed or "").split())) or None
 
 
-def covers(granted: str | None, wanted: str | None) -> bool:
-    """Whether every scope of `wanted`, of which there is at least one, is among those of `granted`."""
-    return bool(wanted) and set((wanted or "").split()) <= set((granted or "").split())
+def missing_scopes(granted: str | None, wanted: str | None) -> tuple[str, ...]:
+    """The scopes of `wanted` that are not among those of `granted`, in order, each once."""
+    held = set((granted or "").split())
+    return tuple(scope for scope in dict.fromkeys((wanted or "").split()) if scope not in held)

@@ -15,13 +15,20 @@ import httpx2
 import msgspec
 import trio
 from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
+from msgspec.structs import replace
 
-from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.providers.mcp.http.errors import PrivateAddressError, UntrustedOriginError, WireError
+from tooldispatchd.providers.mcp.http.network import public_addresses
+from tooldispatchd.providers.mcp.http.places import is_literal, place
+from tooldispatchd.providers.mcp.http.wire import Debug, to_nobody
 from tooldispatchd.providers.mcp.oauth.challenge import Challenge
-from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
+from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError, UntrustedError
 from tooldispatchd.providers.mcp.oauth.providers import Person, Provider, grant_of, make_provider, shadow, suit_client
 from tooldispatchd.providers.mcp.oauth.tokens import Grant
 from tooldispatchd.providers.mcp.server import OAuth
+
+# Registrations go where they are kept as soon as there is one.
+Register = Callable[[dict[str, object]], Awaitable[None]]
 
 # All requests of a flow together; a person who consents has time of his own.
 FLOW_S: Final = 30.0
@@ -42,6 +49,8 @@ _ERRORS: Final = frozenset(
         *("invalid_redirect_uri", "invalid_client_metadata", "invalid_target"),
     }
 )
+# What an authorization server says that has forgotten a registration.
+UNKNOWN_CLIENT: Final = "invalid_client"
 # What a refresh token that is of no use any more is called, also with HTTP 200: the last one is GitHub's.
 _OVER: Final = frozenset({"invalid_grant", "invalid_client", "unauthorized_client", "bad_refresh_token"})
 # What the SDK's own sentences begin with, and ours for them: the rest of its sentences may be secret.
@@ -68,28 +77,54 @@ class Fetch(Protocol):
         """Send it."""
 
 
+async def _forget(_client: dict[str, object]) -> None:
+    """Keep no registration but with its token."""
+
+
+def _anywhere(_url: str) -> None:
+    """Refuse no address before it is asked."""
+
+
 class Client(NamedTuple):
-    """Who asks: for the server at `url`, by `fetch`; `keep` is given what there is as soon as there is a token."""
+    """Who asks: for the server at `url`, by `fetch`; `keep` is given what there is as soon as there is a token.
+
+    `registered` is given a new registration, `debug` each step; `admit` raises `WireError` for what `fetch` would
+    refuse to ask.
+    """
 
     url: str
     oauth: OAuth
     fetch: Fetch
     keep: Callable[[Grant], None]
+    registered: Register = _forget
+    admit: Callable[[str], None] = _anywhere
+    debug: Debug = to_nobody
 
     def flow(self, grant: Grant, person: Person | None = None) -> "Flow":
         """A flow that starts from what `grant` holds."""
         provider, memory = make_provider(self.url, self.oauth, grant, person)
         memory.keep = lambda: self.keep(grant_of(provider, self.oauth))
+        memory.registered = self.registered
         limit_s = FLOW_S if person is None else FLOW_S + PERSON_S
-        return Flow(provider, self.url, self.fetch, adjust=partial(suit_client, provider, self.oauth), limit_s=limit_s)
+        adjust = partial(suit_client, provider, self.oauth)
+        flow = Flow(provider, self.url, self.fetch, adjust=adjust, admit=self.admit, limit_s=limit_s)
+        flow.debug = self.debug
+        return flow
 
 
-async def renew(client: Client, grant: Grant) -> bool:
-    """Use the refresh token of `grant`; false where it is of no use any more, or there is none.
+async def renew(client: Client, grant: Grant) -> Grant | None:
+    """Use the refresh token of `grant`; None where that brought another token, which was kept.
 
-    Raises `AuthorizationError` where it may work later.
+    Else it is of no use any more, or there is none, and the result is what is left: without any token, and without a
+    registration that the authorization server does not know. Raises `AuthorizationError` where it may work later.
     """
-    return grant.refresh_token is not None and await client.flow(grant).renew()
+    left = replace(grant, access_token=None, refresh_token=None, refresh_at=None)
+    if grant.refresh_token is None:
+        return left
+    flow = client.flow(grant)
+    if await flow.renew():
+        return None
+    return replace(left, client=None) if flow.said == UNKNOWN_CLIENT else left
 
 
 async def obtain(client: Client, grant: Grant, challenge: Challenge, *, person: Person | None = None) -> None:
@@ -103,21 +138,31 @@ async def obtain(client: Client, grant: Grant, challenge: Challenge, *, person: 
 class Flow:
     """One flow, from its first request to the header that it was made for; used once.
 
-    `adjust` is given each document that was found before the provider takes it up. `limit_s` bounds all of it.
+    `adjust` is given each document that was found before the provider takes it up. `limit_s` bounds all of it. `said`
+    is the error of the last request, where that is a registered one.
     """
 
     def __init__(
-        self, provider: Provider, url: str, fetch: Fetch, *, adjust: Callable[[bytes], None], limit_s: float
+        self,
+        provider: Provider,
+        url: str,
+        fetch: Fetch,
+        *,
+        adjust: Callable[[bytes], None],
+        admit: Callable[[str], None],
+        limit_s: float,
     ) -> None:
+        self.said: str | None = None
+        self.debug: Debug = to_nobody
         self._provider = provider
         self._fetch = fetch
         self._adjust = adjust
+        self._admit = admit
         self._limit_s = limit_s
         self._request = shadow(url)
         self._left = MAX_REQUESTS
         self._is_at_token = False
         self._status: int | None = None
-        self._error: str | None = None
         self._failure: AuthorizationError | None = None
 
     async def renew(self) -> bool:
@@ -128,7 +173,7 @@ class Flow:
         if self._provider.context.current_tokens is not None:
             return True
         # What stands in between may answer with any status; these two are the token endpoint's own (RFC 6749, 5.2).
-        if self._status not in {400, 401} and self._error not in _OVER:
+        if self._status not in {400, 401} and self.said not in _OVER:
             raise AuthorizationError(f"cannot refresh its token: {self._last()}")
         return False
 
@@ -169,13 +214,15 @@ class Flow:
             await self._drive(refused)
         except AuthorizationError as error:
             self._failure = error
+        except UntrustedOriginError as error:
+            self._failure = await _untrusted(error)
         except WireError as error:
             self._failure = AuthorizationError(f"cannot get a token: {error.why}")
         except OAuthRegistrationError:
             why = f"cannot register at its authorization server: {self._last()}; oauth.client_id names a client"
             self._failure = AuthorizationError(why)
         except OAuthTokenError:
-            self._failure = AuthorizationError(f"cannot get a token: {self._last()}")
+            self._failure = AuthorizationError(f"cannot get a token: {self._last()}", said=self.said)
         except OAuthFlowError as error:
             said = str(error)
             why = next(
@@ -209,34 +256,76 @@ class Flow:
         if request.method == "POST" and context.auth_server_url is not None and context.oauth_metadata is None:
             # The SDK would guess addresses at the server itself, and show it what another one is to be shown.
             raise AuthorizationError("cannot get a token: the authorization server's metadata cannot be read")
-        self._status = self._error = None
+        self._status = self.said = None
         # A registration or a document may be lost.
         self._is_at_token = b"grant_type=" in request.read()
         headers = [(name, value) for name, value in request.headers.multi_items() if name not in _FRAMING]
-        self._status, _, body = await self._fetch(
-            request.method, str(request.url), headers, request.read(), MAX_ANSWER_BYTES
-        )
+        try:
+            self._status, _, body = await self._fetch(
+                request.method, str(request.url), headers, request.read(), MAX_ANSWER_BYTES
+            )
+        finally:
+            self.debug("oauth step", step=self._step(request), origin=_origin(request), status=self._status)
         if request.method == "POST":
-            self._error = _error_in(body)
+            self.said = _error_in(body)
         elif self._status < 300:
             self._adjust(body)
+            self._look_ahead(body)
         # The SDK reads none of the headers: redirects have been followed.
         return httpx2.Response(self._status, content=body, request=request)
+
+    def _step(self, request: httpx2.Request) -> str:
+        if self._is_at_token:
+            return "token"
+        return "registration" if request.method == "POST" else "discovery"
+
+    def _look_ahead(self, document: bytes) -> None:
+        """Refuse a token endpoint that may not be asked before a person is asked for consent in vain."""
+        endpoint = _member(document, "token_endpoint")
+        if endpoint is not None:
+            self._admit(endpoint)
 
     def _last(self) -> str:
         """What the last request came to."""
         if self._status is None:
             return "there was no answer"
-        if self._status < 400 and self._error is None:
+        if self._status < 400 and self.said is None:
             return "the answer makes no sense"
-        return f"HTTP {self._status}" + (f" {self._error}" if self._error else "")
+        return f"HTTP {self._status}" + (f" {self.said}" if self.said else "")
+
+
+def _origin(request: httpx2.Request) -> str:
+    """Where a request goes; a path or a query may hold a key."""
+    return f"{request.url.scheme}://{request.url.netloc.decode()}"
 
 
 def _error_in(body: bytes) -> str | None:
     """The `error` of a failed request, where it is one of those that are registered."""
+    error = _member(body, "error")
+    return error if error in _ERRORS | _OVER else None
+
+
+def _member(body: bytes, name: str) -> str | None:
+    """The text that is a member of a JSON object."""
     try:
         said = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    error = said.get("error") if isinstance(said, dict) else None
-    return error if isinstance(error, str) and error in _ERRORS | _OVER else None
+    value = said.get(name) if isinstance(said, dict) else None
+    return value if isinstance(value, str) else None
+
+
+async def _untrusted(refused: UntrustedOriginError) -> UntrustedError:
+    """What to tell of an origin that is not listed: all that would have to be, at once."""
+    origin = place(refused.origin).origin
+    is_private = False
+    try:
+        # An address, and localhost, say themselves where they are.
+        if not is_literal(origin.host):
+            await public_addresses(origin.host, origin.port)
+    except PrivateAddressError:
+        is_private = True
+    except WireError:
+        # It cannot be found now; whoever lists it will see.
+        pass
+    return UntrustedError(refused.origin, is_private=is_private)

@@ -65,12 +65,16 @@ class Person:
 
 
 class Memory:
-    """The SDK's `TokenStorage`, for one flow; `keep` is called once for each set of tokens, within the flow."""
+    """The SDK's `TokenStorage`, for one flow.
+
+    Within it `keep` is called once for each set of tokens, and `registered` with a new registration.
+    """
 
     def __init__(self, tokens: OAuthToken | None, client: OAuthClientInformationFull | None) -> None:
         self._tokens = tokens
         self._client = client
         self.keep: Callable[[], None] = lambda: None
+        self.registered: Callable[[dict[str, object]], Awaitable[None]] | None = None
 
     async def get_tokens(self) -> OAuthToken | None:
         """Those that the flow begins with."""
@@ -91,7 +95,9 @@ class Memory:
         return self._client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """It lies in the provider's context."""
+        """Hand on a new registration: who gives up now would register once more."""
+        if self.registered is not None:
+            await self.registered(_registration(client_info))
 
 
 def make_provider(url: str, oauth: OAuth, grant: Grant, person: Person | None = None) -> tuple[Provider, Memory]:
@@ -127,13 +133,15 @@ def grant_of(provider: Provider, oauth: OAuth) -> Grant:
         scope=None if tokens is None else tokens.scope,
         refresh_at=_refresh_at(tokens),
         # A secret of the configuration is not for this file.
-        client=None
-        if client is None or oauth.client_id is not None
-        else client.model_dump(mode="json", exclude_none=True),
+        client=None if client is None or oauth.client_id is not None else _registration(client),
         resource=_document(context.protected_resource_metadata),
         issuer=context.auth_server_url,
         server=_document(context.oauth_metadata),
     )
+
+
+def _registration(client: OAuthClientInformationFull) -> dict[str, object]:
+    return client.model_dump(mode="json", exclude_none=True)
 
 
 def suit_client(provider: Provider, oauth: OAuth, document: bytes) -> None:

@@ -6,7 +6,7 @@ answered with an error and not waited for any longer; the wait goes on.
 
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -16,6 +16,7 @@ import trio
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
 
 PATH: Final = "/callback"
+_URI: Final = re.compile(r"http://127\.0\.0\.1:([1-9][0-9]{0,4})" + PATH)
 # Browsers open connections that they never use; and one request is all that any of them needs.
 MAX_CONNECTIONS: Final = 16
 CONNECTION_S: Final = 10.0
@@ -114,15 +115,34 @@ class Listener:
 
 
 @asynccontextmanager
-async def open_listener(port: int | None) -> AsyncIterator[Listener]:
-    """Listen on 127.0.0.1, on any free port where none is given. Raises `AuthorizationError`."""
+async def open_listener(port: int | None, last: int | None = None) -> AsyncIterator[Listener]:
+    """Listen on 127.0.0.1: on `port`, else on the `last` one if that is free, else on any.
+
+    Raises `AuthorizationError`.
+    """
+    listener = None
+    if port is None and last is not None:
+        with suppress(OSError):
+            listener = await _listen(last)
     try:
-        # By address: `localhost` may be another one in the browser.
-        listeners = await trio.open_tcp_listeners(port or 0, host="127.0.0.1")
+        listener = listener or await _listen(port or 0)
     except OSError as error:
         raise AuthorizationError(f"cannot listen on 127.0.0.1 port {port or 0}: {error.strerror}") from None
-    async with listeners[0] as listener:
+    async with listener:
         yield Listener(listener)
+
+
+async def _listen(port: int) -> trio.SocketListener:
+    # By address: `localhost` may be another one in the browser.
+    [listener] = await trio.open_tcp_listeners(port, host="127.0.0.1")
+    return listener
+
+
+def port_in(client: dict[str, object] | None) -> int | None:
+    """The port of the redirect that a registration is for (RFC 7591, 2); None where it is for none of ours."""
+    uris = None if client is None else client.get("redirect_uris")
+    found = _URI.fullmatch(uris[0]) if isinstance(uris, list) and uris and isinstance(uris[0], str) else None
+    return None if found is None or int(found[1]) > 65535 else int(found[1])
 
 
 def _parameters(url: str) -> dict[str, str]:

@@ -56,10 +56,12 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     server: dict[str, object] | None = None
     wanted: str | None = None
     """Scopes that a server has asked for and that only a person can grant: the next login asks for them."""
+    trusted: tuple[str, ...] = ()
+    """Origins that the configuration does not list, to which a person who logged in said yes."""
 
     def __repr__(self) -> str:
         """What there is, and none of it."""
-        held = [name for name in self.__struct_fields__ if getattr(self, name) is not None]
+        held = [name for name in self.__struct_fields__ if getattr(self, name)]
         return f"Grant({', '.join(held)})"
 
 

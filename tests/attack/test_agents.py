@@ -1,0 +1,50 @@
+"""What agents send, beside an honest agent.
+
+`make attack` makes them one by one; `make test` briefly, and in a row. `stage.Figures.wrongs` and `stage.end` say what
+is promised beside each of them.
+"""
+
+from typing import Final
+
+import pytest
+
+from tests.attack.stage import Attack, fight, scenes
+
+LINES: Final = (
+    Attack("small lists"),
+    Attack("small numbers"),
+    Attack("fractions"),
+    Attack("small records"),
+    Attack("small texts"),
+    Attack("small lists for no tool"),
+    Attack("small lists that break off"),
+    Attack("names"),
+    Attack("escapes"),
+    Attack("no ASCII"),
+    Attack("hellos of 8 MiB"),
+    Attack("pings of 8 MiB"),
+    Attack("fields that nobody knows"),
+    Attack("answers to no question"),
+    Attack("nested requests"),
+    Attack("ids of 8 MiB"),
+    Attack("lines of 8 MiB", 4),
+    Attack("half a line of 8 MiB", 200),
+    Attack("floods", 16),
+    Attack("wrong tokens", 50),
+)
+SCHEMAS: Final = (
+    Attack("an enum of 2,000 pairs"),
+    Attack("enum of numbers and texts"),
+    Attack("dependent names"),
+    Attack("long allOf"),
+    Attack("long anyOf"),
+    Attack("unique values"),
+    Attack("patterns"),
+)
+SCENES: Final = scenes({"lines": LINES, "schemas": SCHEMAS})
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_others_are_served_and_nothing_is_left(scene: str) -> None:
+    wrongs = fight(SCENES[scene])
+    assert not wrongs, "\n".join(wrongs)

@@ -1,0 +1,47 @@
+"""What programs and servers say, and agents make of it, beside an honest agent.
+
+`make attack` makes them one by one; `make test` briefly, and in a row. `stage.Figures.wrongs` and `stage.end` say what
+is promised beside each of them.
+"""
+
+from typing import Final
+
+import pytest
+
+from tests.attack.stage import PROGRAM_MS, Attack, fight, scenes
+
+PROGRAMS: Final = (
+    Attack("a chain"),
+    Attack("60 MB of a program"),
+    Attack("answers of functions"),
+    Attack("answers read slowly", 4),
+    Attack("answers never read", 4),
+    Attack("unread jobs"),
+    Attack("jobs read again and again"),
+    Attack("sleeps", 1, "cat", PROGRAM_MS),
+    Attack("zombies"),
+)
+SERVERS: Final = (
+    Attack("enum"),
+    Attack("large_text"),
+    Attack("large_structure"),
+    Attack("large_blocks"),
+    Attack("half_line", 4),
+    Attack("changing"),
+    Attack("pinging"),
+    Attack("noting"),
+    Attack("post"),
+    Attack("get"),
+    Attack("ws"),
+    Attack("shown to openai"),
+    Attack("shown to google"),
+    Attack("lists for google"),
+    Attack("schemas that differ", 4),
+)
+SCENES: Final = scenes({"programs": PROGRAMS, "servers": SERVERS})
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_others_are_served_and_nothing_is_left(scene: str) -> None:
+    wrongs = fight(SCENES[scene])
+    assert not wrongs, "\n".join(wrongs)

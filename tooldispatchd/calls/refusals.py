@@ -1,0 +1,41 @@
+"""How often each user was refused lately, and how long that user's next channels wait; pure bookkeeping."""
+
+from typing import Final
+
+# Whoever mistypes a token on one channel waits on the next no longer than anybody.
+FREE: Final = 3
+# From there on twice as long with each, up to what a client that has the right token waits for without giving up.
+FIRST_WAIT_S: Final = 0.1
+MOST_WAIT_S: Final = 2.0
+# After so long without another one all are forgotten.
+FORGET_S: Final = 60.0
+
+
+class Refusals:
+    """Those that are not forgotten, by uid."""
+
+    __slots__ = ("_by_uid",)
+
+    def __init__(self) -> None:
+        # How many, and when the last of them was; in the order of that.
+        self._by_uid: dict[int, tuple[int, float]] = {}
+
+    def note(self, uid: int, now: float) -> int:
+        """Count one more; how many that user has had lately."""
+        self._forget(now)
+        count = self._by_uid.pop(uid, (0, now))[0] + 1
+        self._by_uid[uid] = count, now
+        return count
+
+    def wait_s(self, uid: int, now: float) -> float:
+        """How long a new channel of that user is to wait before it is served."""
+        self._forget(now)
+        over = self._by_uid.get(uid, (0, now))[0] - FREE
+        return 0.0 if over <= 0 else min(MOST_WAIT_S, FIRST_WAIT_S * 2.0 ** min(over - 1, 10))
+
+    def _forget(self, now: float) -> None:
+        while self._by_uid:
+            uid, (_count, last) = next(iter(self._by_uid.items()))
+            if now - last < FORGET_S:
+                return
+            del self._by_uid[uid]

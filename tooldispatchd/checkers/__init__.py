@@ -1,0 +1,1 @@
+"""Helper processes in which large or costly values are decoded, checked and encoded, so that the loop is never held."""

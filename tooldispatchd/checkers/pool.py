@@ -1,0 +1,167 @@
+"""The daemon's side of the checkers: a few processes, each of which does one job at a time for whoever has its turn.
+
+    run ──▶ a place ──▶ an idle checker, or a new one ──▶ job written, result read ──▶ idle again
+                                                     └── cancelled, or it died ──▶ killed
+
+Both directions go in pieces with turns of the loop in between, so that a job of any size holds nobody up. A job that is
+cancelled, at its call's deadline or because nobody waits any more, is ended by killing its checker.
+"""
+
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Protocol
+
+import trio
+
+from tooldispatchd.calls.gate import Turns
+from tooldispatchd.checkers.frames import JOB, RESULT, Work
+from tooldispatchd.children.family import Family
+from tooldispatchd.children.spawn import Child, SpawnError
+
+# Two, so that one owner's endless job leaves a place for the others.
+CHECKERS: Final = 2
+# What is copied in one turn of the loop, some 0.1 ms.
+PIECE_BYTES: Final = 256 * 1024
+
+Buffer = bytes | bytearray | memoryview
+
+
+class CheckerError(Exception):
+    """A job has no result: `why` in words; `limit` is the bound that was passed, if one was."""
+
+    def __init__(self, why: str, limit: str | None = None) -> None:
+        super().__init__(why)
+        self.why = why
+        self.limit = limit
+
+
+class CheckerPlaces(Protocol):
+    """How places are shared between owners."""
+
+    def of(self, turns: Turns) -> AbstractAsyncContextManager[None]:
+        """A place for one job: entering waits for it, leaving gives it back."""
+
+
+class Running(Protocol):
+    """Where jobs are done."""
+
+    async def run(
+        self, work: Work, arguments: bytes, payload: Buffer | Sequence[Buffer], *, turns: Turns
+    ) -> tuple[bytes, bytearray]:
+        """Have `work` done; its reply and payload. Raises `CheckerError`."""
+
+
+class Checkers:
+    """The checkers of a daemon; none runs before the first job. `close` must be called."""
+
+    def __init__(self, family: Family, places: CheckerPlaces) -> None:
+        self._family = family
+        self._places = places
+        self._idle: list[_Checker] = []
+
+    async def run(
+        self, work: Work, arguments: bytes, payload: Buffer | Sequence[Buffer], *, turns: Turns
+    ) -> tuple[bytes, bytearray]:
+        """Have `work` done; its reply and payload. Raises `CheckerError`.
+
+        `payload` may be given in parts, and must not change meanwhile.
+        """
+        parts = [payload] if isinstance(payload, bytes | bytearray | memoryview) else payload
+        async with self._places.of(turns):
+            checker = self._take()
+            is_fit = False
+            try:
+                is_out_of_memory, reply, result = await checker.ask(work, arguments, parts)
+                is_fit = True
+            finally:
+                if is_fit:
+                    self._idle.append(checker)
+                else:
+                    await checker.close()  # noqa: ASYNC102  # it shields and bounds itself
+        if is_out_of_memory:
+            raise CheckerError("it takes too much memory", "check")
+        return bytes(reply), result
+
+    async def close(self) -> None:
+        """End all checkers; bounded, cannot be cancelled. There must be no jobs."""
+        while self._idle:
+            await self._idle.pop().close()
+
+    def _take(self) -> "_Checker":
+        while self._idle:
+            checker = self._idle.pop()
+            if not checker.child.has_exited():
+                return checker
+            # Somebody else killed it while it did nothing.
+            checker.forget()
+        return _Checker(self._family)
+
+
+class _Checker:
+    """One process. Raises `CheckerError` where it cannot be started."""
+
+    def __init__(self, family: Family) -> None:
+        ours, theirs = socket.socketpair()
+        try:
+            # It finds what we have imported, wherever that lies.
+            env = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+            argv = (sys.executable, "-P", "-s", "-m", "tooldispatchd.checkers.worker")
+            self.child: Child = family.spawn(argv, env=env, extra={3: theirs.fileno()})
+        except SpawnError as error:
+            ours.close()
+            raise CheckerError(f"it cannot be checked: {error.why}") from error
+        finally:
+            theirs.close()
+        self.child.close_stdin()
+        self.child.close_stdout()
+        self.child.close_stderr()
+        ours.setblocking(False)  # noqa: FBT003  # the standard library's own
+        self._socket = ours
+
+    async def ask(self, work: Work, arguments: bytes, parts: Sequence[Buffer]) -> tuple[bool, bytearray, bytearray]:
+        """Have one job done."""
+        name = f"{work.__module__}:{work.__qualname__}".encode()
+        size = sum(len(part) for part in parts)
+        try:
+            for part in (JOB.pack(len(name), len(arguments), size) + name + arguments, *parts):
+                await self._send(memoryview(part))
+            is_out_of_memory, reply, result = RESULT.unpack(await self._receive(RESULT.size))
+            return is_out_of_memory, await self._receive(reply), await self._receive(result)
+        except OSError as error:
+            raise CheckerError("its checker ended") from error
+
+    async def close(self) -> None:
+        """Kill it and reap it; bounded, cannot be cancelled."""
+        self._socket.close()
+        await self.child.kill()
+
+    def forget(self) -> None:
+        """Close what is left of one that has exited."""
+        self._socket.close()
+        self.child.reap()
+
+    async def _send(self, view: memoryview) -> None:
+        while view:
+            try:
+                view = view[self._socket.send(view[:PIECE_BYTES]) :]
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self._socket)
+            else:
+                await trio.lowlevel.checkpoint()
+
+    async def _receive(self, size: int) -> bytearray:
+        received = bytearray()
+        while len(received) < size:
+            try:
+                piece = self._socket.recv(min(PIECE_BYTES, size - len(received)))
+            except BlockingIOError:
+                await trio.lowlevel.wait_readable(self._socket)
+                continue
+            if not piece:
+                raise CheckerError("its checker ended")
+            received += piece
+            await trio.lowlevel.checkpoint()
+        return received

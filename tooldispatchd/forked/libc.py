@@ -1,0 +1,28 @@
+"""The C library, for what Python has no name of its own for. Stdlib only."""
+
+import ctypes
+import functools
+import os
+
+
+@functools.cache
+def load() -> ctypes.CDLL:
+    """The C library with the functions that are called found: what a parent has found no fork looks for."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for name in ("syscall", "unshare", "capget", "capset"):
+        getattr(libc, name)
+    libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
+    return libc
+
+
+def check(result: int) -> int:
+    """What a function of the C library gave; raises OSError where that says that it failed."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def prctl(option: int, second: int, third: int = 0) -> None:
+    """prctl(2) of this thread; raises OSError."""
+    check(load().prctl(option, second, third, 0, 0))

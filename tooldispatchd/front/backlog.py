@@ -1,0 +1,50 @@
+"""What a peer has not taken yet: small lines joined, large pieces as they came, for copying one takes too long."""
+
+from collections import deque
+from typing import Final
+
+# What is copied in little time, and what one write to a socket mostly takes.
+JOINED_BYTES: Final = 64 * 1024
+
+
+class Backlog:
+    """Bytes in their order; its length is theirs."""
+
+    __slots__ = ("_pieces", "_size", "_taken")
+
+    def __init__(self, lines: bytes | bytearray, taken: int = 0) -> None:
+        """Begin with `lines`, of which so many bytes have been taken already."""
+        self._pieces: deque[bytes | bytearray] = deque()
+        self._size = 0
+        self._taken = 0  # of the first piece
+        if len(lines) - taken <= JOINED_BYTES:
+            self.add(lines[taken:])
+        else:
+            self.add(lines)
+            self.drop(taken)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, lines: bytes | bytearray) -> None:
+        """Append `lines`; a large bytearray must not change any more."""
+        self._size += len(lines)
+        last = self._pieces[-1] if self._pieces else None
+        if len(lines) > JOINED_BYTES:
+            self._pieces.append(lines)
+        elif isinstance(last, bytearray) and len(last) < JOINED_BYTES:
+            last += lines
+        else:
+            self._pieces.append(bytearray(lines))
+
+    def first(self) -> memoryview:
+        """The first bytes, as many as lie together; there must be some. To be let go of before anything is added."""
+        return memoryview(self._pieces[0])[self._taken :]
+
+    def drop(self, taken: int) -> None:
+        """Forget the first `taken` bytes, no more than `first` gave."""
+        self._size -= taken
+        self._taken += taken
+        if self._taken == len(self._pieces[0]):
+            self._pieces.popleft()
+            self._taken = 0

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tooldispatchd.runner.signals import PASSED_ON
+
 # On a busy machine a slow example says nothing; a wrong one does.
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # The same examples each time: a change is judged by what it changed.
@@ -44,6 +46,17 @@ def nothing_left() -> Iterator[None]:
     yield
     after = open_descriptors(), children()
     assert after == before
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_signal_is_ignored() -> Iterator[None]:
+    """Under nohup, or as a job in the background, SIGHUP or SIGINT is ignored, and what a test starts inherits that."""
+    ignored = [number for number in PASSED_ON if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 # Far over the slowest test on a busy machine: one that hangs must fail, and not hold up all that follow.

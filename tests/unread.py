@@ -13,6 +13,7 @@ def settled(result: ValueT | Unread | Fault, value_type: type[ValueT]) -> ValueT
     """The result, read where it is not."""
     if not isinstance(result, Unread):
         return result
+    assert not isinstance(result.text, tuple)
     try:
         return value_type(read_output(result.output, result.text, max_bytes=result.max_bytes))  # type: ignore[call-arg]
     except UnreadableError as error:

@@ -42,6 +42,7 @@ OUT_BUFFER_BYTES: Final = 1024 * 1024
 
 ANYONE: Final = Entrance()
 OWN_USER: Final = Visitor(uid=1000, gid=1000)
+ANOTHER_USER: Final = Visitor(uid=4711, gid=4711)
 
 
 class Ledger:

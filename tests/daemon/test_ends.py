@@ -255,7 +255,7 @@ def test_a_signal_that_means_nothing_is_ignored_and_logged(tmp_path: Path, numbe
         until(lambda: daemon.logged("signal ignored") == 1)
         assert agent.ask("echo", "alive")["content"] == '"alive"'
         # What is ignored here is not ignored in programs.
-        start(daemon, agent, "until_told", "sh")
-        (shell,) = daemon.running("sh")
-        os.kill(shell, number)
+        start(daemon, agent, "stuck", "sleep")
+        (sleeping,) = daemon.running("sleep")
+        os.kill(sleeping, number)
         assert '"signal":' in str(agent.hear()["content"])

@@ -41,9 +41,10 @@ def test_a_profile_of_a_user_is_opened_by_nobody_else_not_even_root(tmp_path: Pa
     with daemon_on(tmp_path, config, "--listen", f"unix:@{name}?uid=any"):
         with connected(f"\0{name}") as root:
             assert root.hello("theirs")["error"] == "not_authenticated"
-            unknown = root.hello("nobody's")
-            assert unknown["error"] == "not_authenticated"
+            # Who may read the configuration is told of a name that is not in it.
+            assert root.hello("nobody's")["error"] == "unknown_profile"
         with being(STRANGER, STRANGER, []), connected(f"\0{name}") as stranger:
+            assert stranger.hello("nobody's")["error"] == "not_authenticated"
             assert stranger.hello("theirs")["__port"] == "ready"
 
 

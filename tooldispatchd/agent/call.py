@@ -214,7 +214,7 @@ class Call:
         self.traceparent = trace if trace is not None and is_traceparent(trace) else None
         # Pointers to what of the input was taken as left out.
         self.dropped: list[str] = []
-        self.line = b""
+        self.line: bytes | bytearray = b""
         self.plan: Plan | None = None
         self.stage = Stage.OPENING
         # What a chain waits for.

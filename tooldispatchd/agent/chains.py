@@ -32,7 +32,7 @@ from tooldispatchd.agent.plans import (
     shaped,
 )
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.steps import Reader, encode_line
+from tooldispatchd.agent.steps import Reader
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.outcome import Outcome, Update
@@ -118,7 +118,7 @@ class ChainPlan(TaskPlan):
         plan = call.owner.inner(ask.name) if ask.is_tool else self._agent(ask.name)
         if isinstance(plan, Fault):
             return StageError(ask.name, plan)
-        line = encode_line(ask.value)
+        line = plan.read.encode(ask.value)
         if isinstance(plan, McpPlan):
             # Its stage has looked at a declared tool's input; what a server lists is looked at by nobody else.
             dropped: list[str] = []
@@ -126,7 +126,7 @@ class ChainPlan(TaskPlan):
             if isinstance(value, Fault):
                 return StageError(ask.name, value)
             if dropped:
-                line = encode_line(value)
+                line = plan.read.encode(value)
         outcome = await InnerCall(call, self._runtime, plan, line).outcome()
         call.doing = None
         if isinstance(outcome, Fault):
@@ -149,7 +149,7 @@ class ChainPlan(TaskPlan):
                 self._runtime,
                 offered,
                 program,
-                read=Reader(ACCEPT, missing=None, wrapped=False),
+                read=Reader(ACCEPT, missing=None, wrapped=False, as_text=program.reads_text),
                 output=ACCEPT,
                 limit_s=self.limit_s,
                 gate=self._runtime.agents,

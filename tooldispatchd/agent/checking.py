@@ -32,6 +32,7 @@ class InputJob(msgspec.Struct, frozen=True):
 
     schemas: bytes
     wrapped: bool
+    as_text: bool
 
 
 class OutputJob(msgspec.Struct, frozen=True):
@@ -77,16 +78,16 @@ class Checking:
             return Refused(Fault(Code.LINE_TOO_LONG, f"a line cannot be read: {error.why}"))
         return message_of(reply, line)
 
-    async def read(self, reader: Reader, raw: Raw, dropped: list[str], *, turns: Turns) -> bytes | Fault:
+    async def read(self, reader: Reader, raw: Raw, dropped: list[str], *, turns: Turns) -> bytearray | Fault:
         """An input that is checked, as its provider gets it; `dropped` as a `Reader` has it."""
-        job = InputJob(reader.check.text, reader.wrapped)
+        job = InputJob(reader.check.text, reader.wrapped, reader.as_text)
         try:
             reply, line = await self._checkers.run(read_input, _write(job), memoryview(raw), turns=turns)
         except CheckerError as error:
             return _fault_of_checker("the input", error)
         verdict = _read_verdict(reply)
         dropped += verdict.dropped
-        return verdict.fault or bytes(line)
+        return verdict.fault or line
 
     async def shape(self, result: object, output: Check, max_content_bytes: int, *, turns: Turns) -> Outcome:
         """A tool's result as its answer: read where it is `Unread`, checked, written, capped."""
@@ -118,9 +119,9 @@ class Checking:
         return _answer(_read_verdict(reply), content)
 
 
-def unread(text: bytes) -> Unread:
-    """JSON that the daemon itself has, as a result that is too large to be looked at here."""
-    return Unread(text, Output.JSON, len(text), _unreadable)
+def unread(*parts: bytes | bytearray) -> Unread:
+    """JSON that the daemon itself has, in parts, as a result that is too large to be looked at here."""
+    return Unread(parts, Output.JSON, sum(map(len, parts)), _unreadable)
 
 
 def _unreadable(error: UnreadableError) -> Fault:
@@ -144,13 +145,14 @@ def _limit_of(error: CheckerError) -> dict[str, object]:
 
 
 def read_input(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
-    """`Checking.read`: the value that was checked, encoded anew."""
+    """`Checking.read`: the value that was checked, written anew."""
     job = msgspec.msgpack.decode(arguments, type=InputJob)
     dropped: list[str] = []
-    value = Reader(check_of(job.schemas), missing=UNSET, wrapped=job.wrapped)(Raw(payload), dropped)
+    reader = Reader(check_of(job.schemas), missing=UNSET, wrapped=job.wrapped, as_text=job.as_text)
+    value = reader(Raw(payload), dropped)
     if isinstance(value, Fault):
         return _write(Verdict(fault=value)), b""
-    return _write(Verdict(dropped=dropped)), _encode(value)
+    return _write(Verdict(dropped=dropped)), reader.encode(value)
 
 
 def shape_output(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:

@@ -19,7 +19,6 @@ from tooldispatchd.agent.checking import Checking
 from tooldispatchd.agent.faults import CANCELLED, queue_full, too_many
 from tooldispatchd.agent.lineage import Account, Levels, Lineage, too_deep
 from tooldispatchd.agent.runtime import Host, Runtime
-from tooldispatchd.agent.steps import encode_line
 from tooldispatchd.agent.tasktree import Task
 from tooldispatchd.agent.toolset import HOLD, Found, Toolset
 from tooldispatchd.calls.admission import Admission, Verdict
@@ -227,7 +226,7 @@ class InFlight:
         if isinstance(value, Fault):
             call.finish(value)
         else:
-            self._admit_line(call, plan, encode_line(value))
+            self._admit_line(call, plan, plan.read.encode(value))
 
     def _have_read(self, call: Call, plan: Plan, raw: Raw) -> None:
         """Have a checker read the input; the call waits for it as for a place."""
@@ -254,7 +253,7 @@ class InFlight:
         call.enter(Stage.QUEUE, plan.limit_s)
         self._life.start_soon(have_read)
 
-    def _admit_line(self, call: Call, plan: Plan, line: bytes) -> None:
+    def _admit_line(self, call: Call, plan: Plan, line: bytes | bytearray) -> None:
         call.line = line
         call.input = Raw()  # the agent's bytes are not needed any more
         call.queued_at = trio.current_time()

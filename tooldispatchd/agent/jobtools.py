@@ -100,11 +100,16 @@ def _read(call: Call, jobs: Jobs, job: Job, _wanted: _Input) -> None:
 
 def _give(call: Call, jobs: Jobs, job: Job) -> None:
     """Answer with the job as it is; a result that cannot be sent now is not read by that."""
-    crowding = None if job.outcome is None else call.owner.crowding(job.size)
-    if crowding is not None:
+    owner = call.owner
+    crowding = None if job.outcome is None else owner.crowding(job.size)
+    # Where there is no room beside it, the answer has the room of the job.
+    takes_room = crowding is not None and owner.crowding(0) is None and jobs.get(job.id) is job
+    if crowding is not None and not takes_room:
         call.finish(crowding)
         return
     known = jobs.read(job)
+    if takes_room:
+        jobs.forget(job)
     content = known.get("content")
     if isinstance(content, QuotedText):
         # A text within a text: a checker writes that.

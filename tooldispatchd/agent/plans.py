@@ -74,13 +74,13 @@ class InlinePlan(TaskPlan):
         result = self._result(call.line)
         return result if isinstance(result, Fault) else await shaped(self._runtime, call, result, self._output)
 
-    def _result(self, line: bytes) -> object:
+    def _result(self, line: bytes | bytearray) -> object:
         if self._inline is None and not is_light(line, ACCEPT):
             return Fault(Code.TOOL_FAILED, "the input is too large for an expression", {"limit": "expression"})
         if self._inline is None:
             return self._run(_decode(line))
-        text = {"id": line, "copy": b"[" + line + b"," + line + b"]", "discard": b"null"}[self._inline]
-        return unread(text)
+        parts = {"id": (line,), "copy": (b"[", line, b",", line, b"]"), "discard": (b"null",)}
+        return unread(*parts[self._inline])
 
 
 class CommandPlan(TaskPlan):
@@ -148,7 +148,7 @@ def declared_command_plan(runtime: Runtime, tool: DeclaredTool, program: Program
         runtime,
         offered_of(tool, program.unenforced),
         program,
-        read=read_of(tool),
+        read=read_of(tool, as_text=program.reads_text),
         output=tool.output,
         limit_s=limit_of(runtime, tool),
         gate=gate,
@@ -294,9 +294,9 @@ def offered_of(tool: DeclaredTool, unenforced: tuple[str, ...] = ()) -> Offered:
     )
 
 
-def read_of(tool: DeclaredTool) -> Reader:
+def read_of(tool: DeclaredTool, *, as_text: bool = False) -> Reader:
     """How the input of a declared tool is read."""
-    return Reader(tool.input, missing=tool.missing_input, wrapped=tool.wrapped)
+    return Reader(tool.input, missing=tool.missing_input, wrapped=tool.wrapped, as_text=as_text)
 
 
 def limit_of(runtime: Runtime, tool: DeclaredTool) -> float:

@@ -23,3 +23,8 @@ class Program(msgspec.Struct, frozen=True):
     """Its `HOME`, where its table says one."""
     files: tuple[str, ...] = ()
     """Files of the daemon's that it is told of and must be able to read."""
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether its input is text, and not JSON."""
+        return self.command.feed.mode == "text"

@@ -26,6 +26,7 @@ from tooldispatchd.providers.process.limits import passed_limit
 from tooldispatchd.providers.process.running import Value, run_command
 from tooldispatchd.providers.process.starting import Launch
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.lines import framed
 
 # The variable in which a program finds the trace that its call is a part of (OpenTelemetry, "Environment Variables as
 # Context Propagation Carriers").
@@ -109,7 +110,7 @@ class Programs:
         env = {} if lent is None else dict(lent.env)
         if call.traceparent is not None:
             env[TRACEPARENT] = call.traceparent
-        line = call.line + b"\n"
+        line = call.line if program.reads_text else framed(b"", call.line, b"\n")
         if program.policy is None:
             return await run_command(self.directly(program, lent), program.command, line, env=env, update=update)
         try:

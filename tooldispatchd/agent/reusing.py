@@ -21,6 +21,7 @@ from tooldispatchd.children.spawn import Child
 from tooldispatchd.providers.process.reused import IdleChildren, Reused
 from tooldispatchd.providers.process.running import Value
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.lines import framed
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -97,7 +98,7 @@ class Reusing:
             return await self._of(program).run(
                 partial(self._start, program, call),
                 program.command,
-                call.line + b"\n",
+                framed(b"", call.line, b"\n"),
                 update=update,
                 during=partial(self._serving, call),
                 passed=self._passed,

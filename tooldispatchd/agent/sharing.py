@@ -21,6 +21,7 @@ from tooldispatchd.providers.mcp.answers import Call
 from tooldispatchd.providers.mcp.keeper import Keeper
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.lines import Text
 
 # Makes a keeper of what it calls after calls have ended, and when tools have changed.
 MakeKeeper = Callable[[Callable[[], None], Callable[[], None]], Keeper]
@@ -176,7 +177,7 @@ class View:
     def call(
         self,
         tool: McpTool,
-        arguments: bytes,
+        arguments: Text,
         done: Callable[[Outcome], None],
         *,
         traceparent: str | None = None,

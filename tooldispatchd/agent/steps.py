@@ -13,6 +13,7 @@ from msgspec import DecodeError, Raw, UnsetType, ValidationError
 from tooldispatchd.agent.faults import too_large
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.calls.violations import fault_of
+from tooldispatchd.catalog.arguments import text_of
 from tooldispatchd.catalog.schemas import Check, is_light, light_size
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.wire.faults import Code, Fault
@@ -54,14 +55,15 @@ class Reader:
     """Reads a request's raw input: decodes it and checks it.
 
     `missing` is what a missing input means, UNSET where it means nothing. A `wrapped` tool is shown to models as
-    `{"input": …}`, so an object whose only key is `input` is unwrapped.
+    `{"input": …}`, so an object whose only key is `input` is unwrapped. `as_text` says that the provider takes text.
     """
 
-    __slots__ = ("_missing", "check", "wrapped")
+    __slots__ = ("_missing", "as_text", "check", "wrapped")
 
-    def __init__(self, check: Check, *, missing: object, wrapped: bool) -> None:
+    def __init__(self, check: Check, *, missing: object, wrapped: bool, as_text: bool = False) -> None:
         self.check = check
         self.wrapped = wrapped
+        self.as_text = as_text
         self._missing = missing
 
     def __call__(self, raw: Raw | UnsetType, dropped: list[str] | None = None, /) -> object:
@@ -83,6 +85,15 @@ class Reader:
         if self.check.is_valid(value):
             return value
         return admit(self.check, value, dropped)
+
+    def encode(self, value: object) -> bytes:
+        """The checked value as the provider gets it, never the agent's bytes.
+
+        As text a string is itself, null nothing at all, and any other value its JSON without spaces.
+        """
+        if not self.as_text:
+            return _encode(value)
+        return b"" if value is None else text_of(value).encode()
 
     def is_light(self, raw: Raw | UnsetType) -> bool:
         """Whether the input may be read in the dispatch thread; else `checking.Checking.read` is for it."""
@@ -139,8 +150,3 @@ def shape(value: object, content: bytes, output: Check, max_content_bytes: int) 
     if len(content) > max_content_bytes:
         return too_large(max_content_bytes)
     return Answer(content.decode())
-
-
-def encode_line(value: object) -> bytes:
-    """The checked value as a provider gets it: encoded anew, never the agent's bytes."""
-    return _encode(value)

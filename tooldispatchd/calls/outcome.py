@@ -40,11 +40,11 @@ class UnreadableError(Exception):
 class Unread(msgspec.Struct, frozen=True):
     """What a tool wrote as its answer, too large to be read in the dispatch thread.
 
-    `text` is in the mode `output`, and as JSON it may have `max_bytes`. `fault` is what is told where it cannot be
-    read; `stderr` is the end of what it wrote there.
+    `text`, maybe in parts, is in the mode `output`, and as JSON it may have `max_bytes`. `fault` is what is told where
+    it cannot be read; `stderr` is the end of what it wrote there.
     """
 
-    text: bytes | bytearray
+    text: bytes | bytearray | tuple[bytes | bytearray, ...]
     output: Output
     max_bytes: int
     fault: Callable[[UnreadableError], Fault]

@@ -305,3 +305,8 @@ def _variable_problem(name: str, spec: Moded) -> str | None:
     if name in spec.env:
         return f"env.{name} sets it too"
     return None
+
+
+def text_of(value: object) -> str:
+    """A string itself, any other value its JSON without spaces."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -54,7 +54,12 @@ _KINDS = {int(kind): kind for kind in Kind}
 
 def frame(kind: Kind, payload: bytes = b"") -> bytes:
     """One frame."""
-    return _PREFIX.pack(kind, len(payload)) + payload
+    return prefix(kind, len(payload)) + payload
+
+
+def prefix(kind: Kind, size: int) -> bytes:
+    """What stands before a payload of so many bytes."""
+    return _PREFIX.pack(kind, size)
 
 
 class FrameReader:

@@ -16,7 +16,7 @@ from tooldispatchd.agent.places import Places
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import ACCEPT
-from tooldispatchd.checkers.pool import CHECKERS, Checkers
+from tooldispatchd.checkers.pool import CHECKERS, Checkers, Running
 from tooldispatchd.children.family import open_family
 from tooldispatchd.providers.mcp.answers import Call
 from tooldispatchd.providers.mcp.connection import Connection
@@ -165,8 +165,8 @@ def plain(content: str | QuotedText) -> str:
 
 
 @asynccontextmanager
-async def connecting(server: Server) -> AsyncIterator[Session]:
-    """A session whose connection has begun to open; closed at the end, and then gone."""
+async def connecting(server: Server, running: Running | None = None) -> AsyncIterator[Session]:
+    """A session whose connection has begun to open; closed at the end, and then gone; with these checkers."""
     session = Session()
     async with open_family() as family:
         checkers = Checkers(family, Places(CHECKERS))
@@ -177,7 +177,7 @@ async def connecting(server: Server) -> AsyncIterator[Session]:
                 way=StdioWay(server, family),
                 eras=Eras(),
                 opening=trio.CapacityLimiter(1),
-                checkers=checkers,
+                checkers=running or checkers,
                 log=session.log,
                 batch_done=session.batch_done,
             )

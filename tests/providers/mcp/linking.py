@@ -12,6 +12,7 @@ from tooldispatchd.providers.mcp.link import Link, Way
 from tooldispatchd.providers.mcp.messages import Incoming, Outgoing, notification_line, read_message, request_line
 from tooldispatchd.providers.mcp.server import McpTool, Reach, Server
 from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.lines import Text
 
 # Far above what anything here takes, far below any limit that is not under test.
 SOON_S = 10.0
@@ -95,7 +96,7 @@ class Speaks:
         self,
         number: int,
         tool: McpTool,
-        arguments: bytes,
+        arguments: Text,
         *,
         meta: dict[str, object] | None = None,
         answered: dict[str, object] | None = None,

@@ -250,9 +250,25 @@ def heavy(tools: int, properties: int, handshake_s: float) -> Server:
     return msgspec.structs.replace(DEFAULT, argv=argv, handshake_s=handshake_s)
 
 
+class Endless:
+    """Checkers that never come to an end."""
+
+    async def run(self, *_: object, turns: object) -> tuple[bytes, bytearray]:  # `Running`'s
+        await trio.sleep_forever()
+        raise AssertionError
+
+
 async def test_the_handshake_limit_holds_while_a_heavy_list_is_read() -> None:
-    async with settled(heavy(300, 1000, handshake_s=0.8)) as session:
+    async with connecting(heavy(100, 1000, handshake_s=0.8), Endless()) as session:
+        with trio.fail_after(SOON_S):
+            await session.opened.wait()
         assert session.fault().extras["reason"] == "it did not answer tools/list within 0.8 s"
+        await session.end()
+
+
+async def test_a_page_of_tools_over_the_bound_is_told_as_such() -> None:
+    async with settled(heavy(300, 1000, handshake_s=20.0)) as session:
+        assert session.fault().extras["reason"] == "a page of its list of tools is larger than 4194304 bytes"
         await session.end()
 
 

@@ -29,6 +29,7 @@ def test_a_call_holds_its_tool_and_its_arguments() -> None:
         "tools/call",
         7,
         "echo",
+        b'{"text":"x"}',
     )
 
 

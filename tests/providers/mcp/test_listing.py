@@ -10,7 +10,6 @@ from tests.providers.mcp.linking import SHARE
 from tests.providers.mcp.listings import SERVER, listed
 from tooldispatchd.providers.mcp.listing import (
     MAX_LIST_BYTES,
-    MAX_PAGE_BYTES,
     MAX_TOOLS,
     MAX_TTL_S,
     MAX_WARNINGS,
@@ -76,10 +75,6 @@ def test_a_tool_that_is_denied_is_not_there_for_declared_ones_either() -> None:
 @pytest.mark.parametrize("page", [b"null", b"{}", b'{"tools":{}}', b'{"tools":[],"nextCursor":7}', b"{"])
 def test_what_is_no_page_is_none(page: bytes) -> None:
     assert Listing(SERVER, SHARE).read_page(Raw(page)) is None
-
-
-def test_a_page_over_its_bound_is_none() -> None:
-    assert Listing(SERVER, SHARE).read_page(Raw(b'{"tools":[' + b" " * MAX_PAGE_BYTES + b"]}")) is None
 
 
 def test_tools_over_the_bound_on_all_of_them_are_left_out() -> None:

@@ -13,9 +13,7 @@ from tooldispatchd.providers.mcp.messages import (
     MAX_BATCH_BYTES,
     MAX_STRAY_BYTES,
     Incoming,
-    call_line,
-    call_line_with,
-    call_line_with_meta,
+    call_of,
     call_params,
     notification_line,
     peek_number,
@@ -107,19 +105,27 @@ def test_requests_are_written_as_lines() -> None:
     assert request_line(1, "tools/list", {"cursor": "a"}) == (
         b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"a"}}\n'
     )
-    assert call_line(2, "echo", b'{"text":"x"}') == (
+    assert call_of(2, "echo", b'{"text":"x"}').line == (
         b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"}}}\n'
     )
-    assert call_line_with(2, "echo", b"{}", b',"more":1') == (
+    assert call_of(2, "echo", b"{}", b',"more":1').line == (
         b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{},"more":1}}\n'
-    )
-    assert call_line_with_meta(2, "echo", b"{}", {"progressToken": 2, "traceparent": "00-1"}) == (
-        b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{},'
-        b'"_meta":{"progressToken":2,"traceparent":"00-1"}}}\n'
     )
     assert notification_line("notifications/initialized") == (
         b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
     )
+
+
+def test_large_arguments_become_the_line_and_are_still_known() -> None:
+    arguments = bytearray(b'{"text":"x"}')
+    sent = call_of(2, "echo", arguments, b',"more":1')
+    assert sent.line is arguments
+    params = b'{"name":"echo","arguments":{"text":"x"},"more":1}'
+    assert sent.line == b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":%b}\n' % params
+    assert sent.arguments == b'{"text":"x"}'
+    assert sent.body == sent.line[:-1]
+    # Once more, for another round.
+    assert call_of(3, "echo", sent.arguments).line.endswith(b'"arguments":{"text":"x"}}}\n')
 
 
 def test_the_arguments_of_a_tool_that_is_another_request_are_its_parameters() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.providers.process.runs import args
 from tooldispatchd.catalog.arguments import Feed
 from tooldispatchd.children.spawn import SpawnError
-from tooldispatchd.providers.process.feeding import MAX_ITEMS, Fed, supply
+from tooldispatchd.providers.process.feeding import MAX_ITEMS, MAX_WORDS_BYTES, Fed, supply
 from tooldispatchd.wire.faults import Code, Fault
 
 TEXT = Feed("text")
@@ -34,18 +34,16 @@ def test_json_is_the_line_as_it_is() -> None:
     assert supply(Feed(), b'{"n":1}\n') == Fed(b'{"n":1}\n')
 
 
-@pytest.mark.parametrize(
-    ("line", "text"),
-    [
-        (b'"caf\xc3\xa9\\n"\n', "café\n"),
-        (b'""\n', ""),
-        (b"null\n", ""),
-        (b'"a\\u0000b"\n', "a\0b"),
-        (b'{"a": [1, 2]}\n', '{"a":[1,2]}'),
-    ],
-)
-def test_text_is_the_string_itself(line: bytes, text: str) -> None:
-    assert supply(TEXT, line) == Fed(text.encode())
+def test_text_is_the_line_as_it_is() -> None:
+    assert supply(TEXT, b"caf\xc3\xa9\n") == Fed(b"caf\xc3\xa9\n")
+
+
+@pytest.mark.parametrize("line", [b'{"a":"%b"}\n' % (b"x" * MAX_WORDS_BYTES), b'{"a":[%b1]}\n' % (b"[]," * 30_000)])
+def test_what_takes_long_to_decode_is_in_no_argument(line: bytes) -> None:
+    fault = supply(args("${a}"), line)
+    assert isinstance(fault, Fault)
+    assert fault.code is Code.INVALID_INPUT
+    assert f"{len(line)} bytes are too many for the arguments or variables of a program" in fault.detail
 
 
 def test_a_field_is_one_argument_whatever_it_holds() -> None:

@@ -18,11 +18,11 @@ STDIN = "import sys; print(len(sys.stdin.buffer.read()))"
 
 
 async def test_text_goes_in_as_it_is(family: Family) -> None:
-    assert await run(family, fed(command("wc", "-w"), TEXT), b'"one two\\nthree"\n') == Value(3)
+    assert await run(family, fed(command("wc", "-w"), TEXT), b"one two\nthree") == Value(3)
 
 
-async def test_null_goes_in_as_no_text(family: Family) -> None:
-    assert await run(family, fed(command("wc", "-c"), TEXT), b"null\n") == Value(0)
+async def test_no_text_goes_in(family: Family) -> None:
+    assert await run(family, fed(command("wc", "-c"), TEXT), b"") == Value(0)
 
 
 async def test_text_comes_out_as_it_is(family: Family) -> None:
@@ -31,7 +31,7 @@ async def test_text_comes_out_as_it_is(family: Family) -> None:
 
 async def test_ten_megabytes_of_text_go_in_and_out(family: Family) -> None:
     cat = fed(command("cat", max_output_bytes=11 << 20, output=Output.TEXT), TEXT)
-    assert await run(family, cat, b'"' + b"x" * (10 << 20) + b'"\n') == Value("x" * (10 << 20))
+    assert await run(family, cat, b"x" * (10 << 20)) == Value("x" * (10 << 20))
 
 
 async def test_no_output_is_an_empty_text_and_no_lines(family: Family) -> None:

@@ -33,7 +33,7 @@ from tooldispatchd.providers.mcp.rounds import InputRequired, InputRound
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.updates import INTERVAL_S, Held
 from tooldispatchd.wire.faults import Fault
-from tooldispatchd.wire.lines import END_BYTES, HEAD_BYTES, LineCutter, LongLine
+from tooldispatchd.wire.lines import END_BYTES, HEAD_BYTES, LineCutter, LongLine, Text
 
 # Messages of a batch, or lines of a chunk, between two turns of the loop: a chunk may hold some ten thousand of them.
 MESSAGES_PER_TURN: Final = 128
@@ -63,7 +63,7 @@ class Call:
         tool: McpTool,
         done: Callable[[Outcome], None],
         held: Held | None = None,
-        arguments: bytes = b"{}",
+        arguments: Text = b"{}",
         meta: dict[str, object] | None = None,
     ) -> None:
         self.tool = tool

@@ -35,6 +35,7 @@ from tooldispatchd.providers.mcp.rounds import InputRequired, InputRound
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.updates import Held
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.lines import Text
 
 # A server that says all the time that its tools have changed is asked this often.
 LIST_AGAIN_S: Final = 1.0
@@ -228,7 +229,7 @@ class Connection:
     def call(
         self,
         tool: McpTool,
-        arguments: bytes,
+        arguments: Text,
         done: Callable[[Outcome], None],
         *,
         traceparent: str | None = None,
@@ -265,7 +266,9 @@ class Connection:
         meta = call.meta
         if call.held is not None:
             meta = {"progressToken": number, **(meta or {})}
-        talk.send(talk.dialect.call(number, call.tool, call.arguments, meta=meta, answered=answered))
+        message = talk.dialect.call(number, call.tool, call.arguments, meta=meta, answered=answered)
+        call.arguments = message.arguments
+        talk.send(message)
 
     def _more(self, call: Call, required: InputRequired | None) -> None:
         """A call needs another request: with what the server wants to know, or by a new list of tools."""

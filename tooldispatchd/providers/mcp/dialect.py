@@ -7,6 +7,7 @@ from typing import Protocol
 
 from tooldispatchd.providers.mcp.messages import Outgoing
 from tooldispatchd.providers.mcp.server import McpTool
+from tooldispatchd.wire.lines import Text
 
 
 class Dialect(Protocol):
@@ -24,7 +25,7 @@ class Dialect(Protocol):
         self,
         number: int,
         tool: McpTool,
-        arguments: bytes,
+        arguments: Text,
         *,
         meta: dict[str, object] | None = None,
         answered: dict[str, object] | None = None,

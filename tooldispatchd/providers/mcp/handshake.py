@@ -18,7 +18,7 @@ from tooldispatchd.providers.mcp.dialect import Dialect
 from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.greeting import Greeting
 from tooldispatchd.providers.mcp.link import LinkError, Way
-from tooldispatchd.providers.mcp.listing import LIGHT_PAGE_BYTES, LIGHT_TOOL_BYTES, Listing
+from tooldispatchd.providers.mcp.listing import LIGHT_PAGE_BYTES, LIGHT_TOOL_BYTES, MAX_PAGE_BYTES, Listing
 from tooldispatchd.providers.mcp.logmessages import printable
 from tooldispatchd.providers.mcp.negotiation import MAX_WORDS, Agreed, Failed, Negotiation, Older, Respawn, Send
 from tooldispatchd.providers.mcp.resources import MAX_PROMPT_PAGES, Prompt, read_prompts, resource_tools
@@ -139,6 +139,8 @@ class Handshake:
         cursor: str | None = None
         while greeting.has_tools:
             result = await self._page("tools/list", cursor, until)
+            if len(result) > MAX_PAGE_BYTES:
+                raise HandshakeError(f"a page of its list of tools is larger than {MAX_PAGE_BYTES} bytes")
             if len(result) <= LIGHT_PAGE_BYTES:
                 page = listing.read_page(result)
             else:

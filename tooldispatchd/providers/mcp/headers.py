@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
+from tooldispatchd.wire.lines import Text
 
 VERSION: Final = "MCP-Protocol-Version"
 METHOD: Final = "Mcp-Method"
@@ -47,7 +48,7 @@ def name_in(method: str, params: dict[str, object]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def param_headers(params: tuple[tuple[str, tuple[str, ...]], ...], arguments: bytes) -> list[tuple[str, str]]:
+def param_headers(params: tuple[tuple[str, tuple[str, ...]], ...], arguments: Text) -> list[tuple[str, str]]:
     """The headers that repeat some of a tool's `arguments` (a JSON object): each header's name, and the path to it.
 
     An argument that is absent, null, or neither text, number nor boolean has no header.

@@ -27,6 +27,7 @@ from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.mcp.toollists import ToolList, ToolLists, key_of
 from tooldispatchd.providers.updates import Held
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.lines import Text
 
 Restart = Literal["never", "backoff"]
 # Makes a connection that is still to be run; it calls what it is given when its tools have changed.
@@ -70,7 +71,7 @@ class Kept(Protocol):
     def call(
         self,
         tool: McpTool,
-        arguments: bytes,
+        arguments: Text,
         done: Callable[[Outcome], None],
         *,
         traceparent: str | None = None,
@@ -320,7 +321,7 @@ class Keeper:
     def call(
         self,
         tool: McpTool,
-        arguments: bytes,
+        arguments: Text,
         done: Callable[[Outcome], None],
         *,
         traceparent: str | None = None,

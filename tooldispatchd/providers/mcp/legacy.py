@@ -8,14 +8,13 @@ from tooldispatchd.providers.mcp.headers import VERSION, name_in
 from tooldispatchd.providers.mcp.messages import (
     CALL,
     Outgoing,
-    call_line,
-    call_line_with,
-    call_line_with_meta,
+    call_of,
     call_params,
     notification_line,
     request_line,
 )
 from tooldispatchd.providers.mcp.server import McpTool
+from tooldispatchd.wire.lines import Text
 
 # The revisions before knew no such header.
 _WITH_HEADER: Final = frozenset({"2025-06-18", "2025-11-25"})
@@ -40,23 +39,17 @@ class Legacy:
         self,
         number: int,
         tool: McpTool,
-        arguments: bytes,
+        arguments: Text,
         *,
         meta: dict[str, object] | None = None,
         answered: dict[str, object] | None = None,
     ) -> Outgoing:
         """A call of `tool` with `arguments`, a compact JSON object; `answered` are further members of `params`."""
-        name = tool.name
         if tool.method != CALL:
             return self.request(number, tool.method, call_params(arguments, meta, answered))
-        if answered:
-            more = answered if meta is None else {**answered, "_meta": meta}
-            line = call_line_with(number, name, arguments, b"," + msgspec.json.encode(more)[1:-1])
-        elif meta is not None:
-            line = call_line_with_meta(number, name, arguments, meta)
-        else:
-            line = call_line(number, name, arguments)
-        return Outgoing(line, CALL, number, name)
+        # What the server is to know beside the arguments (MCP, "General fields": `_meta`).
+        more = {**(answered or {}), **({} if meta is None else {"_meta": meta})}
+        return call_of(number, tool.name, arguments, b"," + msgspec.json.encode(more)[1:-1] if more else b"")
 
     def notification(self, method: str, params: dict[str, object] | None = None) -> Outgoing:
         """A notification."""

@@ -143,10 +143,8 @@ class Listing:
     def read_page(self, result: Raw) -> tuple[list[Raw], str | None] | None:
         """A page's tools, still to be added, and the cursor of the next page if there is one to ask for.
 
-        None where the page cannot be read, or is too large to be.
+        None where the page cannot be read.
         """
-        if len(result) > MAX_PAGE_BYTES:
-            return None
         try:
             return self._take_page(_decode_page(result))
         except DECODE_ERRORS:
@@ -154,8 +152,6 @@ class Listing:
 
     async def read_large_page(self, result: Raw, checkers: Running) -> tuple[list[Raw], str | None] | None:
         """As `read_page`; a checker cuts the page into its tools."""
-        if len(result) > MAX_PAGE_BYTES:
-            return None
         view = memoryview(result)
         try:
             reply, _ = await checkers.run(split_page, b"", view, turns=(self, self))

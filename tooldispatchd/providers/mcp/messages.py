@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.providers.updates import MAX_UPDATE_BYTES
-from tooldispatchd.wire.lines import HEAD_BYTES
+from tooldispatchd.wire.lines import HEAD_BYTES, Text, framed
 
 # All that a decoder of foreign bytes can raise; `ValidationError` is a `DecodeError`.
 DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -44,6 +44,9 @@ class Incoming(msgspec.Struct):
     params: Raw | UnsetType = UNSET
 
 
+HeaderParams = tuple[tuple[str, tuple[str, ...]], ...]
+
+
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
     """A message to a server: `line` is its JSON with a newline at the end.
 
@@ -51,13 +54,18 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     resource that it is about, and `arguments` the compact JSON object with which a tool is called.
     """
 
-    line: bytes
+    line: bytes | bytearray
     method: str | None = None
     number: int | None = None
     name: str | None = None
-    arguments: bytes = b""
-    params: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    arguments: Text = b""
+    params: HeaderParams = ()
     """For a tool's call: the HTTP headers that repeat some of its arguments, and where each lies in them."""
+
+    @property
+    def body(self) -> memoryview:
+        """The line without its newline, as HTTP sends it."""
+        return memoryview(self.line)[:-1]
 
 
 _TOO_DEEP: Final = Raw(b'{"message":"its answer is nested too deep"}')
@@ -192,32 +200,25 @@ def request_line(number: int, method: str, params: object) -> bytes:
     )
 
 
-def call_line(number: int, tool: str, arguments: bytes) -> bytes:
-    """A `tools/call` as a line; `tool` needs no escaping, and `arguments` is a compact JSON object."""
-    return b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":%s}}\n' % (
+def call_of(number: int, tool: str, arguments: Text, more: bytes = b"", params: HeaderParams = ()) -> Outgoing:
+    """A `tools/call`; `tool` needs no escaping, and `arguments` is a compact JSON object.
+
+    `more` are further members of `params`: their JSON, with a comma in front of each. Where the arguments are a
+    bytearray it becomes the line, of which they are a part then.
+    """
+    head = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":' % (
         number,
         tool.encode(),
-        arguments,
     )
-
-
-def call_line_with(number: int, tool: str, arguments: bytes, more: bytes) -> bytes:
-    """As `call_line`, with further members of `params`: their JSON, with a comma in front of each."""
-    return b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":%s%s}}\n' % (
-        number,
-        tool.encode(),
-        arguments,
-        more,
-    )
-
-
-def call_line_with_meta(number: int, tool: str, arguments: bytes, meta: dict[str, object]) -> bytes:
-    """As `call_line`, with what the server is to know beside the arguments (MCP, "General fields": `_meta`)."""
-    return call_line_with(number, tool, arguments, b',"_meta":' + msgspec.json.encode(meta))
+    size = len(arguments)
+    line = framed(head, arguments, more + b"}}\n")
+    if isinstance(line, bytearray):
+        arguments = memoryview(line)[len(head) : len(head) + size]
+    return Outgoing(line, CALL, number, tool, arguments, params)
 
 
 def call_params(
-    arguments: bytes, meta: dict[str, object] | None, answered: dict[str, object] | None
+    arguments: Text, meta: dict[str, object] | None, answered: dict[str, object] | None
 ) -> dict[str, object]:
     """The parameters of a request whose parameters are the `arguments` of a tool, a JSON object.
 

@@ -10,8 +10,9 @@ import msgspec
 
 from tooldispatchd.providers.mcp.greeting import CLIENT
 from tooldispatchd.providers.mcp.headers import METHOD, NAME, VERSION, encode_value, name_in, param_headers
-from tooldispatchd.providers.mcp.messages import CALL, Outgoing, call_line_with, call_params, notification_line
+from tooldispatchd.providers.mcp.messages import CALL, Outgoing, call_of, call_params, notification_line
 from tooldispatchd.providers.mcp.server import McpTool
+from tooldispatchd.wire.lines import Text
 
 _PREFIX: Final = "io.modelcontextprotocol/"
 
@@ -50,7 +51,7 @@ class Modern:
         self,
         number: int,
         tool: McpTool,
-        arguments: bytes,
+        arguments: Text,
         *,
         meta: dict[str, object] | None = None,
         answered: dict[str, object] | None = None,
@@ -61,8 +62,7 @@ class Modern:
         more = self._with(meta)
         if answered:
             more = b"," + _encode(answered)[1:-1] + more
-        line = call_line_with(number, tool.name, arguments, more)
-        return Outgoing(line, CALL, number, tool.name, arguments, tool.params)
+        return call_of(number, tool.name, arguments, more, tool.params)
 
     def notification(self, method: str, params: dict[str, object] | None = None) -> Outgoing:
         """A notification."""

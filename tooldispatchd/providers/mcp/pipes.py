@@ -33,7 +33,7 @@ class Pipes:
     def __init__(self, child: Child, share: Share, *, max_queued_bytes: int = MAX_QUEUED_BYTES) -> None:
         self._child = child
         self._max_queued = max_queued_bytes
-        self._lines: list[bytes] = []
+        self._lines: list[bytes | bytearray] = []
         self._leaving: memoryview | None = None
         self._queued = 0
         self._waiting = Holding(share)  # for the pipe to have room
@@ -72,7 +72,7 @@ class Pipes:
                 return
             self.tail.add(chunk)
 
-    def queue(self, line: bytes) -> None:
+    def queue(self, line: bytes | bytearray) -> None:
         """Hold `line` for the next `flush`."""
         self._lines.append(line)
         self._queued += len(line)
@@ -84,9 +84,7 @@ class Pipes:
         """
         while self._leaving is not None or self._lines:
             if self._leaving is None:
-                # Joined once: what a full pipe leaves over is written on from where it was cut, never joined again.
-                self._leaving = memoryview(b"".join(self._lines))
-                self._lines = []
+                self._leaving = self._next_lines()
             try:
                 written = os.write(self._child.stdin, self._leaving)
             except BlockingIOError:
@@ -105,6 +103,13 @@ class Pipes:
             self._watch_room(0)
             self._waiting.resize(0)
         return True
+
+    def _next_lines(self) -> memoryview:
+        """Lines joined once: what a full pipe leaves over is written on from where it was cut; a large one alone."""
+        lines = self._lines
+        large = next((place for place, line in enumerate(lines) if isinstance(line, bytearray)), len(lines))
+        self._lines = lines[large or 1 :]
+        return memoryview(b"".join(lines[:large]) if large else lines[0])
 
     def drop(self) -> None:
         """Forget what is queued."""

@@ -29,7 +29,9 @@ class Exchange:
     Raises OSError where the kernel refuses an epoll set.
     """
 
-    def __init__(self, child: Child, stdin: bytes, updates: UpdateLines | None, *, max_output_bytes: int) -> None:
+    def __init__(
+        self, child: Child, stdin: bytes | bytearray, updates: UpdateLines | None, *, max_output_bytes: int
+    ) -> None:
         self._child = child
         self._updates = updates
         self._epoll = select.epoll()

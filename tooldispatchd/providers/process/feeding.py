@@ -8,18 +8,18 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.calls.violations import fault_at
-from tooldispatchd.catalog.arguments import WHOLE, WHOLE_VARIABLE, Each, Feed, Flag, Slot, Template
+from tooldispatchd.catalog.arguments import WHOLE, WHOLE_VARIABLE, Each, Feed, Flag, Slot, Template, text_of
 from tooldispatchd.catalog.pointers import escape
 from tooldispatchd.catalog.schemas import Violation
 from tooldispatchd.children.spawn import SpawnError
 from tooldispatchd.wire.faults import Code, Fault
 
 _decode: Final = msgspec.json.Decoder().decode
-_encode: Final = msgspec.json.Encoder().encode
 
 _TOO_LONG: Final = os.strerror(errno.E2BIG)
 # The kernel takes some 200,000 short ones; making so many takes the dispatch thread a tenth of a second.
 MAX_ITEMS: Final = 10_000
+MAX_WORDS_BYTES: Final = 4 * 1024 * 1024
 
 _NUL: Final = "a NUL can be in no argument and in no variable of a program"
 
@@ -30,7 +30,7 @@ class Fed(msgspec.Struct, frozen=True):
     `texts` are the parts of the input in `words` and `env`, by their pointers.
     """
 
-    stdin: bytes
+    stdin: bytes | bytearray
     words: tuple[str, ...] = ()
     env: dict[str, str] = {}
     texts: dict[str, str] = {}
@@ -45,21 +45,22 @@ class Fed(msgspec.Struct, frozen=True):
         return _refused(pointer, f"{len(text.encode())} bytes are too many for the arguments or variables of a program")
 
 
-def supply(feed: Feed, line: bytes) -> Fed | Fault:
-    """The input of `line` (one JSON value and a newline) as `feed` has it; `invalid_input` where no word can hold it.
+def supply(feed: Feed, line: bytes | bytearray) -> Fed | Fault:
+    """The input of `line` as `feed` has it; `invalid_input` where no word can hold it.
 
-    A string is itself in text, in an argument and in a variable, any other value its JSON without spaces. In text,
-    null is no text at all.
+    It is one JSON value and a newline, or for a program that reads text that text. In an argument and in a variable a
+    string is itself, any other value its JSON without spaces.
     """
-    if feed.mode == "json":
+    if feed.mode in {"json", "text"}:
         return Fed(line)
+    # Far more than the kernel takes by default, and than is quickly decoded.
+    if len(line) > MAX_WORDS_BYTES or line.count(b",") + line.count(b"[") + line.count(b"{") > 2 * MAX_ITEMS:
+        return _refused("", f"{len(line)} bytes are too many for the arguments or variables of a program")
     value = _decode(line)
-    if feed.mode == "text":
-        return Fed(b"" if value is None else _text(value).encode())
     fields = value if isinstance(value, dict) and feed.is_record else {WHOLE: value, WHOLE_VARIABLE: value}
     if feed.mode == "args":
         return _arguments(feed, fields)
-    env = {name: _text(fields[name]) for name in feed.variables if name in fields}
+    env = {name: text_of(fields[name]) for name in feed.variables if name in fields}
     texts = {_pointer(feed, name): text for name, text in env.items()}
     return _refused_nul(texts) or Fed(b"", env=env, texts=texts)
 
@@ -78,7 +79,7 @@ def _arguments(feed: Feed, fields: Mapping[str, object]) -> Fed | Fault:
             if len(items) > MAX_ITEMS:
                 why = f"{len(items)} items are too many for the arguments of a program, which are {MAX_ITEMS} at most"
                 return _refused(_pointer(feed, slot.name), why)
-            filled[slot] = [_text(item) for item in items]
+            filled[slot] = [text_of(item) for item in items]
             texts[_pointer(feed, slot.name)] = "".join(filled[slot])
     words = tuple(word for template in feed.templates for word in _words(template, filled))
     return _refused_nul(texts) or Fed(b"", words=words, texts=texts)
@@ -94,10 +95,6 @@ def _words(template: Template, filled: Mapping[Slot | Each | Flag, list[str]]) -
 
 def _refused_nul(texts: Mapping[str, str]) -> Fault | None:
     return next((_refused(pointer, _NUL) for pointer, text in texts.items() if "\0" in text), None)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else _encode(value).decode()
 
 
 def _pointer(feed: Feed, name: str) -> str:

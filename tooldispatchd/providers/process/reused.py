@@ -132,7 +132,7 @@ class Reused:
         self,
         start: Launch,
         command: Command,
-        line: bytes,
+        line: bytes | bytearray,
         *,
         update: Callable[[Update], None] | None = None,
         during: During | None = None,

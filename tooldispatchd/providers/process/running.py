@@ -64,13 +64,13 @@ class Value(msgspec.Struct, frozen=True):
 async def run_command(
     start: Launch,
     command: Command,
-    line: bytes,
+    line: bytes | bytearray,
     *,
     env: Mapping[str, str] = {},
     update: Callable[[Update], None] | None = None,
     passed: Callable[[], str | None] | None = None,
 ) -> Value | Unread | Fault:
-    """Run `command` once with the input of `line` (one JSON value and a newline), and with `env` on top of its own.
+    """Run `command` once with the input of `line` (as `supply` has it), and with `env` on top of its own.
 
     Where `update` is given the program may write lines of `tool_update` to its descriptor 3, and `update` is called
     with them as `updates` merges them, never once this has returned; it must not block, nor raise. Where `passed` is
@@ -118,7 +118,7 @@ class _Run:
         self._skipped = 0
         self.exit: Exit | None = None
 
-    async def through(self, stdin: bytes, update: Callable[[Update], None] | None) -> None:
+    async def through(self, stdin: bytes | bytearray, update: Callable[[Update], None] | None) -> None:
         """Feed the child and take what it writes until it has ended, then end what is left of it.
 
         Raises SpawnError where the kernel has no room to watch it.

@@ -159,7 +159,9 @@ class Kept:
 class Turn:
     """One call on one child: its line in, one line out."""
 
-    def __init__(self, kept: Kept, line: bytes, update: Callable[[Update], None] | None, command: Command) -> None:
+    def __init__(
+        self, kept: Kept, line: bytes | bytearray, update: Callable[[Update], None] | None, command: Command
+    ) -> None:
         self.kept = kept
         self._child = kept.child
         self._command = command

@@ -96,7 +96,7 @@ class Peer:
         """The end of what this call, so far, has printed and complained of."""
         return self._tail.text()
 
-    def begin(self, frames: bytes, update: Callable[[Update], None] | None) -> None:
+    def begin(self, frames: bytes | bytearray, update: Callable[[Update], None] | None) -> None:
         """Write a call, as far as it can be written at once; `update` is called until `finish` has returned."""
         self.calls += 1
         self._reset(frames, update)
@@ -154,7 +154,7 @@ class Peer:
                     await trio.lowlevel.wait_readable(self._epoll)
             self._serve_ready()
 
-    def _reset(self, frames: bytes, update: Callable[[Update], None] | None) -> None:
+    def _reset(self, frames: bytes | bytearray, update: Callable[[Update], None] | None) -> None:
         self._pending = memoryview(frames)
         # A worker's earlier words are not this call's; there are none where the child is new.
         if self.calls > 1:

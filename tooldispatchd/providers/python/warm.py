@@ -22,13 +22,14 @@ from tooldispatchd.children.control import ForkerGone
 from tooldispatchd.children.descriptors import close_all
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import SpawnError
-from tooldispatchd.forked.frames import Kind, frame
+from tooldispatchd.forked.frames import Kind, frame, prefix
 from tooldispatchd.forked.warm import Errand
 from tooldispatchd.providers.python.endings import Ending, Remains, judge, not_started
 from tooldispatchd.providers.python.environment import Environment, NoParentError, resident_bytes
 from tooldispatchd.providers.python.peer import UNKNOWN, Peer
 from tooldispatchd.providers.python.tool import PythonTool, Surroundings, Value
 from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.lines import framed
 
 # Children in a row that are gone before they have read a call: then it is the call's own doing, or the machine's.
 TRIES: Final = 4
@@ -68,7 +69,7 @@ class Warm:
     async def run(
         self,
         tool: PythonTool,
-        line: bytes,
+        line: bytes | bytearray,
         *,
         id: str,  # noqa: A002  # the word of the protocol
         agent: str | None,
@@ -92,7 +93,7 @@ class Warm:
         if tool.resident and tool.restricts_files:
             scratch = None
         call = Call(id, agent, deadline_s, scratch, update is not None)
-        frames = frame(Kind.CALL, msgspec.json.encode(call)) + frame(Kind.INPUT, line)
+        frames = framed(frame(Kind.CALL, msgspec.json.encode(call)) + prefix(Kind.INPUT, len(line)), line, b"")
         tries = TRIES + len(place.waiting)
         while True:
             tries -= 1
@@ -152,7 +153,7 @@ class Warm:
     async def _try(
         self,
         place: Place,
-        frames: bytes,
+        frames: bytes | bytearray,
         scratch: str | None,
         leaf: str | None,
         update: Callable[[Update], None] | None,

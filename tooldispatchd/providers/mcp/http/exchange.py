@@ -74,7 +74,7 @@ class Exchange:
     async def _post(self) -> None:
         peer, message = self._peer, self._sent.message
         headers = [*POST_HEADERS, *self._protocol_headers()]
-        async with peer.wire.exchange("POST", headers, message.line[:-1]) as reply:
+        async with peer.wire.exchange("POST", headers, message.body) as reply:
             if reply.status != 200:
                 await refuse(peer, self._number, reply, headers, hint=self._hint(reply.status))
             elif message.method == INITIALIZE and not self._adopt(reply):

@@ -14,6 +14,7 @@ import trio
 from tooldispatchd.providers.mcp.http.doubts import ALERT, meaning
 from tooldispatchd.providers.mcp.http.errors import UnansweredError, WireError
 from tooldispatchd.providers.mcp.http.network import Socket
+from tooldispatchd.wire.lines import Text
 
 # A request of the largest size on a slow line; a server that reads nothing for so long will not answer either.
 WRITE_S: Final = 30.0
@@ -47,7 +48,7 @@ class Http1:
         self._unfed = memoryview(b"")
         self.idle_until = -math.inf
 
-    async def ask(self, request: h11.Request, body: bytes) -> h11.Response:
+    async def ask(self, request: h11.Request, body: Text) -> h11.Response:
         """Send a request and read the answer's head. Raises `WireError`; the body is `receive`d."""
         before = self._socket.sent
         try:
@@ -110,17 +111,20 @@ class Http1:
         """What is below, for a tunnel through it."""
         return self._socket, self._stream
 
-    async def _write(self, request: h11.Request, body: bytes) -> None:
+    async def _write(self, request: h11.Request, body: Text) -> None:
         head = self._h11.send(request) or b""
-        body = (self._h11.send(h11.Data(data=body)) or b"") if body else b""
-        end = self._h11.send(h11.EndOfMessage()) or b""
+        # Its length has been told, so that it goes out as it is.
+        if body:
+            self._h11.send_with_data_passthrough(h11.Data(data=body))  # type: ignore[arg-type]  # by h11, any buffer
+        self._h11.send(h11.EndOfMessage())
         with trio.move_on_after(WRITE_S) as limit:
-            # One segment where it fits; a large body is not copied.
+            # One segment where it fits; a large body is neither copied nor encrypted in one turn.
             if len(body) < _CHUNK_BYTES:
-                await self._stream.send_all(head + body + end)
-            else:
-                await self._stream.send_all(head)
-                await self._stream.send_all(body)
+                await self._stream.send_all(head + body)
+                return
+            await self._stream.send_all(head)
+            for start in range(0, len(body), _CHUNK_BYTES):
+                await self._stream.send_all(body[start : start + _CHUNK_BYTES])
         if limit.cancelled_caught:
             raise WireError(f"the server did not read the request within {WRITE_S:.0f} s", was_sent=True)
 

@@ -124,7 +124,7 @@ class PairLink(PostingLink):
         assert number is not None
         headers = _headers(sent)
         try:
-            async with peer.wire.exchange("POST", headers, sent.message.line[:-1], url=self._endpoint) as reply:
+            async with peer.wire.exchange("POST", headers, sent.message.body, url=self._endpoint) as reply:
                 if 200 <= reply.status < 300:
                     await reply.drain(DRAIN_S)
                 else:
@@ -137,7 +137,7 @@ class PairLink(PostingLink):
         assert peer is not None
         self._undelivered += 1
         try:
-            async with peer.wire.exchange("POST", _headers(sent), sent.message.line[:-1], url=self._endpoint) as reply:
+            async with peer.wire.exchange("POST", _headers(sent), sent.message.body, url=self._endpoint) as reply:
                 if 200 <= reply.status < 300:
                     self._undelivered -= 1
                 await reply.drain(DRAIN_S)

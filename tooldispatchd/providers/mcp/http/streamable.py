@@ -112,7 +112,7 @@ class StreamableLink(PostingLink):
             headers += peer.session_headers()
         self._undelivered += 1
         try:
-            async with peer.wire.exchange("POST", headers, sent.message.line[:-1]) as reply:
+            async with peer.wire.exchange("POST", headers, sent.message.body) as reply:
                 if 200 <= reply.status < 300:
                     self._undelivered -= 1
                 elif await peer.refuses_session(reply, headers):

@@ -25,6 +25,7 @@ from tooldispatchd.providers.mcp.http.proxies import Proxy, proxy_for
 from tooldispatchd.providers.mcp.http.reply import Reply
 from tooldispatchd.providers.mcp.http.tls import files_of
 from tooldispatchd.providers.mcp.server import Reach
+from tooldispatchd.wire.lines import Text
 
 __all__ = ["Asked", "Authorizer", "Headers", "Reply", "Wire", "WireError"]
 
@@ -114,7 +115,7 @@ class Wire:
 
     @asynccontextmanager
     async def exchange(
-        self, method: str, headers: Headers = (), body: bytes = b"", url: str | None = None
+        self, method: str, headers: Headers = (), body: Text = b"", url: str | None = None
     ) -> AsyncIterator[Reply]:
         """Send a request to `url`, of the server's own origin, or else to the server's; the reply's head is read.
 
@@ -129,7 +130,7 @@ class Wire:
                 self._put_back(reply)
 
     async def fetch(
-        self, method: str, url: str, headers: Headers, body: bytes, max_bytes: int = MAX_FETCHED_BYTES
+        self, method: str, url: str, headers: Headers, body: Text, max_bytes: int = MAX_FETCHED_BYTES
     ) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of an exchange with a URL that the server named, where it may lead there.
 
@@ -166,7 +167,7 @@ class Wire:
             raise WireError(f"it leads to {found.origin}, which is not its own origin")
         return found
 
-    async def _authorized(self, asked: Asked, place: Place, body: bytes) -> Reply:
+    async def _authorized(self, asked: Asked, place: Place, body: Text) -> Reply:
         """The exchange, and once more if the authorizer got other credentials for it."""
         if self._authorizer is None:
             return await self._followed(place, asked.method, asked.headers, (), body)
@@ -187,7 +188,7 @@ class Wire:
         return await self._followed(place, asked.method, asked.headers, again, body)
 
     async def _followed(
-        self, place: Place, method: str, headers: Headers, given: Headers, body: bytes, *, may_leave: bool = True
+        self, place: Place, method: str, headers: Headers, given: Headers, body: Text, *, may_leave: bool = True
     ) -> Reply:
         """The exchange, wherever the server sends it on to; another origin only if it `may_leave` the first."""
         first = place.origin
@@ -215,7 +216,7 @@ class Wire:
         )
 
     async def _asked(
-        self, place: Place, method: str, headers: Headers, given: Headers, body: bytes, *, is_first: bool
+        self, place: Place, method: str, headers: Headers, given: Headers, body: Text, *, is_first: bool
     ) -> Reply:
         try:
             request = self._request(place, method, headers, given, body)
@@ -233,7 +234,7 @@ class Wire:
             raise
 
     async def _answered(
-        self, origin: Origin, request: h11.Request, method: str, body: bytes
+        self, origin: Origin, request: h11.Request, method: str, body: Text
     ) -> tuple[Http1, h11.Response]:
         """A connection and the head of an answer, on an idle connection if one is alive.
 
@@ -259,7 +260,7 @@ class Wire:
                 raise
             raise UnansweredError(error.why + question(self._reach), was_sent=error.was_sent) from error
 
-    async def _ask(self, connection: Http1, request: h11.Request, body: bytes) -> h11.Response:
+    async def _ask(self, connection: Http1, request: h11.Request, body: Text) -> h11.Response:
         if self._is_closed:
             connection.close()
             raise WireError("the connection to the server is closed")
@@ -272,7 +273,7 @@ class Wire:
         self.has_answered = True
         return response
 
-    def _request(self, place: Place, method: str, headers: Headers, given: Headers, body: bytes) -> h11.Request:
+    def _request(self, place: Place, method: str, headers: Headers, given: Headers, body: Text) -> h11.Request:
         """The request as it goes out; what the configuration and the authorizer add goes to the own origin alone."""
         lines = [("Host", place.origin.authority), ("Accept-Encoding", "identity"), *headers]
         if place.origin == self._own.origin:

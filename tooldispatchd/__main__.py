@@ -9,8 +9,9 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
-from typing import Final, TextIO
+from typing import Final, NoReturn
 
 COMMANDS: Final = {
     "serve": "run the daemon",
@@ -22,6 +23,9 @@ COMMANDS: Final = {
     "init": "write a commented example configuration",
     "demo": "show a scripted agent at work with a daemon of its own",
 }
+
+# What a shell gives for a signal's end, beside the signal's number.
+SIGNALLED: Final = 128
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,43 +66,38 @@ def _sentence(summary: str) -> str:
     return f"{summary[0].upper()}{summary[1:]}."
 
 
-def program() -> int:
+def program() -> NoReturn:
     """As `main`, for a process of its own: Ctrl-C, and a reader who has gone, end it without a word."""
+    code = _code()
+    if sys.stderr is not None:
+        with suppress(OSError):
+            sys.stderr.flush()
+    # Without the interpreter's own end: a thread in which a name is still being looked up would die of that, and what
+    # waits for a reader who has gone could not be written.
+    os._exit(code)
+
+
+def _code() -> int:
     try:
         code = main()
-        # Here, and not at the interpreter's end, where nobody could catch what it raises.
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        return _leave(signal_number=13)
+        return SIGNALLED + 13
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
         print(f"tooldispatchd: cannot write the output: {error.strerror}", file=sys.stderr)
-        _to_nowhere(sys.stdout)
         return 1
     except KeyboardInterrupt:
-        return _leave(signal_number=2)
+        return SIGNALLED + 2
     except BaseExceptionGroup as group:
         # So trio gives it.
         if group.split(KeyboardInterrupt)[1] is not None:
             raise
-        return _leave(signal_number=2)
+        return SIGNALLED + 2
     return code
 
 
-def _leave(*, signal_number: int) -> int:
-    """What a shell gives for a signal's end; what waits to be written goes nowhere."""
-    _to_nowhere(sys.stdout, sys.stderr)
-    return 128 + signal_number
-
-
-def _to_nowhere(*streams: TextIO | None) -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in streams:
-        if stream is not None:
-            os.dup2(nowhere, stream.fileno())
-
-
 if __name__ == "__main__":
-    sys.exit(program())
+    program()

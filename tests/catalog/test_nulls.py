@@ -107,8 +107,8 @@ def test_the_walk_is_bounded_and_touches_nothing_where_it_does_not_come_to_an_en
     before = repr(value)
     began = time.process_time()
     drop_nulls(schema, value)
-    # Some milliseconds on a machine that is idle; without a bound, seconds.
-    assert time.process_time() - began < 0.2
+    # Some milliseconds on an idle machine; without its bound some of these take many seconds.
+    assert time.process_time() - began < 2.0
     assert repr(value) in {before, before.replace("'b': None, ", "")}
 
 

@@ -48,6 +48,11 @@ def of_server(mode: str) -> Callable[[], Run]:
     return asked(f"{mode}:echo".encode(), b"{}", hello(mode))
 
 
+def inputs_of(mode: str) -> Callable[[], Run]:
+    """Lines of 8 MiB for a server."""
+    return asked(f"{mode}:echo".encode(), b'{"text":"%b"}' % (b"x" * (LINE_BYTES - 1024)), hello(mode))
+
+
 def opened(said: bytes) -> Callable[[], Run]:
     """Sessions that open, hear it all, and close, without end."""
     return lambda: lambda path, channels: come_and_go(said, path, channels, half=True)
@@ -74,6 +79,12 @@ KINDS: Final[dict[str, Callable[[], Run]]] = {
     "long allOf": checked(b"all_of", b"1"),
     "long anyOf": checked(b"any_of", b"499"),
     "unique values": lambda: pump(call(rows(b"[[]]", LINE_BYTES // 2)[:-1] + b",1]", b"unique")),
+    "copies": lambda: pump(call(rows(b"[]"), b"copy")),
+    "inputs of a program": lambda: ask(call(rows(b"[]"), b"count")),
+    "inputs as text": lambda: ask(call(b'"%b"' % (b"\\u00e9" * (LINE_BYTES // 7)), b"count_text")),
+    "inputs as arguments": lambda: pump(call(rows(b"[]"), b"count_arguments")),
+    "inputs of a function": lambda: ask(call(b'{"given":%b}' % rows(b"[]"), b"take")),
+    **{f"inputs of {mode}": inputs_of(mode) for mode in ("echo", "http_echo", "ws_echo")},
     "patterns": checked(b"pattern", b'"%b"' % (b"a" * 1000)),
     "a chain": lambda: pump(call(rows(b"[]"), b"chain")),
     "answers of functions": asked(b"function", SIZE),

@@ -114,7 +114,23 @@ def declared() -> dict[str, object]:
 # The guardians, a launcher and a warm parent start with the first call that needs them, and stay.
 WARM: Final = {"cat": 1, "bounded": 0, "letters": {"size": 1}}
 LARGE: Final[list[list[int]]] = [[]] * 300_000
-OFFERED: Final = ("echo", "cat", "sleep", "bounded", "pause", "letters", "function", "rows", "zombies", "chain")
+OFFERED: Final = (
+    "echo",
+    "copy",
+    "cat",
+    "count",
+    "count_text",
+    "count_arguments",
+    "take",
+    "sleep",
+    "bounded",
+    "pause",
+    "letters",
+    "function",
+    "rows",
+    "zombies",
+    "chain",
+)
 CONFIG: Final = f"""
 [daemon]
 grace_s = {GRACE_S}
@@ -125,6 +141,21 @@ type = "json -> json"
 inline = "id"
 [tools.cat]
 command = ["cat"]
+[tools.copy]
+type = "json -> (json, json)"
+inline = "copy"
+[tools.count]
+command = ["wc", "-c"]
+[tools.count_text]
+command = ["wc", "-c"]
+input_mode = "text"
+[tools.count_arguments]
+command = ["true"]
+type = "[json] -> unit"
+args = ["${{input}}"]
+input_mode = "args"
+[tools.take]
+python = "functions:take"
 [tools.sleep]
 command = ["sh", "-c", "read seconds; sleep $seconds; echo 1"]
 [tools.bounded]
@@ -167,7 +198,7 @@ def config(port: int) -> Iterator[str]:
     for name, schema in declared().items():
         yield f"[tools.{name}]\ninline = 'id'\ninput_schema = {toml(schema)}\noutput_schema = {{}}\n"
     yield from servers.tables(str(ROOT))
-    for name, scheme in (("post", "http"), ("get", "http"), ("ws", "ws")):
+    for name, scheme in (("post", "http"), ("get", "http"), ("ws", "ws"), ("http_echo", "http"), ("ws_echo", "ws")):
         yield f"[mcp.{name}]\nurl = '{scheme}://127.0.0.1:{port}/{name}'\n[agents.{name}]\nmcp = ['{name}']\n"
 
 

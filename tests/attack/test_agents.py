@@ -41,7 +41,17 @@ SCHEMAS: Final = (
     Attack("unique values"),
     Attack("patterns"),
 )
-SCENES: Final = scenes({"lines": LINES, "schemas": SCHEMAS})
+INPUTS: Final = (
+    Attack("copies"),
+    Attack("inputs of a program"),
+    Attack("inputs as text"),
+    Attack("inputs as arguments"),
+    Attack("inputs of a function"),
+    Attack("inputs of echo"),
+    Attack("inputs of http_echo"),
+    Attack("inputs of ws_echo"),
+)
+SCENES: Final = scenes({"lines": LINES, "schemas": SCHEMAS, "inputs": INPUTS})
 
 
 @pytest.mark.parametrize("scene", SCENES)

@@ -1,7 +1,7 @@
 """MCP servers over HTTP and WebSocket that ask without end: prints its port, and ends with its input.
 
 `/post` asks on the stream that answers a call, `/get` on the stream that a client opens by itself, `/ws` on a
-WebSocket. None of them reads what it is told in return.
+WebSocket. None of them reads what it is told in return. `/http_echo` and `/ws_echo` answer all calls.
 """
 
 import socket
@@ -22,8 +22,8 @@ EVENTS: Final = f"data: {PING}\n\n".encode() * 1000
 STREAM: Final = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 
 
-def reply_to(message: Message) -> bytes | None:
-    """The answer to what is asked before a call; None to a call, empty to a notification."""
+def reply_to(message: Message, *, answers: bool) -> bytes | None:
+    """The answer to what is asked; None to a call unless it `answers` that too, empty to a notification."""
     results = {
         "initialize": {
             "protocolVersion": "2025-11-25",
@@ -31,9 +31,10 @@ def reply_to(message: Message) -> bytes | None:
             "serverInfo": {"name": "web", "version": "1"},
         },
         "tools/list": {"tools": [ECHO]},
+        "tools/call": {"content": []},
     }
     method = message.get("method", "")
-    if method == "tools/call":
+    if method == "tools/call" and not answers:
         return None
     if "id" not in message or method not in results:
         return b""
@@ -65,8 +66,8 @@ def serve(peer: socket.socket) -> None:
         while True:
             head, body = read(peer)
             method, path, _ = head.split(b" ", 2)
-            if path == b"/ws":
-                web_socket(peer, head + b"\r\n\r\n")
+            if path.startswith(b"/ws"):
+                web_socket(peer, head + b"\r\n\r\n", answers=path.endswith(b"echo"))
             if method == b"GET":
                 if path == b"/post":
                     peer.sendall(b"HTTP/1.1 405 No\r\nContent-Length: 0\r\n\r\n")
@@ -75,7 +76,7 @@ def serve(peer: socket.socket) -> None:
             if method != b"POST":
                 peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
                 continue
-            reply = reply_to(msgspec.json.decode(body))
+            reply = reply_to(msgspec.json.decode(body), answers=path.endswith(b"echo"))
             if reply is None:
                 ask(peer, STREAM, EVENTS if path == b"/post" else b"")
             status = b"200 OK" if reply else b"202 Accepted"
@@ -92,17 +93,21 @@ def ask(peer: socket.socket, head: bytes, said: bytes) -> NoReturn:
         threading.Event().wait()
 
 
-def web_socket(peer: socket.socket, head: bytes) -> None:
-    """The handshake as it should be, then frames without end."""
+def web_socket(peer: socket.socket, head: bytes, *, answers: bool) -> None:
+    """The handshake as it should be, then frames without end, unless it `answers`."""
     connection = WSConnection(ConnectionType.SERVER)
-    heard = head
+    heard, said = head, ""
     while True:
         connection.receive_data(heard)
         for event in connection.events():
             if isinstance(event, Request):
                 peer.sendall(connection.send(AcceptConnection(subprotocol="mcp")))
             elif isinstance(event, TextMessage):
-                reply = reply_to(msgspec.json.decode(event.data))
+                said += event.data
+                if not event.message_finished:
+                    continue
+                reply = reply_to(msgspec.json.decode(said), answers=answers)
+                said = ""
                 if reply is None:
                     ask(peer, b"", connection.send(TextMessage(data=PING)) * 1000)
                 elif reply:

@@ -25,13 +25,15 @@ command = ["sleep", "1000"]
 SERVERS: Final = """
 [mcp.web]
 url = "https://docs.example/mcp"
+enabled = false
 [mcp.socket]
 url = "wss://docs.example/mcp"
+enabled = false
 [mcp.child]
 command = "no-such-program"
 [agents.plain]
 [agents.default]
-mcp = ["web", "socket", "child"]
+mcp = ["child"]
 """
 ECHO: Final = b'{"__port":"tool_req","id":"1","name":"echo","input":"hi"}\n'
 SLOW: Final = b'{"__port":"tool_req","id":"2","name":"slow","input":{}}\n'
@@ -261,7 +263,7 @@ def test_a_secret_of_an_input_is_in_no_log(words: list[str]) -> None:
 # --- configuration ---
 
 
-def test_what_only_servers_need_is_not_imported_for_those_that_nobody_uses(
+def test_what_only_servers_over_the_network_need_is_not_imported_without_any(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")

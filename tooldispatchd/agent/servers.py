@@ -26,7 +26,7 @@ from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.keeper import Keeper, Kept
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.toollists import key_of
-from tooldispatchd.providers.mcp.ways import way_to
+from tooldispatchd.providers.mcp.ways import preload, way_to
 from tooldispatchd.wire.faults import Code, Fault
 
 DISABLED: Final = "it is not enabled"
@@ -356,3 +356,10 @@ def open_keeper(
         changed=changed,
         is_ending=lambda: runtime.is_draining,
     )
+
+
+def preload_ways(catalog: Catalog) -> None:
+    """Import what connections to the servers of a daemon need, before anybody waits."""
+    for binding in catalog.servers.values():
+        if binding.spec.url is not None and binding.spec.enabled:
+            preload(binding.spec.url)

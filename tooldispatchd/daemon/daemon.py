@@ -24,6 +24,7 @@ from tooldispatchd.agent.entrance import Entrance, Visitor
 from tooldispatchd.agent.faults import DRAINING, too_many
 from tooldispatchd.agent.host import Host
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.servers import preload_ways
 from tooldispatchd.calls.census import Census
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.specs import LimitsSpec
@@ -324,6 +325,7 @@ async def serve(  # what the command found out, put together in one place
                 daemon = Daemon(runtime, front, log, notifier, descriptors=descriptors)
                 services.start_soon(daemon.heed_signals, signals, family.kill_all)
                 daemon.serve(doors)
+                preload_ways(catalog)
                 # What is there now stays: the collector need not look at it again and again while everybody waits.
                 gc.collect()
                 gc.freeze()

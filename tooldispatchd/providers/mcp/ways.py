@@ -5,6 +5,7 @@ Nothing of the network is imported before a server needs it: ways are values, an
 
 from collections.abc import Callable, Hashable
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -42,9 +43,18 @@ def way_to(
     return StdioWay(server, family, house) if reach is None else url_way(server, reach, authorizers)
 
 
+def preload(url: str) -> None:
+    """Import what a connection to a URL needs, which takes 50 ms: for a daemon, before anybody waits."""
+    import_module(f"tooldispatchd.providers.mcp.{'websocket' if _is_websocket(url) else 'http.streamable'}")
+
+
+def _is_websocket(url: str) -> bool:
+    return url.partition(":")[0].lower() in {"ws", "wss"}
+
+
 def url_way(server: Server, reach: Reach, authorizers: Authorizers | None = None) -> Way:
     """The way to a server behind a URL."""
-    if reach.url.partition(":")[0].lower() in {"ws", "wss"}:
+    if _is_websocket(reach.url):
         return WebSocketWay(server, reach)
     if reach.transport == "sse":
         return PairWay(server, reach, authorizers)

@@ -1,4 +1,4 @@
-"""The README is true: its conversations are played, its files are read, and its tables leave nothing out."""
+"""The README and the documents are true: conversations are played, files are read, tables leave nothing out."""
 
 import json
 import os
@@ -25,7 +25,9 @@ from tooldispatchd.daemon.configuration import load_catalog
 from tooldispatchd.daemon.planned_keys import PLANNED
 
 ROOT: Final = Path(__file__).parent.parent
-README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
+# With what would make it too long.
+README: Final = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/configuration.md"))
+DOCUMENTS: Final = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))
 EXAMPLE: Final = ROOT / "tooldispatchd" / "cli" / "example.toml"
 # The words that the code, the logs and the documents share.
 WORDS: Final = (
@@ -178,20 +180,23 @@ def test_every_command_in_the_readme_exists() -> None:
     assert set(re.findall(r"\bmake ([a-z]+)(?:`|  )", README)) <= targets
 
 
-def test_every_link_leads_somewhere() -> None:
-    links = {link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", README) if not link.startswith("https:")}
-    # Written by `make bench`, on the machine that it is about.
-    links -= {"", "benchmarks/RESULTS.md"}
-    assert {link for link in links if not (ROOT / link).is_file()} == set()
+def anchors(path: Path) -> set[str]:
+    """What may stand behind a # in a link to a document."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("document", ["README.md", "protocol/PROTOCOL.md"])
-def test_every_link_to_a_heading_finds_it(document: str) -> None:
-    headings = re.findall(r"^#+ (.+)$", (ROOT / document).read_text(encoding="utf-8"), re.MULTILINE)
-    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
-    file = "" if document == "README.md" else document
-    wanted = {anchor for path, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", README) if path == file}
-    assert wanted <= anchors
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "protocol/PROTOCOL.md", *DOCUMENTS])
+def test_every_link_leads_somewhere(name: str) -> None:
+    document = ROOT / name
+    for link in re.findall(r"\]\(([^) ]+)\)", document.read_text(encoding="utf-8")):
+        file, _, anchor = link.partition("#")
+        target = (document.parent / file).resolve() if file else document
+        # The figures are written by `make bench`, on the machine that they are about.
+        if link.startswith("https:") or target == ROOT / "benchmarks" / "RESULTS.md":
+            continue
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
 
 
 def test_every_place_on_the_map_of_the_house_exists() -> None:

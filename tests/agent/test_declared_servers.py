@@ -60,6 +60,7 @@ CONFIG = "\n".join(
         '[agents.misspelt]\ntools = ["misspelt"]\nmcp = ["results"]',
         '[agents.far]\ntools = ["far"]\nmcp = ["docs"]',
         '[agents.switched]\ntools = ["switched"]',
+        '[agents.off]\nmcp = ["off"]',
         '[agents.slow]\ntools = ["brief", "long", "plain"]',
         '[agents.child]\ntools = ["child"]',
         '[agents.piped]\ntools = ["piped"]',
@@ -282,6 +283,13 @@ def test_a_declared_tool_of_a_server_that_is_not_enabled_says_so(agent: Agent) -
     ready = agent.hello("switched")
     assert ready["warnings"] == ["server off is not available: it is not enabled"]
     assert code_of(agent.ask("switched", {})) == "server_unavailable"
+
+
+def test_a_tool_of_a_server_that_a_profile_names_and_is_not_enabled_says_so(agent: Agent) -> None:
+    assert names_of(agent.hello("off")) == []
+    answer = agent.ask("off:echo", {})
+    assert code_of(answer) == "server_unavailable"
+    assert "server off is not available: it is not enabled" in answer["content"]
 
 
 # --- ends ---

@@ -300,7 +300,7 @@ def narrowed(wish: Narrowing) -> Profile | NotOffered:
 def test_a_profile_is_narrowed_to_what_is_named(
     wish: Narrowing, tools: tuple[str, ...], servers: tuple[ServerUse, ...]
 ) -> None:
-    assert narrowed(wish) == Profile("default", tools, servers, uids=frozenset({5}))
+    assert narrowed(wish) == Profile("default", tools, servers, uids=frozenset({5}), disabled=("off",))
 
 
 def test_a_server_without_a_name_is_narrowed_to_by_what_it_is_called_in_faults() -> None:

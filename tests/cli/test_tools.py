@@ -130,6 +130,25 @@ def test_one_tool_of_a_server_is_shown_with_its_origin(daemon: Daemon) -> None:
     assert ended.stdout.startswith("steady:echo: a tool of the server steady\n\n    Say it again.\n\ninput\n")
 
 
+def test_one_tool_of_a_file_is_shown_with_its_place_its_limit_and_what_bounds_it(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(f"""[tools.count]
+command = ["wc", "-c"]
+type = "string -> int"
+call_s = 7
+memory = "64 MiB"
+{server("steady", "echo")}
+call_s = 9
+""")
+    shown = tools("count", "--config", str(file)).stdout
+    assert f"tool count : string -> int ({file}:1)" in shown
+    assert "limit: 7 s" in shown
+    assert "memory" in shown
+    shown = tools("steady:echo", "--config", str(file)).stdout
+    assert "server steady" in shown
+    assert "9 s" in shown
+
+
 def test_one_tool_is_printed_as_json(daemon: Daemon) -> None:
     ended = tools("echo", "--json", "--socket", str(daemon.path))
     assert json.loads(ended.stdout)["name"] == "echo"

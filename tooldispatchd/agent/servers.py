@@ -86,7 +86,7 @@ class SessionServer:
         self.is_settled = False
         self.warnings: list[str] = []
         self.unenforced: tuple[str, ...] = ()
-        self._refusal = _why_never(binding)
+        self._refusal = why_never(binding)
 
     @property
     def is_startable(self) -> bool:
@@ -104,7 +104,8 @@ class SessionServer:
         return self._refusal if self.kept is None else self.kept.fault
 
 
-def _why_never(binding: Binding) -> Fault | None:
+def why_never(binding: Binding) -> Fault | None:
+    """Why a server never starts; None for one that may."""
     if binding.spec.enabled:
         return None
     extras: dict[str, object] = {"server": binding.name, "reason": DISABLED}

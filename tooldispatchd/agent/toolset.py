@@ -14,7 +14,7 @@ from tooldispatchd.agent.jobtools import JobPlan, job_plans
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.plans import DownPlan, InlinePlan, declared_mcp_plan, listed_plan, program_plan
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.servers import Owner, Servers, SessionServer, at_servers
+from tooldispatchd.agent.servers import Owner, Servers, SessionServer, at_servers, why_never
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.catalog.names import nearest, prefixed, split_name
@@ -327,6 +327,10 @@ class Toolset:
                 return server.fault
             if tool in server.binding.spec.deny:
                 return self._not_allowed(name)
+        for each in self._profile.disabled:
+            binding = self._runtime.catalog.servers[each]
+            if prefix == binding.prefix and (fault := why_never(binding)) is not None:
+                return fault
         return HOLD if self._servers.may_become(prefix) else self._unknown(name)
 
     def _why_not(self, tool: DeclaredTool) -> Fault:

@@ -39,6 +39,16 @@ def explain(catalog: Catalog, where: Callable[[Path], str] | None = None) -> lis
     ]
 
 
+def explain_tool(catalog: Catalog, name: str, where: Callable[[Path], str] | None = None) -> list[str]:
+    """As `explain`, of one tool as agents name it: its own lines, else those of its server."""
+    explanation = _Explanation(catalog, where)
+    if name in catalog.tools:
+        return [*explanation.tool(name)]
+    prefix = name.rpartition(":")[0]
+    servers = [server for server, binding in catalog.servers.items() if prefix and binding.prefix == prefix]
+    return [line for server in servers[:1] for line in explanation.server(server)]
+
+
 class _Explanation:
     """One catalog, and who uses what in it."""
 
@@ -54,18 +64,22 @@ class _Explanation:
             yield f"type {name} = {_cut(text)}{self._at('types', name)}"
 
     def tools(self) -> Iterator[str]:
-        for name, tool in self._catalog.tools.items():
-            yield f"tool {name} : {_type(tool)}{self._at('tools', name)}"
-            yield f"{_INDENT}runs: {self._way(tool)}"
-            if tool.spec.command is not None or tool.spec.python is not None:
-                yield from _indented(program_lines(tool.spec, self._catalog.enforceable))
-            yield f"{_INDENT}limit: {self._limit(tool)}"
-            yield f"{_INDENT}{self._callers(tool)}"
-            if tool.needs:
-                yield f"{_INDENT}its chains lift: {', '.join(tool.needs)}"
-            said = [key for key in ("title", "hint", "doc") if getattr(tool.spec, key)]
-            if said:
-                yield f"{_INDENT}has: {', '.join(said)}"
+        for name in self._catalog.tools:
+            yield from self.tool(name)
+
+    def tool(self, name: str) -> Iterator[str]:
+        tool = self._catalog.tools[name]
+        yield f"tool {name} : {_type(tool)}{self._at('tools', name)}"
+        yield f"{_INDENT}runs: {self._way(tool)}"
+        if tool.spec.command is not None or tool.spec.python is not None:
+            yield from _indented(program_lines(tool.spec, self._catalog.enforceable))
+        yield f"{_INDENT}limit: {self._limit(tool)}"
+        yield f"{_INDENT}{self._callers(tool)}"
+        if tool.needs:
+            yield f"{_INDENT}its chains lift: {', '.join(tool.needs)}"
+        said = [key for key in ("title", "hint", "doc") if getattr(tool.spec, key)]
+        if said:
+            yield f"{_INDENT}has: {', '.join(said)}"
 
     def processes(self) -> Iterator[str]:
         for name, process in self._catalog.processes.items():
@@ -82,21 +96,25 @@ class _Explanation:
             yield f"{_INDENT}{_used_by(self._users_of_processes.get(name, ()))}"
 
     def servers(self) -> Iterator[str]:
-        for name, binding in self._catalog.servers.items():
-            # Those that stand where they are used have no table of their own.
-            yield f"server {name}{self._at('mcp', name) if name in self._config.mcp else ''}"
-            yield f"{_INDENT}{_prefix(binding)}"
-            yield f"{_INDENT}runs: {_reached(binding.spec)}"
-            yield f"{_INDENT}protocol: {_protocol(binding.spec)}"
-            yield f"{_INDENT}connections: {_connections(binding.spec)}"
-            yield from (f"{_INDENT}{line}" for line in _stated(binding.spec, self._config.limits))
-            if binding.spec.command is not None:
-                yield from _indented(kept_lines(binding.spec, self._catalog.enforceable))
-            if binding.spec.url is not None:
-                yield f"{_INDENT}credentials: {', '.join(credential_kinds(binding.spec)) or 'none'}"
-            if not binding.spec.enabled:
-                yield f"{_INDENT}not enabled"
-            yield f"{_INDENT}{_used_by(self._users_of_servers.get(name, ()))}"
+        for name in self._catalog.servers:
+            yield from self.server(name)
+
+    def server(self, name: str) -> Iterator[str]:
+        binding = self._catalog.servers[name]
+        # Those that stand where they are used have no table of their own.
+        yield f"server {name}{self._at('mcp', name) if name in self._config.mcp else ''}"
+        yield f"{_INDENT}{_prefix(binding)}"
+        yield f"{_INDENT}runs: {_reached(binding.spec)}"
+        yield f"{_INDENT}protocol: {_protocol(binding.spec)}"
+        yield f"{_INDENT}connections: {_connections(binding.spec)}"
+        yield from (f"{_INDENT}{line}" for line in _stated(binding.spec, self._config.limits))
+        if binding.spec.command is not None:
+            yield from _indented(kept_lines(binding.spec, self._catalog.enforceable))
+        if binding.spec.url is not None:
+            yield f"{_INDENT}credentials: {', '.join(credential_kinds(binding.spec)) or 'none'}"
+        if not binding.spec.enabled:
+            yield f"{_INDENT}not enabled"
+        yield f"{_INDENT}{_used_by(self._users_of_servers.get(name, ()))}"
 
     def profiles(self) -> Iterator[str]:
         """What tools and servers do not say already of who uses them."""

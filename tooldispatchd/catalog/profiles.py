@@ -45,6 +45,8 @@ class Profile(msgspec.Struct, frozen=True):
     uids: frozenset[int] | None = None
     gids: frozenset[int] | None = None
     confinement: Confinement = NOTHING
+    disabled: tuple[str, ...] = ()
+    """Servers that it names and that are not enabled."""
 
     @property
     def is_bound(self) -> bool:
@@ -110,7 +112,8 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
     if not config.agents:
         whole = tuple(ServerUse(name) for name in config.mcp if servers[name].spec.enabled)
         exposed = tuple(name for name, spec in config.tools.items() if spec.expose)
-        profiles[DEFAULT_PROFILE] = Profile(DEFAULT_PROFILE, exposed, whole)
+        disabled = tuple(name for name in config.mcp if not servers[name].spec.enabled)
+        profiles[DEFAULT_PROFILE] = Profile(DEFAULT_PROFILE, exposed, whole, disabled=disabled)
     for name, wanted in _all_wanted(config).items():
         profiles[name] = _ProfileBuilder(config, servers, problems).build(name, wanted)
     return profiles, problems
@@ -251,6 +254,7 @@ class _ProfileBuilder:
             uids=_numbers(spec.uid),
             gids=_numbers(spec.gid),
             confinement=NOTHING if wrong else confinement_of(spec),
+            disabled=tuple(server for server in self._servers if server not in enabled),
         )
 
     def _refuse_names(self, owners: Owners | None, path: Path) -> None:

@@ -102,4 +102,5 @@ def _example(words: Sequence[str], tool: str) -> str:
     import shlex
 
     meant = shlex.quote(json.dumps(" ".join(words), ensure_ascii=False))
-    return f"a text is JSON in quotes of its own, which the shell must leave: {call} {meant}"
+    field = f"; a field has its value after a =: {call} {words[0]}=VALUE" if NAMED.fullmatch(f"{words[0]}=") else ""
+    return f"a text is JSON in quotes of its own, which the shell must leave: {call} {meant}{field}"

@@ -6,18 +6,21 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tooldispatchd.cli import dialogue
 from tooldispatchd.cli.dialogue import Dialogue, Line
 from tooldispatchd.cli.paint import Paint, printable
 
+if TYPE_CHECKING:
+    from tooldispatchd.daemon.configuration import Loaded
+
 # The forms of PROTOCOL.md; the daemon is asked for what is named here, and knows them itself.
 FORMS: Final = ("plain", "anthropic", "openai", "openai_responses", "google", "mcp")
 BUILT_IN: Final = frozenset({"job_wait", "job_read", "job_list", "job_stop", "info"})
 EPILOG: Final = """\
-The servers of the profile are started to ask them for their tools; for one tool, its own server alone. How a tool runs
-and what bounds it, by the configuration: tooldispatchd check --explain.
+The servers of the profile are started to ask them for their tools; for one tool, its own server alone. With --config
+a tool is shown with where it was written, how it runs, its limit, and what its program is kept to.
 """
 
 
@@ -41,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     def show(daemon: Dialogue, hello: Line) -> int:
         if arguments.name is not None:
-            return _show_one(arguments, daemon, hello)
+            return _show_one(arguments, daemon, hello, loaded)
         daemon.say("hello", {**hello, "schemas": arguments.schemas})
         ready = daemon.until("ready")
         _warn(arguments, ready)
@@ -52,27 +55,28 @@ def run(arguments: argparse.Namespace) -> int:
             _print_table(tools, Paint(arguments.color, sys.stdout))
         return 0
 
-    if arguments.config is not None and not _warn_of(arguments.config):
+    loaded = None
+    if arguments.config is not None and (loaded := _load(arguments.config)) is None:
         return 2
     return dialogue.talk(arguments, show)
 
 
-def _warn_of(config: Path) -> bool:
-    """Say what a configuration has that is not meant here, as `check` does; whether it can be used."""
+def _load(config: Path) -> "Loaded | None":
+    """The configuration, of which is said, as `check` does, what is not meant; None where it cannot be used."""
     from tooldispatchd.daemon.config_report import printable
-    from tooldispatchd.daemon.configuration import ConfigError, load_catalog
+    from tooldispatchd.daemon.configuration import ConfigError, load
 
     try:
-        catalog = load_catalog(config, os.environ)
+        loaded = load(config, os.environ)
     except ConfigError as error:
         print(error, file=sys.stderr)
-        return False
-    for warning in catalog.warnings:
+        return None
+    for warning in loaded.catalog.warnings:
         print(f"{config}: warning: {printable(warning)}", file=sys.stderr)
-    return True
+    return loaded
 
 
-def _show_one(arguments: argparse.Namespace, daemon: Dialogue, hello: Line) -> int:
+def _show_one(arguments: argparse.Namespace, daemon: Dialogue, hello: Line, loaded: "Loaded | None") -> int:
     narrowed = dialogue.open_for(daemon, arguments.name, hello)
     ready = narrowed or daemon.until("ready")
     _warn(arguments, ready)
@@ -93,6 +97,8 @@ def _show_one(arguments: argparse.Namespace, daemon: Dialogue, hello: Line) -> i
     has_doc = narrowed is not None and dialogue.shown(ready, "info") is not None
     doc = _doc(daemon, arguments.name) if has_doc else None
     _print_tool(tool, shown.get("outputSchema"), doc, Paint(arguments.color, sys.stdout))
+    if loaded is not None:
+        _print_bounds(loaded, arguments.name)
     return 0
 
 
@@ -133,6 +139,15 @@ def _print_tool(tool: Line, output_schema: object, doc: str | None, paint: Paint
             print(f"\n{paint.strong(heading)}")
             # Escaped: a server's schema is not ours, and must not speak to the terminal.
             print(json.dumps(schema, indent=2))
+
+
+def _print_bounds(loaded: "Loaded", name: str) -> None:
+    """What the configuration says of a tool or of its server."""
+    from tooldispatchd.catalog.explanation import explain_tool
+    from tooldispatchd.daemon.config_report import printable as masked
+
+    lines = explain_tool(loaded.catalog, name, loaded.where)
+    print(*(["", *map(masked, lines)] if lines else []), sep="\n", end="\n" if lines else "")
 
 
 def _unenforced(tool: Line) -> Sequence[str]:

@@ -3,6 +3,7 @@
 import select
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -14,6 +15,8 @@ from tooldispatchd.wire.messages import Hello, ReadyLine
 
 # Servers may wait for their turn to start before their own limits begin; longer than this nobody waits.
 OPENING_S: Final = 600.0
+# When a person begins to wonder.
+SLOW_S: Final = 3.0
 # Some thousand tools with the largest schemas that a daemon with its default limits takes.
 MAX_OPENING_BYTES: Final = 256 * 1024 * 1024
 
@@ -67,9 +70,12 @@ def see_alive(channel: socket.socket, signals: Signals, within_s: float) -> None
         _receive(channel, signals, within_s)
 
 
-def open_session(channel: socket.socket, hello: Hello, signals: Signals) -> tuple[ReadyLine, bytes]:
+def open_session(
+    channel: socket.socket, hello: Hello, signals: Signals, is_slow: Callable[[], None]
+) -> tuple[ReadyLine, bytes]:
     """Say `hello`; what the daemon is `ready` with, and what else it has said, which is the agent's to read.
 
+    `is_slow` is called where that takes so long that a person would ask why.
     Raises `RefusedError`, `OpeningError` and `StoppedError`. The channel is non-blocking afterwards.
     """
     try:
@@ -79,6 +85,8 @@ def open_session(channel: socket.socket, hello: Hello, signals: Signals) -> tupl
             # Short enough to fit into any socket's buffer.
             channel.sendall(msgspec.json.encode(hello) + b"\n")
         channel.setblocking(False)  # noqa: FBT003  # the standard library's own signature
+        if not _await(channel, signals, SLOW_S):
+            is_slow()
         said = bytearray()
         others = b""
         until = time.monotonic() + OPENING_S
@@ -104,6 +112,13 @@ def open_session(channel: socket.socket, hello: Hello, signals: Signals) -> tupl
 
 def _receive(channel: socket.socket, signals: Signals, within_s: float) -> bytes:
     """What comes; nothing at the end of the channel."""
+    if not _await(channel, signals, within_s):
+        raise OpeningError(f"the daemon did not answer within {within_s:.3g} s")
+    return channel.recv(READ_BYTES)
+
+
+def _await(channel: socket.socket, signals: Signals, within_s: float) -> bool:
+    """Whether something comes in time, if only the end."""
     until = time.monotonic() + within_s
     poll = select.poll()
     poll.register(channel, select.POLLIN)
@@ -113,9 +128,9 @@ def _receive(channel: socket.socket, signals: Signals, within_s: float) -> bytes
         if signals.fd in ready and (number := signals.take_ending()) is not None:
             raise StoppedError(number)
         if channel.fileno() in ready:
-            return channel.recv(READ_BYTES)
+            return True
         if time.monotonic() >= until:
-            raise OpeningError(f"the daemon did not answer within {within_s:.3g} s")
+            return False
 
 
 def _read(line: bytes) -> ReadyLine | None:

@@ -137,7 +137,8 @@ def _connect(address: str, timeout_s: float, signals: Signals) -> socket.socket:
 
 
 def _run_on(channel: socket.socket, order: Order, environ: Mapping[str, str], signals: Signals) -> int:
-    ready, said = open_session(channel, order.hello, signals)
+    slow = partial(tell, "the daemon starts the profile's servers; the agent begins when they are there")
+    ready, said = open_session(channel, order.hello, signals, slow)
     for warning in ready.warnings:
         tell(f"warning: {warning}")
     lost = partial(tell, "the daemon has ended the channel; the agent goes on without tools")

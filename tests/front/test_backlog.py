@@ -36,3 +36,14 @@ def test_a_large_piece_is_not_copied() -> None:
     backlog.add(large)
     backlog.drop(5)
     assert backlog.first().obj is large
+
+
+def test_a_piece_that_has_left_is_given_back() -> None:
+    piece = bytearray(2 * JOINED_BYTES)
+    backlog = Backlog(piece)
+    assert backlog.drop(1) is None
+    assert backlog.drop(len(piece) - 1) is piece
+    backlog.add(piece)
+    backlog.add(b"x")
+    assert [len(each) for each in backlog.take_all()] == [len(piece), 1]
+    assert len(backlog) == 0

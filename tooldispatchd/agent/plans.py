@@ -18,7 +18,7 @@ from tooldispatchd.agent.program import Program
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.steps import Reader, compile_now
 from tooldispatchd.calls.gate import Gate
-from tooldispatchd.calls.outcome import Outcome, Update
+from tooldispatchd.calls.outcome import Outcome, Unread, Update
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.schemas import ACCEPT, Check, is_light
@@ -120,7 +120,11 @@ class CommandPlan(TaskPlan):
 async def shaped(runtime: Runtime, call: Call, result: object, output: Check) -> Outcome:
     """The answer that a tool's result is, by whoever has the time to check it: the dispatch thread, or a checker."""
     limit = runtime.limits.max_content_bytes
-    return await runtime.checking.shape(result, output, limit, turns=call.request.owner.account.turns)
+    account = call.request.owner.account
+    outcome = await runtime.checking.shape(result, output, limit, turns=account.turns)
+    if isinstance(result, Unread):
+        account.share.let_go(result.text)
+    return outcome
 
 
 def log_stderr(runtime: Runtime, call: Call, stderr: str) -> None:

@@ -17,6 +17,8 @@ from tooldispatchd.wire.faults import Code, Fault
 
 # A share that holds next to nothing may always have this much: ordinary calls go on, whoever fills the rest.
 SMALL_BYTES: Final = 16 * 1024
+# To free more takes a virtual machine some milliseconds.
+FREED_BYTES: Final = 8 * 1024 * 1024
 # A burst is over when less than half of what was held at its height is left; a smaller one leaves nothing to speak of.
 BURST_BYTES: Final = 16 * 1024 * 1024
 
@@ -30,19 +32,23 @@ class _User:
         self.held = 0
 
 
-def _nothing() -> None:
+def _nothing(*_: object) -> None:
     """Nobody wants to know."""
 
 
 class Memory:
-    """The account of one daemon: `held` of `max_bytes`. `ebbed` is called when a burst is over."""
+    """The account of one daemon: `held` of `max_bytes`.
 
-    __slots__ = ("_high", "_users", "ebbed", "held", "max_bytes")
+    `ebbed` is called when a burst is over, and `let_go` with a large buffer that nobody needs any more.
+    """
+
+    __slots__ = ("_high", "_users", "ebbed", "held", "let_go", "max_bytes")
 
     def __init__(self, max_bytes: int, *, ebbed: Callable[[], None] = _nothing) -> None:
         self.max_bytes = max_bytes
         self.held = 0
         self.ebbed = ebbed
+        self.let_go: Callable[[bytearray], None] = _nothing
         self._high = 0
         self._users: WeakValueDictionary[int | None, _User] = WeakValueDictionary()
 
@@ -88,6 +94,11 @@ class Share:
         """What is told where there is no room."""
         extras: dict[str, object] = {"what": "buffered_bytes", "limit": self._memory.max_bytes}
         return Fault(Code.TOO_MANY, "over the limit: bytes that the daemon keeps for agents and servers", extras)
+
+    def let_go(self, buffer: object) -> None:
+        """Nobody needs `buffer` any more, which may be a large one."""
+        if isinstance(buffer, bytearray) and len(buffer) > FREED_BYTES:
+            self._memory.let_go(buffer)
 
     def draw(self, size: int) -> bool:
         """Hold so much more, if it may."""

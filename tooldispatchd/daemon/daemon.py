@@ -239,18 +239,26 @@ class Daemon:
             listener.close()
         doors_closed()
         self._emptied = trio.Event()
-        for host in list(self._hosts):
-            host.drain()
+        await self._tell_hosts(Host.drain)
         self._look_whether_empty()
         with trio.move_on_after(grace_s):
             await self._emptied.wait()
-        for host in list(self._hosts):
-            host.abandon()
+        await self._tell_hosts(Host.abandon)
         # What a peer has not taken within the grace it never will.
         for channel in list(self._channels):
             channel.give_up()
         with trio.move_on_after(TEARDOWN_S):
             await self._emptied.wait()
+
+    async def _tell_hosts(self, end: Callable[[Host], None]) -> None:
+        """Each in a turn of its own: what one holds may be large, and takes its time to be freed."""
+        waiting = [*self._hosts]
+        while waiting:
+            host = waiting.pop()
+            if host in self._hosts:
+                end(host)
+            del host
+            await trio.lowlevel.checkpoint()
 
 
 def ending_signals() -> list[signal.Signals]:
@@ -307,6 +315,7 @@ async def serve(  # what the command found out, put together in one place
             front = _start_front(services, catalog.config.limits, log)
             heap = Heap()
             services.start_soon(heap.run)
+            services.start_soon(heap.free)
             async with trio.open_nursery() as home:
                 runtime = Runtime(
                     catalog,
@@ -321,6 +330,7 @@ async def serve(  # what the command found out, put together in one place
                     accounts=accounts_of(catalog, os.environ, log),
                 )
                 runtime.memory.ebbed = heap.ebbed
+                runtime.memory.let_go = heap.let_go
                 equipment.fit(runtime, front)
                 daemon = Daemon(runtime, front, log, notifier, descriptors=descriptors)
                 services.start_soon(daemon.heed_signals, signals, family.kill_all)

@@ -9,9 +9,12 @@ all before them: of 48 MiB that twelve sessions' schemas took nothing came back,
 """
 
 import ctypes
+from contextlib import suppress
 from typing import Final
 
 import trio
+
+from tooldispatchd.calls.memory import FREED_BYTES
 
 # A burst comes in waves; while it goes on its memory is of use.
 IDLE_S: Final = 1.0
@@ -21,10 +24,12 @@ MAPPED_BYTES: Final = 256 * 1024
 
 
 class Heap:
-    """Gives back what is free a moment after `ebbed` was called; until then its task waits and costs nothing."""
+    """Gives back what is free a moment after `ebbed` was called; until then its tasks wait and cost nothing."""
 
     def __init__(self) -> None:
         self._ebbed = trio.Event()
+        self._left: list[bytearray] = []
+        self._is_left = trio.Event()
         tune = getattr(ctypes.CDLL(None), "mallopt", None)
         if tune is not None:
             tune(MMAP_THRESHOLD, MAPPED_BYTES)
@@ -32,6 +37,29 @@ class Heap:
     def ebbed(self) -> None:
         """Much has been freed."""
         self._ebbed.set()
+
+    def let_go(self, buffer: bytearray) -> None:
+        """Nobody needs a large buffer any more."""
+        self._left.append(buffer)
+        self._is_left.set()
+
+    async def free(self) -> None:
+        """Free what was let go of, half of it in one turn: of 60 MB all at once takes more than 10 ms."""
+        while True:
+            await self._is_left.wait()
+            self._is_left = trio.Event()
+            while self._left:
+                buffer = self._left.pop()
+                while len(buffer) > FREED_BYTES:
+                    # What somebody still looks at cannot shrink.
+                    with suppress(BufferError):
+                        # One more would only be noted, and not given back.
+                        del buffer[len(buffer) // 2 - 1 :]
+                        await trio.lowlevel.checkpoint()
+                        continue
+                    break
+                del buffer
+                await trio.lowlevel.checkpoint()
 
     async def run(self) -> None:
         """Serve until cancelled; at once over on a C library that has no way to do it."""

@@ -1,6 +1,7 @@
 """What a peer has not taken yet: small lines joined, large pieces as they came, for copying one takes too long."""
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Final
 
 # What is copied in little time, and what one write to a socket mostly takes.
@@ -41,10 +42,17 @@ class Backlog:
         """The first bytes, as many as lie together; there must be some. To be let go of before anything is added."""
         return memoryview(self._pieces[0])[self._taken :]
 
-    def drop(self, taken: int) -> None:
-        """Forget the first `taken` bytes, no more than `first` gave."""
+    def drop(self, taken: int) -> bytes | bytearray | None:
+        """Forget the first `taken` bytes, no more than `first` gave; the piece of which they were the last."""
         self._size -= taken
         self._taken += taken
-        if self._taken == len(self._pieces[0]):
-            self._pieces.popleft()
-            self._taken = 0
+        if self._taken < len(self._pieces[0]):
+            return None
+        self._taken = 0
+        return self._pieces.popleft()
+
+    def take_all(self) -> Iterator[bytes | bytearray]:
+        """Forget everything: the pieces."""
+        self._size = 0
+        while self._pieces:
+            yield self._pieces.popleft()

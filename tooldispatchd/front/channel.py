@@ -259,7 +259,7 @@ class Channel:
             return
         self._last_write = trio.current_time()
         self.share.add(-taken)
-        self._out.drop(taken)
+        self.share.let_go(self._out.drop(taken))
         if not self._out:
             self._out = None
             if self._closing:
@@ -308,6 +308,8 @@ class Channel:
             self._stall = None
         if self._out is not None:
             self.share.add(-len(self._out))
+            for piece in self._out.take_all():
+                self.share.let_go(piece)
             self._out = None
         self._front.forget(self._wire.read_fd)
         self._front.forget(self._wire.write_fd)

@@ -335,6 +335,7 @@ class Answers:
             entry = None if number is None else self.pending.take(number)
             if isinstance(entry, Call):
                 self._finish(entry, found.outcome, is_mismatch=found.is_mismatch)
+            self._share.let_go(line)
         elif found.message is None:
             self.skipped += 1
         else:

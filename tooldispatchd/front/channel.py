@@ -14,10 +14,10 @@ import trio
 
 from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.memory import Share
-from tooldispatchd.front.backlog import Backlog
 from tooldispatchd.front.front import Front
 from tooldispatchd.front.timer import Deferred, Expiring
 from tooldispatchd.front.wires import Wire
+from tooldispatchd.wire.backlog import Backlog
 
 
 class Peer(Protocol):

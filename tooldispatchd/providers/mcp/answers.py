@@ -327,6 +327,7 @@ class Answers:
             self.skipped += 1
             if number is not None:
                 self.fail(number, failed(self._server, f"its answer cannot be checked: {why}"))
+            self._share.let_go(line)
             return
         if self._trace is not None and not is_traced and (found.message or found.outcome):
             self._trace(found.message or Incoming(id=number), len(line))
@@ -335,11 +336,13 @@ class Answers:
             entry = None if number is None else self.pending.take(number)
             if isinstance(entry, Call):
                 self._finish(entry, found.outcome, is_mismatch=found.is_mismatch)
-            self._share.let_go(line)
         elif found.message is None:
             self.skipped += 1
         else:
+            # It may lie in the line.
             self.take_message(found.message)
+            return
+        self._share.let_go(line)
 
     def _call(self, number: int | None) -> Call | None:
         entry = None if number is None else self.pending.get(number)

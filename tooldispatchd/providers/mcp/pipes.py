@@ -15,11 +15,10 @@ from tooldispatchd.calls.memory import Holding, Share
 from tooldispatchd.children.spawn import Child
 from tooldispatchd.children.tail import Tail
 from tooldispatchd.providers.mcp.link import MAX_QUEUED_BYTES
+from tooldispatchd.wire.backlog import Backlog
 
 # What a pipe holds by default, so one read empties it; the bound on what one connection does per turn of the loop.
 CHUNK_BYTES: Final = 64 * 1024
-# What a line takes besides its bytes while it waits for a full pipe: a server chooses how small answers to it are.
-LINE_COST_BYTES: Final = 64
 # What a dead server may have left: the largest pipe that Linux allows by default (1 MiB), in chunks.
 MAX_REST_CHUNKS: Final = 16
 
@@ -33,9 +32,8 @@ class Pipes:
     def __init__(self, child: Child, share: Share, *, max_queued_bytes: int = MAX_QUEUED_BYTES) -> None:
         self._child = child
         self._max_queued = max_queued_bytes
-        self._lines: list[bytes | bytearray] = []
-        self._leaving: memoryview | None = None
-        self._queued = 0
+        self._share = share
+        self._leaving = Backlog()
         self._waiting = Holding(share)  # for the pipe to have room
         self._watched = 0
         self.tail = Tail()
@@ -74,48 +72,40 @@ class Pipes:
 
     def queue(self, line: bytes | bytearray) -> None:
         """Hold `line` for the next `flush`."""
-        self._lines.append(line)
-        self._queued += len(line)
+        self._leaving.add(line)
 
     def flush(self) -> bool:
         """Write what the pipe takes now; whether what is left is within the bound.
 
         A pipe whose other end is closed drops all; `wait` tells of it by an error on stdin.
         """
-        while self._leaving is not None or self._lines:
-            if self._leaving is None:
-                self._leaving = self._next_lines()
+        leaving = self._leaving
+        while leaving:
+            first = leaving.first()
             try:
-                written = os.write(self._child.stdin, self._leaving)
+                written = os.write(self._child.stdin, first)
             except BlockingIOError:
                 written = 0
             except OSError:
                 self.drop()
                 return True
-            self._queued -= written
-            if written < len(self._leaving):
-                self._leaving = self._leaving[written:]
+            is_full = written < len(first)
+            # Nothing can be added to what somebody looks at.
+            del first
+            if written:
+                self._share.let_go(leaving.drop(written))
+            if is_full:
                 self._watch_room(select.EPOLLOUT)
-                queued = self._queued + LINE_COST_BYTES * len(self._lines)
-                return queued <= self._max_queued and self._waiting.resize(queued)
-            self._leaving = None
+                return len(leaving) <= self._max_queued and self._waiting.resize(len(leaving))
         if self._watched:
             self._watch_room(0)
             self._waiting.resize(0)
         return True
 
-    def _next_lines(self) -> memoryview:
-        """Lines joined once: what a full pipe leaves over is written on from where it was cut; a large one alone."""
-        lines = self._lines
-        large = next((place for place, line in enumerate(lines) if isinstance(line, bytearray)), len(lines))
-        self._lines = lines[large or 1 :]
-        return memoryview(b"".join(lines[:large]) if large else lines[0])
-
     def drop(self) -> None:
         """Forget what is queued."""
-        self._lines = []
-        self._leaving = None
-        self._queued = 0
+        for piece in self._leaving.take_all():
+            self._share.let_go(piece)
         self._waiting.resize(0)
 
     async def discard(self) -> None:

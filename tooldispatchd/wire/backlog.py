@@ -13,7 +13,7 @@ class Backlog:
 
     __slots__ = ("_pieces", "_size", "_taken")
 
-    def __init__(self, lines: bytes | bytearray, taken: int = 0) -> None:
+    def __init__(self, lines: bytes | bytearray = b"", taken: int = 0) -> None:
         """Begin with `lines`, of which so many bytes have been taken already."""
         self._pieces: deque[bytes | bytearray] = deque()
         self._size = 0

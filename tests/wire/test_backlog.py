@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.front.backlog import JOINED_BYTES, Backlog
+from tooldispatchd.wire.backlog import JOINED_BYTES, Backlog
 
 PIECES = st.lists(st.sampled_from([b"a", b"bc" * 10, b"d" * JOINED_BYTES, b"e" * (JOINED_BYTES + 1)]), max_size=8)
 

@@ -55,6 +55,8 @@ class Attack(NamedTuple):
     channels: int = 1
     tool: str = "echo"
     worst_ms: float = WORST_MS
+    is_twin: bool = False
+    """Whether what parries another one parries this one too: it is for `make attack`."""
 
     @property
     def lasts_s(self) -> float:
@@ -307,7 +309,9 @@ def fight(attacks: Sequence[Attack]) -> list[str]:
 
 def scenes(families: Mapping[str, Sequence[Attack]]) -> Mapping[str, Sequence[Attack]]:
     """A daemon for each attack, so that each has figures of its own; briefly, one for each family."""
-    return {each.kind: [each] for family in families.values() for each in family} if IS_FULL else families
+    if IS_FULL:
+        return {each.kind: [each] for family in families.values() for each in family}
+    return {name: [each for each in family if not each.is_twin] for name, family in families.items()}
 
 
 # --- the end ---------------------------------------------------------------------------------------------------------

@@ -5,9 +5,11 @@ passes the bound, and is then dropped up to its newline: the stream lives on. A 
 it is (JSON takes it as white space).
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from tooldispatchd.wire.faults import Fault
+if TYPE_CHECKING:
+    # The commands of a client cut lines too, and have no time to import msgspec.
+    from tooldispatchd.wire.faults import Fault
 
 # The brief looks for a too long line's `id` in its first 4 KiB.
 HEAD_BYTES: Final = 4096
@@ -42,7 +44,7 @@ class LongLine:
 
     __slots__ = ("head", "why")
 
-    def __init__(self, head: bytes, why: Fault | None = None) -> None:
+    def __init__(self, head: bytes, why: "Fault | None" = None) -> None:
         self.head = head
         self.why = why
 
@@ -101,7 +103,7 @@ class LineCutter:
             self._dropping = _end_of(self._dropping or b"", rest)
         return lines
 
-    def give_up(self, why: Fault | None = None) -> LongLine | None:
+    def give_up(self, why: "Fault | None" = None) -> LongLine | None:
         """Keep nothing of the unfinished line, and drop the rest of it; None where there is none."""
         if self._tail is None:
             return None

@@ -33,6 +33,7 @@ ATTACK_S: Final = float(os.environ.get("ATTACK_S", "0.4"))
 GRACE_S: Final = 0.5
 ENDS_S: Final = GRACE_S + 6.0
 LEFT_S: Final = 10.0
+TRIES: Final = 3
 MIB: Final = 1024 * 1024
 
 # An honest call: by the clock where the machine does nothing else; and by the processor time that the daemon takes
@@ -305,6 +306,15 @@ def fight(attacks: Sequence[Attack]) -> list[str]:
             print(figures)
             wrongs += figures.wrongs()
         return wrongs + end(daemon, attacks[-1])
+
+
+def best_of(attacks: Sequence[Attack]) -> list[str]:
+    """What was broken; of times, what took too long each time: what a machine's host takes counts as the daemon's."""
+    for _ in range(TRIES):
+        wrongs = fight(attacks)
+        if not wrongs or not all(each.endswith(" ms") for each in wrongs):
+            break
+    return wrongs
 
 
 def scenes(families: Mapping[str, Sequence[Attack]]) -> Mapping[str, Sequence[Attack]]:

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.attack.stage import Attack, fight, scenes
+from tests.attack.stage import Attack, best_of, scenes
 
 LINES: Final = (
     Attack("small lists"),
@@ -56,5 +56,5 @@ SCENES: Final = scenes({"lines": LINES, "schemas": SCHEMAS, "inputs": INPUTS})
 
 @pytest.mark.parametrize("scene", SCENES)
 def test_others_are_served_and_nothing_is_left(scene: str) -> None:
-    wrongs = fight(SCENES[scene])
+    wrongs = best_of(SCENES[scene])
     assert not wrongs, "\n".join(wrongs)

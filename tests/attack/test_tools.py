@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.attack.stage import PROGRAM_MS, Attack, fight, scenes
+from tests.attack.stage import PROGRAM_MS, Attack, best_of, scenes
 
 PROGRAMS: Final = (
     Attack("a chain"),
@@ -43,5 +43,5 @@ SCENES: Final = scenes({"programs": PROGRAMS, "servers": SERVERS})
 
 @pytest.mark.parametrize("scene", SCENES)
 def test_others_are_served_and_nothing_is_left(scene: str) -> None:
-    wrongs = fight(SCENES[scene])
+    wrongs = best_of(SCENES[scene])
     assert not wrongs, "\n".join(wrongs)

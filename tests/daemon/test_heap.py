@@ -6,8 +6,8 @@ from pathlib import Path
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tooldispatchd.calls.memory import FREED_BYTES, Memory
-from tooldispatchd.daemon.heap import Heap
+from tooldispatchd.calls.memory import LARGE_BYTES, Memory
+from tooldispatchd.daemon.heap import STEP_BYTES, Heap
 
 
 async def freed(*buffers: bytearray) -> None:
@@ -28,18 +28,18 @@ def resident_bytes() -> int:
 
 
 async def test_the_pages_of_a_large_buffer_are_given_back_whatever_was_taken_from_its_front() -> None:
-    large = bytearray(b"x") * (8 * FREED_BYTES)
+    large = bytearray(b"x") * (8 * STEP_BYTES)
     del large[:100]
     before = resident_bytes()
     await freed(large)
-    assert before - resident_bytes() > 6 * FREED_BYTES
+    assert before - resident_bytes() > 6 * STEP_BYTES
     # Those that it shares with others are as they were.
     assert large[-1] == ord("x")
 
 
 async def test_a_small_buffer_and_one_that_somebody_still_looks_at_stay_as_they_are() -> None:
-    small, large = bytearray(b"x") * FREED_BYTES, bytearray(b"x") * (3 * FREED_BYTES)
+    small, large = bytearray(b"x") * LARGE_BYTES, bytearray(b"x") * (3 * STEP_BYTES)
     with memoryview(large):
         await freed(small, large)
     assert small.count(b"x") == len(small)
-    assert large.count(b"x") == 3 * FREED_BYTES
+    assert large.count(b"x") == 3 * STEP_BYTES

@@ -40,3 +40,4 @@ class HalfLine:
     def drop(self) -> None:
         """Nothing of it is needed any more."""
         self._holding.resize(0)
+        self._share.let_go(self._machine.forget_unfinished())

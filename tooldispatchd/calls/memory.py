@@ -17,8 +17,8 @@ from tooldispatchd.wire.faults import Code, Fault
 
 # A share that holds next to nothing may always have this much: ordinary calls go on, whoever fills the rest.
 SMALL_BYTES: Final = 16 * 1024
-# To free more takes a virtual machine some milliseconds.
-FREED_BYTES: Final = 8 * 1024 * 1024
+# To free this much takes a virtual machine half a millisecond, and many such lie together.
+LARGE_BYTES: Final = 1024 * 1024
 # A burst is over when less than half of what was held at its height is left; a smaller one leaves nothing to speak of.
 BURST_BYTES: Final = 16 * 1024 * 1024
 
@@ -48,7 +48,7 @@ class Memory:
         self.max_bytes = max_bytes
         self.held = 0
         self.ebbed = ebbed
-        self.let_go: Callable[[bytearray], None] = _nothing
+        self.let_go: Callable[[bytes | bytearray], None] = _nothing
         self._high = 0
         self._users: WeakValueDictionary[int | None, _User] = WeakValueDictionary()
 
@@ -97,7 +97,7 @@ class Share:
 
     def let_go(self, buffer: object) -> None:
         """Nobody needs `buffer` any more, which may be a large one."""
-        if isinstance(buffer, bytearray) and len(buffer) > FREED_BYTES:
+        if isinstance(buffer, bytes | bytearray) and len(buffer) > LARGE_BYTES:
             self._memory.let_go(buffer)
 
     def draw(self, size: int) -> bool:

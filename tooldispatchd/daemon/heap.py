@@ -14,11 +14,10 @@ from typing import Final
 
 import trio
 
-from tooldispatchd.calls.memory import FREED_BYTES
-
 # A burst comes in waves; while it goes on its memory is of use.
 IDLE_S: Final = 1.0
-PAGE_BYTES: Final = mmap.PAGESIZE
+# What is freed in one turn: it takes a fraction of a millisecond.
+STEP_BYTES: Final = 4 * 1024 * 1024
 # <malloc.h>: M_MMAP_THRESHOLD, which once set is not moved any more.
 MMAP_THRESHOLD: Final = -3
 MAPPED_BYTES: Final = 256 * 1024
@@ -29,7 +28,7 @@ class Heap:
 
     def __init__(self) -> None:
         self._ebbed = trio.Event()
-        self._left: list[bytearray] = []
+        self._left: list[bytes | bytearray] = []
         self._is_left = trio.Event()
         self._libc = ctypes.CDLL(None)
         tune = getattr(self._libc, "mallopt", None)
@@ -40,30 +39,38 @@ class Heap:
         """Much has been freed."""
         self._ebbed.set()
 
-    def let_go(self, buffer: bytearray) -> None:
+    def let_go(self, buffer: bytes | bytearray) -> None:
         """Nobody needs a large buffer any more."""
         self._left.append(buffer)
         self._is_left.set()
 
     async def free(self) -> None:
-        """Free what was let go of in steps: of 60 MB all at once takes more than 10 ms on a busy virtual machine."""
+        """Free what was let go of, each in a turn of its own, and a larger one in several.
+
+        Of 60 MB all at once takes more than 10 ms on a busy virtual machine.
+        """
         while True:
             await self._is_left.wait()
             self._is_left = trio.Event()
             while self._left:
                 buffer = self._left.pop()
-                try:
-                    buffer.pop()
-                except BufferError:
-                    continue  # somebody still looks at it
-                start = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
-                # The pages that are wholly its own; what is left goes when the buffer does. Shrinking it would copy it
-                # where something was taken from its front.
-                for address in range(
-                    -(-start // PAGE_BYTES) * PAGE_BYTES, start + len(buffer) - FREED_BYTES, FREED_BYTES
-                ):
-                    self._libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(FREED_BYTES), mmap.MADV_DONTNEED)
-                    await trio.lowlevel.checkpoint()
+                if len(buffer) > STEP_BYTES and isinstance(buffer, bytearray):
+                    await self._give_back(buffer)
+                del buffer
+                await trio.lowlevel.checkpoint()
+
+    async def _give_back(self, buffer: bytearray) -> None:
+        """Give the kernel the pages that are wholly the buffer's, whose bytes are gone then."""
+        try:
+            buffer.pop()
+        except BufferError:
+            return  # somebody still looks at it
+        start = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+        first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+        # Shrinking it instead would copy it where something was taken from its front.
+        for address in range(first, start + len(buffer) - STEP_BYTES, STEP_BYTES):
+            self._libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(STEP_BYTES), mmap.MADV_DONTNEED)
+            await trio.lowlevel.checkpoint()
 
     async def run(self) -> None:
         """Serve until cancelled; at once over on a C library that has no way to do it."""

@@ -58,6 +58,10 @@ class ChannelMachine:
         """How many bytes of a line that lacks its end lie here."""
         return self._cutter.held
 
+    def forget_unfinished(self) -> bytearray | None:
+        """What lay here of a line that lacks its end, which nobody will hear."""
+        return self._cutter.forget()
+
     def give_up(self, why: Fault) -> None:
         """Keep nothing of the line that lacks its end: it is refused with `why` when its turn comes."""
         line = self._cutter.give_up(why)

@@ -103,6 +103,12 @@ class LineCutter:
             self._dropping = _end_of(self._dropping or b"", rest)
         return lines
 
+    def forget(self) -> bytearray | None:
+        """Keep nothing of the unfinished line: what lay here of it."""
+        tail, self._tail = self._tail, None
+        self.held = 0
+        return tail
+
     def give_up(self, why: "Fault | None" = None) -> LongLine | None:
         """Keep nothing of the unfinished line, and drop the rest of it; None where there is none."""
         if self._tail is None:

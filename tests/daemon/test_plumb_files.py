@@ -163,7 +163,8 @@ MISTAKES = {
     "in a list that does not end": "let a = { args: [S }",
     "in a string that does not end": "let a = { args: [Q",
 }
-SECRETS = st.text(st.characters(codec="utf-8", categories=["L", "N"]), min_size=8, max_size=20).map("§{}".format)
+# No word of a report begins like that: those who draw texts try words that stand in the code.
+SECRETS = st.text(st.characters(codec="utf-8", categories=["L", "N"]), min_size=8, max_size=20).map("§q7{}".format)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

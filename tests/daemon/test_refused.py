@@ -60,6 +60,14 @@ def test_each_wrong_token_is_logged_and_of_many_ever_fewer(tmp_path: Path) -> No
         assert WRONG not in daemon.log.read_text()
 
 
+def test_a_token_in_the_place_of_a_profile_is_not_logged(tmp_path: Path) -> None:
+    with daemon_on(tmp_path, CONFIG) as daemon, daemon.agent() as agent:
+        agent.say(hello(WRONG) | {"profile": RIGHT})
+        assert agent.hear()["error"] == "not_authenticated"
+        assert [line["profile"] for line in refusals(daemon)] == ["(no such profile)"]
+        assert RIGHT not in daemon.log.read_text()
+
+
 def test_a_user_s_new_channels_wait_after_many_wrong_tokens_and_are_served_then(tmp_path: Path) -> None:
     with daemon_on(tmp_path, CONFIG) as daemon, daemon.agent() as early:
         assert early.ask("echo", "open")["content"] == '"open"'

@@ -13,7 +13,7 @@ import trio
 from msgspec import UnsetType
 
 from tooldispatchd.agent.entrance import NOT_AUTHENTICATED, Entrance, Visitor
-from tooldispatchd.agent.faults import DRAINING, SHOWN_NAME
+from tooldispatchd.agent.faults import DRAINING
 from tooldispatchd.agent.lineage import Lineage
 from tooldispatchd.agent.reception import admit, admit_silent, leave, make_session, no_room
 from tooldispatchd.agent.runtime import Host, Runtime
@@ -193,7 +193,9 @@ class Roster:
         visitor = self._visitor
         count = self._runtime.refusals.note(visitor.uid, trio.current_time())
         if count <= TOLD or count.bit_count() == 1:
-            profile = None if hello.profile is None else hello.profile[:SHOWN_NAME]
+            # Who mistakes the fields may have shown the token there.
+            is_profile = hello.profile is None or hello.profile in self._runtime.catalog.profiles
+            profile = hello.profile if is_profile else "(no such profile)"
             self._runtime.log.warning("hello refused", uid=visitor.uid, pid=visitor.pid, profile=profile, lately=count)
 
     def _open(self, profile: Profile, hello: Hello | None, *, line: int) -> Session:

@@ -15,6 +15,7 @@ import os
 import resource
 import socket
 from functools import cache
+from pathlib import Path
 from typing import Final
 
 from tooldispatchd.checkers.frames import JOB, RESULT, Work
@@ -25,12 +26,15 @@ MEMORY_BYTES: Final = 1024 * 1024 * 1024
 # After a job of this size what it freed is given back to the kernel.
 LARGE_BYTES: Final = 1024 * 1024
 # The dispatch thread comes first where there are few cores.
-NICE: Final = 5
+NICE: Final = 10
 
 
 def main() -> None:
     """Serve until the daemon closes the socket."""
     os.nice(NICE)
+    # Where the kernel groups processes by session, that is nothing to any but its own group, in which it is alone.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(NICE))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     # What is decoded has no cycles, and looking for some would take longer than the decoding.
     gc.disable()

@@ -19,6 +19,7 @@ import trio
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.agent.checking import Checking
+from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.agent.lineage import Account, Lineage
 from tooldispatchd.agent.steps import Now, Reader
 from tooldispatchd.calls.deadlines import Entry
@@ -313,6 +314,19 @@ class Call:
                 self.leave_queue()
                 self.leave_queue = None
             self.finish(fault)
+
+    def work(self, run: Callable[[], Awaitable[Outcome]]) -> None:
+        """Run in a task what ends the call; from here on `halt` ends it, also before the task has begun."""
+        scope = trio.CancelScope()
+
+        async def ended() -> None:
+            outcome: Outcome = CANCELLED
+            with scope:
+                outcome = await run()
+            self.finish(outcome)
+
+        self.halt = lambda _reason: scope.cancel()
+        self.owner.work(self, ended)
 
     def finish(self, outcome: Outcome) -> None:
         """The one end; a second is a defect and raises `RuntimeError`."""

@@ -4,7 +4,7 @@ They look only at the session's own calls, and take no place among those that ru
 stoppable, while its agent has as many calls running as it may.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -15,7 +15,7 @@ from tooldispatchd.agent.call import Call, Plan, Reason
 from tooldispatchd.agent.faults import CANCELLED, queue_full
 from tooldispatchd.agent.steps import Reader
 from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs
-from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.wire.faults import Code, Fault
@@ -115,18 +115,10 @@ def _give(call: Call, jobs: Jobs, job: Job) -> None:
         # A text within a text: a checker writes that.
         known["content"] = ""
         head, _, tail = _encode(known).rpartition(b'""')
-        call.owner.work(call, partial(_quote, call, (head, content.literal, tail)))
+        parts = (head, content.literal, tail)
+        call.work(partial(owner.checking.quote, parts, turns=owner.account.turns))
     else:
         call.finish(_answer(known))
-
-
-async def _quote(call: Call, parts: Sequence[bytes | bytearray]) -> None:
-    scope = trio.CancelScope()
-    call.halt = lambda _reason: scope.cancel()
-    outcome: Outcome = CANCELLED
-    with scope:
-        outcome = await call.owner.checking.quote(parts, turns=call.owner.account.turns)
-    call.finish(outcome)
 
 
 def _stop(call: Call, jobs: Jobs, job: Job, wanted: _Input) -> None:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Final
 
 import msgspec
-import trio
 
 from tooldispatchd.agent.call import Call, Plan, Reason, Stage
 from tooldispatchd.agent.checking import unread
@@ -39,16 +38,8 @@ class TaskPlan(Plan):
     __slots__ = ()
 
     def start(self, call: Call) -> None:
-        """Start the call's task; from here on `halt` ends it, also before the task has begun."""
-        scope = trio.CancelScope()
-        call.halt = lambda _reason: scope.cancel()
-        call.owner.work(call, partial(self._work, call, scope))
-
-    async def _work(self, call: Call, scope: trio.CancelScope) -> None:
-        outcome: Outcome = CANCELLED
-        with scope:
-            outcome = await self.run(call)
-        call.finish(outcome)
+        """Start the call's task."""
+        call.work(partial(self.run, call))
 
     async def run(self, call: Call) -> Outcome:
         """How the call ends; when this returns or is cancelled, nothing of it is left."""

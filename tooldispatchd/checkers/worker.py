@@ -8,7 +8,6 @@ killed at any moment. Its memory is bounded: a value that takes more is refused.
 """
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import os
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from tooldispatchd.checkers.frames import JOB, RESULT, Work
+from tooldispatchd.forked.libc import load
 
 CONTROL: Final = 3
 # What 64 MiB of the smallest values take is some twice as much; two such checkers still leave a small machine alive.
@@ -98,12 +98,7 @@ def _receive(control: socket.socket, size: int) -> bytearray | None:
 def _trim() -> None:
     with contextlib.suppress(AttributeError):
         # Only glibc has it.
-        _libc().malloc_trim(0)
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None)
+        load().malloc_trim(0)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from typing import Final
 
 import trio
 
+from tooldispatchd.forked.libc import load
+
 # A burst comes in waves; while it goes on its memory is of use.
 IDLE_S: Final = 1.0
 # What is freed in one turn: it takes a fraction of a millisecond.
@@ -30,7 +32,7 @@ class Heap:
         self._ebbed = trio.Event()
         self._left: list[bytes | bytearray] = []
         self._is_left = trio.Event()
-        self._libc = ctypes.CDLL(None)
+        self._libc = load()
         tune = getattr(self._libc, "mallopt", None)
         if tune is not None:
             tune(MMAP_THRESHOLD, MAPPED_BYTES)

@@ -8,32 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
+from tests.providers.mcp.recording import Recording
 from tooldispatchd.providers.mcp.logmessages import MAX_A_SECOND, MAX_PARAMS_BYTES, MAX_TEXT_CHARS, ServerLog, printable
 
 SAID = Raw(b'{"level":"info","data":"hi"}')
 
 
-class Log:
-    """Keeps each line as its level, event and fields."""
-
-    def __init__(self) -> None:
-        self.lines: list[tuple[str, str, dict[str, object]]] = []
-
-    def debug(self, event: str, **fields: object) -> None:
-        self.lines.append(("debug", event, fields))
-
-    def info(self, event: str, **fields: object) -> None:
-        self.lines.append(("info", event, fields))
-
-    def warning(self, event: str, **fields: object) -> None:
-        self.lines.append(("warning", event, fields))
-
-    def error(self, event: str, **fields: object) -> None:
-        self.lines.append(("error", event, fields))
-
-
 def logged(message: object) -> tuple[str, str, dict[str, object]]:
-    log = Log()
+    log = Recording()
     ServerLog("docs", log).take(Raw(msgspec.json.encode(message)), 0.0)
     (line,) = log.lines
     return line
@@ -75,13 +57,13 @@ def test_what_a_message_says_is_one_line_that_can_be_printed(data: object, text:
 
 
 def test_text_that_is_no_unicode_is_shown_as_far_as_it_goes() -> None:
-    log = Log()
+    log = Recording()
     ServerLog("docs", log).take(Raw(b'{"data":"a\xffb"}'), 0.0)
     assert log.lines[0][2]["text"] == '"a\ufffdb"'
 
 
 def test_messages_over_the_rate_are_counted_and_told_once() -> None:
-    log = Log()
+    log = Recording()
     said = ServerLog("docs", log)
     for _ in range(MAX_A_SECOND + 3):
         said.take(SAID, 10.0)
@@ -95,7 +77,7 @@ def test_messages_over_the_rate_are_counted_and_told_once() -> None:
 
 
 def test_the_next_second_has_its_own_messages_and_tells_first_what_was_dropped() -> None:
-    log = Log()
+    log = Recording()
     said = ServerLog("docs", log)
     for _ in range(MAX_A_SECOND + 1):
         said.take(SAID, 10.0)
@@ -104,7 +86,7 @@ def test_the_next_second_has_its_own_messages_and_tells_first_what_was_dropped()
 
 
 def test_what_was_dropped_is_told_at_the_end() -> None:
-    log = Log()
+    log = Recording()
     said = ServerLog("docs", log)
     for _ in range(MAX_A_SECOND + 1):
         said.take(SAID, 10.0)
@@ -117,7 +99,7 @@ def test_what_was_dropped_is_told_at_the_end() -> None:
     "params", [UNSET, Raw(b"[]"), Raw(b"{}"), Raw(b'{"data":1,"level":5}'), Raw(b'{"data":"' + b"x" * MAX_PARAMS_BYTES)]
 )
 def test_what_cannot_be_read_is_counted(params: Raw) -> None:
-    log = Log()
+    log = Recording()
     said = ServerLog("docs", log)
     said.take(params, 0.0)
     said.tell(1.0)
@@ -133,7 +115,7 @@ def test_any_text_is_made_printable_within_its_bound(text: str, max_chars: int) 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_line_or_are_counted(params: bytes) -> None:
-    log = Log()
+    log = Recording()
     said = ServerLog("docs", log)
     said.take(Raw(params), 0.0)
     said.close()

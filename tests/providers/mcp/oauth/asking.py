@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from msgspec.structs import replace
 
+from tests.providers.mcp.recording import Recording
 from tests.servers.authorization_server import OAuthServer
 from tooldispatchd.providers.mcp.http.wire import Wire
 from tooldispatchd.providers.mcp.oauth.accounts import Accounts, entry_name
@@ -18,25 +19,6 @@ from tooldispatchd.providers.mcp.server import OAuth, Reach, Server
 
 SECRET = OAuth(grant="client_credentials", client_id="daemon", client_secret="secret-of-client")
 PERSON = OAuth(grant="authorization_code")
-
-
-class Recording:
-    """A log that keeps all of it."""
-
-    def __init__(self) -> None:
-        self.lines: list[tuple[str, str, dict[str, object]]] = []
-
-    def debug(self, event: str, **fields: object) -> None:
-        self.lines.append(("debug", event, fields))
-
-    def info(self, event: str, **fields: object) -> None:
-        self.lines.append(("info", event, fields))
-
-    def warning(self, event: str, **fields: object) -> None:
-        self.lines.append(("warning", event, fields))
-
-    def error(self, event: str, **fields: object) -> None:
-        self.lines.append(("error", event, fields))
 
 
 class Daemon:

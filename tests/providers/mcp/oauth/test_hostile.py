@@ -10,7 +10,8 @@ import trio.testing
 from msgspec.structs import replace
 
 from tests.providers.mcp.http.names import answer_names
-from tests.providers.mcp.oauth.asking import PERSON, SECRET, Daemon, Recording, call
+from tests.providers.mcp.oauth.asking import PERSON, SECRET, Daemon, call
+from tests.providers.mcp.recording import Recording
 from tests.servers.authorization_server import OAuthServer, Recorder, Reply, serving
 from tooldispatchd.providers.mcp.oauth import flow
 from tooldispatchd.providers.mcp.oauth.accounts import Account

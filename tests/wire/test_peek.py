@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.wire.peek import Seen, peek_agent, peek_id
+from tooldispatchd.wire.peek import Seen, peek
 
 
 @pytest.mark.parametrize(
@@ -25,19 +25,23 @@ from tooldispatchd.wire.peek import Seen, peek_agent, peek_id
             b'{"__port":"tool_req","msg":{"id":"1","agent":"a"},"agent":"b",',
             Seen("1", nested=True, port="tool_req", agent="b"),
         ),
-        (b'{"agent":"a","x', None),
-        (b'{"msg":{"id":"1"}', None),
-        (b'[{"id":"x"}', None),
-        (b'{"x":"id","id":5,"k":"id"}', None),
-        (b'{"id":"\xff"}', None),
-        (b'{"id":"unfinished', None),
-        (b'{"input":{"id":"inner"', None),
-        (b"", None),
-        (b"}}}}", None),
+        (b'{"agent":"a","x', Seen(agent="a")),
+        (b'{"msg":{"id":"1"}', Seen()),
+        (b'{"__port":"ping","msg":{"id":"1"}', Seen(port="ping")),
+        (b'{"msg":{"a":{}},"id":"1","x', Seen("1")),
+        (b'{"msg":[{"id":"1"}],"__port":"tool_req","x', Seen(port="tool_req")),
+        (b'"id":"1"', Seen()),
+        (b'[{"id":"x"}', Seen()),
+        (b'{"x":"id","id":5,"k":"id"}', Seen()),
+        (b'{"id":"\xff"}', Seen()),
+        (b'{"id":"unfinished', Seen()),
+        (b'{"input":{"id":"inner"', Seen()),
+        (b"", Seen()),
+        (b"}}}}", Seen()),
     ],
 )
-def test_the_id_is_found_where_it_may_stand_and_nowhere_else(head: bytes, seen: Seen | None) -> None:
-    assert peek_id(head) == seen
+def test_the_id_is_found_where_it_may_stand_and_nowhere_else(head: bytes, seen: Seen) -> None:
+    assert peek(head) == seen
 
 
 @pytest.mark.parametrize(
@@ -52,18 +56,15 @@ def test_the_id_is_found_where_it_may_stand_and_nowhere_else(head: bytes, seen: 
     ],
 )
 def test_the_agent_is_found_where_it_may_stand_and_nowhere_else(head: bytes, agent: str | None) -> None:
-    assert peek_agent(head) == agent
+    assert peek(head).agent == agent
 
 
 @given(st.binary(max_size=4096))
 def test_any_bytes_give_an_id_or_none(head: bytes) -> None:
-    peek_id(head)
-    peek_agent(head)
+    peek(head)
 
 
 @given(st.text(min_size=1), st.dictionaries(st.text(), st.text()), st.integers(1, 9))
 def test_the_id_of_a_cut_line_is_the_one_it_bears(call_id: str, value: dict[str, str], cut: int) -> None:
     line = msgspec.json.encode({"input": value, "id": call_id, "name": "x" * 9})
-    seen = peek_id(line[:-cut])
-    assert seen is not None
-    assert seen.id == call_id
+    assert peek(line[:-cut]).id == call_id

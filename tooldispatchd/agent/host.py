@@ -207,12 +207,12 @@ class Host:
         self._runtime.home.start_soon(self._await_heavy, line, self._heavy)
 
     async def _await_heavy(self, line: bytes | bytearray, scope: trio.CancelScope) -> None:
-        message: Message | Refused | None = refuse_unread(bytes(line[:HEAD_BYTES]), DRAINING)
+        limit = self._runtime.limits.max_line_bytes
         with scope:
-            limit = self._runtime.limits.max_line_bytes
-            message = await self._runtime.checking.read_line(line, limit, turns=(self.gate_key, self))
+            self._read.append(await self._runtime.checking.read_line(line, limit, turns=(self.gate_key, self)))
+        if scope.cancelled_caught:
+            self._read.append(refuse_unread(bytes(line[:HEAD_BYTES]), DRAINING))
         self.share.add(-len(line))
-        self._read.append(message)
         self._heavy = None
         # Served in a turn of the channel's own, under its guard.
         self._outlet.again()

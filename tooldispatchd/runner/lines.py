@@ -24,7 +24,7 @@ from tooldispatchd.wire.messages import (
     ToolReq,
     ToolsReq,
 )
-from tooldispatchd.wire.peek import peek_id
+from tooldispatchd.wire.peek import peek
 
 # The longest line that a daemon with its default limits takes.
 HOLD_BYTES: Final = 8 * 1024 * 1024
@@ -62,8 +62,7 @@ def way_of(line: bytes | bytearray) -> Way:
 
 def _way_of_head(head: bytes) -> Way:
     """Where a line goes that is too long to be held: the daemon says so itself of what is meant for it."""
-    seen = peek_id(head)
-    return Way.DAEMON if seen is not None and seen.port in AGENT_PORTS else Way.PAST
+    return Way.DAEMON if peek(head).port in AGENT_PORTS else Way.PAST
 
 
 class Splitter:

@@ -27,7 +27,7 @@ from tooldispatchd.wire.messages import (
     ToolReq,
     ToolsReq,
 )
-from tooldispatchd.wire.peek import peek_agent, peek_id
+from tooldispatchd.wire.peek import peek
 
 _PORTS: Final = "hello, tool_req, tool_cancel, tools, approve_resp, ask_resp, ping, pong, bye"
 UNKNOWN_PORT: Final = f"unknown port; known are {_PORTS}"
@@ -203,10 +203,10 @@ def _refuse_malformed(line: bytes, error: Exception) -> Refused | None:
 
 def refuse_unread(head: bytes, fault: Fault) -> Refused:
     """A line that cannot be decoded: its id, and whose it is, are looked for in its head."""
-    seen = peek_id(head)
-    if seen is None or len(seen.id.encode()) > MAX_ID_BYTES:
-        return Refused(fault, agent=_fit(peek_agent(head)))
+    seen = peek(head)
     agent = _fit(seen.agent)
+    if seen.id is None or len(seen.id.encode()) > MAX_ID_BYTES:
+        return Refused(fault, agent=agent)
     if seen.nested:
         return Refused(fault, seen.id, Form.NESTED, agent)
     if seen.port is None:

@@ -9,84 +9,64 @@ from typing import Final
 
 import msgspec
 
-_STRING: Final = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\.)*"')
-# All that is neither a string nor a bracket: numbers, literals, commas, colons, white space.
-_BETWEEN: Final = re.compile(rb'[^"{}\[\]]*')
-_COLON: Final = re.compile(rb"[ \t\r\n]*:[ \t\r\n]*")
+# A string and whether it names a value; a run of brackets; the quote of a string that never ends. No step back: what
+# was taken once is not tried again, and a head of nothing but brackets is one token.
+_TOKEN: Final = re.compile(rb'("(?:[^"\\\x00-\x1f]++|\\.)*+")([ \t\r\n]*+:[ \t\r\n]*+)?+|[{\[]++|[}\]]++|"')
+_BEGINS: Final = (b'"', b"{", b"[")
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What the head of a line showed: the id, whether it stood in `msg`, and the port and the agent if they did."""
+    """What the head of a line showed: its id, whether that stood in `msg`, its port and its agent; None for none."""
 
-    id: str
-    nested: bool
-    port: str | None
+    id: str | None = None
+    nested: bool = False
+    port: str | None = None
     agent: str | None = None
 
 
-def peek_id(head: bytes) -> Seen | None:
-    """The id that the object in `head` bears at its top level or in its top-level `msg`; None where it has none."""
-    ids: dict[bool, str] = {}
-    agents: dict[bool, str] = {}
-    port: str | None = None
-    for in_msg, key, text in _string_fields(head):
-        if key == "id":
-            ids.setdefault(in_msg, text)
-        elif key == "agent":
-            agents.setdefault(in_msg, text)
-        elif key == "__port" and not in_msg:
-            port = text
-    if False in ids:
-        return Seen(ids[False], nested=False, port=port, agent=agents.get(False))
-    if True in ids and port == "tool_req":
-        return Seen(ids[True], nested=True, port=port, agent=agents.get(False, agents.get(True)))
-    return None
+def peek(head: bytes) -> Seen:
+    """What the object in `head` bears at its top level, or else in its top-level `msg`."""
+    outer, inner = _string_fields(head)
+    port = outer.get("__port")
+    if "id" in outer:
+        return Seen(outer["id"], port=port, agent=outer.get("agent"))
+    agent = outer.get("agent", inner.get("agent"))
+    if "id" in inner and port == "tool_req":
+        return Seen(inner["id"], nested=True, port=port, agent=agent)
+    return Seen(port=port, agent=agent)
 
 
-def peek_agent(head: bytes) -> str | None:
-    """The agent that the object in `head` names at its top level, else in its top-level `msg`; None for none."""
-    agents: dict[bool, str] = {}
-    for in_msg, key, text in _string_fields(head):
-        if key == "agent":
-            agents.setdefault(in_msg, text)
-    return agents.get(False, agents.get(True))
-
-
-def _string_fields(head: bytes) -> list[tuple[bool, str, str]]:
-    """`(in msg, key, value)` of each string field at the top level and in the object at the top-level key `msg`."""
-    fields: list[tuple[bool, str, str]] = []
-    depth = msg_depth = 0
+def _string_fields(head: bytes) -> tuple[dict[str, str], dict[str, str]]:
+    """The string fields at the top level, and those in the object at the top-level key `msg`; the first of a name."""
+    outer: dict[str, str] = {}
+    inner: dict[str, str] = {}
+    depth = 0
+    in_msg = False
     key: str | None = None
-    at = _BETWEEN.match(head).end()  # type: ignore[union-attr]  # it matches the empty string too
-    while at < len(head):
-        mark = head[at : at + 1]
-        if mark == b'"':
-            string = _STRING.match(head, at)
-            text = None if string is None else _text(string.group())
-            if string is None or text is None:
+    for token in _TOKEN.finditer(head):
+        literal, colon = token.groups()
+        if literal is not None:
+            text = _text(literal)
+            if text is None:
                 break
-            at = string.end()
-            colon = _COLON.match(head, at)
-            if colon is not None:
-                key, at = text, colon.end()
-                if head[at : at + 1] in b'"{[':
-                    # The value begins here: `key` is still its name.
-                    if head[at : at + 1] == b"{" and depth == 1 and key == "msg":
-                        msg_depth = 2
-                    continue
-            elif key is not None and depth in (1, msg_depth):
-                fields.append((depth == msg_depth, key, text))
-            key = None
+            if colon is None and key is not None and depth == 1 + in_msg:
+                (inner if in_msg else outer).setdefault(key, text)
+            # Where no string and no bracket follows, the value is one that ends before the next token.
+            key = text if colon is not None and head.startswith(_BEGINS, token.end()) else None
+            continue
+        run = token.group()
+        if run[:1] == b'"':
+            break
+        if run[:1] in b"{[":
+            in_msg = in_msg or (depth == 1 and key == "msg" and run[:1] == b"{")
+            depth += len(run)
         else:
-            depth += 1 if mark in b"{[" else -1
-            if depth < msg_depth:
-                msg_depth = 0
-            key = None
-            at += 1
-            if depth <= 0:
-                break
-        at = _BETWEEN.match(head, at).end()  # type: ignore[union-attr]  # as above
-    return fields
+            depth -= len(run)
+            in_msg = in_msg and depth > 1
+        key = None
+        if depth <= 0:
+            break
+    return outer, inner
 
 
 def _text(literal: bytes) -> str | None:

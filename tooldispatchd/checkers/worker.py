@@ -26,7 +26,7 @@ MEMORY_BYTES: Final = 1024 * 1024 * 1024
 # After a job of this size what it freed is given back to the kernel.
 LARGE_BYTES: Final = 1024 * 1024
 # The dispatch thread comes first where there are few cores.
-NICE: Final = 10
+NICE: Final = 15
 
 
 def main() -> None:

@@ -27,6 +27,8 @@ class HalfLine:
     def look(self) -> None:
         """Hold what lies there now, or refuse the line."""
         if self._holding.resize(self._machine.unfinished):
+            if not self.held:
+                self.drop()
             return
         self._machine.give_up(self._share.fault)
         self.drop()

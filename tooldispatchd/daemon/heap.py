@@ -18,8 +18,8 @@ from tooldispatchd.forked.libc import load
 
 # A burst comes in waves; while it goes on its memory is of use.
 IDLE_S: Final = 1.0
-# What is freed in one turn: it takes a fraction of a millisecond.
-STEP_BYTES: Final = 4 * 1024 * 1024
+# What is freed in one turn: it takes a tenth of a millisecond.
+STEP_BYTES: Final = 1024 * 1024
 # <malloc.h>: M_MMAP_THRESHOLD, which once set is not moved any more.
 MMAP_THRESHOLD: Final = -3
 MAPPED_BYTES: Final = 256 * 1024

@@ -10,7 +10,7 @@ from typing import Final
 
 from benchmarks.harness import Bar, Table, run_alone
 from tooldispatchd.catalog.celcost import BUDGET_NS
-from tooldispatchd.catalog.expressions import Expression, Failed, compile_expression
+from tooldispatchd.catalog.expressions import Expression, FailedEvaluation, compile_expression
 from tooldispatchd.catalog.types import parse_arrow
 
 RUNS: Final = 200
@@ -106,7 +106,7 @@ def largest(expression: Expression, build: Build) -> int:
 
 def is_accepted(expression: Expression, value: object) -> bool:
     result = expression.evaluate(value)
-    return not (isinstance(result, Failed) and result.limit is not None)
+    return not (isinstance(result, FailedEvaluation) and result.limit is not None)
 
 
 def least_us(expression: Expression, value: object, runs: int) -> float:

@@ -54,6 +54,15 @@ def tracked() -> tuple[Path, ...]:
     return tuple(ROOT / name for name in done.stdout.decode().split("\0") if name and (ROOT / name).is_file())
 
 
+# Defined more than once, with the reason.
+HOMONYMS: Final = {
+    "Agent": "the twin clients, blocking and for trio, offer the same names",
+    "Callbacks": "the twin clients",
+    "Client": "the twin clients",
+    "Call": "the client's public name for what it asks for, in another process than the daemon's calls",
+}
+
+
 def modules() -> list[Path]:
     """Every Python file."""
     return [path for path in tracked() if path.suffix == ".py"]
@@ -160,3 +169,15 @@ def test_what_is_installed_is_locked_with_hashes() -> None:
         name for group in project["dependency-groups"].values() for name in group
     ]
     assert {re.split(r"[<>=\[ ]", name)[0] for name in wanted} <= set(packages)
+
+
+def test_a_public_class_name_is_defined_once_in_the_package() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in modules():
+        if path.is_relative_to(ROOT / "tooldispatchd"):
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    twice = {name: found for name, found in homes.items() if len(found) > 1 and name not in HOMONYMS}
+    assert not twice
+    assert not [name for name in HOMONYMS if len(homes.get(name, ())) < 2]

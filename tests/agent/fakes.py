@@ -14,7 +14,7 @@ from trio.testing import memory_stream_pair
 from tooldispatchd.agent.call import Call, Plan, Reason
 from tooldispatchd.agent.checking import Checking
 from tooldispatchd.agent.entrance import Entrance, Visitor
-from tooldispatchd.agent.host import Host
+from tooldispatchd.agent.host import ChannelHost
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.steps import Reader
 from tooldispatchd.agent.subagents import SubAgents
@@ -105,7 +105,7 @@ class Agent:
         self._heard = bytearray()
         self.share = runtime.memory.share(visitor.uid)
         self.channel = CrowdedChannel(self.bounds, self.share, theirs.receive_stream, theirs.send_stream)
-        self.host = Host(runtime, self.channel, self._closed, entrance=entrance, visitor=visitor)
+        self.host = ChannelHost(runtime, self.channel, self._closed, entrance=entrance, visitor=visitor)
         runtime.home.start_soon(self.channel.run, self.host)
 
     @staticmethod
@@ -117,7 +117,7 @@ class Agent:
         """Let the daemon's tasks have a turn, or let time pass."""
         await trio.sleep(seconds)
 
-    def _closed(self, host: Host) -> None:
+    def _closed(self, host: ChannelHost) -> None:
         assert host is self.host
         self.closings += 1
 

@@ -14,7 +14,7 @@ import trio
 from tests.agent.fakes import ANYONE, OUT_BUFFER_BYTES, OWN_USER, HeldPlan, Ledger, open_runtime, small_catalog
 from tests.daemon.asking_servers import asking_over_http, asking_over_websocket
 from tests.daemon.spawned import MISBEHAVING
-from tooldispatchd.agent.host import Host
+from tooldispatchd.agent.host import ChannelHost
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec
@@ -57,7 +57,7 @@ async def live(runtime: Runtime, front: Front, said: bytes, ended: bytes) -> Non
     closed = trio.Event()
     gone = trio.Event()
     channel = Channel(front, SocketWire(ours), runtime.memory.share(0))
-    host = Host(runtime, channel, lambda _host: gone.set(), entrance=ANYONE, visitor=OWN_USER)
+    host = ChannelHost(runtime, channel, lambda _host: gone.set(), entrance=ANYONE, visitor=OWN_USER)
     channel.open(host, closed=closed.set)
     async with trio.SocketStream(trio.socket.from_stdlib_socket(theirs)) as agent:
         await agent.send_all(said)

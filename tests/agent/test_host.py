@@ -18,7 +18,7 @@ from tests.agent.fakes import (
     small_catalog,
 )
 from tooldispatchd.agent.call import Reason
-from tooldispatchd.agent.host import Host
+from tooldispatchd.agent.host import ChannelHost
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.catalog.specs import LimitsSpec
 
@@ -146,8 +146,8 @@ async def test_the_last_lines_are_written_before_the_channel_closes(
 ) -> None:
     async with open_runtime(small_catalog()) as runtime:
         outlet = Outlet(runtime.memory.share(0))
-        closed: list[Host] = []
-        host = Host(runtime, outlet, closed.append, entrance=ANYONE, visitor=OWN_USER)
+        closed: list[ChannelHost] = []
+        host = ChannelHost(runtime, outlet, closed.append, entrance=ANYONE, visitor=OWN_USER)
         host.received(line)
         assert port in outlet.written
         assert outlet.is_closed

@@ -10,7 +10,7 @@ from tests.agent.agents_below import World, agents_catalog, open_world, until
 from tests.agent.fakes import Agent, HeldPlan, answer, code_of, fault_of
 from tests.daemon.spawned import Message
 from tooldispatchd.agent.call import Call
-from tooldispatchd.agent.lineage import Account, Levels, Lineage, closing_figures
+from tooldispatchd.agent.lineage import Levels, Lineage, RootUsage, closing_figures
 from tooldispatchd.agent.plans import TaskPlan
 from tooldispatchd.agent.programs import Lent
 from tooldispatchd.agent.steps import Reader
@@ -188,7 +188,7 @@ def test_levels_share_no_places() -> None:
 
 
 def test_the_figures_of_agents_below_are_in_the_root_s_last_line() -> None:
-    account = Account("channel", 1, Memory(1).share(0))
+    account = RootUsage("channel", 1, Memory(1).share(0))
     below = Lineage(account, 1).below().below()
     assert closing_figures(below, None, 3, 1) == (3, 1)
     assert closing_figures(None, account, 10, 2) == (13, 3)

@@ -3,11 +3,11 @@
 import trio
 import trio.testing
 
-from tooldispatchd.agent.places import Places
+from tooldispatchd.agent.places import FairLimiter
 
 
 async def test_owners_are_let_in_by_turns(autojump_clock: trio.testing.MockClock) -> None:
-    places = Places(1)
+    places = FairLimiter(1)
     order: list[str] = []
 
     async def stay(owner: str) -> None:
@@ -23,7 +23,7 @@ async def test_owners_are_let_in_by_turns(autojump_clock: trio.testing.MockClock
 
 
 async def test_who_is_cancelled_takes_no_place(autojump_clock: trio.testing.MockClock) -> None:
-    places = Places(1)
+    places = FairLimiter(1)
     async with places.of(("first", None)):
         with trio.move_on_after(1) as waited:
             async with places.of(("second", None)):
@@ -35,7 +35,7 @@ async def test_who_is_cancelled_takes_no_place(autojump_clock: trio.testing.Mock
 
 
 async def test_who_is_let_in_and_cancelled_at_once_gives_the_place_back() -> None:
-    places = Places(1)
+    places = FairLimiter(1)
     scope = trio.CancelScope()
 
     async def wait() -> None:

@@ -13,7 +13,7 @@ from tests.providers.mcp.keeping import SERVER, Log, keeper_of
 from tests.providers.mcp.scripted import ScriptedServer
 from tooldispatchd.agent.sharing import Sharing, View
 from tooldispatchd.calls.outcome import Answer, Outcome
-from tooldispatchd.providers.mcp.answers import Call
+from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.keeper import Keeper
 from tooldispatchd.providers.mcp.toollists import ToolLists
 
@@ -47,9 +47,9 @@ class Session:
     def _flush(self) -> None:
         self.flushed += 1
 
-    def call(self) -> Call:
+    def call(self) -> PendingCall:
         made = self.view.call(ECHO, b"{}", self.outcomes.append)
-        assert isinstance(made, Call)
+        assert isinstance(made, PendingCall)
         self.view.flush()
         return made
 

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tooldispatchd.calls.admission import Admission, Verdict
+from tooldispatchd.calls.admission import Admission, AdmissionVerdict
 
 IN_FLIGHT = 3
 WAITING = 2
@@ -14,10 +14,14 @@ WAITING = 2
 
 def test_calls_start_then_wait_then_find_no_room() -> None:
     admission: Admission[int] = Admission(1, 1)
-    assert [admission.ask(call) for call in (1, 2, 3)] == [Verdict.START, Verdict.WAIT, Verdict.FULL]
+    assert [admission.ask(call) for call in (1, 2, 3)] == [
+        AdmissionVerdict.START,
+        AdmissionVerdict.WAIT,
+        AdmissionVerdict.FULL,
+    ]
     assert admission.finish() == 2
     assert admission.finish() is None
-    assert admission.ask(4) is Verdict.START
+    assert admission.ask(4) is AdmissionVerdict.START
 
 
 class Admissions(RuleBasedStateMachine):
@@ -35,13 +39,13 @@ class Admissions(RuleBasedStateMachine):
         self.next += 1
         verdict = self.admission.ask(self.next)
         if len(self.running) < IN_FLIGHT:
-            assert verdict is Verdict.START
+            assert verdict is AdmissionVerdict.START
             self.running.add(self.next)
         elif len(self.waiting) < WAITING:
-            assert verdict is Verdict.WAIT
+            assert verdict is AdmissionVerdict.WAIT
             self.waiting.append(self.next)
         else:
-            assert verdict is Verdict.FULL
+            assert verdict is AdmissionVerdict.FULL
 
     @precondition(lambda self: self.running)
     @rule(data=st.data())

@@ -10,7 +10,7 @@ from tooldispatchd.catalog.celengine import text_functions
 from tooldispatchd.catalog.celsizes import measure
 from tooldispatchd.catalog.celsource import ExpressionError
 from tooldispatchd.catalog.celtree import Node, read_tree
-from tooldispatchd.catalog.expressions import Failed, compile_expression
+from tooldispatchd.catalog.expressions import FailedEvaluation, compile_expression
 from tooldispatchd.catalog.types import parse_arrow
 
 TYPES = {"xs": "list<int>", "ys": "list<int>", "s": "string", "t": "string", "v": "dyn"}
@@ -33,7 +33,7 @@ def evaluate(source: str, arrow: str, value: object) -> object:
 
 
 def is_refused(result: object) -> bool:
-    return isinstance(result, Failed) and result.limit == "expression" and not result.invalid_input
+    return isinstance(result, FailedEvaluation) and result.limit == "expression" and not result.invalid_input
 
 
 @pytest.mark.parametrize(
@@ -139,14 +139,14 @@ def test_an_expression_that_is_too_dear_for_any_input_is_told_when_it_is_compile
 
 
 def test_a_refusal_says_what_is_too_large_and_how_much_would_pass() -> None:
-    assert evaluate("xs.map(x, x * 2)", "{xs: [int]} -> [int]", {"xs": [1] * 500}) == Failed(
+    assert evaluate("xs.map(x, x * 2)", "{xs: [int]} -> [int]", {"xs": [1] * 500}) == FailedEvaluation(
         'the expression would do too much work on this input: "xs" has 501 values; about 125 would pass',
         limit="expression",
     )
 
 
 def test_a_refusal_of_a_text_counts_its_bytes() -> None:
-    assert evaluate("s.contains(s)", "string -> bool", "x" * 20_000) == Failed(
+    assert evaluate("s.contains(s)", "string -> bool", "x" * 20_000) == FailedEvaluation(
         'the expression would do too much work on this input: "s" has 20000 bytes of text; about 5000 would pass',
         limit="expression",
     )
@@ -160,7 +160,7 @@ def test_a_refusal_of_a_text_counts_its_bytes() -> None:
     ],
 )
 def test_an_input_beyond_what_is_looked_at_is_refused(value: object, why: str) -> None:
-    assert evaluate("v", "json -> json", value) == Failed(why, limit="expression")
+    assert evaluate("v", "json -> json", value) == FailedEvaluation(why, limit="expression")
 
 
 def test_a_deep_input_is_refused() -> None:
@@ -168,7 +168,7 @@ def test_a_deep_input_is_refused() -> None:
     for _ in range(100_000):
         deep = [deep]
     why = "the input is nested deeper than 64, the most that an expression takes"
-    assert evaluate("v", "json -> json", deep) == Failed(why, limit="expression")
+    assert evaluate("v", "json -> json", deep) == FailedEvaluation(why, limit="expression")
 
 
 def test_what_is_not_read_is_not_counted() -> None:

@@ -1,7 +1,7 @@
 from cel_expr_python import cel
 
 from tooldispatchd.catalog.celcost import Prices
-from tooldispatchd.catalog.celguard import Failed, Guard, Look
+from tooldispatchd.catalog.celguard import FailedEvaluation, Guard, Look
 from tooldispatchd.catalog.celtree import read_tree
 from tooldispatchd.catalog.celtypes import OpenRecord, signature
 from tooldispatchd.catalog.types import Field, Primitive, Record, Type, parse_type
@@ -32,7 +32,7 @@ def test_a_record_that_may_have_more_is_looked_at() -> None:
     assert look is not None
     assert look({"a": 1}) is None
     refused = look({"a": 1, "b": [1] * 10_000})
-    assert refused == Failed(
+    assert refused == FailedEvaluation(
         "the input has more than 4096 values, the most that an expression takes", limit="expression"
     )
 
@@ -47,4 +47,4 @@ def test_a_field_that_is_missing_is_not_looked_at() -> None:
 def test_a_short_text_with_a_null_character_is_refused_too() -> None:
     look = whole("input + '!'", parse_type("string"))
     assert look is not None
-    assert look("x\0") == Failed("the input holds a text with a null character", invalid_input=True)
+    assert look("x\0") == FailedEvaluation("the input holds a text with a null character", invalid_input=True)

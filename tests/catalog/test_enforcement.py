@@ -1,7 +1,7 @@
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.confined import Sandbox
 from tooldispatchd.catalog.confinement import Confinement
-from tooldispatchd.catalog.enforcement import Enforceable, Enforced, Program, enforce, programs, wrong
+from tooldispatchd.catalog.enforcement import ConfinedProgram, Enforceable, Enforced, enforce, programs, wrong
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import Config, McpSpec, ProcessSpec, ProfileSpec, ToolSpec
 
@@ -15,7 +15,7 @@ def catalog_of(config: Config) -> Catalog:
     return catalog
 
 
-def programs_of(config: Config) -> list[Program]:
+def programs_of(config: Config) -> list[ConfinedProgram]:
     return list(programs(config, catalog_of(config).profiles, catalog_of(config).servers))
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.catalog.test_expressions import compiled
 from tooldispatchd.catalog.celsource import ExpressionError
-from tooldispatchd.catalog.expressions import Failed
+from tooldispatchd.catalog.expressions import FailedEvaluation
 from tooldispatchd.catalog.meanings import to_schema
 from tooldispatchd.catalog.types import parse_type
 
@@ -21,7 +21,7 @@ JSON_VALUES: st.SearchStrategy[object] = st.recursive(
 @given(JSON_VALUES)
 def test_any_json_value_comes_back_as_it_was_or_is_refused_for_its_integers(value: object) -> None:
     result = compiled("input", "json -> json").evaluate(value)
-    assert result == value or (isinstance(result, Failed) and result.invalid_input)
+    assert result == value or (isinstance(result, FailedEvaluation) and result.invalid_input)
 
 
 @given(
@@ -30,9 +30,9 @@ def test_any_json_value_comes_back_as_it_was_or_is_refused_for_its_integers(valu
 )
 def test_arithmetic_gives_an_int_or_a_failure(source: str, value: dict[str, int]) -> None:
     result = compiled(source, "{a: int, b: int, c?: int} -> int").evaluate(value)
-    assert isinstance(result, Failed) or jsonschema.Draft202012Validator(to_schema(parse_type("int"), {})).is_valid(
-        result
-    )
+    assert isinstance(result, FailedEvaluation) or jsonschema.Draft202012Validator(
+        to_schema(parse_type("int"), {})
+    ).is_valid(result)
 
 
 @given(st.text(alphabet="ab.+*()[]{}'\"?: 12,=<input\n", max_size=25))

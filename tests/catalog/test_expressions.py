@@ -1,7 +1,7 @@
 import pytest
 
 from tooldispatchd.catalog.celsource import ExpressionError
-from tooldispatchd.catalog.expressions import Expression, Failed, compile_expression, compile_predicate
+from tooldispatchd.catalog.expressions import Expression, FailedEvaluation, compile_expression, compile_predicate
 from tooldispatchd.catalog.types import parse_arrow, parse_type
 
 DECLARED = {
@@ -148,7 +148,7 @@ def test_the_keys_of_a_result_stand_in_the_order_of_the_output_and_others_in_the
     ],
 )
 def test_a_failed_evaluation_is_a_value(source: str, arrow: str, value: object, why: str) -> None:
-    assert run(source, arrow, value) == Failed(why)
+    assert run(source, arrow, value) == FailedEvaluation(why)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_failed_evaluation_is_a_value(source: str, arrow: str, value: object, 
     ],
 )
 def test_an_integer_outside_64_bits_is_the_inputs_fault(source: str, arrow: str, value: object, why: str) -> None:
-    assert run(source, arrow, value) == Failed(why, invalid_input=True)
+    assert run(source, arrow, value) == FailedEvaluation(why, invalid_input=True)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,9 @@ def test_an_integer_outside_64_bits_is_the_inputs_fault(source: str, arrow: str,
     ],
 )
 def test_a_text_that_the_engine_would_cut_is_refused(source: str, arrow: str, value: object) -> None:
-    assert run(source, arrow, value) == Failed("the input holds a text with a null character", invalid_input=True)
+    assert run(source, arrow, value) == FailedEvaluation(
+        "the input holds a text with a null character", invalid_input=True
+    )
 
 
 def test_a_null_character_in_a_field_that_is_not_read_does_no_harm() -> None:
@@ -367,8 +369,8 @@ def test_an_expression_with_an_output_type_keeps_it() -> None:
     [
         ("n > 1", "int", 2, True),
         ("v.keep", "json", {"keep": False}, False),
-        ("v.keep", "json", {"keep": 1}, Failed("the expression made no bool of this input")),
-        ("v.keep", "json", {}, Failed('there is no field "keep"')),
+        ("v.keep", "json", {"keep": 1}, FailedEvaluation("the expression made no bool of this input")),
+        ("v.keep", "json", {}, FailedEvaluation('there is no field "keep"')),
     ],
 )
 def test_a_predicate_gives_a_bool_or_a_failure(source: str, input_type: str, value: object, result: object) -> None:
@@ -387,5 +389,5 @@ def test_a_value_of_any_depth_is_a_value_or_a_failure() -> None:
     deep: object = 1
     for _ in range(900):
         deep = [deep]
-    assert isinstance(run("v", "json -> json", deep), Failed | list)
-    assert isinstance(run("[v, v]", "Nest -> json", deep), Failed | list)
+    assert isinstance(run("v", "json -> json", deep), FailedEvaluation | list)
+    assert isinstance(run("[v, v]", "Nest -> json", deep), FailedEvaluation | list)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tooldispatchd.catalog.morphisms import (
     MAX_MESSAGES,
     TOTAL,
-    Ask,
     Bundle,
+    Invoke,
     LowerError,
     Morphism,
     StageError,
@@ -215,8 +215,8 @@ def test_what_runs_elsewhere_is_asked_for_in_order_and_sent_its_result() -> None
     chain = compose("chain", (agent, tool))
     assert not chain.is_now
     work = lower(chain, {}).apply(1)
-    assert asked(work) == Ask("agent", 1)
-    assert asked(work, 2) == Ask("search", 2, is_tool=True)
+    assert asked(work) == Invoke("agent", 1)
+    assert asked(work, 2) == Invoke("search", 2, is_tool=True)
     with pytest.raises(StopIteration) as end:
         asked(work, 3)
     assert end.value.value == 3

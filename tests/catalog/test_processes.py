@@ -3,7 +3,7 @@ import pytest
 
 from tests.catalog.test_morphisms import asked
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
-from tooldispatchd.catalog.morphisms import Ask, Broken, Morphism, StageError, run_now
+from tooldispatchd.catalog.morphisms import Broken, Invoke, Morphism, StageError, run_now
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import Config
 
@@ -85,7 +85,7 @@ def test_a_message_is_looked_at_where_its_type_is_only_known_as_json() -> None:
         tools={"t": {"process": "all"}},
     )
     work = program(catalog, "t").apply("x")
-    assert asked(work) == Ask("any", "x")
+    assert asked(work) == Invoke("any", "x")
     with pytest.raises(StageError) as failed:
         asked(work, {"texd": "x"})
     assert (failed.value.stage, failed.value.position) == ("search", 2)
@@ -93,7 +93,7 @@ def test_a_message_is_looked_at_where_its_type_is_only_known_as_json() -> None:
     assert failed.value.cause.is_input
     work = program(catalog, "t").apply("x")
     asked(work)
-    assert asked(work, {"text": "x"}) == Ask("search", {"text": "x"})
+    assert asked(work, {"text": "x"}) == Invoke("search", {"text": "x"})
     with pytest.raises(StageError) as failed:
         asked(work, ["a", 1])
     assert isinstance(failed.value.cause, Broken)
@@ -131,7 +131,7 @@ def test_a_tool_is_lifted_over_the_messages_of_a_chain_whether_it_is_offered_or_
     assert catalog.tools["t"].needs == ("up", "len", "inner")
     assert catalog.profiles["default"].tools == ("t", "len", "inner")
     work = program(catalog, "t").apply({"text": "abc"})
-    assert asked(work) == Ask("len", "abc", is_tool=True)
+    assert asked(work) == Invoke("len", "abc", is_tool=True)
     with pytest.raises(StopIteration) as end:
         asked(work, 3)
     assert end.value.value == 3

@@ -1,7 +1,7 @@
 import pytest
 from msgspec import UNSET, UnsetType
 
-from tooldispatchd.catalog.expressions import Failed
+from tooldispatchd.catalog.expressions import FailedEvaluation
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import Config, ToolSpec
 from tooldispatchd.catalog.tools import DeclaredTool
@@ -108,7 +108,7 @@ def test_a_map_reads_its_fields_from_a_schema_too() -> None:
     tool = build(map="n * 2 + xs.size()", input_schema=schema, output_schema={"type": "integer"})
     assert tool.expression is not None
     assert tool.expression.evaluate({"n": 1, "xs": [1], "more": 1}) == 3
-    assert tool.expression.evaluate({"n": 1}) == Failed('the input has no "xs"')
+    assert tool.expression.evaluate({"n": 1}) == FailedEvaluation('the input has no "xs"')
     assert [problem.path for problem in problems_of(map="m", input_schema=schema)] == [("tools", "t", "map")]
 
 

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from tests.checkers import jobs
-from tooldispatchd.agent.places import Places
+from tooldispatchd.agent.places import FairLimiter
 from tooldispatchd.checkers.pool import CheckerError, Checkers
 from tooldispatchd.children.family import open_family
 
@@ -20,7 +20,7 @@ SOON_S = 30
 async def opened() -> AsyncIterator[Checkers]:
     async with open_family() as family:
         with trio.fail_after(SOON_S):
-            checkers = Checkers(family, Places(2))
+            checkers = Checkers(family, FairLimiter(2))
             yield checkers
             await checkers.close()
         assert len(family) == 0

@@ -11,9 +11,9 @@ from msgspec import DecodeError, Raw
 from tooldispatchd.client.conversation import (
     Answered,
     Call,
-    Conversation,
     Event,
-    Failed,
+    FailedTicket,
+    PendingRequests,
     Refusal,
     Updated,
     Verdict,
@@ -30,7 +30,7 @@ def line(message: dict[str, Any]) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
-def hear(conversation: Conversation, *messages: dict[str, Any]) -> list[Event]:
+def hear(conversation: PendingRequests, *messages: dict[str, Any]) -> list[Event]:
     return conversation.receive(b"".join(map(line, messages)))
 
 
@@ -38,7 +38,7 @@ def resp(call_id: object, content: str = "done", **fields: object) -> dict[str, 
     return {"__port": "tool_resp", "id": str(call_id), "content": content, "is_error": False, **fields}
 
 
-def said(conversation: Conversation) -> list[dict[str, Any]]:
+def said(conversation: PendingRequests) -> list[dict[str, Any]]:
     return [json.loads(each) for each in conversation.take().splitlines()]
 
 
@@ -46,7 +46,7 @@ def said(conversation: Conversation) -> list[dict[str, Any]]:
 
 
 def test_every_line_is_one_that_the_daemon_reads() -> None:
-    conversation = Conversation()
+    conversation = PendingRequests()
     conversation.hello("a", profile="p", spec={"tools": ["x"]}, meta={"run": 1}, answers=["approve"], updates=True)
     conversation.tools("a", schemas="plain")
     ticket = conversation.call("a", Call("x", {"y": 1}, 50.5, True, "00-" + "1" * 32 + "-" + "2" * 16 + "-01"))
@@ -64,7 +64,7 @@ def test_every_line_is_one_that_the_daemon_reads() -> None:
 
 @given(st.recursive(st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(), st.lists, max_leaves=9))
 def test_any_input_stands_on_one_line(value: object) -> None:
-    conversation = Conversation()
+    conversation = PendingRequests()
     conversation.call(None, Call("x", value))
     conversation.call(None, Call("x", Raw(json.dumps([value], indent=1).encode())))
     plain, raw = conversation.take().splitlines()
@@ -73,7 +73,7 @@ def test_any_input_stands_on_one_line(value: object) -> None:
 
 
 def test_a_call_without_input_says_none_and_null_is_said() -> None:
-    conversation = Conversation()
+    conversation = PendingRequests()
     conversation.call(None, Call("x"))
     conversation.call(None, Call("x", None))
     assert said(conversation) == [
@@ -84,7 +84,7 @@ def test_a_call_without_input_says_none_and_null_is_said() -> None:
 
 @pytest.mark.parametrize("value", [object(), Raw(b"{\n"), float("nan"), "\ud800"])
 def test_what_is_no_json_is_not_said(value: object) -> None:
-    conversation = Conversation()
+    conversation = PendingRequests()
     try:
         conversation.call(None, Call("x", value))
     except (TypeError, DecodeError, UnicodeEncodeError):
@@ -95,7 +95,7 @@ def test_what_is_no_json_is_not_said(value: object) -> None:
 
 
 def test_a_call_is_cancelled_only_while_it_is_in_flight() -> None:
-    conversation = Conversation()
+    conversation = PendingRequests()
     ticket = conversation.call("a", Call("x"))
     conversation.take()
     conversation.cancel("a", ticket)
@@ -109,7 +109,7 @@ def test_a_call_is_cancelled_only_while_it_is_in_flight() -> None:
 
 
 def test_answers_find_their_calls_in_any_order() -> None:
-    conversation = Conversation()
+    conversation = PendingRequests()
     first, second = (conversation.call(None, Call("x")) for _ in range(2))
     events = hear(conversation, resp(second, "2"), resp(first, "1"), resp(first, "again"))
     assert [(each.ticket, each.answer.content) for each in events if isinstance(each, Answered)] == [  # type: ignore[union-attr]
@@ -120,7 +120,7 @@ def test_answers_find_their_calls_in_any_order() -> None:
 
 
 def test_a_fault_in_an_answer_fails_the_call_and_a_tools_own_error_does_not() -> None:
-    conversation = Conversation()
+    conversation = PendingRequests()
     first, second, third = (conversation.call(None, Call("x")) for _ in range(3))
     content = json.dumps({"error": "queue_full", "category": "unavailable", "detail": "d", "retry_after_ms": 5})
     events = hear(
@@ -130,15 +130,15 @@ def test_a_fault_in_an_answer_fails_the_call_and_a_tools_own_error_does_not() ->
         resp(third, "no json", is_error=True, fault=True),
     )
     full, own, odd = events
-    assert isinstance(full, Failed)
+    assert isinstance(full, FailedTicket)
     assert (full.ticket, full.fault.code, full.fault.retry_after_ms) == (first, "queue_full", 5.0)
     assert isinstance(own, Answered)
-    assert isinstance(odd, Failed)
+    assert isinstance(odd, FailedTicket)
     assert (odd.fault.code, odd.fault.detail) == ("internal_error", "no json")
 
 
 def test_a_fault_names_the_line_that_it_is_about() -> None:
-    conversation = Conversation()
+    conversation = PendingRequests()
     tickets = [
         conversation.ping(),
         conversation.tools(None, schemas="odd"),
@@ -146,21 +146,21 @@ def test_a_fault_names_the_line_that_it_is_about() -> None:
         conversation.ping(),
     ]
     events = hear(conversation, FAULT | {"line": 3}, FAULT | {"line": 2}, FAULT | {"line": 3}, FAULT | {"line": 1})
-    assert [each.ticket for each in events if isinstance(each, Failed)] == [tickets[2], tickets[1], tickets[0]]
+    assert [each.ticket for each in events if isinstance(each, FailedTicket)] == [tickets[2], tickets[1], tickets[0]]
     answered = hear(conversation, {"__port": "pong", "t": tickets[3]})
     assert [each.ticket for each in answered if isinstance(each, Answered)] == [tickets[3]]
 
 
 def test_a_refusal_without_a_line_is_for_the_hello_of_its_agent() -> None:
-    conversation = Conversation()
+    conversation = PendingRequests()
     own, named = conversation.hello(None), conversation.hello("a")
     events = hear(conversation, FAULT | {"agent": "a"}, FAULT | {"agent": "b"}, READY)
-    assert [each.ticket for each in events if isinstance(each, Failed)] == [named]
+    assert [each.ticket for each in events if isinstance(each, FailedTicket)] == [named]
     assert [each.ticket for each in events if isinstance(each, Answered)] == [own]
 
 
 def test_on_a_shared_channel_a_fault_is_for_the_oldest_question_of_its_agent() -> None:
-    conversation = Conversation(is_shared=True)
+    conversation = PendingRequests(is_shared=True)
     tickets = [conversation.hello(None), conversation.tools(None, schemas="odd"), conversation.hello("a")]
     call = conversation.call(None, Call("x"))
     faults: list[dict[str, Any]] = [
@@ -169,18 +169,18 @@ def test_on_a_shared_channel_a_fault_is_for_the_oldest_question_of_its_agent() -
         FAULT | {"line": 5, "id": str(call)},
     ]
     events = hear(conversation, *faults, FAULT | {"line": 3})
-    assert [each.ticket for each in events if isinstance(each, Failed)] == [tickets[0], tickets[2], tickets[1]]
+    assert [each.ticket for each in events if isinstance(each, FailedTicket)] == [tickets[0], tickets[2], tickets[1]]
 
 
 def test_a_duplicate_id_of_somebody_else_does_not_fail_the_first() -> None:
-    conversation = Conversation()
+    conversation = PendingRequests()
     ticket = conversation.call(None, Call("x"))
     assert hear(conversation, FAULT | {"error": "duplicate_id", "id": str(ticket), "line": 7}) == []
     assert len(hear(conversation, resp(ticket))) == 1
 
 
 def test_questions_of_a_kind_are_answered_in_their_order_for_each_agent() -> None:
-    conversation = Conversation()
+    conversation = PendingRequests()
     tickets = [conversation.tools(agent, schemas=None) for agent in ("a", "b", "a")]
     lists: list[dict[str, Any]] = [{"__port": "tools", "tools": [], "agent": agent} for agent in ("b", "a", "a", "a")]
     events = hear(conversation, *lists)
@@ -188,7 +188,7 @@ def test_questions_of_a_kind_are_answered_in_their_order_for_each_agent() -> Non
 
 
 def test_updates_come_only_while_the_call_runs() -> None:
-    conversation = Conversation()
+    conversation = PendingRequests()
     ticket = conversation.call(None, Call("x"))
     update = {"__port": "tool_update", "id": str(ticket), "progress": 1}
     events = hear(conversation, update, resp(ticket), update)
@@ -197,7 +197,7 @@ def test_updates_come_only_while_the_call_runs() -> None:
 
 @pytest.mark.parametrize("call_id", ["", "0", "-1", "٣", "1" * 500, "1.0", " 1"])
 def test_an_id_that_is_not_ours_is_nobodys(call_id: str) -> None:
-    conversation = Conversation()
+    conversation = PendingRequests()
     conversation.call(None, Call("x"))
     assert hear(conversation, resp(call_id)) == []
 
@@ -206,7 +206,7 @@ def test_an_id_that_is_not_ours_is_nobodys(call_id: str) -> None:
 
 
 def test_after_the_end_nothing_is_asked_and_nothing_heard() -> None:
-    conversation = Conversation()
+    conversation = PendingRequests()
     conversation.ping()
     conversation.end("gone")
     conversation.end("gone again")
@@ -216,7 +216,7 @@ def test_after_the_end_nothing_is_asked_and_nothing_heard() -> None:
 
 
 def test_a_line_that_is_too_long_ends_it() -> None:
-    conversation = Conversation(max_line_bytes=100)
+    conversation = PendingRequests(max_line_bytes=100)
     ticket = conversation.call(None, Call("x"))
     events = conversation.receive(line(resp(ticket)) + b"x" * 101)
     assert len(events) == 1
@@ -224,7 +224,7 @@ def test_a_line_that_is_too_long_ends_it() -> None:
 
 
 def test_nothing_is_held_for_what_has_been_answered() -> None:
-    conversation = Conversation()
+    conversation = PendingRequests()
     for number in range(100):
         agent = f"agent {number}"
         ticket = conversation.hello(agent)
@@ -254,7 +254,7 @@ SPOKEN = b"".join(map(line, LINES))
 
 
 def spoken(chunks: list[bytes]) -> tuple[list[Event], bytes]:
-    conversation = Conversation()
+    conversation = PendingRequests()
     conversation.ping()
     conversation.hello(None)
     conversation.call(None, Call("x"))
@@ -270,7 +270,15 @@ def test_cutting_the_bytes_anywhere_changes_nothing(cuts: list[int]) -> None:
     places = [0, *sorted(cuts), len(SPOKEN)]
     events, out = spoken([SPOKEN[a:b] for a, b in pairwise(places)])
     whole, out_whole = spoken([SPOKEN])
-    assert [type(event) for event in events] == [Answered, Answered, Updated, Answered, Answered, Failed, Answered]
+    assert [type(event) for event in events] == [
+        Answered,
+        Answered,
+        Updated,
+        Answered,
+        Answered,
+        FailedTicket,
+        Answered,
+    ]
     assert [msgspec.json.encode(event, enc_hook=str) for event in events] == [
         msgspec.json.encode(event, enc_hook=str) for event in whole
     ]
@@ -282,12 +290,12 @@ def test_cutting_the_bytes_anywhere_changes_nothing(cuts: list[int]) -> None:
 @given(st.lists(st.binary(max_size=60) | st.sampled_from(SPOKEN.splitlines(keepends=True)), max_size=20))
 def test_any_bytes_are_events_or_the_end_and_never_an_exception(chunks: list[bytes]) -> None:
     events, _ = spoken(chunks)
-    tickets = [event.ticket for event in events if isinstance(event, Answered | Failed)]
+    tickets = [event.ticket for event in events if isinstance(event, Answered | FailedTicket)]
     assert len(tickets) == len(set(tickets))
 
 
 def test_a_request_is_what_the_daemon_takes_for_one() -> None:
-    conversation = Conversation()
+    conversation = PendingRequests()
     conversation.call("a", Call("x", [1], 5, True))
     request = decode_line(conversation.take().rstrip(), 2**20)
     assert isinstance(request, ToolReq)

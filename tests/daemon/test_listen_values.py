@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.daemon.listen_values import (
     ALLOWED,
-    Kind,
-    Owner,
-    Place,
+    ListenAddress,
+    ListenKind,
+    SocketOwner,
     check_listen,
     check_profiles,
     in_a_line,
@@ -29,20 +29,20 @@ def problem_of(value: str) -> Problem:
 @pytest.mark.parametrize(
     ("value", "place"),
     [
-        ("stdio", Place("stdio", Kind.STDIO, fds=(0, 1))),
-        ("systemd", Place("systemd", Kind.SYSTEMD)),
-        ("fd:3,4", Place("fd:3,4", Kind.FD, fds=(3, 4))),
-        ("fd:3,3", Place("fd:3,3", Kind.FD, fds=(3, 3))),
-        ("unix:/run/x.sock", Place("unix:/run/x.sock", Kind.UNIX, "/run/x.sock")),
-        ("unix:x", Place("unix:x", Kind.UNIX, "x")),
-        ("unix:a:b", Place("unix:a:b", Kind.UNIX, "a:b")),
-        ("unix:@name", Place("unix:@name", Kind.ABSTRACT, "name")),
-        ("unix:./@name", Place("unix:./@name", Kind.UNIX, "./@name")),
-        ("unix:/a%3Fb%25", Place("unix:/a%3Fb%25", Kind.UNIX, "/a?b%")),
-        ("unix:/%FF", Place("unix:/%FF", Kind.UNIX, "/\udcff")),
+        ("stdio", ListenAddress("stdio", ListenKind.STDIO, fds=(0, 1))),
+        ("systemd", ListenAddress("systemd", ListenKind.SYSTEMD)),
+        ("fd:3,4", ListenAddress("fd:3,4", ListenKind.FD, fds=(3, 4))),
+        ("fd:3,3", ListenAddress("fd:3,3", ListenKind.FD, fds=(3, 3))),
+        ("unix:/run/x.sock", ListenAddress("unix:/run/x.sock", ListenKind.UNIX, "/run/x.sock")),
+        ("unix:x", ListenAddress("unix:x", ListenKind.UNIX, "x")),
+        ("unix:a:b", ListenAddress("unix:a:b", ListenKind.UNIX, "a:b")),
+        ("unix:@name", ListenAddress("unix:@name", ListenKind.ABSTRACT, "name")),
+        ("unix:./@name", ListenAddress("unix:./@name", ListenKind.UNIX, "./@name")),
+        ("unix:/a%3Fb%25", ListenAddress("unix:/a%3Fb%25", ListenKind.UNIX, "/a?b%")),
+        ("unix:/%FF", ListenAddress("unix:/%FF", ListenKind.UNIX, "/\udcff")),
     ],
 )
-def test_a_place_is_a_way_in_and_where_it_is(value: str, place: Place) -> None:
+def test_a_place_is_a_way_in_and_where_it_is(value: str, place: ListenAddress) -> None:
     assert parse_place(value) == place
     assert check_listen(value) is None
 
@@ -102,13 +102,13 @@ def test_a_name_is_not_empty_and_has_no_nul(value: str) -> None:
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=25))
 def test_a_path_that_is_quoted_is_read_as_it_was(path: str) -> None:
     place = parse_place(f"unix:/{quote_path(path)}?profile=a")
-    assert isinstance(place, Place)
+    assert isinstance(place, ListenAddress)
     assert (place.name, place.profile) == (f"/{path}", "a")
 
 
 @given(st.text(max_size=40) | st.from_regex(r"(unix:@?/?x|fd:3,4|systemd|stdio)\?[a-z]{1,8}=[%0-9a-zA-Z,:]*"))
 def test_any_text_is_a_place_or_a_problem(value: str) -> None:
-    assert isinstance(parse_place(value), Place | Problem)
+    assert isinstance(parse_place(value), ListenAddress | Problem)
 
 
 # --- options ---
@@ -116,14 +116,14 @@ def test_any_text_is_a_place_or_a_problem(value: str) -> None:
 
 def test_every_option_of_a_socket_is_kept() -> None:
     value = "unix:/x?profile=a&profiles=b,c&mode=0600&owner=ann:agents&uid=1000,bob&gid=any"
-    assert parse_place(value) == Place(
+    assert parse_place(value) == ListenAddress(
         value,
-        Kind.UNIX,
+        ListenKind.UNIX,
         "/x",
         profile="a",
         profiles=("b", "c"),
         mode=0o600,
-        owner=Owner("ann", "agents"),
+        owner=SocketOwner("ann", "agents"),
         uids=("1000", "bob"),
         gids=("any",),
     )
@@ -132,7 +132,7 @@ def test_every_option_of_a_socket_is_kept() -> None:
 @pytest.mark.parametrize(("written", "mode"), [("0660", 0o660), ("600", 0o600), ("0777", 0o777), ("0", 0)])
 def test_a_mode_is_octal(written: str, mode: int) -> None:
     place = parse_place(f"unix:/x?mode={written}")
-    assert isinstance(place, Place)
+    assert isinstance(place, ListenAddress)
     assert place.mode == mode
 
 

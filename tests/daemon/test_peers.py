@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from tooldispatchd.agent.entrance import Entrance, Visitor
-from tooldispatchd.daemon.listen_values import Place, parse_place
+from tooldispatchd.daemon.listen_values import ListenAddress, parse_place
 from tooldispatchd.daemon.peers import AccountError, entrance_of, find_gid, find_uid, own_visitor, peer_of, visitor_of
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
@@ -30,7 +30,7 @@ def being(uid: int, gid: int, groups: list[int]) -> Iterator[None]:
 
 def entrance(text: str, *, is_abstract: bool = False) -> Entrance:
     place = parse_place(text)
-    assert isinstance(place, Place)
+    assert isinstance(place, ListenAddress)
     return entrance_of(place, is_abstract=is_abstract)
 
 

@@ -12,7 +12,7 @@ from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import ToolSpec
 from tooldispatchd.daemon.python_tools import interpreter_of, read_signatures
-from tooldispatchd.daemon.signature_reader import Environment, Refusal, ask_all
+from tooldispatchd.daemon.signature_reader import ImportEnvironment, SignatureRefusal, ask_all
 
 SITE = Path(msgspec.__file__).parent.parent
 MAKE = '''
@@ -315,8 +315,8 @@ def test_nothing_is_imported_for_a_user_that_is_still_a_name(place: Path) -> Non
 # --- bounds ---
 
 
-def ask(place: Path, *functions: str, within_s: float) -> dict[str, Signature | Refusal]:
-    environment = Environment(sys.executable, str(place), None, (("PATH", os.environ["PATH"]),))
+def ask(place: Path, *functions: str, within_s: float) -> dict[str, Signature | SignatureRefusal]:
+    environment = ImportEnvironment(sys.executable, str(place), None, (("PATH", os.environ["PATH"]),))
     return dict(ask_all({environment: functions}, within_s=within_s)[environment])
 
 
@@ -333,7 +333,7 @@ def test_an_import_that_takes_too_long_is_ended_with_what_it_started(place: Path
     answer = ask(place, "finding:make", "slow:run", "finding:later", within_s=2)
 
     assert isinstance(answer["finding:make"], Signature)
-    assert answer["slow:run"] == Refusal("importing slow takes more than 2 s: waiting for the database")
+    assert answer["slow:run"] == SignatureRefusal("importing slow takes more than 2 s: waiting for the database")
     assert "finding:later" not in answer
     assert (open_descriptors(), children()) == before
     assert is_gone(int((place / "pid").read_text()))
@@ -356,7 +356,7 @@ def test_what_holds_the_pipes_open_holds_up_nothing(place: Path) -> None:
     (place / "leaking.py").write_text("import os, time\nif os.fork() == 0:\n    time.sleep(100)\nos._exit(5)\n")
 
     assert ask(place, "leaking:run", within_s=20) == {
-        "leaking:run": Refusal("importing leaking ended with exit code 5")
+        "leaking:run": SignatureRefusal("importing leaking ended with exit code 5")
     }
 
 
@@ -365,7 +365,7 @@ def test_a_flood_of_words_is_read_and_its_end_is_told(place: Path) -> None:
 
     (refusal,) = ask(place, "loud:run", within_s=20).values()
 
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, SignatureRefusal)
     assert refusal.why.endswith("x the end")
     assert len(refusal.why) < 400
 

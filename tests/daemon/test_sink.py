@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tooldispatchd.daemon.sink import Sink
+from tooldispatchd.daemon.sink import LogSink
 
 # A sink lives as long as its process and cannot be closed.
 KEEPS_ITS_SOCKET = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
@@ -28,7 +28,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 def test_a_pipe_gets_the_lines(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
-    sink = Sink(writing)
+    sink = LogSink(writing)
     sink.write(LINE)
     sink.write(LINE)
     assert (os.read(reading, 4096), sink.dropped) == (LINE * 2, 0)
@@ -36,13 +36,13 @@ def test_a_pipe_gets_the_lines(pipe: tuple[int, int]) -> None:
 
 def test_the_pipe_stays_as_it_was_for_the_others_who_hold_it(pipe: tuple[int, int]) -> None:
     _reading, writing = pipe
-    Sink(writing).write(LINE)
+    LogSink(writing).write(LINE)
     assert fcntl(writing, F_GETFL) & os.O_NONBLOCK == 0
 
 
 def test_a_line_for_a_pipe_that_nobody_reads_any_more_is_dropped(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
-    sink = Sink(writing)
+    sink = LogSink(writing)
     with Path(os.devnull).open("rb") as other:
         os.dup2(other.fileno(), reading)
     sink.write(LINE)
@@ -52,7 +52,7 @@ def test_a_line_for_a_pipe_that_nobody_reads_any_more_is_dropped(pipe: tuple[int
 
 def test_lines_for_a_full_pipe_are_dropped_and_the_next_says_how_many(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
-    sink = Sink(writing)
+    sink = LogSink(writing)
     sink.write(b"x" * 4095 + b"\n")
     sink.write(LINE)
     sink.write(LINE)
@@ -67,7 +67,7 @@ def test_lines_for_a_full_pipe_are_dropped_and_the_next_says_how_many(pipe: tupl
 def test_a_socket_gets_the_lines_and_stays_blocking_for_who_gave_it() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        Sink(theirs.fileno()).write(LINE)
+        LogSink(theirs.fileno()).write(LINE)
         assert ours.recv(4096) == LINE
         assert theirs.getblocking()
 
@@ -76,7 +76,7 @@ def test_a_socket_gets_the_lines_and_stays_blocking_for_who_gave_it() -> None:
 def test_a_line_for_a_socket_that_nobody_reads_is_dropped() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        sink = Sink(theirs.fileno())
+        sink = LogSink(theirs.fileno())
         # No kernel holds that much for a socket.
         for _ in range(64):
             sink.write(b"x" * 65_535 + b"\n")
@@ -91,7 +91,7 @@ def test_a_regular_file_gets_the_lines_at_its_end(tmp_path: Path) -> None:
     file = tmp_path / "log"
     file.write_bytes(b"before\n")
     with file.open("ab") as log:
-        Sink(log.fileno()).write(LINE)
+        LogSink(log.fileno()).write(LINE)
     assert file.read_bytes() == b"before\n" + LINE
 
 
@@ -100,6 +100,6 @@ def test_a_closed_descriptor_takes_every_line_in_silence() -> None:
     fd = theirs.detach()
     with ours, closing(socket.socket(fileno=fd)):
         pass
-    sink = Sink(fd)
+    sink = LogSink(fd)
     sink.write(LINE)
     assert sink.dropped == 0

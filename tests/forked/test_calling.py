@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator
 import pytest
 import trio
 
-from tooldispatchd.forked.calling import Channel, Function, Gone, caller, failure, limit_of, perform, trace_of
-from tooldispatchd.forked.frames import FrameReader, Kind, frame
+from tooldispatchd.forked.calling import CallSocket, Function, Gone, caller, failure, limit_of, perform, trace_of
+from tooldispatchd.forked.frames import FrameKind, FrameReader, frame
 
 HEADER = json.dumps({"id": "c1", "agent": None, "left_s": None, "scratch": None, "updates": True}).encode()
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[socket.socket, Channel]]:
+def ends() -> Iterator[tuple[socket.socket, CallSocket]]:
     """The daemon's end of a call, and the child's."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        channel = Channel(theirs.fileno())
+        channel = CallSocket(theirs.fileno())
         channel.belong()
         yield ours, channel
 
@@ -32,7 +32,7 @@ def function(call: Callable[..., object], *, wants_ctx: bool = False) -> Functio
     )
 
 
-def said(frames: bytes) -> tuple[Kind, object]:
+def said(frames: bytes) -> tuple[FrameKind, object]:
     reader = FrameReader(1 << 20)
     reader.add(frames)
     found = reader.next()
@@ -40,16 +40,16 @@ def said(frames: bytes) -> tuple[Kind, object]:
     return found[0], json.loads(found[1])
 
 
-def test_a_call_is_read_and_answered(ends: tuple[socket.socket, Channel]) -> None:
+def test_a_call_is_read_and_answered(ends: tuple[socket.socket, CallSocket]) -> None:
     ours, channel = ends
-    ours.sendall(frame(Kind.CALL, HEADER) + frame(Kind.INPUT, b'{"a": 1}'))
+    ours.sendall(frame(FrameKind.CALL, HEADER) + frame(FrameKind.INPUT, b'{"a": 1}'))
     header, line = channel.receive()
     answer = perform(function(lambda a: a + 1), header, line, channel)
     channel.answer(answer)
-    assert said(ours.recv(100)) == (Kind.VALUE, 2)
+    assert said(ours.recv(100)) == (FrameKind.VALUE, 2)
 
 
-def test_a_daemon_that_has_gone_is_told_by_the_end(ends: tuple[socket.socket, Channel]) -> None:
+def test_a_daemon_that_has_gone_is_told_by_the_end(ends: tuple[socket.socket, CallSocket]) -> None:
     ours, channel = ends
     ours.close()
     with pytest.raises(Gone):
@@ -58,52 +58,54 @@ def test_a_daemon_that_has_gone_is_told_by_the_end(ends: tuple[socket.socket, Ch
         channel.answer(b"x")
 
 
-def test_what_comes_out_of_order_is_no_call(ends: tuple[socket.socket, Channel]) -> None:
+def test_what_comes_out_of_order_is_no_call(ends: tuple[socket.socket, CallSocket]) -> None:
     ours, channel = ends
-    ours.sendall(frame(Kind.INPUT, b"{}"))
+    ours.sendall(frame(FrameKind.INPUT, b"{}"))
     with pytest.raises(Gone):
         channel.receive()
 
 
-def test_updates_of_a_call_that_is_answered_are_not_written(ends: tuple[socket.socket, Channel]) -> None:
+def test_updates_of_a_call_that_is_answered_are_not_written(ends: tuple[socket.socket, CallSocket]) -> None:
     ours, channel = ends
     tell = channel.teller()
     tell(b"1")
-    channel.answer(frame(Kind.VALUE, b"2"))
+    channel.answer(frame(FrameKind.VALUE, b"2"))
     tell(b"3")
-    assert ours.recv(100) == frame(Kind.UPDATE, b"1") + frame(Kind.VALUE, b"2")
+    assert ours.recv(100) == frame(FrameKind.UPDATE, b"1") + frame(FrameKind.VALUE, b"2")
 
 
-def test_progress_of_the_context_is_an_update(ends: tuple[socket.socket, Channel]) -> None:
+def test_progress_of_the_context_is_an_update(ends: tuple[socket.socket, CallSocket]) -> None:
     ours, channel = ends
     answer = perform(
         function(lambda ctx: ctx.progress(1, message="😀" * 20_000), wants_ctx=True), HEADER, b"{}", channel
     )
-    assert said(answer) == (Kind.VALUE, None)
-    assert said(ours.recv(64 * 1024)) == (Kind.UPDATE, {"progress": 1, "total": None, "message": "😀" * 4_000})
+    assert said(answer) == (FrameKind.VALUE, None)
+    assert said(ours.recv(64 * 1024)) == (FrameKind.UPDATE, {"progress": 1, "total": None, "message": "😀" * 4_000})
 
 
 @pytest.mark.parametrize(
     ("error", "kind"),
     [(ValueError("bad"), "exception"), (SystemExit(2), "exception"), (KeyboardInterrupt(), "exception")],
 )
-def test_whatever_is_raised_is_an_answer(ends: tuple[socket.socket, Channel], error: BaseException, kind: str) -> None:
+def test_whatever_is_raised_is_an_answer(
+    ends: tuple[socket.socket, CallSocket], error: BaseException, kind: str
+) -> None:
     def fail() -> None:
         raise error
 
     answer = said(perform(function(fail), HEADER, b"{}", ends[1]))
-    assert answer[0] is Kind.ERROR
+    assert answer[0] is FrameKind.ERROR
     assert isinstance(answer[1], dict)
     assert answer[1]["kind"] == kind
 
 
-def test_an_input_that_cannot_be_read_is_told_as_such(ends: tuple[socket.socket, Channel]) -> None:
+def test_an_input_that_cannot_be_read_is_told_as_such(ends: tuple[socket.socket, CallSocket]) -> None:
     answer = said(perform(function(lambda: None), HEADER, b"{", ends[1]))
     assert isinstance(answer[1], dict)
     assert answer[1]["kind"] == "input"
 
 
-def test_a_result_that_cannot_be_written_is_told_as_such(ends: tuple[socket.socket, Channel]) -> None:
+def test_a_result_that_cannot_be_written_is_told_as_such(ends: tuple[socket.socket, CallSocket]) -> None:
     circular: list[object] = []
     circular.append(circular)
     answer = said(perform(function(lambda: circular), HEADER, b"{}", ends[1]))

@@ -2,8 +2,8 @@ import os
 import socket
 
 from tests.conftest import open_descriptors
-from tooldispatchd.forked.calling import Channel, perform
-from tooldispatchd.forked.frames import FrameReader, Kind
+from tooldispatchd.forked.calling import CallSocket, perform
+from tooldispatchd.forked.frames import FrameKind, FrameReader
 from tooldispatchd.forked.rehearsal import TIMES, rehearse, rehearsed
 from tooldispatchd.forked.warm import free_descriptor
 
@@ -18,7 +18,7 @@ def test_a_rehearsal_serves_calls_and_leaves_no_trace() -> None:
     fd = free_descriptor()
     answers: list[bytes] = []
 
-    def live(channel: Channel, fds: list[int]) -> None:
+    def live(channel: CallSocket, fds: list[int]) -> None:
         sock, stderr = fds
         os.close(control.fileno())
         os.dup2(stderr, 1)
@@ -39,4 +39,4 @@ def test_a_rehearsal_serves_calls_and_leaves_no_trace() -> None:
         assert not os.get_inheritable(control.fileno())
     reader = FrameReader(1000)
     reader.add(b"".join(answers))
-    assert [reader.next() for _ in range(TIMES)] == [(Kind.VALUE, b'"what is said"')] * TIMES
+    assert [reader.next() for _ in range(TIMES)] == [(FrameKind.VALUE, b'"what is said"')] * TIMES

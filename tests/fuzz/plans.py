@@ -6,7 +6,7 @@ import msgspec
 import trio
 from msgspec import Raw, UnsetType
 
-from tooldispatchd.agent.call import Call, Plan, Reason, Stage
+from tooldispatchd.agent.call import Call, CallStage, Plan, Reason
 from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.agent.steps import Reader
 from tooldispatchd.calls.gate import Gate
@@ -104,7 +104,7 @@ class ConnectionPlan(WaitingPlan):
         dying, self.running = self.running, []
         for call in dying:
             # The end of one may have brought another's.
-            if call.stage is Stage.RUN:
+            if call.stage is CallStage.RUN:
                 call.finish(DEAD)
                 call.owner.flush()
 

@@ -17,7 +17,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from tests.fuzz.plans import ConnectionPlan, TaskPlan, WaitingPlan
 from tooldispatchd.agent.call import Plan
 from tooldispatchd.agent.entrance import Entrance, Visitor
-from tooldispatchd.agent.host import Host
+from tooldispatchd.agent.host import ChannelHost
 from tooldispatchd.agent.inflight import InFlight
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.toolset import compile_plans
@@ -174,7 +174,7 @@ class Stage:
         self.outlet = Memory(record, runtime.memory.share(4711))
         self.closings = 0
         anyone = Visitor(uid=4711, gid=4711)
-        self.host = Host(runtime, self.outlet, self._closed, entrance=Entrance(), visitor=anyone)
+        self.host = ChannelHost(runtime, self.outlet, self._closed, entrance=Entrance(), visitor=anyone)
         for profile in runtime.catalog.profiles:
             known = declared_plans(runtime.limits)
             if profile not in known:
@@ -182,7 +182,7 @@ class Stage:
             own = {**known[profile], **{plan.name: plan for plan in self.plans if profile == "default"}}
             runtime.plans(profile, lambda _runtime, _profile, own=own: own)  # type: ignore[misc]  # bound at once
 
-    def _closed(self, host: Host) -> None:
+    def _closed(self, host: ChannelHost) -> None:
         self.closings += 1
 
     async def say(self, data: bytes) -> None:

@@ -15,7 +15,7 @@ from tests.providers.process.direct import directly
 from tests.unread import settled
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.family import Family, open_family
-from tooldispatchd.providers.process.running import Command, Value, run_command
+from tooldispatchd.providers.process.running import Command, ProgramValue, run_command
 from tooldispatchd.providers.updates import INTERVAL_S
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -63,9 +63,9 @@ def python(script: str) -> Command:
     return Command((*PYTHON, script), {}, None, 1 << 20)
 
 
-async def run(family: Family, command: Command, told: Told) -> Value | Fault:
+async def run(family: Family, command: Command, told: Told) -> ProgramValue | Fault:
     with nothing_held(family), trio.fail_after(20):
-        return settled(await run_command(directly(family, command.cwd), command, LINE, update=told.add), Value)
+        return settled(await run_command(directly(family, command.cwd), command, LINE, update=told.add), ProgramValue)
 
 
 @pytest.mark.parametrize("cwd", [None, "/"])
@@ -83,7 +83,7 @@ async def test_an_update_is_told_while_the_program_runs(family: Family, tmp_path
             assert answers == []
             go_on.touch()
     assert told.updates == [Update(2.0, 5.0, "indexing")]
-    assert answers == [Value({"n": 1})]
+    assert answers == [ProgramValue({"n": 1})]
 
 
 async def test_an_update_within_the_interval_is_told_when_it_is_over_though_nothing_follows(
@@ -101,7 +101,9 @@ async def test_an_update_within_the_interval_is_told_when_it_is_over_though_noth
 
 async def test_updates_that_lie_in_the_pipe_at_the_end_are_told(family: Family) -> None:
     told = Told()
-    assert await run(family, sh('say \'"progress":1,"content":"a"\'; say \'"content":"b"\'; echo 7'), told) == Value(7)
+    assert await run(
+        family, sh('say \'"progress":1,"content":"a"\'; say \'"content":"b"\'; echo 7'), told
+    ) == ProgramValue(7)
     assert told.content() == "ab"
 
 
@@ -133,14 +135,14 @@ async def test_a_program_that_writes_too_much_to_stdout_still_has_its_updates_to
 async def test_wrong_lines_are_counted(family: Family) -> None:
     told = Told()
     answer = await run(family, sh('echo working >&3; say \'"progress":"x"\'; say \'"progress":4\'; echo 1'), told)
-    assert answer == Value(1, skipped_updates=2)
+    assert answer == ProgramValue(1, skipped_updates=2)
     assert told.updates == [Update(4.0)]
 
 
 async def test_a_line_without_end_is_counted_once(family: Family) -> None:
     told = Told()
     script = "import os; os.write(3, b'x' * (1 << 20)); print(1)"
-    assert await run(family, python(script), told) == Value(1, skipped_updates=1)
+    assert await run(family, python(script), told) == ProgramValue(1, skipped_updates=1)
     assert told.updates == []
 
 
@@ -148,7 +150,7 @@ async def test_many_updates_are_told_at_the_rate_and_the_last_of_them_always(fam
     told, began = Told(), trio.current_time()
     script = 'for n in range(20000): f.write(\'{"__port":"tool_update","progress":%d}\\n\' % n)'
     answer = await run(family, python(f"f = open(3, 'w')\n{script}\nf.close()\nprint(1)"), told)
-    assert answer == Value(1)
+    assert answer == ProgramValue(1)
     # One at the start, one at the end, and between them one in each interval.
     assert len(told.updates) <= 2 + (trio.current_time() - began) / INTERVAL_S
     assert told.updates[-1] == Update(19999.0)
@@ -157,13 +159,13 @@ async def test_many_updates_are_told_at_the_rate_and_the_last_of_them_always(fam
 async def test_content_within_its_bound_arrives_whole_and_in_order(family: Family) -> None:
     told = Told()
     script = 'f = open(3, \'w\')\nfor n in range(1000): f.write(\'{"__port":"tool_update","content":"%d,"}\\n\' % n)'
-    assert await run(family, python(f"{script}\nf.close()\nprint(1)"), told) == Value(1)
+    assert await run(family, python(f"{script}\nf.close()\nprint(1)"), told) == ProgramValue(1)
     assert told.content() == "".join(f"{n}," for n in range(1000))
 
 
 async def test_a_program_that_closes_its_updates_is_waited_for(family: Family) -> None:
     told = Told()
-    assert await run(family, sh("say '\"progress\":1'; exec 3>&-; sleep 0.05; echo 1"), told) == Value(1)
+    assert await run(family, sh("say '\"progress\":1'; exec 3>&-; sleep 0.05; echo 1"), told) == ProgramValue(1)
     assert told.updates == [Update(1.0)]
 
 
@@ -171,7 +173,7 @@ async def test_a_process_that_left_the_group_with_the_pipe_holds_nobody_up(famil
     told = Told()
     # `fail_after` in `run` is far under the thousand seconds for which the pipe stays open.
     script = "say '\"progress\":1'; (setsid sleep 1000 >/dev/null 2>&1 &); echo 1"
-    assert await run(family, sh(script), told) == Value(1)
+    assert await run(family, sh(script), told) == ProgramValue(1)
     assert told.updates == [Update(1.0)]
 
 
@@ -181,7 +183,7 @@ async def test_a_process_that_left_the_group_and_writes_for_ever_is_not_heard_af
     script = f"setsid yes {line} >&3 2>/dev/null </dev/null & echo $!"
     answer = await run(family, sh(script), told)
     count = len(told.updates)
-    assert isinstance(answer, Value)
+    assert isinstance(answer, ProgramValue)
     assert isinstance(answer.value, int)
     # Nobody reads what it writes any more, which ends it.
     await until_gone(answer.value)
@@ -218,7 +220,7 @@ async def test_a_program_that_cannot_be_started_has_no_updates(family: Family) -
 
 @pytest.mark.parametrize("cwd", [None, "/"])
 async def test_the_variable_says_where_updates_go(family: Family, cwd: str | None) -> None:
-    assert await run(family, sh("echo $TOOLDISPATCHD_UPDATES_FD", cwd=cwd), Told()) == Value(3)
+    assert await run(family, sh("echo $TOOLDISPATCHD_UPDATES_FD", cwd=cwd), Told()) == ProgramValue(3)
 
 
 @pytest.mark.parametrize("cwd", [None, "/"])
@@ -227,14 +229,14 @@ async def test_without_updates_there_is_neither_the_variable_nor_the_descriptor(
 ) -> None:
     script = "[ -e /proc/self/fd/3 ] && echo 1; echo ${TOOLDISPATCHD_UPDATES_FD-2}"
     with nothing_held(family), trio.fail_after(20):
-        assert await run_command(directly(family, cwd), sh(script, cwd=cwd), LINE) == Value(2)
+        assert await run_command(directly(family, cwd), sh(script, cwd=cwd), LINE) == ProgramValue(2)
 
 
 async def test_a_calls_own_variables_come_on_top_of_the_tools(family: Family) -> None:
     command = Command(("sh", "-c", 'echo "[\\"$A\\",\\"$B\\",\\"$TRACEPARENT\\"]"'), {"A": "1", "B": "2"}, None, 1000)
     with nothing_held(family), trio.fail_after(20):
         answer = await run_command(directly(family, command.cwd), command, LINE, env={"B": "3", "TRACEPARENT": "00-1"})
-    assert answer == Value(["1", "3", "00-1"])
+    assert answer == ProgramValue(["1", "3", "00-1"])
     assert command.env == {"A": "1", "B": "2"}
 
 
@@ -243,7 +245,9 @@ async def test_calls_at_once_are_told_their_own_updates(family: Family) -> None:
 
     async def call(number: int) -> None:
         command = sh(f"say '\"progress\":{number}'; echo {number}")
-        assert await run_command(directly(family, command.cwd), command, LINE, update=told[number].add) == Value(number)
+        assert await run_command(directly(family, command.cwd), command, LINE, update=told[number].add) == ProgramValue(
+            number
+        )
 
     with nothing_held(family), trio.fail_after(20):
         async with trio.open_nursery() as nursery:

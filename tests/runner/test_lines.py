@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.runner.lines import AGENT_PORTS, HOLD_BYTES, Merger, Splitter, Voice, Way, way_of
+from tooldispatchd.runner.lines import AGENT_PORTS, HOLD_BYTES, LineRoute, Merger, Splitter, Voice, way_of
 
 REQUEST = b'{"__port":"tool_req","id":"1","name":"echo"}\n'
 OTHER = b'{"__port":"log","text":"tool_req"}\n'
@@ -17,13 +17,13 @@ def cut(whole: bytes, at: list[int]) -> list[bytes]:
     return [whole[begin:end] for begin, end in pairwise(places)]
 
 
-def spoken(pieces: list[tuple[Way, bytes]], way: Way) -> bytes:
+def spoken(pieces: list[tuple[LineRoute, bytes]], way: LineRoute) -> bytes:
     return b"".join(piece for to, piece in pieces if to is way)
 
 
 @pytest.mark.parametrize("port", sorted(AGENT_PORTS))
 def test_a_line_with_an_agents_port_goes_to_the_daemon(port: str) -> None:
-    assert way_of(json.dumps({"x": [1], "__port": port}).encode()) is Way.DAEMON
+    assert way_of(json.dumps({"x": [1], "__port": port}).encode()) is LineRoute.DAEMON
 
 
 @pytest.mark.parametrize(
@@ -45,11 +45,11 @@ def test_a_line_with_an_agents_port_goes_to_the_daemon(port: str) -> None:
     ],
 )
 def test_every_other_line_goes_past_it(line: bytes) -> None:
-    assert way_of(line) is Way.PAST
+    assert way_of(line) is LineRoute.PAST
 
 
 def test_a_port_that_is_spelled_with_escapes_is_a_port() -> None:
-    assert way_of(rb'{"\u005f_port":"tool_\u0072eq","id":"1"}') is Way.DAEMON
+    assert way_of(rb'{"\u005f_port":"tool_\u0072eq","id":"1"}') is LineRoute.DAEMON
 
 
 LINES = st.lists(
@@ -64,32 +64,32 @@ def test_each_line_goes_its_way_wherever_the_bytes_are_cut(lines: list[bytes], l
     splitter = Splitter()
     pieces = [piece for chunk in cut(b"".join(lines) + last, at) for piece in splitter.split(chunk)]
     pieces += splitter.end()
-    for way in Way:
+    for way in LineRoute:
         assert spoken(pieces, way) == b"".join(line for line in [*lines, last] if line and way_of(line) is way)
 
 
 def test_a_prompt_does_not_wait_for_its_newline() -> None:
-    assert Splitter().split(b"  Password: ") == [(Way.PAST, b"  Password: ")]
+    assert Splitter().split(b"  Password: ") == [(LineRoute.PAST, b"  Password: ")]
 
 
 def test_an_unfinished_object_waits_for_its_newline() -> None:
     splitter = Splitter()
     assert splitter.split(REQUEST[:-1]) == []
-    assert splitter.split(b"\n") == [(Way.DAEMON, REQUEST)]
+    assert splitter.split(b"\n") == [(LineRoute.DAEMON, REQUEST)]
 
 
 def test_a_very_long_object_goes_past_in_pieces() -> None:
     splitter = Splitter()
     chunk = b'{"text":"' + b"x" * HOLD_BYTES
-    assert splitter.split(chunk) == [(Way.PAST, chunk)]
-    assert splitter.split(b'"}\n' + REQUEST) == [(Way.PAST, b'"}\n'), (Way.DAEMON, REQUEST)]
+    assert splitter.split(chunk) == [(LineRoute.PAST, chunk)]
+    assert splitter.split(b'"}\n' + REQUEST) == [(LineRoute.PAST, b'"}\n'), (LineRoute.DAEMON, REQUEST)]
 
 
 def test_a_very_long_request_is_the_daemons_to_refuse() -> None:
     splitter = Splitter()
     chunk = b'{"__port":"tool_req","id":"1","input":"' + b"x" * HOLD_BYTES
-    assert splitter.split(chunk) == [(Way.DAEMON, chunk)]
-    assert splitter.split(b'"}\n' + OTHER) == [(Way.DAEMON, b'"}\n'), (Way.PAST, OTHER)]
+    assert splitter.split(chunk) == [(LineRoute.DAEMON, chunk)]
+    assert splitter.split(b'"}\n' + OTHER) == [(LineRoute.DAEMON, b'"}\n'), (LineRoute.PAST, OTHER)]
 
 
 @given(st.data(), LINES, LINES)

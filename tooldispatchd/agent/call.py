@@ -20,7 +20,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.agent.checking import Checking
 from tooldispatchd.agent.faults import CANCELLED
-from tooldispatchd.agent.lineage import Account, Lineage
+from tooldispatchd.agent.lineage import Lineage, RootUsage
 from tooldispatchd.agent.steps import Now, Reader
 from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.gate import Gate
@@ -33,7 +33,7 @@ from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import CallMeta, ShortReq
 
 
-class Stage(StrEnum):
+class CallStage(StrEnum):
     """Where a call is; the values stand in `timeout` faults."""
 
     OPENING = "opening"
@@ -100,7 +100,7 @@ class Plan:
         return CallMeta(latency_ms, queued_ms, self.kind, self.provider, bytes_in, bytes_out, dropped=left_out)
 
 
-class Owner(Protocol):
+class CallOwner(Protocol):
     """The session of a call."""
 
     def keep(self, run: Callable[[], Awaitable[None]], close: Callable[[], None]) -> None:
@@ -115,7 +115,7 @@ class Owner(Protocol):
         """The daemon's checkers."""
 
     @property
-    def account(self) -> Account:
+    def account(self) -> RootUsage:
         """That of the agent that came in from outside."""
 
     @property
@@ -198,7 +198,7 @@ class Call:
         "traceparent",
     )  # fmt: skip
 
-    def __init__(self, owner: Owner, timer: Timer, body: ShortReq, lineage: Lineage | None = None) -> None:
+    def __init__(self, owner: CallOwner, timer: Timer, body: ShortReq, lineage: Lineage | None = None) -> None:
         self.owner = owner
         self.lineage = lineage
         self.outer: Call | None = None
@@ -217,7 +217,7 @@ class Call:
         self.dropped: list[str] = []
         self.line: bytes | bytearray = b""
         self.plan: Plan | None = None
-        self.stage = Stage.OPENING
+        self.stage = CallStage.OPENING
         # What a chain waits for.
         self.doing: str | None = None
         self.has_place = False
@@ -241,12 +241,12 @@ class Call:
         self._entry: Entry[Expiring] | None = None
         self._verdict: Fault | None = None
 
-    def enter(self, stage: Stage, limit_s: float, *, since: float | None = None) -> None:
+    def enter(self, stage: CallStage, limit_s: float, *, since: float | None = None) -> None:
         """Go on to `stage`, in which the call may stay for `limit_s` seconds from `since` (now) on."""
-        if self.stage is Stage.ENDED:
+        if self.stage is CallStage.ENDED:
             raise RuntimeError(f"call {self.id!r} has ended and cannot enter {stage}")
         self.stage = stage
-        if stage is Stage.RUN:
+        if stage is CallStage.RUN:
             self.ran_at = trio.current_time()
         self._limit_s = limit_s
         limit_at = (trio.current_time() if since is None else since) + limit_s
@@ -275,7 +275,7 @@ class Call:
 
     def update(self, update: Update) -> None:
         """The tool says how far it is; nothing once the call has ended."""
-        if self.stage is Stage.RUN and self._verdict is None:
+        if self.stage is CallStage.RUN and self._verdict is None:
             self.owner.update(self, update)
 
     def meta(self, bytes_out: int) -> CallMeta | None:
@@ -303,9 +303,9 @@ class Call:
 
     def stop(self, fault: Fault, reason: Reason) -> None:
         """End early with `fault`: at once where it waits, and where it runs as soon as nothing of it is left."""
-        if self.stage is Stage.ENDED or self._verdict is not None:
+        if self.stage is CallStage.ENDED or self._verdict is not None:
             return
-        if self.stage is Stage.RUN:
+        if self.stage is CallStage.RUN:
             assert self.halt is not None
             self._verdict = fault
             self.halt(reason)
@@ -330,9 +330,9 @@ class Call:
 
     def finish(self, outcome: Outcome) -> None:
         """The one end; a second is a defect and raises `RuntimeError`."""
-        if self.stage is Stage.ENDED:
+        if self.stage is CallStage.ENDED:
             raise RuntimeError(f"call {self.id!r} has ended twice")
-        self.stage = Stage.ENDED
+        self.stage = CallStage.ENDED
         self.halt = None
         if self._entry is not None:
             self.timer.drop(self._entry)

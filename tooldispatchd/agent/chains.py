@@ -15,11 +15,11 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from tooldispatchd.agent.call import Call, Plan, Reason, Stage
+from tooldispatchd.agent.call import Call, CallStage, Plan, Reason
 from tooldispatchd.agent.checking import Checking
 from tooldispatchd.agent.confining import program_of_agent
 from tooldispatchd.agent.faults import CANCELLED
-from tooldispatchd.agent.lineage import Account
+from tooldispatchd.agent.lineage import RootUsage
 from tooldispatchd.agent.plans import (
     CommandPlan,
     InlinePlan,
@@ -37,7 +37,7 @@ from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.catalog.agentcycles import agents_started
-from tooldispatchd.catalog.morphisms import Ask, StageError
+from tooldispatchd.catalog.morphisms import Invoke, StageError
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.schemas import ACCEPT, MAX_LIGHT_BYTES, is_light
@@ -112,7 +112,7 @@ class ChainPlan(TaskPlan):
         finally:
             work.close()
 
-    async def _answer(self, call: Call, ask: Ask) -> object:
+    async def _answer(self, call: Call, ask: Invoke) -> object:
         """The result of what a stage asked for, or the `StageError` that it failed with."""
         call.doing = ask.name
         plan = call.owner.inner(ask.name) if ask.is_tool else self._agent(ask.name)
@@ -180,13 +180,13 @@ class InnerCall:
         gate = plan.gate
         try:
             if gate is not None and not self._outer.owner.enter(gate, call):
-                call.enter(Stage.QUEUE, plan.limit_s)
+                call.enter(CallStage.QUEUE, plan.limit_s)
                 # Its turn comes, or its limit does; `run` says which.
                 await self._has_turn.wait()
             elif gate is not None:
                 call.has_gate = True
-            if call.stage is not Stage.ENDED:
-                call.enter(Stage.RUN, plan.limit_s)
+            if call.stage is not CallStage.ENDED:
+                call.enter(CallStage.RUN, plan.limit_s)
                 plan.start(call)
                 # What was asked for must be sent, whoever else waits for the next turn.
                 self._outer.owner.flush()
@@ -224,7 +224,7 @@ class InnerCall:
         return self._outer.owner.checking
 
     @property
-    def account(self) -> Account:
+    def account(self) -> RootUsage:
         """As the outer call's."""
         return self._outer.owner.account
 

@@ -44,7 +44,7 @@ class OutputJob(msgspec.Struct, frozen=True):
     max_content_bytes: int
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class CheckVerdict(msgspec.Struct, frozen=True):
     """What a checker found: a `fault`, why an output is `unreadable`, or an output of `size` bytes, maybe quoted.
 
     `dropped` are the nulls of an input that were taken as left out.
@@ -58,7 +58,7 @@ class Verdict(msgspec.Struct, frozen=True):
     dropped: list[str] = []
 
 
-_read_verdict: Final = msgspec.msgpack.Decoder(Verdict).decode
+_read_verdict: Final = msgspec.msgpack.Decoder(CheckVerdict).decode
 _write: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -129,7 +129,7 @@ def _unreadable(error: UnreadableError) -> Fault:
     return Fault(Code.TOOL_FAILED, f"the answer {error}")
 
 
-def _answer(verdict: Verdict, content: bytearray) -> Answer:
+def _answer(verdict: CheckVerdict, content: bytearray) -> Answer:
     return Answer(content_of(content, verdict.size, is_quoted=verdict.is_quoted))
 
 
@@ -151,8 +151,8 @@ def read_input(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     reader = Reader(check_of(job.schemas), missing=UNSET, wrapped=job.wrapped, as_text=job.as_text)
     value = reader(Raw(payload), dropped)
     if isinstance(value, Fault):
-        return _write(Verdict(fault=value)), b""
-    return _write(Verdict(dropped=dropped)), reader.encode(value)
+        return _write(CheckVerdict(fault=value)), b""
+    return _write(CheckVerdict(dropped=dropped)), reader.encode(value)
 
 
 def shape_output(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
@@ -162,14 +162,14 @@ def shape_output(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     try:
         value = read_output(job.mode, payload, max_bytes=job.max_read_bytes)
     except UnreadableError as error:
-        return _write(Verdict(unreadable=str(error), limit=error.limit)), b""
+        return _write(CheckVerdict(unreadable=str(error), limit=error.limit)), b""
     if not check.is_valid(value):
-        return _write(Verdict(fault=fault_of(Code.INVALID_OUTPUT, check, value))), b""
+        return _write(CheckVerdict(fault=fault_of(Code.INVALID_OUTPUT, check, value))), b""
     content = _encode(value)
     # Quoting takes as much again.
     del value
     if len(content) > job.max_content_bytes:
-        return _write(Verdict(fault=too_large(job.max_content_bytes))), b""
+        return _write(CheckVerdict(fault=too_large(job.max_content_bytes))), b""
     return _quoted(content)
 
 
@@ -180,4 +180,4 @@ def quote_text(_arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
 
 def _quoted(content: bytes) -> tuple[bytes, bytes]:
     is_quoted, text = quoted(content)
-    return _write(Verdict(size=len(content), is_quoted=is_quoted)), text
+    return _write(CheckVerdict(size=len(content), is_quoted=is_quoted)), text

@@ -74,7 +74,7 @@ class Hearing(Enum):
     CLOSED = "closed"
 
 
-class Host:
+class ChannelHost:
     """One channel's lines and ends. `entrance` is what its listener admits, `visitor` who is at its other end.
 
     With a `lineage` it is the channel of an agent that another agent called (`subagents`).
@@ -106,7 +106,7 @@ class Host:
         self,
         runtime: Runtime,
         outlet: Outlet,
-        on_closed: Callable[["Host"], None],
+        on_closed: Callable[["ChannelHost"], None],
         *,
         entrance: Entrance,
         visitor: Visitor,

@@ -14,14 +14,14 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from tooldispatchd.agent.call import Call, Plan, Reason, Stage
+from tooldispatchd.agent.call import Call, CallStage, Plan, Reason
 from tooldispatchd.agent.checking import Checking
 from tooldispatchd.agent.faults import CANCELLED, queue_full, too_many
-from tooldispatchd.agent.lineage import Account, Levels, Lineage, too_deep
-from tooldispatchd.agent.runtime import Host, Runtime
+from tooldispatchd.agent.lineage import Levels, Lineage, RootUsage, too_deep
+from tooldispatchd.agent.runtime import Runtime, SessionChannel
 from tooldispatchd.agent.tasktree import Task
-from tooldispatchd.agent.toolset import HOLD, Found, Toolset
-from tooldispatchd.calls.admission import Admission, Verdict
+from tooldispatchd.agent.toolset import HOLD, Lookup, Toolset
+from tooldispatchd.calls.admission import Admission, AdmissionVerdict
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.jobs import Job, Jobs, utf8_size
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
@@ -44,7 +44,7 @@ class Life(Protocol):
     def keep(self, run: Task, close: Callable[[], None]) -> None:
         """As `agent.call.Owner`'s."""
 
-    def find(self, name: str) -> Plan | Fault | Literal[Found.HOLD]:
+    def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
         """The plan of the tool of that name, why there is none, or that it is too early to say."""
 
     def count(self, outcome: Outcome) -> None:
@@ -84,7 +84,7 @@ class InFlight:
         "_runtime",
     )
 
-    def __init__(self, life: Life, runtime: Runtime, host: Host) -> None:
+    def __init__(self, life: Life, runtime: Runtime, host: SessionChannel) -> None:
         limits = runtime.limits
         self._life = life
         self._machine = life.machine
@@ -94,7 +94,7 @@ class InFlight:
         self._calls: dict[str | Job, Call] = {}
         # Those whose server is still starting, in the order they came.
         self._held: dict[Call, None] = {}
-        self._lineage = life.lineage or Lineage(Account(host.gate_key, life.number, host.share), life.number)
+        self._lineage = life.lineage or Lineage(RootUsage(host.gate_key, life.number, host.share), life.number)
         self._account = self._lineage.account
         self._emptied: trio.Event | None = None
         # Its own, also where another agent called it: calls of that one, which wait for these, hold places already.
@@ -129,7 +129,7 @@ class InFlight:
         return self._runtime.checking
 
     @property
-    def account(self) -> Account:
+    def account(self) -> RootUsage:
         """That of the agent that came in from outside."""
         return self._account
 
@@ -181,7 +181,7 @@ class InFlight:
             call.input = call.input.copy()
         self._held[call] = None
         self._announce(call)
-        call.enter(Stage.OPENING, self._life.toolset.opening_limit_s)
+        call.enter(CallStage.OPENING, self._life.toolset.opening_limit_s)
 
     def _count_bytes(self, size: int) -> None:
         self._account.bytes_in_flight += size
@@ -241,7 +241,7 @@ class InFlight:
                     line = await self._runtime.checking.read(plan.read, raw, call.dropped, turns=self._account.turns)
                     if isinstance(line, Fault):
                         call.finish(line)
-                    elif call.stage is not Stage.ENDED:
+                    elif call.stage is not CallStage.ENDED:
                         call.leave_queue = None
                         self._admit_line(call, plan, line)
             finally:
@@ -250,7 +250,7 @@ class InFlight:
 
         self._reading += 1
         call.leave_queue = scope.cancel
-        call.enter(Stage.QUEUE, plan.limit_s)
+        call.enter(CallStage.QUEUE, plan.limit_s)
         self._life.start_soon(have_read)
 
     def _admit_line(self, call: Call, plan: Plan, line: bytes | bytearray) -> None:
@@ -258,13 +258,13 @@ class InFlight:
         call.input = Raw()  # the agent's bytes are not needed any more
         call.queued_at = trio.current_time()
         verdict = self._admission.ask(call) if plan.takes_place else None
-        if verdict is Verdict.FULL:
+        if verdict is AdmissionVerdict.FULL:
             call.finish(queue_full("agent"))
             return
         self._announce(call)
-        if verdict is Verdict.WAIT:
+        if verdict is AdmissionVerdict.WAIT:
             call.leave_queue = partial(self._admission.withdraw, call)
-            call.enter(Stage.QUEUE, plan.limit_s, since=call.queued_at)
+            call.enter(CallStage.QUEUE, plan.limit_s, since=call.queued_at)
         else:
             call.has_place = plan.takes_place
             self._runtime.starter.start(call)
@@ -284,15 +284,15 @@ class InFlight:
     def run(self, call: Call) -> None:
         """Start a call that has a place among its agent's calls; the tool's gate may have none for it yet."""
         assert call.plan is not None
-        if call.stage is Stage.ENDED:
+        if call.stage is CallStage.ENDED:
             return
         gate = call.plan.gate
         if gate is not None and not call.has_gate:
             if not self.enter(gate, call):
-                call.enter(Stage.QUEUE, call.plan.limit_s, since=call.queued_at)
+                call.enter(CallStage.QUEUE, call.plan.limit_s, since=call.queued_at)
                 return
             call.has_gate = True
-        call.enter(Stage.RUN, call.plan.limit_s)
+        call.enter(CallStage.RUN, call.plan.limit_s)
         with self.guard(call):
             call.plan.start(call)
 
@@ -334,7 +334,7 @@ class InFlight:
 
     def stop(self, fault: Fault, *, only_jobs: bool = False) -> None:
         """End every call early with `fault`; those that wait come first, so that a place given back starts none."""
-        for call in sorted(self._calls.values(), key=lambda call: call.stage is Stage.RUN):
+        for call in sorted(self._calls.values(), key=lambda call: call.stage is CallStage.RUN):
             if call.job is not None or not only_jobs:
                 call.stop(fault, Reason.CANCELLED)
 
@@ -351,7 +351,7 @@ class InFlight:
             self._emptied.set()
             self._emptied = None
 
-    def close(self) -> Account:
+    def close(self) -> RootUsage:
         """Nobody asks for anything of it any more; the account of what was in it."""
         self.forget_jobs()
         return self._account
@@ -414,7 +414,7 @@ class InFlight:
             yield
         except Exception as error:  # noqa: BLE001  # guard: as the one of calls that are answered at once
             fault = self._life.incident(call.name, error)
-            if call.stage is not Stage.ENDED:
+            if call.stage is not CallStage.ENDED:
                 call.finish(fault)
 
     def work(self, call: Call, task: Task) -> None:
@@ -426,7 +426,7 @@ class InFlight:
                     await task()
             finally:
                 # Where the whole session is cancelled the task has had no chance to end its call.
-                if call.stage is not Stage.ENDED:
+                if call.stage is not CallStage.ENDED:
                     call.finish(CANCELLED)
                 self.flush()
 

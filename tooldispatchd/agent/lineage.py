@@ -24,7 +24,7 @@ AGENT_DEPTH: Final = "agent_depth"
 ItemT = TypeVar("ItemT")
 
 
-class Account:
+class RootUsage:
     """What a root and all agents below it hold together.
 
     `channel` is the `gate_key` of the root's, and with the account itself what gates know all of them by; `number` is
@@ -56,7 +56,7 @@ class Lineage:
 
     __slots__ = ("account", "depth", "number", "opened", "parent", "until")
 
-    def __init__(self, account: Account, number: int, *, depth: int = 0, parent: int | None = None) -> None:
+    def __init__(self, account: RootUsage, number: int, *, depth: int = 0, parent: int | None = None) -> None:
         self.account = account
         self.number = number
         self.depth = depth
@@ -100,7 +100,7 @@ class Levels(Gate[ItemT]):
         return self._below[depth]
 
 
-def closing_figures(lineage: Lineage | None, account: Account | None, answered: int, faults: int) -> tuple[int, int]:
+def closing_figures(lineage: Lineage | None, account: RootUsage | None, answered: int, faults: int) -> tuple[int, int]:
     """What the last line of a session says of its calls: how many were answered, how many of these with a fault.
 
     Those of an agent that another one called (it has a `lineage`) are entered for its root; a root's own, with an

@@ -8,7 +8,7 @@ import trio
 from tooldispatchd.calls.gate import Gate, Turns
 
 
-class Places:
+class FairLimiter:
     """At most `number` tasks are inside; those that wait are let in by turns."""
 
     def __init__(self, number: int) -> None:

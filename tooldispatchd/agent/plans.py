@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.agent.call import Call, Plan, Reason, Stage
+from tooldispatchd.agent.call import Call, CallStage, Plan, Reason
 from tooldispatchd.agent.checking import unread
 from tooldispatchd.agent.confining import program_of_tool
 from tooldispatchd.agent.faults import CANCELLED
@@ -23,10 +23,10 @@ from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.schemas import ACCEPT, Check, is_light
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.providers.inline import compile_inline
-from tooldispatchd.providers.mcp.answers import Call as Request
-from tooldispatchd.providers.mcp.keeper import Kept
+from tooldispatchd.providers.mcp.answers import PendingCall
+from tooldispatchd.providers.mcp.keeper import ServerHandle
 from tooldispatchd.providers.mcp.server import McpTool, Result
-from tooldispatchd.providers.process.running import Value
+from tooldispatchd.providers.process.running import ProgramValue
 from tooldispatchd.wire.faults import Code, Fault
 
 _decode: Final = msgspec.json.Decoder().decode
@@ -105,7 +105,7 @@ class CommandPlan(TaskPlan):
         if isinstance(result, Fault):
             return result
         log_stderr(runtime, call, result.stderr)
-        return await shaped(runtime, call, result.value if isinstance(result, Value) else result, self._output)
+        return await shaped(runtime, call, result.value if isinstance(result, ProgramValue) else result, self._output)
 
 
 async def shaped(runtime: Runtime, call: Call, result: object, output: Check) -> Outcome:
@@ -163,7 +163,7 @@ class McpPlan(Plan):
     def __init__(
         self,
         runtime: Runtime,
-        kept: Kept,
+        kept: ServerHandle,
         tool: McpTool,
         *,
         offered: Offered,
@@ -195,7 +195,7 @@ class McpPlan(Plan):
         self._runtime.owed.add(self._kept)
         call.halt = partial(self._halt, call, request)
 
-    def _halt(self, call: Call, request: Request, reason: Reason) -> None:
+    def _halt(self, call: Call, request: PendingCall, reason: Reason) -> None:
         kept = self._kept
         if reason is Reason.CANCELLED:
             kept.cancel(request, "cancelled")
@@ -208,7 +208,7 @@ class McpPlan(Plan):
     @staticmethod
     def _finish(call: Call, outcome: Outcome) -> None:
         # A connection that dies tells all its calls, of which one end may have brought another.
-        if call.stage is Stage.RUN:
+        if call.stage is CallStage.RUN:
             call.finish(outcome)
 
 
@@ -227,7 +227,9 @@ class DownPlan(Plan):
         call.finish(self._why())
 
 
-def listed_plan(runtime: Runtime, kept: Kept, tool: McpTool, *, name: str, unenforced: tuple[str, ...] = ()) -> McpPlan:
+def listed_plan(
+    runtime: Runtime, kept: ServerHandle, tool: McpTool, *, name: str, unenforced: tuple[str, ...] = ()
+) -> McpPlan:
     """The plan of a server's tool as the server lists it, offered as `name`."""
     offered = Offered(
         name=name,
@@ -247,7 +249,7 @@ def listed_plan(runtime: Runtime, kept: Kept, tool: McpTool, *, name: str, unenf
 
 
 def declared_mcp_plan(
-    runtime: Runtime, kept: Kept, declared: DeclaredTool, tool: McpTool, unenforced: tuple[str, ...] = ()
+    runtime: Runtime, kept: ServerHandle, declared: DeclaredTool, tool: McpTool, unenforced: tuple[str, ...] = ()
 ) -> McpPlan:
     """The plan of a declared tool which is the server's `tool`.
 

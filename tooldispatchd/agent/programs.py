@@ -12,7 +12,7 @@ import trio
 
 from tooldispatchd.agent.call import Call
 from tooldispatchd.agent.program import Program
-from tooldispatchd.agent.surroundings import Surroundings, SurroundingsError
+from tooldispatchd.agent.surroundings import ChildSurroundings, SurroundingsError
 from tooldispatchd.calls.outcome import Unread, Update
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.launchers import Launchers
@@ -23,8 +23,8 @@ from tooldispatchd.children.spawn import Child, Exit, SpawnError
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.providers.process import endings
 from tooldispatchd.providers.process.limits import passed_limit
-from tooldispatchd.providers.process.running import Value, run_command
-from tooldispatchd.providers.process.starting import Launch
+from tooldispatchd.providers.process.running import ProgramValue, run_command
+from tooldispatchd.providers.process.starting import ChildStarter
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.lines import framed
 
@@ -69,7 +69,7 @@ class Reuser(Protocol):
 
     async def run(
         self, program: Program, call: Call, update: Callable[[Update], None] | None
-    ) -> Value | Unread | Fault:
+    ) -> ProgramValue | Unread | Fault:
         """Have a child of the call's session serve it."""
 
 
@@ -92,7 +92,7 @@ class Programs:
 
     async def run(
         self, program: Program, call: Call, update: Callable[[Update], None] | None
-    ) -> Value | Unread | Fault:
+    ) -> ProgramValue | Unread | Fault:
         """Run `program` once for `call`; nothing is left when this returns or is cancelled, but of a reused one."""
         if program.reuse is not None:
             assert self.reuser is not None
@@ -106,7 +106,7 @@ class Programs:
 
     async def _run(
         self, program: Program, call: Call, lent: Lent | None, update: Callable[[Update], None] | None
-    ) -> Value | Unread | Fault:
+    ) -> ProgramValue | Unread | Fault:
         env = {} if lent is None else dict(lent.env)
         if call.traceparent is not None:
             env[TRACEPARENT] = call.traceparent
@@ -133,7 +133,7 @@ class Programs:
             return None
         return await self.lender.open(call, program.profile)
 
-    def directly(self, program: Program, lent: Lent | None) -> Launch:
+    def directly(self, program: Program, lent: Lent | None) -> ChildStarter:
         """Starts the program from the daemon itself."""
         family, cwd = self._family, program.command.cwd
         extra = NO_DESCRIPTORS if lent is None else lent.extra
@@ -149,7 +149,7 @@ class Programs:
 
         return launch
 
-    def shut_in(self, program: Program, policy: Policy, around: Surroundings, lent: Lent | None) -> Launch:
+    def shut_in(self, program: Program, policy: Policy, around: ChildSurroundings, lent: Lent | None) -> ChildStarter:
         """Starts the program under its policy."""
         launchers = self._launchers
         assert launchers is not None
@@ -180,7 +180,7 @@ class Programs:
     @asynccontextmanager
     async def surroundings(
         self, policy: Policy, scratch: Callable[[Policy], str | None] | None = None
-    ) -> AsyncIterator[Surroundings]:
+    ) -> AsyncIterator[ChildSurroundings]:
         """What a call under `policy` has to itself; removed when the block is left, within seconds, whatever comes.
 
         `scratch` gives the directory, by default a new one. Raises `SurroundingsError`.
@@ -208,18 +208,18 @@ class Programs:
         assert self._scratches is not None
         return self._scratches.name()
 
-    def surround(self, policy: Policy, scratch: Callable[[Policy], str | None]) -> Surroundings:
+    def surround(self, policy: Policy, scratch: Callable[[Policy], str | None]) -> ChildSurroundings:
         """As `surroundings`, for what outlives a call; `clear` must come. Raises `SurroundingsError`."""
         leaf: Leaf | None = None
         try:
             leaf = self._leaf(policy)
-            return Surroundings(scratch(policy), leaf)
+            return ChildSurroundings(scratch(policy), leaf)
         except OSError as error:
             if leaf is not None and self._leaves is not None:
                 self._leaves.remove_now(leaf.path)
             raise SurroundingsError(error) from error
 
-    def bring(self, program: Program, policy: Policy, around: Surroundings, lent: Lent | None) -> None:
+    def bring(self, program: Program, policy: Policy, around: ChildSurroundings, lent: Lent | None) -> None:
         """Let a program that is shut in read what it is told of: its spec, and its list of tools.
 
         Raises `SurroundingsError`.
@@ -232,7 +232,7 @@ class Programs:
         except OSError as error:
             raise SurroundingsError(error) from error
 
-    async def clear(self, around: Surroundings) -> None:
+    async def clear(self, around: ChildSurroundings) -> None:
         """Remove what was made for a program whose processes are dead; takes seconds at most."""
         around.drop()
         if around.leaf is not None:
@@ -267,7 +267,7 @@ class Housed:
         self._programs = programs
         self._program = program
         self._policy = program.policy
-        self._around: Surroundings | None = None
+        self._around: ChildSurroundings | None = None
 
     async def start(self, argv: Sequence[str], env: Mapping[str, str]) -> Child:
         """The child; raises SpawnError."""

@@ -24,7 +24,7 @@ from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.owners import home_of
 from tooldispatchd.forked.policy import Policy
-from tooldispatchd.providers.python.tool import PythonTool, Value
+from tooldispatchd.providers.python.tool import PythonTool, ReturnedValue
 from tooldispatchd.providers.python.warm import Warm, open_warm
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -79,7 +79,7 @@ class PythonPlan(TaskPlan):
             return Fault(Code.TOOL_FAILED, f"cannot run '{self._tool.function}': {error.strerror or error}")
         if not isinstance(result, Fault):
             log_stderr(self._runtime, call, result.stderr)
-            value = result.value if isinstance(result, Value) else result
+            value = result.value if isinstance(result, ReturnedValue) else result
             return await shaped(self._runtime, call, value, self._output)
         if passed is not None and result.code is Code.TOOL_FAILED:
             return Fault(result.code, result.detail, {**result.extras, "limit": passed})

@@ -5,7 +5,7 @@ from msgspec import UnsetType
 from tooldispatchd.agent.entrance import Entrance, Visitor, narrow_profile
 from tooldispatchd.agent.faults import DRAINING, too_many
 from tooldispatchd.agent.lineage import Lineage
-from tooldispatchd.agent.runtime import Host, Runtime
+from tooldispatchd.agent.runtime import Runtime, SessionChannel
 from tooldispatchd.agent.session import Session
 from tooldispatchd.agent.showing import refuse_form
 from tooldispatchd.catalog.profiles import Profile
@@ -51,7 +51,7 @@ def no_room(runtime: Runtime, visitor: Visitor) -> Fault | None:
 
 def make_session(
     runtime: Runtime,
-    host: Host,
+    host: SessionChannel,
     machine: SessionMachine,
     profile: Profile,
     visitor: Visitor,

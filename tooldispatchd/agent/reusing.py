@@ -12,14 +12,14 @@ from functools import partial
 import msgspec
 import trio
 
-from tooldispatchd.agent.call import Call, Owner
+from tooldispatchd.agent.call import Call, CallOwner
 from tooldispatchd.agent.program import Program
 from tooldispatchd.agent.programs import Lent, Programs
-from tooldispatchd.agent.surroundings import Surroundings, SurroundingsError
+from tooldispatchd.agent.surroundings import ChildSurroundings, SurroundingsError
 from tooldispatchd.calls.outcome import Unread, Update
 from tooldispatchd.children.spawn import Child
 from tooldispatchd.providers.process.reused import IdleChildren, Reused
-from tooldispatchd.providers.process.running import Value
+from tooldispatchd.providers.process.running import ProgramValue
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.lines import framed
 
@@ -28,7 +28,7 @@ class _Kept(msgspec.Struct, frozen=True):
     """What one child has to itself."""
 
     lent: Lent | None
-    around: Surroundings | None
+    around: ChildSurroundings | None
 
 
 class _RefusedError(Exception):
@@ -45,11 +45,11 @@ class Reusers:
     def __init__(self, programs: Programs, home: trio.Nursery) -> None:
         self._programs = programs
         self._idle = IdleChildren(home)
-        self._by_session: dict[Owner, Reusing] = {}
+        self._by_session: dict[CallOwner, Reusing] = {}
 
     async def run(
         self, program: Program, call: Call, update: Callable[[Update], None] | None
-    ) -> Value | Unread | Fault:
+    ) -> ProgramValue | Unread | Fault:
         """Have a child of the call's session serve it."""
         owner = call.request.owner
         reusing = self._by_session.get(owner)
@@ -58,7 +58,7 @@ class Reusers:
             owner.keep(partial(self._live, owner, reusing), reusing.end)
         return await reusing.run(program, call, update)
 
-    async def _live(self, owner: Owner, reusing: "Reusing") -> None:
+    async def _live(self, owner: CallOwner, reusing: "Reusing") -> None:
         try:
             await reusing.live()
         finally:
@@ -92,7 +92,7 @@ class Reusing:
 
     async def run(
         self, program: Program, call: Call, update: Callable[[Update], None] | None
-    ) -> Value | Unread | Fault:
+    ) -> ProgramValue | Unread | Fault:
         """Have a child serve `call`; it is gone where it failed, and where this is cancelled."""
         try:
             return await self._of(program).run(
@@ -130,7 +130,7 @@ class Reusing:
         if isinstance(lent, Fault):
             raise _RefusedError(lent)
         child: Child | None = None
-        around: Surroundings | None = None
+        around: ChildSurroundings | None = None
         try:
             whole = dict(env) | ({} if lent is None else lent.env)
             launch = programs.directly(program, lent)

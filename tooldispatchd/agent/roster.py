@@ -16,7 +16,7 @@ from tooldispatchd.agent.entrance import NOT_AUTHENTICATED, Entrance, Visitor
 from tooldispatchd.agent.faults import DRAINING
 from tooldispatchd.agent.lineage import Lineage
 from tooldispatchd.agent.reception import admit, admit_silent, leave, make_session, no_room
-from tooldispatchd.agent.runtime import Host, Runtime
+from tooldispatchd.agent.runtime import Runtime, SessionChannel
 from tooldispatchd.agent.session import Session
 from tooldispatchd.agent.showing import refuse_form
 from tooldispatchd.catalog.profiles import Profile
@@ -59,7 +59,7 @@ class Roster:
     def __init__(
         self,
         runtime: Runtime,
-        host: Host,
+        host: SessionChannel,
         outgoing: list[Outgoing],
         entrance: Entrance,
         visitor: Visitor,
@@ -71,7 +71,7 @@ class Roster:
         # Nobody may join any more: the input has ended, the daemon drains, or the channel was refused.
         self.is_closing = False
         self._runtime = runtime
-        self._host: Host | None = host
+        self._host: SessionChannel | None = host
         self._outgoing = outgoing
         self._entrance = entrance
         self._visitor = visitor

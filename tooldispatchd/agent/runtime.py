@@ -10,7 +10,7 @@ from tooldispatchd.agent.checking import Checking
 from tooldispatchd.agent.entrance import Authenticator
 from tooldispatchd.agent.lineage import Levels
 from tooldispatchd.agent.log import Log
-from tooldispatchd.agent.places import Places
+from tooldispatchd.agent.places import FairLimiter
 from tooldispatchd.agent.profilekeys import ProfileKeys
 from tooldispatchd.agent.programs import Programs
 from tooldispatchd.agent.reusing import Reusers
@@ -38,7 +38,7 @@ PROCESSES_A_CORE: Final = 4
 LARGE_BYTES: Final = 64 * 1024
 
 
-class Host(Protocol):
+class SessionChannel(Protocol):
     """The channel's side of a session."""
 
     share: Share
@@ -115,8 +115,8 @@ class Runtime:
         self.processes: Gate[Call] = Gate(limits.processes or PROCESSES_A_CORE * cores)
         # Agents have places of their own: one of them may wait for a tool that needs one of the others.
         self.agents: Levels[Call] = Levels(limits.processes or PROCESSES_A_CORE * cores)
-        self.opening = Places(limits.mcp_opening)
-        self.checkers = Checkers(family, Places(CHECKERS))
+        self.opening = FairLimiter(limits.mcp_opening)
+        self.checkers = Checkers(family, FairLimiter(CHECKERS))
         self.checking = Checking(self.checkers)
         self.is_draining = False
         self.sessions = 0  # opened so far; numbers them in the log

@@ -23,7 +23,7 @@ from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide
 from tooldispatchd.providers.mcp.connection import Connection
-from tooldispatchd.providers.mcp.keeper import Keeper, Kept
+from tooldispatchd.providers.mcp.keeper import Keeper, ServerHandle
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.toollists import key_of
 from tooldispatchd.providers.mcp.ways import preload, way_to
@@ -32,7 +32,7 @@ from tooldispatchd.wire.faults import Code, Fault
 DISABLED: Final = "it is not enabled"
 
 
-class Owner(Protocol):
+class ServersOwner(Protocol):
     """The session, as its servers need it."""
 
     def opened(self) -> None:
@@ -80,7 +80,7 @@ class SessionServer:
         self.use = use
         self.needed: dict[str, str] = {}
         self.prefix = None if use is None else binding.prefix
-        self.kept: Kept | None = None
+        self.kept: ServerHandle | None = None
         # It may have to wait for those before it until it settles.
         self.has_answered = False
         self.is_settled = False
@@ -133,7 +133,7 @@ class Servers:
 
     def __init__(
         self,
-        owner: Owner,
+        owner: ServersOwner,
         runtime: Runtime,
         log: Log,
         *,

@@ -19,11 +19,11 @@ from tooldispatchd.agent.faults import CANCELLED, DRAINING, queue_full
 from tooldispatchd.agent.inflight import InFlight, job_content
 from tooldispatchd.agent.infotool import instructions_of
 from tooldispatchd.agent.lineage import Lineage, closing_figures
-from tooldispatchd.agent.runtime import LARGE_BYTES, Host, Runtime
+from tooldispatchd.agent.runtime import LARGE_BYTES, Runtime, SessionChannel
 from tooldispatchd.agent.showing import PLAIN, Showing, plain_entries
 from tooldispatchd.agent.steps import HEAVY
 from tooldispatchd.agent.tasktree import Task, TaskTree
-from tooldispatchd.agent.toolset import Found, Toolset
+from tooldispatchd.agent.toolset import Lookup, Toolset
 from tooldispatchd.calls.jobs import utf8_size
 from tooldispatchd.calls.outcome import Answer, Outcome, log_fields
 from tooldispatchd.catalog.profiles import Profile
@@ -63,7 +63,13 @@ class Session:
     )
 
     def __init__(
-        self, runtime: Runtime, host: Host, machine: SessionMachine, lineage: Lineage | None, *, profile: Profile
+        self,
+        runtime: Runtime,
+        host: SessionChannel,
+        machine: SessionMachine,
+        lineage: Lineage | None,
+        *,
+        profile: Profile,
     ) -> None:
         self.machine = machine
         self.number = runtime.sessions  # it is the last one that was opened
@@ -156,7 +162,7 @@ class Session:
         self.plans = self._showing.table(plans)
         return entries
 
-    def find(self, name: str) -> Plan | Fault | Literal[Found.HOLD]:
+    def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
         """The plan of a tool by its own name or by one that is shown, why there is none, or that it is too early."""
         form = self.machine.schemas
         if form is None or form == PLAIN:

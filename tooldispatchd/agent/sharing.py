@@ -17,7 +17,7 @@ import trio
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.tasktree import TaskTree
 from tooldispatchd.calls.outcome import Outcome, Update
-from tooldispatchd.providers.mcp.answers import Call
+from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.keeper import Keeper
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.wire.faults import Fault
@@ -182,7 +182,7 @@ class View:
         *,
         traceparent: str | None = None,
         update: Callable[[Update], None] | None = None,
-    ) -> Call | Fault:
+    ) -> PendingCall | Fault:
         """As `Keeper.call`; what comes of it is flushed to this session alone."""
         told = None if update is None else partial(self._tell_update, update)
         return self._shared.keeper.call(
@@ -197,11 +197,11 @@ class View:
         self._shared.answered[self] = None
         update(said)
 
-    def cancel(self, call: Call, reason: str) -> None:
+    def cancel(self, call: PendingCall, reason: str) -> None:
         """Give a call up."""
         self._shared.keeper.cancel(call, reason)
 
-    def expire(self, call: Call) -> None:
+    def expire(self, call: PendingCall) -> None:
         """A call ran longer than the server may take: others still wait for it, so that it is only cancelled."""
         self._shared.keeper.cancel(call, "timeout")
 

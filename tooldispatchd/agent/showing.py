@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from tooldispatchd.agent.call import Plan
 from tooldispatchd.agent.faults import renamed
-from tooldispatchd.agent.toolset import Found
+from tooldispatchd.agent.toolset import Lookup
 from tooldispatchd.catalog.forms.form import FORMS, render, render_open
 from tooldispatchd.catalog.spelling import Provider, Spelling, unspell
 from tooldispatchd.wire.faults import Code, Fault
@@ -18,7 +18,7 @@ PLAIN: Final = "plain"
 # any object as its input: a hostile server's schemas cost the dispatch thread some milliseconds each.
 MAX_LISTED_BYTES: Final = 1024 * 1024
 
-Finder = Callable[[str], Plan | Fault | Literal[Found.HOLD]]
+Finder = Callable[[str], Plan | Fault | Literal[Lookup.HOLD]]
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -65,7 +65,7 @@ class Showing:
             table.update((spelling.add(name), plan) for name, plan in plans.items())
         return table
 
-    def find(self, name: str, form: str, find: Finder) -> Plan | Fault | Literal[Found.HOLD]:
+    def find(self, name: str, form: str, find: Finder) -> Plan | Fault | Literal[Lookup.HOLD]:
         """What `find` has under a name that was shown, or would be, or is the tool's own."""
         spelling = self._spelling(form)
         found = find(spelling.canonical(name) or name)

@@ -19,7 +19,7 @@ import trio
 
 from tooldispatchd.agent.call import Call
 from tooldispatchd.agent.entrance import Entrance, Visitor
-from tooldispatchd.agent.host import Host
+from tooldispatchd.agent.host import ChannelHost
 from tooldispatchd.agent.lineage import Lineage, too_deep
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session import Session
@@ -55,7 +55,7 @@ class AgentChannel:
         # No other profile, whatever a hello asks for.
         entrance = Entrance(profile, frozenset({profile}))
         visitor = Visitor(os.geteuid(), os.getegid())
-        self._host = Host(
+        self._host = ChannelHost(
             runtime, self._channel, self._host_closed, entrance=entrance, visitor=visitor, lineage=lineage
         )
 
@@ -144,7 +144,7 @@ class AgentChannel:
         self.extra = {REQUESTS: theirs_requests, ANSWERS: theirs_answers}
         return PairWire(FdEnd(requests), FdEnd(answers))
 
-    def _host_closed(self, _host: Host) -> None:
+    def _host_closed(self, _host: ChannelHost) -> None:
         self._closed.set()
         if self._lineage.opened is not None:
             self._lineage.opened.set()

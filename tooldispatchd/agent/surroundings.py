@@ -21,7 +21,7 @@ class SurroundingsError(Exception):
         super().__init__(f"cannot make a scratch directory or a cgroup for the call: {error.strerror}")
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class ChildSurroundings(msgspec.Struct, frozen=True):
     """Made for one child, and removed after it. `copies` are by the path of what they are copies of."""
 
     scratch: str | None

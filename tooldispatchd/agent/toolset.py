@@ -14,13 +14,13 @@ from tooldispatchd.agent.jobtools import JobPlan, job_plans
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.plans import DownPlan, InlinePlan, declared_mcp_plan, listed_plan, program_plan
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.servers import Owner, Servers, SessionServer, at_servers, why_never
+from tooldispatchd.agent.servers import Servers, ServersOwner, SessionServer, at_servers, why_never
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.catalog.names import nearest, prefixed, split_name
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.tools import DeclaredTool
-from tooldispatchd.providers.mcp.keeper import Kept
+from tooldispatchd.providers.mcp.keeper import ServerHandle
 from tooldispatchd.wire.faults import Code, Fault
 
 # No tool's is longer: a prefix has at most 32 characters, the name of a server's tool 128, a declared one 128.
@@ -29,13 +29,13 @@ MAX_NAME: Final = 256
 LIFTED: Final = "lifted:"
 
 
-class Found(Enum):
+class Lookup(Enum):
     """What `find` says where there is neither a plan nor a fault yet."""
 
     HOLD = "the server that may offer it is still starting"
 
 
-HOLD: Final = Found.HOLD
+HOLD: Final = Lookup.HOLD
 
 
 def compile_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
@@ -104,7 +104,7 @@ class Toolset:
     )
 
     def __init__(
-        self, owner: Owner, runtime: Runtime, profile: Profile, log: Log, *, turns: Turns, share: Share
+        self, owner: ServersOwner, runtime: Runtime, profile: Profile, log: Log, *, turns: Turns, share: Share
     ) -> None:
         self._key = runtime.profile_keys.key_of(profile)
         declared = runtime.plans(self._key, compile_plans)
@@ -204,7 +204,7 @@ class Toolset:
         mine = {*self._inner, *self._profile.tools}
         return [name for name in mine if (at := tools[name].server) is not None and at.binding == server.name]
 
-    def _missing(self, server: SessionServer, kept: Kept) -> dict[str, str]:
+    def _missing(self, server: SessionServer, kept: ServerHandle) -> dict[str, str]:
         """The tools that the server should have and lacks, each with a sentence that says so."""
         lacks = f"server {server.name} does not offer the tool"
         missing = {
@@ -220,7 +220,7 @@ class Toolset:
             self._log.warning("tool missing", server=server.name, tool=tool, reason=detail)
         return missing
 
-    def _offer(self, server: SessionServer, kept: Kept) -> list[str]:
+    def _offer(self, server: SessionServer, kept: ServerHandle) -> list[str]:
         """Make the plans of the server's own tools; the names of those that others have."""
         use, prefix = server.use, server.prefix
         if use is None or prefix is None:
@@ -241,7 +241,7 @@ class Toolset:
                 offered.append(name)
         return hidden
 
-    def _refuse(self, kept: Kept, tool: str, detail: str) -> None:
+    def _refuse(self, kept: ServerHandle, tool: str, detail: str) -> None:
         if self.refusal is not None:
             return
         fault = Fault(Code.MISSING_TOOL, detail, {"server": kept.server.name, "tool": tool})
@@ -308,7 +308,7 @@ class Toolset:
             self._inner[name] = declared_mcp_plan(self._runtime, kept, tool, listed, server.unenforced)
         return self._inner[name]
 
-    def find(self, name: str) -> Plan | Fault | Literal[Found.HOLD]:
+    def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
         """The plan of the tool, why there is none, or that it is too early to say."""
         plan = self.plans.get(name)
         if plan is not None:

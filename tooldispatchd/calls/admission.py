@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 CallT = TypeVar("CallT")
 
 
-class Verdict(Enum):
+class AdmissionVerdict(Enum):
     """What becomes of a call that asks to start."""
 
     START = "start"
@@ -26,15 +26,15 @@ class Admission(Generic[CallT]):
         self.running = 0
         self.waiting: deque[CallT] = deque()
 
-    def ask(self, call: CallT) -> Verdict:
+    def ask(self, call: CallT) -> AdmissionVerdict:
         """Take a place, or a place in the queue, or neither."""
         if self.running < self._in_flight:
             self.running += 1
-            return Verdict.START
+            return AdmissionVerdict.START
         if len(self.waiting) < self._max_waiting:
             self.waiting.append(call)
-            return Verdict.WAIT
-        return Verdict.FULL
+            return AdmissionVerdict.WAIT
+        return AdmissionVerdict.FULL
 
     def finish(self) -> CallT | None:
         """Give a running call's place back; the call that has it now, which is to be started."""

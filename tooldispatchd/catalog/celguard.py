@@ -32,7 +32,7 @@ _NOTHING: Final = (0, 0)
 _HALVINGS: Final = 12
 
 
-class Failed(msgspec.Struct, frozen=True):
+class FailedEvaluation(msgspec.Struct, frozen=True):
     """An evaluation that gave no value, and why, in words for a model.
 
     `invalid_input` where the input is to blame: an integer outside 64 bits, a null character or a lone surrogate in a
@@ -45,7 +45,7 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 LIMIT: Final = "expression"
-Look = Callable[[object], Failed | None]
+Look = Callable[[object], FailedEvaluation | None]
 
 
 def is_fixed(type_: Type, declared: Declared) -> bool:
@@ -115,7 +115,7 @@ class Guard:
         longest, widest = quick
         look = self._look
 
-        def look_at_parts(value: object) -> Failed | None:
+        def look_at_parts(value: object) -> FailedEvaluation | None:
             fields: dict[str, object] = value  # type: ignore[assignment]  # checked before: the input is a record
             for name in names:
                 part = fields.get(name)
@@ -132,7 +132,7 @@ class Guard:
         longest, widest = quick
         look = self._look
 
-        def look_at_one(value: object) -> Failed | None:
+        def look_at_one(value: object) -> FailedEvaluation | None:
             if value.__class__ is str:
                 return look(value) if len(value) > longest or "\0" in value else None
             return look(value) if value.__class__ is list and len(value) > widest else None
@@ -159,19 +159,19 @@ class Guard:
                 return longest, widest
         return _NOTHING
 
-    def _look(self, value: object) -> Failed | None:
+    def _look(self, value: object) -> FailedEvaluation | None:
         """Measure what is read, and refuse what is too large."""
         try:
             sizes = self._measure(value)
         except TooLargeError as error:
-            return Failed(str(error), limit=LIMIT)
+            return FailedEvaluation(str(error), limit=LIMIT)
         except UnfitTextError as error:
-            return Failed(str(error), invalid_input=True)
+            return FailedEvaluation(str(error), invalid_input=True)
         accepted = self._accepted
         if accepted and all(is_within(size, accepted[name]) for name, size in sizes.items()):
             return None
         if self._cost(sizes) > BUDGET_NS:
-            return Failed(self._refusal(sizes), limit=LIMIT)
+            return FailedEvaluation(self._refusal(sizes), limit=LIMIT)
         # Both together, where they pass: inputs that are large in turns at different places are billed once.
         both = {name: join(size, accepted.get(name)) or size for name, size in sizes.items()}
         self._accepted = both if self._cost(both) <= BUDGET_NS else sizes

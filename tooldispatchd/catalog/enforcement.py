@@ -108,7 +108,7 @@ def _choose(asked: Confinement, by: Enforceable, order: tuple[Means, ...]) -> tu
 _Tables = tuple[tuple[Path, ConfinedSpec], ...]
 
 
-class Program(msgspec.Struct, frozen=True):
+class ConfinedProgram(msgspec.Struct, frozen=True):
     """A program that a profile's agents may set going: `tables` lead to the keys that it keeps to, its own first.
 
     `means` are those by which it can be shut in.
@@ -140,7 +140,9 @@ class Program(msgspec.Struct, frozen=True):
         return [(path, spec) for path, spec in self.tables if not keys.isdisjoint(asked_keys(spec))]
 
 
-def programs(config: Config, profiles: Mapping[str, Profile], servers: Mapping[str, Binding]) -> Iterator[Program]:
+def programs(
+    config: Config, profiles: Mapping[str, Profile], servers: Mapping[str, Binding]
+) -> Iterator[ConfinedProgram]:
     """Every program of every profile that anything is asked of; those too that agents below the profile's own run."""
     tables: Iterable[ConfinedSpec] = (
         *(*config.tools.values(), *config.processes.values(), *config.agents.values()),
@@ -163,7 +165,7 @@ def programs(config: Config, profiles: Mapping[str, Profile], servers: Mapping[s
             for name in profiles[below].tools:
                 for path, spec in _tables(name, config):
                     is_function = isinstance(spec, ToolSpec) and spec.python is not None
-                    program = Program(name, ((path, spec), *above), FOR_FUNCTIONS if is_function else MEANS)
+                    program = ConfinedProgram(name, ((path, spec), *above), FOR_FUNCTIONS if is_function else MEANS)
                     if program.asked != NOTHING:
                         yield program
                     if above and path[0] == "processes" and path[1] in profiles:
@@ -171,7 +173,7 @@ def programs(config: Config, profiles: Mapping[str, Profile], servers: Mapping[s
             for name in _servers(profiles[below], config, servers):
                 spec = servers[name].spec
                 own = (path_of(name, config, servers), spec)
-                program = Program(name, (own,) if spec.shared else (own, *above))
+                program = ConfinedProgram(name, (own,) if spec.shared else (own, *above))
                 if program.asked != NOTHING:
                     yield program
 

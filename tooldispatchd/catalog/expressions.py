@@ -17,7 +17,7 @@ from tooldispatchd.catalog.celcost import (
     UnknownCostError,
     patterns_in,
 )
-from tooldispatchd.catalog.celguard import Failed, Look
+from tooldispatchd.catalog.celguard import FailedEvaluation, Look
 from tooldispatchd.catalog.celresults import doubled_key, result_of
 from tooldispatchd.catalog.celscope import INPUT, TYPE_NAMES, Scope
 from tooldispatchd.catalog.celsizes import UnfitTextError
@@ -37,7 +37,15 @@ from tooldispatchd.catalog.fitting import misfit
 from tooldispatchd.catalog.meanings import Declared
 from tooldispatchd.catalog.types import Primitive, Type, show
 
-__all__ = ["INPUT", "TYPE_NAMES", "Expression", "ExpressionError", "Failed", "compile_expression", "compile_predicate"]
+__all__ = [
+    "INPUT",
+    "TYPE_NAMES",
+    "Expression",
+    "ExpressionError",
+    "FailedEvaluation",
+    "compile_expression",
+    "compile_predicate",
+]
 
 # An expression is a line or a few; what is longer is a program, and belongs into one.
 MAX_SOURCE: Final = 8 * 1024
@@ -51,7 +59,7 @@ Evaluate = Callable[[object], object]
 
 
 class Expression:
-    """A compiled expression. `evaluate(value)` takes a checked input and gives plain JSON values, or `Failed`.
+    """A compiled expression. `evaluate(value)` maps a checked input to plain JSON values or a `FailedEvaluation`.
 
     `output` is the type of its results: the one it was compiled for, else what the expression says itself.
     """
@@ -94,7 +102,7 @@ class Expression:
 
     def _evaluate_directly(self, value: object) -> object:
         outcome = self._attempt(value)
-        return self._explain(value, outcome) if outcome.__class__ is Failed else outcome
+        return self._explain(value, outcome) if outcome.__class__ is FailedEvaluation else outcome
 
     def _evaluate_exactly(self, value: object) -> object:
         """Numbers are made what the declared type says first, and a failure is looked into."""
@@ -104,7 +112,7 @@ class Expression:
         except RecursionError:
             return _DEEP_INPUT
         except WideIntegerError as error:
-            return Failed(str(error), invalid_input=True)
+            return FailedEvaluation(str(error), invalid_input=True)
         return self._explain(exact, self._attempt(exact))
 
     def _part_read(self, value: object) -> object:
@@ -115,7 +123,7 @@ class Expression:
 
     def _explain(self, value: object, outcome: object) -> object:
         """An outcome again; a failure with the input's own fault, or mended by other numbers, where that was all."""
-        if outcome.__class__ is not Failed:
+        if outcome.__class__ is not FailedEvaluation:
             return outcome
         value = self._part_read(value)
         try:
@@ -125,9 +133,9 @@ class Expression:
         except RecursionError:
             return _DEEP_INPUT
         except WideIntegerError as error:
-            return Failed(str(error), invalid_input=True)
+            return FailedEvaluation(str(error), invalid_input=True)
         except UnfitTextError as error:
-            return Failed(str(error), invalid_input=True)
+            return FailedEvaluation(str(error), invalid_input=True)
         # An evaluation is run again only where it is another: what it may cost is bounded.
         return outcome if exact is value else self._attempt(exact)
 
@@ -136,17 +144,17 @@ class Expression:
             result = self._run(data=self._bind(value))
             plain = result.plain_value()
             if isinstance(plain, str) and result.type() == self._error:
-                return Failed(explain_run(plain))
+                return FailedEvaluation(explain_run(plain))
             return tidy(plain, self.output, self._declared)
         except RecursionError:
-            return Failed("the result is nested too deep")
+            return FailedEvaluation("the result is nested too deep")
         except NotJsonError as error:
-            return Failed(str(error))
+            return FailedEvaluation(str(error))
         except ENGINE_ERRORS as error:
-            return Failed(explain_run(str(error)))
+            return FailedEvaluation(explain_run(str(error)))
 
 
-_DEEP_INPUT: Final = Failed("the input is nested too deep")
+_DEEP_INPUT: Final = FailedEvaluation("the input is nested too deep")
 # `tidy` looks at each value of a result once more.
 _TIDIED: Final = Prices(value_out=VALUE_OUT_NS + TIDY_NS)
 
@@ -184,7 +192,7 @@ def compile_expression(
 
 
 def compile_predicate(source: str, *, input_type: Type, declared: Declared) -> Expression:
-    """The expression of a `filter`: it makes a bool, or `Failed`. Raises `ExpressionError`."""
+    """The expression of a `filter`: it makes a bool, or `FailedEvaluation`. Raises `ExpressionError`."""
     scope, made, tree = _check(source, input_type, declared)
     if made.name not in {"BOOL", "DYN"}:
         why = f"the expression makes {show_made(made)}, but a filter asks for a bool"
@@ -198,7 +206,11 @@ def compile_predicate(source: str, *, input_type: Type, declared: Declared) -> E
 def _bools_alone(evaluate: Evaluate) -> Evaluate:
     def evaluate_bool(value: object) -> object:
         result = evaluate(value)
-        return result if isinstance(result, bool | Failed) else Failed("the expression made no bool of this input")
+        return (
+            result
+            if isinstance(result, bool | FailedEvaluation)
+            else FailedEvaluation("the expression made no bool of this input")
+        )
 
     return evaluate_bool
 

@@ -7,7 +7,7 @@
 one result, so `lower(lift(f))` is `f`; the converse does not hold. Only total kinds can be lowered, and that a process
 kept to it is seen at each run as well.
 
-What streams hold at one moment is a `Bundle`. Nothing here waits: a morphism is a generator that yields an `Ask` for
+What streams hold at one moment is a `Bundle`. Nothing here waits: a morphism is a generator that yields an `Invoke` for
 what must be run elsewhere, is sent the result, and returns its own; and None where it has worked for a while and others
 may have their turn. It raises `StageError` where a stage fails.
 """
@@ -38,7 +38,7 @@ Bundle = list[object] | tuple["Bundle", ...]
 """The messages of a stream, in order; of a product of streams a tuple; of `unit` an empty one."""
 
 
-class Ask(msgspec.Struct, frozen=True):
+class Invoke(msgspec.Struct, frozen=True):
     """Run something on one message: the agent process of this name, or the tool where `is_tool`."""
 
     name: str
@@ -46,9 +46,9 @@ class Ask(msgspec.Struct, frozen=True):
     is_tool: bool = False
 
 
-Work = Generator[Ask | None, object, object]
-"""A run of a morphism: it is sent the result of each `Ask`; to throw a `StageError` into it ends it with that."""
-Flow = Generator[Ask | None, object, Bundle]
+Work = Generator[Invoke | None, object, object]
+"""A run of a morphism: it is sent the result of each `Invoke`; to throw a `StageError` into it ends it with that."""
+Flow = Generator[Invoke | None, object, Bundle]
 
 
 class Broken(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class Broken(msgspec.Struct, frozen=True):
 class StageError(Exception):
     """A stage that failed: `stage` is its name, `position` where it stands in the outermost chain, from 1.
 
-    A cause is a sentence, a `Broken` value, or whatever the caller sent for an `Ask` that failed.
+    A cause is a sentence, a `Broken` value, or whatever the caller sent for an `Invoke` that failed.
     """
 
     def __init__(self, stage: str, cause: object) -> None:
@@ -212,7 +212,7 @@ def asking(name: str, source: Type, target: Type, *, is_tool: bool, output: Chec
     """A morphism that is run elsewhere; its result is looked at where `output` is given."""
 
     def apply(message: object) -> Work:
-        result = yield Ask(name, message, is_tool)
+        result = yield Invoke(name, message, is_tool)
         if output is not None and not output.is_valid(result):
             raise StageError(name, Broken(output, result))
         return result

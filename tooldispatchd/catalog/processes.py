@@ -30,7 +30,7 @@ from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.reuse import reuse_problems
 from tooldispatchd.catalog.specs import Config, ProcessSpec
-from tooldispatchd.catalog.stages import Stage
+from tooldispatchd.catalog.stages import PipelineStage
 from tooldispatchd.catalog.types import JSON, UNIT, Stream, Type, show, show_arrow
 from tooldispatchd.catalog.wiring import LIFT, WiringError, bare, guarded, parse_checked, promised
 
@@ -269,7 +269,7 @@ class Processes:
             if process.kind == "plumb":
                 return self._plumb(process, upstream)
             spec, arrow = process.spec, self._types.get(name)
-            return Stage(name, spec, self._declared, arrow=arrow, is_bare=process.is_bare).compile(upstream)
+            return PipelineStage(name, spec, self._declared, arrow=arrow, is_bare=process.is_bare).compile(upstream)
         finally:
             self._open.pop()
 

@@ -21,7 +21,7 @@ from tooldispatchd.catalog.wiring import WiringError, check_of, checked, guarded
 Arrow = tuple[Type, Type]
 
 
-class Stage:
+class PipelineStage:
     """A process that is to be compiled at the streams `source`, or at its own type `arrow`; raises `WiringError`."""
 
     def __init__(self, name: str, spec: ProcessSpec, declared: Declared, *, arrow: Arrow | None, is_bare: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Final, cast
 import msgspec
 from msgspec import UNSET
 
-from tooldispatchd.catalog.expressions import Failed
+from tooldispatchd.catalog.expressions import FailedEvaluation
 from tooldispatchd.catalog.meanings import Declared, check_names, resolve, to_schema
 from tooldispatchd.catalog.morphisms import Broken, Bundle, Flow, StageError, StreamMorphism
 from tooldispatchd.catalog.problems import Path, Problem
@@ -129,11 +129,11 @@ def _looker(name: str, type_: Type, declared: Declared, *, is_input: bool) -> Ca
 
 
 def checked(name: str, transform: Callable[[object], object], output: Check | None) -> Callable[[object], object]:
-    """A function that gives `Failed` where it has no result, as one that raises `StageError`."""
+    """A function that gives `FailedEvaluation` where it has no result, as one that raises `StageError`."""
 
     def run(message: object) -> object:
         result = transform(message)
-        if type(result) is Failed:
+        if type(result) is FailedEvaluation:
             raise StageError(name, result)
         if output is not None and not output.is_valid(result):
             raise StageError(name, Broken(output, result))

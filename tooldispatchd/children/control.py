@@ -35,7 +35,7 @@ class ForkerGone(Exception):  # noqa: N818  # what befell the forker; who asked 
         self.why = why
 
 
-class Reply(msgspec.Struct, frozen=True):
+class ForkerReply(msgspec.Struct, frozen=True):
     """What a forker answers: a child's `pid`, or its end by `code` or `signal`, or an `error`, in words."""
 
     pid: int | None = None
@@ -53,7 +53,7 @@ class _Waiter:
     __slots__ = ("reply", "woken")
 
     def __init__(self) -> None:
-        self.reply: Reply | None = None
+        self.reply: ForkerReply | None = None
         self.woken = trio.Event()
 
 
@@ -65,7 +65,7 @@ class Control:
     """
 
     def __init__(
-        self, own: socket.socket, *, answer_s: float, take: Callable[[Reply], None], fail: Callable[[str], None]
+        self, own: socket.socket, *, answer_s: float, take: Callable[[ForkerReply], None], fail: Callable[[str], None]
     ) -> None:
         self._socket = own
         self._answer_s = answer_s
@@ -89,11 +89,11 @@ class Control:
         """Whether nobody waits for a reply or the greeting."""
         return not self._waiters
 
-    async def greeting(self) -> Reply:
+    async def greeting(self) -> ForkerReply:
         """The first reply, which answers nothing; raises ForkerGone. May be cancelled, and asked again."""
         return await self._replied(self._greeting)
 
-    async def ask(self, request: Mapping[str, object], fds: Sequence[int] = ()) -> Reply:
+    async def ask(self, request: Mapping[str, object], fds: Sequence[int] = ()) -> ForkerReply:
         """One request (`forked.loop`), with `fds` sent along, and its reply. Cannot be cancelled once it is sent.
 
         Raises ForkerGone, or OSError where the kernel has no room for the request.
@@ -175,7 +175,7 @@ class Control:
             self._fail("it ended")
             raise self._gone() from error
 
-    async def _replied(self, waiter: _Waiter) -> Reply:
+    async def _replied(self, waiter: _Waiter) -> ForkerReply:
         while waiter.reply is None:
             if self._why is not None:
                 raise self._gone()
@@ -210,7 +210,7 @@ class Control:
                 # It died with requests unread; what it said before lies behind this.
                 continue
             try:
-                reply = msgspec.json.decode(chunk, type=Reply)
+                reply = msgspec.json.decode(chunk, type=ForkerReply)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 self._fail("it said something that is no reply" if chunk else "it ended")
                 return

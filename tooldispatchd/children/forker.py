@@ -18,7 +18,7 @@ from typing import Final
 
 import trio
 
-from tooldispatchd.children.control import Control, ForkerGone, Reply, open_control
+from tooldispatchd.children.control import Control, ForkerGone, ForkerReply, open_control
 from tooldispatchd.children.family import Birth, Family
 from tooldispatchd.children.procstat import fields_of
 from tooldispatchd.children.spawn import KILL_S, Child, Exit, SpawnError, exit_of
@@ -106,7 +106,7 @@ class Forker:
 
     async def ready(self) -> None:
         """Wait until it has greeted. Raises ForkerGone with its own words where it cannot serve."""
-        greeting: Reply | None = None
+        greeting: ForkerReply | None = None
         while greeting is None:
             # A module that talks while it is imported must not wait for room in the pipe.
             is_busy = self._drain()
@@ -164,7 +164,7 @@ class Forker:
 
     async def status(self, pid: int, pidfd: int) -> Exit:
         """`spawn.Parent`: have it reap `pid`; where it is gone, do so ourselves, if the kernel gave the child to us."""
-        reply: Reply | None = None
+        reply: ForkerReply | None = None
         # A child of one that is gone is to be reaped here; one that cannot be asked is of no use.
         with suppress(ForkerGone):
             try:
@@ -196,12 +196,12 @@ class Forker:
         if self._is_retiring and self.is_idle:
             self._give_up("it has retired")
 
-    def _take(self, reply: Reply) -> None:
+    def _take(self, reply: ForkerReply) -> None:
         self._is_retiring |= reply.retiring
         # At once: whoever finds it without a child may end it, before who waits for this one has its turn.
         self.children += reply.pid is not None
 
-    def _pid_of(self, reply: Reply, argv0: str) -> int:
+    def _pid_of(self, reply: ForkerReply, argv0: str) -> int:
         if reply.pid is None:
             self._end_if_done()
             raise SpawnError(argv0, reply.error or f"the {self.name} does not say why")

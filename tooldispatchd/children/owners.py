@@ -5,7 +5,7 @@ import pwd
 from typing import NamedTuple
 
 
-class Owner(NamedTuple):
+class RunAs(NamedTuple):
     """Numbers, None for the daemon's own; `groups` are all that it is in, where it is in another than the daemon's."""
 
     uid: int | None = None
@@ -13,17 +13,17 @@ class Owner(NamedTuple):
     groups: tuple[int, ...] = ()
 
 
-def owner_of(user: int | None, group: int | None) -> Owner:
+def owner_of(user: int | None, group: int | None) -> RunAs:
     """The user in its own groups, or in `group` and its others; one without an account is in its own number alone."""
     if user is None:
-        return Owner() if group is None else Owner(None, group, (group,))
+        return RunAs() if group is None else RunAs(None, group, (group,))
     try:
         account = pwd.getpwuid(user)
     except KeyError:
         gid = user if group is None else group
-        return Owner(user, gid, (gid,))
+        return RunAs(user, gid, (gid,))
     gid = account.pw_gid if group is None else group
-    return Owner(user, gid, tuple(os.getgrouplist(account.pw_name, gid)))
+    return RunAs(user, gid, tuple(os.getgrouplist(account.pw_name, gid)))
 
 
 def home_of(user: int | None) -> dict[str, str]:

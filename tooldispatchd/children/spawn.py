@@ -49,7 +49,7 @@ def exit_of(status: int) -> Exit:
     return Exit(code=code) if code >= 0 else Exit(signal=-code)
 
 
-class Owner(Protocol):
+class ChildRegistry(Protocol):
     """Who keeps account of children."""
 
     def release(self, child: "Child") -> None:
@@ -59,7 +59,7 @@ class Owner(Protocol):
         """The child was killed and does not end; it must be reaped when it does."""
 
 
-class Parent(Protocol):
+class ForkingParent(Protocol):
     """A process of ours that forked a child for us and reaps it when it is told to."""
 
     def seen(self, pid: int) -> Exit | None:
@@ -89,7 +89,7 @@ class Child:
     )
 
     def __init__(
-        self, pid: int, pidfd: int, pipes: Sequence[int], *, owner: Owner, parent: Parent | None = None
+        self, pid: int, pidfd: int, pipes: Sequence[int], *, owner: ChildRegistry, parent: ForkingParent | None = None
     ) -> None:
         self.pid = pid
         self.pidfd = pidfd
@@ -221,7 +221,7 @@ class Child:
             self._watched = False
             self._lot.unpark_all()
 
-    async def _collect(self, parent: Parent) -> Exit:
+    async def _collect(self, parent: ForkingParent) -> Exit:
         with trio.CancelScope(shield=True):
             if not self._is_released:
                 self._release()
@@ -237,7 +237,7 @@ class Child:
         _, status = os.waitpid(self.pid, 0)
         return self._settle(exit_of(status))
 
-    def _leave(self, parent: Parent, ended: Exit) -> Exit:
+    def _leave(self, parent: ForkingParent, ended: Exit) -> Exit:
         self._release()
         parent.forget(self.pid, self.pidfd)
         return self._settle(ended)
@@ -269,7 +269,7 @@ def spawn(
     *,
     env: Mapping[str, str],
     cwd: str | None,
-    owner: Owner,
+    owner: ChildRegistry,
     with_updates: bool,
     extra: Mapping[int, int] = {},
 ) -> Child:
@@ -312,7 +312,7 @@ def _spawn(
     argv: Sequence[str],
     env: Mapping[str, str],
     cwd: str | None,
-    owner: Owner,
+    owner: ChildRegistry,
     *,
     pipes: int,
     extra: Mapping[int, int],

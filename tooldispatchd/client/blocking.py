@@ -17,7 +17,7 @@ from typing import Final, overload
 from msgspec import UNSET
 
 from tooldispatchd.client.address import find_socket, given_channel
-from tooldispatchd.client.conversation import Call, Conversation, Ticket
+from tooldispatchd.client.conversation import Call, PendingRequests, Ticket
 from tooldispatchd.client.duplex import Duplex
 from tooldispatchd.client.errors import ClientError, FaultError
 from tooldispatchd.client.questions import answers
@@ -219,7 +219,7 @@ class Client(Agent):
         timeout_s: float = TIMEOUT_S,
         again: Callable[[], Duplex] | None = None,
     ) -> None:
-        conversation = Conversation(is_shared=is_shared)
+        conversation = PendingRequests(is_shared=is_shared)
         super().__init__(Waiting(Duplex(read_fd, write_fd), conversation, timeout_s, again), None)
 
     def __enter__(self) -> "Client":

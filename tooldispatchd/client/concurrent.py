@@ -21,7 +21,7 @@ import trio
 from msgspec import UNSET
 
 from tooldispatchd.client.address import find_socket, given_channel, socket_name
-from tooldispatchd.client.conversation import Call, Conversation
+from tooldispatchd.client.conversation import Call, PendingRequests
 from tooldispatchd.client.errors import ClientError
 from tooldispatchd.client.exchange import Callbacks, OnApprove, OnAsk, OnUpdate, stream_on
 from tooldispatchd.client.questions import answers
@@ -216,7 +216,7 @@ async def converse(
     """
     try:
         async with aclosing(Renewal(stream, dial)) as renewal, trio.open_nursery() as nursery:
-            renewal.start(nursery, Conversation(is_shared=is_shared))
+            renewal.start(nursery, PendingRequests(is_shared=is_shared))
             try:
                 yield Client(renewal, None)
             finally:

@@ -1,11 +1,11 @@
 """One channel as its agent sees it, without I/O: what to send, and what each line of the daemon is about.
 
     hello, call, … ─▶ Ticket          take ─▶ bytes to send
-    bytes ─▶ receive ─▶ events        `Answered` and `Failed` bear the ticket of what they answer
+    bytes ─▶ receive ─▶ events        `Answered` and `FailedTicket` bear the ticket of what they answer
 
 Every answer that the protocol owes finds its ticket: a call by its id, a ping by its `t`, any other question by the
 number of its line where it was refused, else by its port and its agent, oldest first. What nobody waits for is passed
-over. `Conversation` is not thread-safe; the two clients stand on it and add the waiting.
+over. `PendingRequests` is not thread-safe; the two clients stand on it and add the waiting.
 """
 
 from collections import deque
@@ -88,7 +88,7 @@ class Answered(msgspec.Struct, frozen=True):
     answer: Answer
 
 
-class Failed(msgspec.Struct, frozen=True):
+class FailedTicket(msgspec.Struct, frozen=True):
     """The daemon answered a ticket with a fault."""
 
     ticket: Ticket
@@ -103,7 +103,7 @@ class Updated(msgspec.Struct, frozen=True):
 
 
 Changed = ToolsChanged | ShownToolsChanged
-Event = Answered | Failed | Updated | Changed | ApproveReq | Ask
+Event = Answered | FailedTicket | Updated | Changed | ApproveReq | Ask
 
 
 # The port that answers a question, and the agent that asked.
@@ -125,7 +125,7 @@ _decode_fields: Final = msgspec.json.Decoder(dict[str, object]).decode
 _decode_t: Final = msgspec.json.Decoder(int).decode
 
 
-class Conversation:
+class PendingRequests:
     """What was asked and is not answered yet.
 
     `lost` is why nothing more can be asked, once the channel has ended; `unsent_bytes` is what `take` would give.
@@ -151,9 +151,9 @@ class Conversation:
         self._shown: dict[str | None, bool] = {}
         self._last_words: FaultError | None = None
 
-    def renewed(self) -> "Conversation":
+    def renewed(self) -> "PendingRequests":
         """The conversation on the next channel to the daemon; its tickets follow these."""
-        following = Conversation(max_line_bytes=self._max_line_bytes, is_shared=self._is_shared)
+        following = PendingRequests(max_line_bytes=self._max_line_bytes, is_shared=self._is_shared)
         following._ticket = self._ticket
         return following
 
@@ -303,7 +303,7 @@ class Conversation:
         if waiting is None:
             return None
         del self._waiting[waiting.line]
-        return Failed(waiting.ticket, fault_of(answer)) if answer.fault else Answered(waiting.ticket, answer)
+        return FailedTicket(waiting.ticket, fault_of(answer)) if answer.fault else Answered(waiting.ticket, answer)
 
     def _ponged(self, pong: Pong) -> Event | None:
         try:
@@ -351,7 +351,7 @@ class Conversation:
             self._last_words = fault
             return None
         self._forget(waiting)
-        return Failed(waiting.ticket, fault)
+        return FailedTicket(waiting.ticket, fault)
 
     def _oldest(self, agent: str | None, ports: tuple[str, ...]) -> _Waiting | None:
         questions = (self._questions.get((port, agent)) for port in ports)

@@ -16,7 +16,16 @@ from typing import Final, TypeVar
 import msgspec
 import trio
 
-from tooldispatchd.client.conversation import Answer, Answered, Conversation, Event, Failed, Ticket, Updated, Verdict
+from tooldispatchd.client.conversation import (
+    Answer,
+    Answered,
+    Event,
+    FailedTicket,
+    PendingRequests,
+    Ticket,
+    Updated,
+    Verdict,
+)
 from tooldispatchd.client.errors import FaultError, lost_error
 from tooldispatchd.client.questions import NO_ANSWER, NO_VERDICT
 from tooldispatchd.client.shown import OnShownChanged, OnToolsChanged, ShownReady, ShownTools, ShownToolsChanged
@@ -65,10 +74,10 @@ class _Waiter:
         self.on_update = on_update
 
 
-class Exchange:
+class ClientExchange:
     """One conversation over one stream, and who awaits what."""
 
-    def __init__(self, stream: trio.abc.Stream, conversation: Conversation, nursery: trio.Nursery) -> None:
+    def __init__(self, stream: trio.abc.Stream, conversation: PendingRequests, nursery: trio.Nursery) -> None:
         self.conversation = conversation
         self.callbacks: dict[str | None, Callbacks] = {}
         self._stream = stream
@@ -150,7 +159,7 @@ class Exchange:
     # --- what came ---
 
     def _handle(self, event: Event) -> None:
-        if isinstance(event, Answered | Failed):
+        if isinstance(event, Answered | FailedTicket):
             waiter = self._waiters.pop(event.ticket, None)
             if waiter is not None:
                 waiter.found = event.answer if isinstance(event, Answered) else event.fault

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import trio
 
-from tooldispatchd.client.conversation import Conversation
-from tooldispatchd.client.exchange import Exchange
+from tooldispatchd.client.conversation import PendingRequests
+from tooldispatchd.client.exchange import ClientExchange
 from tooldispatchd.client.shown import ShownReady, is_plain
 from tooldispatchd.wire.messages import Ready
 
@@ -18,13 +18,13 @@ class Opened(msgspec.Struct, frozen=True):
     """What the `hello` of an agent said, and on which channel it last did."""
 
     fields: dict[str, object]
-    exchange: Exchange
+    exchange: ClientExchange
 
 
 class Renewal:
     """The exchange on the channel as it is now; `dial` gives the next stream, where there may be one."""
 
-    exchange: Exchange
+    exchange: ClientExchange
 
     def __init__(self, stream: trio.abc.Stream, dial: Callable[[], Awaitable[trio.abc.Stream]] | None) -> None:
         self.opened: dict[str | None, Opened] = {}
@@ -33,14 +33,14 @@ class Renewal:
         # Tasks that find the channel gone must not each open one.
         self._turn = trio.Lock()
 
-    def start(self, nursery: trio.Nursery, conversation: Conversation) -> None:
+    def start(self, nursery: trio.Nursery, conversation: PendingRequests) -> None:
         """Begin a conversation on the stream; before anything else."""
         self._nursery = nursery
-        self.exchange = Exchange(self._stream, conversation, nursery)
+        self.exchange = ClientExchange(self._stream, conversation, nursery)
         nursery.start_soon(self.exchange.read)
         nursery.start_soon(self.exchange.write)
 
-    async def channel(self) -> Exchange:
+    async def channel(self) -> ClientExchange:
         """The exchange on a channel that is open, where one can be had, with room to speak. Raises `ClientError`."""
         if self._dial is not None:
             # The reader learns of an end when it runs: before anything more is said.
@@ -53,7 +53,7 @@ class Renewal:
         await exchange.room()
         return exchange
 
-    async def session(self, agent: str | None) -> Exchange:
+    async def session(self, agent: str | None) -> ClientExchange:
         """As `channel`; an agent whose `hello` was said on another one says it again. Raises `FaultError` too."""
         exchange = await self.channel()
         before = self.opened.get(agent)
@@ -64,7 +64,7 @@ class Renewal:
                     await self.greet(exchange, agent, before.fields)
         return exchange
 
-    async def greet(self, exchange: Exchange, agent: str | None, fields: dict[str, object]) -> Ready | ShownReady:
+    async def greet(self, exchange: ClientExchange, agent: str | None, fields: dict[str, object]) -> Ready | ShownReady:
         """Open an agent's session, and remember how."""
         said = exchange.conversation.hello(agent, **fields)
         ready: Ready | ShownReady

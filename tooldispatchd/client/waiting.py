@@ -11,9 +11,9 @@ from tooldispatchd.client.conversation import (
     Answer,
     Answered,
     Changed,
-    Conversation,
     Event,
-    Failed,
+    FailedTicket,
+    PendingRequests,
     Ticket,
     Updated,
     Verdict,
@@ -55,7 +55,7 @@ class Waiting:
     def __init__(
         self,
         duplex: Duplex,
-        conversation: Conversation,
+        conversation: PendingRequests,
         timeout_s: float,
         again: Callable[[], Duplex] | None = None,
     ) -> None:
@@ -185,7 +185,7 @@ class Waiting:
     # --- what came ---
 
     def _handle(self, event: Event) -> None:
-        if isinstance(event, Answered | Failed):
+        if isinstance(event, Answered | FailedTicket):
             if event.ticket in self._expected:
                 self._done[event.ticket] = event.answer if isinstance(event, Answered) else event.fault
         elif isinstance(event, Updated):

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from tooldispatchd.catalog.confinement import KEYS
-from tooldispatchd.catalog.notation.places import NotationProblem, Place
+from tooldispatchd.catalog.notation.places import NotationProblem, SourcePosition
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.speckinds import BINDING_PATTERN
 from tooldispatchd.daemon.key_patterns import Pattern, Table, is_of
@@ -217,7 +217,7 @@ class _Report:
             excerpt = text.excerpt_without_value(place.line, place.column)
         return msgspec.structs.replace(finding, file=place.file, excerpt=_indented(excerpt), column=place.column)
 
-    def _place(self, problem: Problem) -> tuple[Place | None, str]:
+    def _place(self, problem: Problem) -> tuple[SourcePosition | None, str]:
         """Where in a plumb file a problem stands, and why, without the place within the value that the caret shows."""
         found = _WITHIN.match(problem.why)
         if found is not None:

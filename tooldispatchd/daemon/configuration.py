@@ -32,7 +32,7 @@ from tooldispatchd.daemon.credentials import Credentials, take_credentials
 from tooldispatchd.daemon.enforcing import enforceable_for
 from tooldispatchd.daemon.expansion import expand
 from tooldispatchd.daemon.key_patterns import Table
-from tooldispatchd.daemon.listen_values import Place, check_profiles, check_shared, parse_place
+from tooldispatchd.daemon.listen_values import ListenAddress, check_profiles, check_shared, parse_place
 from tooldispatchd.daemon.mcp_json import McpJson, take_mcp_json
 from tooldispatchd.daemon.planned_keys import take_planned
 from tooldispatchd.daemon.plumb_files import PlumbFiles, take_plumb
@@ -320,7 +320,7 @@ def _place_problems(catalog: Catalog) -> Iterator[Problem]:
         problem = check_profiles(value, catalog.profiles, ("daemon", "listen", index))
         if problem is not None:
             yield problem
-    shared = check_shared(place for place in map(parse_place, listen) if isinstance(place, Place))
+    shared = check_shared(place for place in map(parse_place, listen) if isinstance(place, ListenAddress))
     if shared is not None:
         yield msgspec.structs.replace(shared, path=("daemon", "listen"))
 

@@ -22,7 +22,7 @@ import trio
 from tooldispatchd.agent.accounts import accounts_of
 from tooldispatchd.agent.entrance import Entrance, Visitor
 from tooldispatchd.agent.faults import DRAINING, too_many
-from tooldispatchd.agent.host import Host
+from tooldispatchd.agent.host import ChannelHost
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.servers import preload_ways
 from tooldispatchd.calls.census import Census
@@ -30,10 +30,10 @@ from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.specs import LimitsSpec
 from tooldispatchd.children.descriptors import raise_limit, require_free
 from tooldispatchd.children.family import open_family
-from tooldispatchd.daemon.doors import Door, Doors, Handed, Pair, open_doors
+from tooldispatchd.daemon.doors import DescriptorPair, Door, Doors, Handed, open_doors
 from tooldispatchd.daemon.equipment import EquipmentError, open_equipment
 from tooldispatchd.daemon.heap import Heap
-from tooldispatchd.daemon.listen_values import Place
+from tooldispatchd.daemon.listen_values import ListenAddress
 from tooldispatchd.daemon.listeners import ListenError
 from tooldispatchd.daemon.logs import DaemonLog
 from tooldispatchd.daemon.peers import peer_of
@@ -70,7 +70,7 @@ class Daemon:
         self._front = front
         self._log = log
         self._notifier = notifier
-        self._hosts: set[Host] = set()
+        self._hosts: set[ChannelHost] = set()
         self._channels: set[Channel | StreamChannel] = set()
         self._listeners: list[Listener] = []
         self._pairs = 0
@@ -142,8 +142,8 @@ class Daemon:
             return too_many("sessions_per_uid", limits.sessions_per_uid)
         return None
 
-    def _host(self, channel: Channel | StreamChannel, entrance: Entrance, visitor: Visitor) -> Host:
-        return Host(self._runtime, channel, self._host_closed, entrance=entrance, visitor=visitor)
+    def _host(self, channel: Channel | StreamChannel, entrance: Entrance, visitor: Visitor) -> ChannelHost:
+        return ChannelHost(self._runtime, channel, self._host_closed, entrance=entrance, visitor=visitor)
 
     def _turn_away(self, connection: socket.socket, fault: Fault) -> None:
         machine = ChannelMachine(self._runtime.limits.max_line_bytes)
@@ -152,7 +152,7 @@ class Daemon:
         with connection, suppress(OSError):
             connection.send(machine.take_whole(), socket.MSG_DONTWAIT)
 
-    def _open_pair(self, pair: Pair) -> None:
+    def _open_pair(self, pair: DescriptorPair) -> None:
         """One channel on inherited descriptors."""
         try:
             channel = open_pair(self._front, self._runtime.memory.share(pair.visitor.uid), pair.read_fd, pair.write_fd)
@@ -168,7 +168,7 @@ class Daemon:
         else:
             channel.open(host, closed=partial(self._pair_closed, channel))
 
-    async def _serve_stream(self, channel: StreamChannel, host: Host) -> None:
+    async def _serve_stream(self, channel: StreamChannel, host: ChannelHost) -> None:
         try:
             await channel.run(host)
         except Exception as error:  # noqa: BLE001  # guard: the channel's, as in the front
@@ -177,7 +177,7 @@ class Daemon:
 
     # --- ends ---
 
-    def _host_closed(self, host: Host) -> None:
+    def _host_closed(self, host: ChannelHost) -> None:
         self._hosts.discard(host)
         self._look_whether_empty()
 
@@ -239,18 +239,18 @@ class Daemon:
             listener.close()
         doors_closed()
         self._emptied = trio.Event()
-        await self._tell_hosts(Host.drain)
+        await self._tell_hosts(ChannelHost.drain)
         self._look_whether_empty()
         with trio.move_on_after(grace_s):
             await self._emptied.wait()
-        await self._tell_hosts(Host.abandon)
+        await self._tell_hosts(ChannelHost.abandon)
         # What a peer has not taken within the grace it never will.
         for channel in list(self._channels):
             channel.give_up()
         with trio.move_on_after(TEARDOWN_S):
             await self._emptied.wait()
 
-    async def _tell_hosts(self, end: Callable[[Host], None]) -> None:
+    async def _tell_hosts(self, end: Callable[[ChannelHost], None]) -> None:
         """Each in a turn of its own: what one holds may be large, and takes its time to be freed."""
         waiting = [*self._hosts]
         while waiting:
@@ -284,7 +284,7 @@ def _start_front(services: trio.Nursery, limits: LimitsSpec, log: DaemonLog) -> 
 
 async def serve(  # what the command found out, put together in one place
     catalog: Catalog,
-    places: Sequence[Place],
+    places: Sequence[ListenAddress],
     handed: Handed,
     *,
     notifier: Notifier,

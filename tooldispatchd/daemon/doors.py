@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.agent.entrance import Entrance, Visitor
-from tooldispatchd.daemon.listen_values import Kind, Place
+from tooldispatchd.daemon.listen_values import ListenAddress, ListenKind
 from tooldispatchd.daemon.listeners import (
     MODE,
     ListenError,
@@ -42,7 +42,7 @@ class Door(msgspec.Struct, frozen=True):
     entrance: Entrance
 
 
-class Pair(msgspec.Struct, frozen=True):
+class DescriptorPair(msgspec.Struct, frozen=True):
     """Two inherited descriptors, who stands behind them, and which profiles may be opened there."""
 
     where: str
@@ -56,17 +56,17 @@ class Doors(msgspec.Struct, frozen=True):
     """Every way in."""
 
     listening: tuple[Door, ...]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[DescriptorPair, ...]
 
 
-def check_descriptors(places: Sequence[Place], handed: Handed) -> None:
+def check_descriptors(places: Sequence[ListenAddress], handed: Handed) -> None:
     """Raise `ListenError` where a place's descriptors are not there or not what it says.
 
     To be asked before anything of ours is opened: that would get the number of one that is closed.
     """
     taken = {fd for fd, _ in handed}
     for place in places:
-        if place.kind is Kind.SYSTEMD and not handed:
+        if place.kind is ListenKind.SYSTEMD and not handed:
             raise ListenError(
                 place.text, "no socket is handed over (LISTEN_PID and LISTEN_FDS do not name this process)"
             )
@@ -74,16 +74,18 @@ def check_descriptors(places: Sequence[Place], handed: Handed) -> None:
             _check_pair(place, place.fds, taken)
 
 
-def open_doors(places: Sequence[Place], handed: Handed, profiles: Collection[str], *, bound: ExitStack) -> Doors:
+def open_doors(
+    places: Sequence[ListenAddress], handed: Handed, profiles: Collection[str], *, bound: ExitStack
+) -> Doors:
     """Open every place; what is to be given back at the end, `bound` gives back. Raises `ListenError`."""
     listening: list[Door] = []
-    pairs: list[Pair] = []
+    pairs: list[DescriptorPair] = []
     for place in places:
         try:
             if place.fds is not None:
                 entrance = entrance_of(place, is_abstract=False)
-                pairs.append(Pair(place.text, *place.fds, entrance, visitor_of(place.fds[0])))
-            elif place.kind is Kind.SYSTEMD:
+                pairs.append(DescriptorPair(place.text, *place.fds, entrance, visitor_of(place.fds[0])))
+            elif place.kind is ListenKind.SYSTEMD:
                 listening.extend(_take(place, fd, name, profiles, bound) for fd, name in handed)
             else:
                 listening.append(_bind(place, bound))
@@ -92,7 +94,7 @@ def open_doors(places: Sequence[Place], handed: Handed, profiles: Collection[str
     return Doors(tuple(listening), tuple(pairs))
 
 
-def _check_pair(place: Place, fds: tuple[int, int], taken: Collection[int]) -> None:
+def _check_pair(place: ListenAddress, fds: tuple[int, int], taken: Collection[int]) -> None:
     for fd, refused, purpose in ((fds[0], os.O_WRONLY, "reading"), (fds[1], os.O_RDONLY, "writing")):
         try:
             mode = os.fstat(fd).st_mode
@@ -107,7 +109,7 @@ def _check_pair(place: Place, fds: tuple[int, int], taken: Collection[int]) -> N
             _check_connected(place, fd)
 
 
-def _check_connected(place: Place, fd: int) -> None:
+def _check_connected(place: ListenAddress, fd: int) -> None:
     with socket.socket(fileno=os.dup(fd)) as inherited:
         if inherited.type != socket.SOCK_STREAM:
             raise ListenError(place.text, f"descriptor {fd} is no stream")
@@ -115,9 +117,9 @@ def _check_connected(place: Place, fd: int) -> None:
             raise ListenError(place.text, f'descriptor {fd} is a listening socket, which "systemd" is for')
 
 
-def _bind(place: Place, bound: ExitStack) -> Door:
-    entrance = entrance_of(place, is_abstract=place.kind is Kind.ABSTRACT)
-    if place.kind is Kind.ABSTRACT:
+def _bind(place: ListenAddress, bound: ExitStack) -> Door:
+    entrance = entrance_of(place, is_abstract=place.kind is ListenKind.ABSTRACT)
+    if place.kind is ListenKind.ABSTRACT:
         listening = listen_abstract(place.name)
     else:
         mode = MODE if place.mode is None else place.mode
@@ -128,14 +130,14 @@ def _bind(place: Place, bound: ExitStack) -> Door:
     return Door(place.text, listening, entrance)
 
 
-def _owner(place: Place) -> tuple[int, int] | None:
+def _owner(place: ListenAddress) -> tuple[int, int] | None:
     if place.owner is None:
         return None
     group = place.owner.group
     return find_uid(place.owner.user), UNCHANGED if group is None else find_gid(group)
 
 
-def _take(place: Place, fd: int, name: str, profiles: Collection[str], bound: ExitStack) -> Door:
+def _take(place: ListenAddress, fd: int, name: str, profiles: Collection[str], bound: ExitStack) -> Door:
     handed = take_handed(fd, name)
     bound.callback(handed.close)
     entrance = entrance_of(place, is_abstract=has_no_path(handed))

@@ -17,7 +17,7 @@ import msgspec
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.serverurls import is_meant_as_url
 from tooldispatchd.catalog.speckinds import HEADER_VALUE_PATTERN, MAX_HEADER_CHARS
-from tooldispatchd.daemon.key_patterns import Pattern, Place, Table, places
+from tooldispatchd.daemon.key_patterns import KeyLocation, Pattern, Table, places
 from tooldispatchd.daemon.listen_values import check_listen, quote_path
 
 
@@ -108,7 +108,7 @@ def expand(table: Table, environ: Mapping[str, str], directory: FilePath) -> lis
     return problems
 
 
-def _is_template(place: Place, table: Table) -> bool:
+def _is_template(place: KeyLocation, table: Table) -> bool:
     """Whether a text is an argument in which a dollar names a field of the input."""
     if not _is_argument(place.path):
         return False
@@ -124,14 +124,14 @@ def _is_argument(path: Path) -> bool:
 
 def expand_file(text: str, environ: Mapping[str, str], directory: FilePath) -> FilePath | None:
     """The file that `text` names, or None where `expand` has a problem with it."""
-    place = Place(("plumb", 0), [text])
+    place = KeyLocation(("plumb", 0), [text])
     if _expand_place(place, text, _Meaning.FILE, environ=environ, directory=directory):
         return None
     return FilePath(str(place.value))
 
 
 def _expand_place(
-    place: Place, text: str, meaning: _Meaning, *, environ: Mapping[str, str], directory: FilePath
+    place: KeyLocation, text: str, meaning: _Meaning, *, environ: Mapping[str, str], directory: FilePath
 ) -> list[Problem]:
     # A binding's name holds no dollar, and shows up in messages, where nothing of the environment may.
     if meaning is _Meaning.SERVER and not is_meant_as_url(text):

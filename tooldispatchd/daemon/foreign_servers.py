@@ -62,7 +62,7 @@ def is_decided(own: Table) -> bool:
     return not _DECIDING.isdisjoint(own)
 
 
-class Places(msgspec.Struct, frozen=True):
+class FileContext(msgspec.Struct, frozen=True):
     """Where a file lies: relative paths of its servers start at `directory`, where that is not the configuration's."""
 
     directory: PurePath
@@ -74,7 +74,7 @@ class Places(msgspec.Struct, frozen=True):
         return self.directory.parent if self.directory.name.startswith(".") else self.directory
 
 
-class Translated(msgspec.Struct, frozen=True):
+class ForeignServer(msgspec.Struct, frozen=True):
     """A table of `[mcp]`, what is wrong with what it was made of, and the keys there that mean nothing here."""
 
     table: Table
@@ -82,7 +82,7 @@ class Translated(msgspec.Struct, frozen=True):
     unknown: list[str]
 
 
-def translate(entry: Table, own: Table, path: Path, places: Places) -> Translated:
+def translate(entry: Table, own: Table, path: Path, places: FileContext) -> ForeignServer:
     """An entry as a table of `[mcp]`; what has a problem is left out.
 
     `own` is what `[mcp.NAME]` beside it says, and `path` leads to that.
@@ -112,23 +112,23 @@ def complete(table: Table, own: Table, path: Path, shown: str) -> list[Problem]:
 class _Translation:
     """One entry's."""
 
-    def __init__(self, own: Table, path: Path, places: Places) -> None:
+    def __init__(self, own: Table, path: Path, places: FileContext) -> None:
         self._own = own
         self._path = path
         self._places = places
         self._problems: list[Problem] = []
 
-    def translate(self, entry: Table) -> Translated:
+    def translate(self, entry: Table) -> ForeignServer:
         given = {key: value for key, value in entry.items() if value is not None}
         unknown = [key for key in given if key not in _KEYS]
         switches = self._switches(given)
         if unknown and not any(way in given for way in WAYS):
-            return Translated(self._table(self._reached(given, unknown)) | switches, self._problems, [])
+            return ForeignServer(self._table(self._reached(given, unknown)) | switches, self._problems, [])
         if switches.get("enabled") is False or self._own.get("enabled") is False:
-            return Translated(_left_out(given) | {"enabled": False}, self._problems, unknown)
+            return ForeignServer(_left_out(given) | {"enabled": False}, self._problems, unknown)
         if not is_decided(self._own):
             self._problems += [self._restricting(key) for key in unknown if may_restrict(key)]
-        return Translated(self._table(given) | switches, self._problems, unknown)
+        return ForeignServer(self._table(given) | switches, self._problems, unknown)
 
     def _restricting(self, key: str) -> Problem:
         allowed = (

@@ -11,7 +11,7 @@ Pattern = tuple[str, ...]
 Table = dict[str, object]
 
 
-class Place(msgspec.Struct, frozen=True):
+class KeyLocation(msgspec.Struct, frozen=True):
     """One value of a parsed file: where it stands, and what holds it."""
 
     path: Path
@@ -32,7 +32,7 @@ class Place(msgspec.Struct, frozen=True):
             self.holder[cast("str", self.path[-1])] = value
 
 
-def places(table: Table, pattern: Pattern) -> Iterator[Place]:
+def places(table: Table, pattern: Pattern) -> Iterator[KeyLocation]:
     """Every value of `table` whose place is of `pattern`; what is of another shape has none."""
     return _places(table, pattern, ())
 
@@ -46,10 +46,10 @@ def _is_key_of(key: str | int, want: str) -> bool:
     return want == "#" if isinstance(key, int) else want in ("*", key)
 
 
-def _places(holder: object, pattern: Pattern, path: Path) -> Iterator[Place]:
+def _places(holder: object, pattern: Pattern, path: Path) -> Iterator[KeyLocation]:
     key, rest = pattern[0], pattern[1:]
     for found in _keys(holder, key):
-        place = Place((*path, found), cast("Table | list[object]", holder))
+        place = KeyLocation((*path, found), cast("Table | list[object]", holder))
         if rest:
             yield from _places(place.value, rest, place.path)
         else:

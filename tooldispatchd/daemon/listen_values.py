@@ -34,7 +34,7 @@ _FDS: Final = re.compile(r"([0-9]{1,9}),([0-9]{1,9})")
 _MODE: Final = re.compile(r"[0-7]{1,4}")
 
 
-class Kind(StrEnum):
+class ListenKind(StrEnum):
     """The ways in."""
 
     UNIX = "unix"
@@ -47,23 +47,23 @@ class Kind(StrEnum):
 _WHO: Final = ("profile", "profiles")
 _PEERS: Final = ("uid", "gid")
 _FILE: Final = ("mode", "owner")
-_OPTIONS: Final[dict[Kind, tuple[str, ...]]] = {
-    Kind.UNIX: (*_WHO, *_FILE, *_PEERS),
-    Kind.ABSTRACT: (*_WHO, *_PEERS),
-    Kind.STDIO: _WHO,
-    Kind.FD: _WHO,
-    Kind.SYSTEMD: (*_WHO, *_PEERS),
+_OPTIONS: Final[dict[ListenKind, tuple[str, ...]]] = {
+    ListenKind.UNIX: (*_WHO, *_FILE, *_PEERS),
+    ListenKind.ABSTRACT: (*_WHO, *_PEERS),
+    ListenKind.STDIO: _WHO,
+    ListenKind.FD: _WHO,
+    ListenKind.SYSTEMD: (*_WHO, *_PEERS),
 }
 
 
-class Owner(msgspec.Struct, frozen=True):
+class SocketOwner(msgspec.Struct, frozen=True):
     """Whom a socket is given to; names or numbers, as they are written."""
 
     user: str
     group: str | None = None
 
 
-class Place(msgspec.Struct, frozen=True):
+class ListenAddress(msgspec.Struct, frozen=True):
     """One place to listen; `text` is how it is written.
 
     `name` is the path of a socket or the name of an abstract one, `fds` the descriptors to read and to write.
@@ -71,18 +71,18 @@ class Place(msgspec.Struct, frozen=True):
     """
 
     text: str
-    kind: Kind
+    kind: ListenKind
     name: str = ""
     fds: tuple[int, int] | None = None
     profile: str | None = None
     profiles: tuple[str, ...] = ()
     mode: int | None = None
-    owner: Owner | None = None
+    owner: SocketOwner | None = None
     uids: tuple[str, ...] = ()
     gids: tuple[str, ...] = ()
 
 
-def parse_place(text: str) -> Place | Problem:
+def parse_place(text: str) -> ListenAddress | Problem:
     """The place that `text` means, or what is wrong with it; the problem's path is empty."""
     where, mark, query = text.partition("?")
     place = _parse_where(text, where)
@@ -98,13 +98,13 @@ def parse_place(text: str) -> Place | Problem:
     return _with_options(place, options)
 
 
-def parse_places(texts: Iterable[str], profiles: Collection[str]) -> tuple[list[Place], list[Problem]]:
+def parse_places(texts: Iterable[str], profiles: Collection[str]) -> tuple[list[ListenAddress], list[Problem]]:
     """The places that `texts` mean, and what is wrong with them, each alone and all together."""
-    places: list[Place] = []
+    places: list[ListenAddress] = []
     problems: list[Problem] = []
     for text in texts:
         place = parse_place(text)
-        if isinstance(place, Place):
+        if isinstance(place, ListenAddress):
             places.append(place)
             problems += filter(None, (check_profiles(text, profiles),))
         else:
@@ -130,12 +130,12 @@ def check_profiles(value: str, known: Collection[str], path: Path = ()) -> Probl
     return None
 
 
-def check_shared(places: Iterable[Place]) -> Problem | None:
+def check_shared(places: Iterable[ListenAddress]) -> Problem | None:
     """The problem of a place that takes what an earlier one has: its descriptors, or what systemd hands over."""
     fds: set[int] = set()
-    kinds: set[Kind] = set()
+    kinds: set[ListenKind] = set()
     for place in places:
-        if place.kind is Kind.SYSTEMD and place.kind in kinds:
+        if place.kind is ListenKind.SYSTEMD and place.kind in kinds:
             return Problem((), "what systemd hands over belongs to one place", value=place.text)
         if place.fds is not None and not fds.isdisjoint(place.fds):
             return Problem((), "another place has this descriptor", value=place.text)
@@ -156,12 +156,12 @@ def quote_path(path: str) -> str:
     return path.replace("%", "%25").replace("?", "%3F")
 
 
-def _parse_where(text: str, where: str) -> Place | Problem:
+def _parse_where(text: str, where: str) -> ListenAddress | Problem:
     kind, colon, rest = where.partition(":")
     if where == "stdio":
-        return Place(text, Kind.STDIO, fds=(0, 1))
+        return ListenAddress(text, ListenKind.STDIO, fds=(0, 1))
     if where == "systemd":
-        return Place(text, Kind.SYSTEMD)
+        return ListenAddress(text, ListenKind.SYSTEMD)
     if kind == "fd" and colon:
         return _parse_fds(text, rest)
     if kind == "unix" and rest:
@@ -175,17 +175,17 @@ def _meant(text: str, where: str) -> str | None:
     return nearest(where, ("stdio", "systemd"))
 
 
-def _parse_fds(text: str, numbers: str) -> Place | Problem:
+def _parse_fds(text: str, numbers: str) -> ListenAddress | Problem:
     found = _FDS.fullmatch(numbers)
     if found is None:
         return Problem((), "no pair of descriptors", value=text, allowed='"fd:READ,WRITE", two numbers')
     read_fd, write_fd = int(found[1]), int(found[2])
     if STANDARD_ERROR in {read_fd, write_fd}:
         return Problem((), "descriptor 2 is for the log", value=text)
-    return Place(text, Kind.FD, fds=(read_fd, write_fd))
+    return ListenAddress(text, ListenKind.FD, fds=(read_fd, write_fd))
 
 
-def _parse_socket(text: str, written: str) -> Place | Problem:
+def _parse_socket(text: str, written: str) -> ListenAddress | Problem:
     is_abstract = written.startswith("@")
     name = _decoded(written.removeprefix("@"))
     if name is None:
@@ -197,7 +197,7 @@ def _parse_socket(text: str, written: str) -> Place | Problem:
         return Problem((), f"an abstract socket's name has at most {MAX_ABSTRACT_BYTES} bytes", value=text)
     if not is_abstract and size > MAX_SOCKET_PATH_BYTES:
         return Problem((), f"a socket's path has at most {MAX_SOCKET_PATH_BYTES} bytes", value=text)
-    return Place(text, Kind.ABSTRACT if is_abstract else Kind.UNIX, name)
+    return ListenAddress(text, ListenKind.ABSTRACT if is_abstract else ListenKind.UNIX, name)
 
 
 def _decoded(written: str) -> str | None:
@@ -230,7 +230,7 @@ def _unknown_option(text: str, key: str, known: tuple[str, ...]) -> Problem:
     return Problem((), "unknown option of a place", value=text, allowed=allowed, nearest=nearest(key, known))
 
 
-def _with_options(place: Place, options: dict[str, str]) -> Place | Problem:
+def _with_options(place: ListenAddress, options: dict[str, str]) -> ListenAddress | Problem:
     mode, owner = options.get("mode"), options.get("owner")
     lists: dict[str, tuple[str, ...]] = {
         key: tuple(options[key].split(",")) for key in ("profiles", "uid", "gid") if key in options
@@ -244,7 +244,7 @@ def _with_options(place: Place, options: dict[str, str]) -> Place | Problem:
         profile=options.get("profile"),
         profiles=lists.get("profiles", ()),
         mode=None if mode is None else int(mode, 8),
-        owner=Owner(user, group or None) if user else None,
+        owner=SocketOwner(user, group or None) if user else None,
         uids=lists.get("uid", ()),
         gids=lists.get("gid", ()),
     )

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
-from tooldispatchd.daemon.sink import STDERR, Sink
+from tooldispatchd.daemon.sink import STDERR, LogSink
 
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 # A traceback of a recursion is cut: its innermost frames tell enough.
@@ -61,7 +61,7 @@ class DaemonLog:
 class _SinkLogger:
     """What structlog calls with each rendered line."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: LogSink) -> None:
         self._sink = sink
 
     def msg(self, line: bytes) -> None:
@@ -80,7 +80,7 @@ def open_log(level: str) -> DaemonLog:
         stamp = structlog.processors.TimeStamper(fmt="iso", utc=True, key="time")
         renderers = [_render_json]
     logger = structlog.wrap_logger(
-        _SinkLogger(Sink()),
+        _SinkLogger(LogSink()),
         processors=[structlog.processors.add_log_level, stamp, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
     )

@@ -24,7 +24,7 @@ from tooldispatchd.daemon.expansion import ABSENT, BROKEN, expand_file
 from tooldispatchd.daemon.foreign_servers import (
     LISTS,
     WAYS,
-    Places,
+    FileContext,
     complete,
     is_decided,
     listed,
@@ -58,7 +58,7 @@ class Mistake(msgspec.Struct, frozen=True):
     why: str
 
 
-class Written(msgspec.Struct, frozen=True):
+class ServerSource(msgspec.Struct, frozen=True):
     """Where a server's table was written: the file as reports name it, its lines, and the path within it.
 
     `own` are the keys that `[mcp.NAME]` beside it says, and `names` what others are called there.
@@ -83,7 +83,7 @@ class McpJson(msgspec.Struct, frozen=True):
     """
 
     files: tuple[str, ...] = ()
-    servers: dict[str, Written] = {}
+    servers: dict[str, ServerSource] = {}
     problems: tuple[Problem, ...] = ()
     mistakes: tuple[Mistake, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ class _Reader:
         self._where = where
         self._seen: set[FilePath] = set()
         self._files: list[str] = []
-        self._servers: dict[str, Written] = {}
+        self._servers: dict[str, ServerSource] = {}
         self._problems: list[Problem] = []
         self._mistakes: list[Mistake] = []
         self._warnings: list[str] = []
@@ -173,12 +173,12 @@ class _Reader:
             return
         self._files.append(shown)
         try:
-            self._add_servers(text, shown, Places(file.parent, is_elsewhere=file.parent != self._home))
+            self._add_servers(text, shown, FileContext(file.parent, is_elsewhere=file.parent != self._home))
         except _UnreadableError as error:
             self._mistakes.append(Mistake(shown, error.line, error.why))
             self._read = False
 
-    def _add_servers(self, text: str, shown: str, places: Places) -> None:
+    def _add_servers(self, text: str, shown: str, places: FileContext) -> None:
         """Each server of one document."""
         document = _parse(text)
         lines = JsonLines(text)
@@ -190,7 +190,7 @@ class _Reader:
         if not isinstance(servers, dict):
             raise _UnreadableError('no object "mcpServers" or "servers"', lines.line_of((section,)))
         unknown = [key for key in top if key != section]
-        self._warn_unknown(Written(shown, lines, ()), unknown)
+        self._warn_unknown(ServerSource(shown, lines, ()), unknown)
         open_ones = [
             name for name, entry in servers.items() if self._add_server(shown, lines, (section, name), entry, places)
         ]
@@ -198,7 +198,7 @@ class _Reader:
             why = f'{quoted(key)} may restrict servers: say "tools", "deny" or "enabled" of each in [mcp.NAME]'
             self._mistakes.append(Mistake(shown, lines.line_of((key,)), f"{why}; said nowhere: {listed(open_ones)}"))
 
-    def _add_server(self, file: str, lines: JsonLines, path: Path, entry: object, places: Places) -> bool:
+    def _add_server(self, file: str, lines: JsonLines, path: Path, entry: object, places: FileContext) -> bool:
         """Put an entry into `[mcp]`; whether nothing there says what it may do."""
         name = str(path[-1])
         binding = name if re.fullmatch(BINDING_PATTERN, name) else _sanitised(name)
@@ -206,7 +206,7 @@ class _Reader:
         if not isinstance(mcp, dict):
             # The schema says what is wrong with it.
             return False
-        written = Written(file, lines, path)
+        written = ServerSource(file, lines, path)
         own = mcp.get(binding)
         if binding in mcp and (binding in self._servers or not isinstance(own, dict) or own.keys() & set(WAYS)):
             at = self._servers[binding] if binding in self._servers else self._where(("mcp", binding))
@@ -217,7 +217,7 @@ class _Reader:
         own = cast("Table", own or {})
         given = cast("Table", entry) if isinstance(entry, dict) else {}
         names = {LISTS[key]: key for key in given if key in LISTS}
-        self._servers[binding] = Written(file, lines, path, frozenset(own), names)
+        self._servers[binding] = ServerSource(file, lines, path, frozenset(own), names)
         if not isinstance(entry, dict):
             mcp[binding] = entry
             return False
@@ -227,7 +227,7 @@ class _Reader:
         mcp[binding] = found.table
         return found.table.get("enabled") is not False and not is_decided(own)
 
-    def _warn_unknown(self, written: Written, keys: list[str]) -> None:
+    def _warn_unknown(self, written: ServerSource, keys: list[str]) -> None:
         """One warning for all that an object has and nobody here knows."""
         if keys:
             line = min(written.lines.line_of((*written.path, key)) for key in keys)

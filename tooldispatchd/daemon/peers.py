@@ -15,7 +15,7 @@ from typing import Final
 
 from tooldispatchd.agent.entrance import Entrance, Visitor
 from tooldispatchd.catalog.profiles import DEFAULT_PROFILE
-from tooldispatchd.daemon.listen_values import ANY, Place
+from tooldispatchd.daemon.listen_values import ANY, ListenAddress
 
 ROOT_UID: Final = 0
 # asm-generic/socket.h, Linux 4.13; Python has no name for it.
@@ -59,7 +59,7 @@ def visitor_of(fd: int) -> Visitor:
         return peer_of(inherited) if inherited.family == socket.AF_UNIX else own_visitor()
 
 
-def entrance_of(place: Place, *, is_abstract: bool) -> Entrance:
+def entrance_of(place: ListenAddress, *, is_abstract: bool) -> Entrance:
     """What a place admits; raises `AccountError`.
 
     An abstract socket has no file whose mode could keep anyone out, so that it admits our own user and root alone
@@ -98,7 +98,7 @@ def _accounts(names: tuple[str, ...], find: Callable[[str], int]) -> frozenset[i
     return frozenset(find(name) for name in names if name != ANY) if names else None
 
 
-def _profiles(place: Place) -> frozenset[str] | None:
+def _profiles(place: ListenAddress) -> frozenset[str] | None:
     named = (*([place.profile] if place.profile else []), *place.profiles)
     return frozenset(named) if named else None
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tooldispatchd.catalog.notation.grammar import STRANGE
-from tooldispatchd.catalog.notation.places import NotationError, Place, caret
+from tooldispatchd.catalog.notation.places import NotationError, SourcePosition, caret
 
 MASK: Final = "·"
 
@@ -66,7 +66,7 @@ def masked(text: str) -> str:
     return "".join([*parts, _masked_rest(text[end:])])
 
 
-def _words(text: str) -> Iterator[tuple[Place, str, bool]]:
+def _words(text: str) -> Iterator[tuple[SourcePosition, str, bool]]:
     """The tokens and the parts of expressions as far as there are any: where, what, and whether it is a string."""
     # Who shows no excerpt needs no tokens.
     from tooldispatchd.catalog.notation.tokens import tokens_of  # noqa: PLC0415  # see above

@@ -10,7 +10,7 @@ from typing import Final, Protocol, cast
 
 import msgspec
 
-from tooldispatchd.catalog.notation.places import NotationError, NotationProblem, Place, problem_at
+from tooldispatchd.catalog.notation.places import NotationError, NotationProblem, SourcePosition, problem_at
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.speckinds import MIB
 from tooldispatchd.daemon.expansion import expand_file
@@ -29,10 +29,10 @@ _SECTIONS: Final = ("types", "mcp", "tools", "processes")
 class Located(Protocol):
     """What knows where each part of a table was written: the reader's `Notation`, which is imported only if needed."""
 
-    def place_of(self, path: Path) -> Place | None:
+    def place_of(self, path: Path) -> SourcePosition | None:
         """The place of what stands at `path`, or of the nearest around it."""
 
-    def place_in(self, path: Path, line: int, column: int) -> Place | None:
+    def place_in(self, path: Path, line: int, column: int) -> SourcePosition | None:
         """The place of a character of the expression at `path`, both from 1."""
 
 
@@ -52,7 +52,7 @@ class PlumbFiles(msgspec.Struct, frozen=True):
     lacking: frozenset[Path] = frozenset()
     read: bool = True
 
-    def place_of(self, path: Path, within: tuple[int, int] | None = None) -> Place | None:
+    def place_of(self, path: Path, within: tuple[int, int] | None = None) -> SourcePosition | None:
         """Where the value at `path`, or the nearest one around it, was written; None where that is in no plumb file.
 
         `within` is a line and a column of the value, for one that is an expression.

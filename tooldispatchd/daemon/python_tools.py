@@ -16,8 +16,8 @@ from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import Config, ToolSpec
 from tooldispatchd.children.inheritance import PASSED_ON
-from tooldispatchd.children.owners import Owner, owner_of
-from tooldispatchd.daemon.signature_reader import Environment, Refusal, ask_all
+from tooldispatchd.children.owners import RunAs, owner_of
+from tooldispatchd.daemon.signature_reader import ImportEnvironment, SignatureRefusal, ask_all
 
 
 class PythonTools(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ def read_signatures(tools: Mapping[str, ToolSpec], directory: Path, environ: Map
     at most 20 s for each four environments; gives none of a broken one's other tools a problem of their own.
     """
     problems: list[Problem] = []
-    wanted: dict[Environment, dict[str, list[str]]] = {}
+    wanted: dict[ImportEnvironment, dict[str, list[str]]] = {}
     for name, spec in tools.items():
         if spec.python is None or isinstance(spec.user, str) or isinstance(spec.group, str):
             continue
@@ -91,14 +91,14 @@ def interpreter_of(venv: str | None, directory: Path) -> str:
     raise ValueError(f"there is no virtual environment and no interpreter {path}")
 
 
-def _environment(spec: ToolSpec, directory: Path, environ: Mapping[str, str]) -> Environment:
+def _environment(spec: ToolSpec, directory: Path, environ: Mapping[str, str]) -> ImportEnvironment:
     try:
         interpreter = interpreter_of(spec.venv, directory)
     except ValueError as error:
         raise _CannotError("venv", str(error)) from error
     owner = _owner(spec)
     variables = {name: environ[name] for name in PASSED_ON if name in environ} | spec.env
-    return Environment(
+    return ImportEnvironment(
         interpreter=interpreter,
         place=spec.cwd or str(directory),
         cwd=spec.cwd,
@@ -111,18 +111,18 @@ def _environment(spec: ToolSpec, directory: Path, environ: Mapping[str, str]) ->
     )
 
 
-def _owner(spec: ToolSpec) -> Owner:
+def _owner(spec: ToolSpec) -> RunAs:
     assert not isinstance(spec.user, str)
     assert not isinstance(spec.group, str)
     if os.geteuid() == 0 or (spec.user is None and spec.group is None):
         return owner_of(spec.user, spec.group)
     if spec.sandbox == "best-effort":
         # As its calls will.
-        return Owner()
+        return RunAs()
     key = "group" if spec.user is None else "user"
     raise _CannotError(key, "only a daemon that is root can run a tool as somebody")
 
 
-def _problem(name: str, spec: ToolSpec, found: Refusal) -> Problem:
+def _problem(name: str, spec: ToolSpec, found: SignatureRefusal) -> Problem:
     key = found.key if getattr(spec, found.key) is not None else "python"
     return Problem(("tools", name, key), found.why, value=getattr(spec, key), nearest=found.nearest)

@@ -43,7 +43,7 @@ _THREADS: Final = (
 )
 
 
-class Environment(msgspec.Struct, frozen=True):
+class ImportEnvironment(msgspec.Struct, frozen=True):
     """In what modules are imported.
 
     `place` is the directory that stands behind the interpreter's own in the search for modules. `uid` and `gid` are
@@ -60,7 +60,7 @@ class Environment(msgspec.Struct, frozen=True):
     resident: bool = False
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class SignatureRefusal(msgspec.Struct, frozen=True):
     """Why there is no signature: `key` is the tool's key to blame, `nearest` what was probably meant."""
 
     why: str
@@ -68,16 +68,18 @@ class Refusal(msgspec.Struct, frozen=True):
     nearest: str | None = None
 
 
-Answer = Mapping[str, Signature | Refusal]
+Answer = Mapping[str, Signature | SignatureRefusal]
 """What was found by function; those that come after one to blame are missing."""
 
 
-def ask_all(wanted: Mapping[Environment, Sequence[str]], *, within_s: float = READING_S) -> dict[Environment, Answer]:
+def ask_all(
+    wanted: Mapping[ImportEnvironment, Sequence[str]], *, within_s: float = READING_S
+) -> dict[ImportEnvironment, Answer]:
     """What each environment says of its functions (`module:function`); a few are asked at once, for `within_s` each.
 
     None of the processes is left, whatever happens.
     """
-    answers: dict[Environment, Answer] = {}
+    answers: dict[ImportEnvironment, Answer] = {}
     waiting = list(wanted.items())
     running: list[_Reader] = []
     with selectors.DefaultSelector() as selector:
@@ -112,7 +114,12 @@ class _Reader:
     """One process, and what it has said so far. Made, it runs; `end` must be called."""
 
     def __init__(
-        self, environment: Environment, functions: Sequence[str], *, selector: selectors.BaseSelector, within_s: float
+        self,
+        environment: ImportEnvironment,
+        functions: Sequence[str],
+        *,
+        selector: selectors.BaseSelector,
+        within_s: float,
     ) -> None:
         self.environment = environment
         self._deadline = time.monotonic() + within_s
@@ -125,7 +132,7 @@ class _Reader:
         self._lines_left = 1 + len(self._functions)
         self._printed = Tail()
         self._process: subprocess.Popen[bytes] | None = None
-        self._refusal: Refusal | None = None
+        self._refusal: SignatureRefusal | None = None
         self._end = f"takes more than {within_s:g} s"
         self._is_over = False
         try:
@@ -158,7 +165,7 @@ class _Reader:
         said = self._lines()
         if self._refusal is None and (not said or not said[0].ready):
             why = said[0].refused if said else None
-            self._refusal = Refusal(
+            self._refusal = SignatureRefusal(
                 why or f"{self.environment.interpreter} cannot be asked for signatures: it {self._ending()}", "venv"
             )
         if self._refusal is not None:
@@ -167,15 +174,17 @@ class _Reader:
         if len(found) < len(self._functions):
             # Whoever comes behind may be fine.
             function = self._functions[len(found)]
-            found[function] = Refusal(f"importing {function.partition(':')[0]} {self._ending()}")
+            found[function] = SignatureRefusal(f"importing {function.partition(':')[0]} {self._ending()}")
         return found
 
-    def _found(self, said: _Said) -> Signature | Refusal:
+    def _found(self, said: _Said) -> Signature | SignatureRefusal:
         environment = self.environment
         if said.signature is None:
-            return Refusal(said.why, nearest=said.nearest)
+            return SignatureRefusal(said.why, nearest=said.nearest)
         if said.threads and not environment.resident:
-            return Refusal(f"its module starts threads when it is imported ({', '.join(said.threads[:3])}){_THREADS}")
+            return SignatureRefusal(
+                f"its module starts threads when it is imported ({', '.join(said.threads[:3])}){_THREADS}"
+            )
         return msgspec.structs.replace(said.signature, interpreter=environment.interpreter, place=environment.place)
 
     def _ending(self) -> str:
@@ -266,8 +275,8 @@ class _Reader:
         self._is_over = True
 
 
-def _not_started(environment: Environment, error: Exception) -> Refusal:
+def _not_started(environment: ImportEnvironment, error: Exception) -> SignatureRefusal:
     why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     if isinstance(error, OSError) and environment.cwd is not None and error.filename == environment.cwd:
-        return Refusal(f"cannot enter this directory: {why}", "cwd")
-    return Refusal(f"cannot start {environment.interpreter}: {why}", "venv")
+        return SignatureRefusal(f"cannot enter this directory: {why}", "cwd")
+    return SignatureRefusal(f"cannot start {environment.interpreter}: {why}", "venv")

@@ -11,7 +11,7 @@ from typing import Final
 STDERR: Final = 2
 
 
-class Sink:
+class LogSink:
     """Writes whole lines to a descriptor and never waits, never raises."""
 
     def __init__(self, fd: int = STDERR) -> None:

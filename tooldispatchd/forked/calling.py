@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tooldispatchd.forked.context import Context
-from tooldispatchd.forked.frames import FrameReader, Kind, frame
+from tooldispatchd.forked.frames import FrameKind, FrameReader, frame
 
 CHUNK_BYTES = 64 * 1024
 # No call is larger than what the daemon takes from its agents, which has checked it.
@@ -26,7 +26,7 @@ MAX_MESSAGE_CHARS = 2_000
 MAX_CAUSES = 32
 
 # Bound here, as each way to them touches pages that a child must copy or fault in.
-CALL, INPUT, UPDATE, VALUE, ERROR = Kind.CALL, Kind.INPUT, Kind.UPDATE, Kind.VALUE, Kind.ERROR
+CALL, INPUT, UPDATE, VALUE, ERROR = FrameKind.CALL, FrameKind.INPUT, FrameKind.UPDATE, FrameKind.VALUE, FrameKind.ERROR
 
 LIMIT_OF_ERRNO = {
     errno.EMFILE: "files",
@@ -54,7 +54,7 @@ class Gone(Exception):  # noqa: N818  # nothing is wrong: nobody waits for the a
     """The daemon has closed its end."""
 
 
-class Channel:
+class CallSocket:
     """The child's end of one call's socket, or of one worker's; it answers nothing before it belongs to the child."""
 
     def __init__(self, fd: int) -> None:
@@ -94,7 +94,7 @@ class Channel:
             self._number += 1
             self._write(frames)
 
-    def _frame(self, expected: Kind) -> bytes:
+    def _frame(self, expected: FrameKind) -> bytes:
         while (found := self._reader.next()) is None:
             try:
                 chunk = os.read(self._fd, CHUNK_BYTES)
@@ -116,7 +116,7 @@ class Channel:
             raise Gone from None
 
 
-def perform(function: Function, header: bytes, line: bytes, channel: Channel) -> bytes:
+def perform(function: Function, header: bytes, line: bytes, channel: CallSocket) -> bytes:
     """Call the function; the frame that says what came of it. Raises Gone."""
     stage = "input"
     # Whatever a function raises is its answer: what runs here is the tool's code, not ours.
@@ -137,7 +137,7 @@ def perform(function: Function, header: bytes, line: bytes, channel: Channel) ->
         return frame(ERROR, failure(stage, error))  # noqa: ASYNC104  # no task runs here
 
 
-def context_of(header: dict[str, Any], channel: Channel) -> Context:
+def context_of(header: dict[str, Any], channel: CallSocket) -> Context:
     """What the function is told of its call."""
     return Context(
         id=header["id"],

@@ -42,7 +42,7 @@ class ConfineError(OSError):
     """A process cannot be shut in as its policy asks; the message says what was tried and why it failed."""
 
 
-class Prepared(NamedTuple):
+class PreparedPolicy(NamedTuple):
     """What all calls under one policy share; its descriptors are closed when a program is executed."""
 
     policy: Policy
@@ -107,7 +107,7 @@ def is_worn(policy: Policy) -> bool:
 
 
 @functools.lru_cache(maxsize=MAX_POLICIES)
-def prepare(policy: Policy) -> Prepared:
+def prepare(policy: Policy) -> PreparedPolicy:
     """Open and compute what all calls share, once in a forker, as the policy's user; raises ConfineError.
 
     Paths of `read` and `write` that do not exist, or are not for this user to reach, are refused here.
@@ -115,7 +115,7 @@ def prepare(policy: Policy) -> Prepared:
     libc.load()
     landlock.abi()
     if not policy.is_sandboxed:
-        return Prepared(policy, None, (), (), (), b"", has_mounts=False)
+        return PreparedPolicy(policy, None, (), (), (), b"", has_mounts=False)
     # Who may write to the root may write to everything, and nothing can be mounted over it.
     restricts_writes = policy.write is not None and "/" not in policy.write
     in_bubble = policy.means == "bubblewrap"
@@ -128,8 +128,8 @@ def prepare(policy: Policy) -> Prepared:
     except ValueError as error:
         raise ConfineError(str(error)) from error
     if in_bubble:
-        return Prepared(policy, None, (), (), (), code, has_mounts=False)
-    return Prepared(
+        return PreparedPolicy(policy, None, (), (), (), code, has_mounts=False)
+    return PreparedPolicy(
         policy,
         _handled(policy),
         () if policy.read is None else (*_system(), *_open(policy.read)),
@@ -222,7 +222,7 @@ def _enter_leaf(leaf: str | int) -> None:
         os.close(fd)
 
 
-def _enter_namespaces(prepared: Prepared, scratch: str | None, *, counted: bool) -> None:
+def _enter_namespaces(prepared: PreparedPolicy, scratch: str | None, *, counted: bool) -> None:
     policy = prepared.policy
     if counted and os.getuid() == 0:
         raise ConfineError("cannot count the processes of a call: root is exempt, which needs `user` or a cgroup")
@@ -267,7 +267,7 @@ def _devices() -> tuple[Place, ...]:
     return tuple(_hold(landlock.open_places(places.DEVICES)))
 
 
-def _restrict_files(prepared: Prepared, program: str | None, scratch: str | None, also: Sequence[str]) -> None:
+def _restrict_files(prepared: PreparedPolicy, program: str | None, scratch: str | None, also: Sequence[str]) -> None:
     assert prepared.handled is not None
     everything = prepared.handled.files
     with landlock.Ruleset(prepared.handled) as rules:

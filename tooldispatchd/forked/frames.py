@@ -13,7 +13,7 @@ from enum import IntEnum
 _PREFIX = struct.Struct("<BQ")
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """What a frame holds."""
 
     CALL = 1
@@ -37,27 +37,27 @@ COPIED_BYTES = 64 * 1024
 """A longer payload that comes last is given as the buffer that it was gathered in."""
 
 # Of the daemon, or the answer itself.
-_LONG = frozenset((Kind.CALL, Kind.INPUT, Kind.VALUE))
+_LONG = frozenset((FrameKind.CALL, FrameKind.INPUT, FrameKind.VALUE))
 
 
 class FrameError(Exception):
     """The bytes are no frames, or a frame is longer than what is taken; `kind` is None where it is not known."""
 
-    def __init__(self, why: str, *, kind: Kind | None = None) -> None:
+    def __init__(self, why: str, *, kind: FrameKind | None = None) -> None:
         super().__init__(why)
         self.kind = kind
 
 
 # Calling the enumeration runs far more code, which each forked child would have to fault in.
-_KINDS = {int(kind): kind for kind in Kind}
+_KINDS = {int(kind): kind for kind in FrameKind}
 
 
-def frame(kind: Kind, payload: bytes = b"") -> bytes:
+def frame(kind: FrameKind, payload: bytes = b"") -> bytes:
     """One frame."""
     return prefix(kind, len(payload)) + payload
 
 
-def prefix(kind: Kind, size: int) -> bytes:
+def prefix(kind: FrameKind, size: int) -> bytes:
     """What stands before a payload of so many bytes."""
     return _PREFIX.pack(kind, size)
 
@@ -80,7 +80,7 @@ class FrameReader:
         """Take what was read."""
         self._buffer += chunk
 
-    def next(self) -> tuple[Kind, bytes | bytearray] | None:
+    def next(self) -> tuple[FrameKind, bytes | bytearray] | None:
         """The next whole frame; raises FrameError as soon as it is known that none can come."""
         buffer = self._buffer
         if len(buffer) < _PREFIX.size:

@@ -34,7 +34,7 @@ MAX_LAUNCHES: Final = 100_000
 MAX_WHY_BYTES: Final = 4096
 
 
-class Launch(NamedTuple):
+class LaunchRequest(NamedTuple):
     """What is asked for: words, environment, directory, and the call's private directory."""
 
     argv: list[str]
@@ -76,8 +76,8 @@ class Launcher:
         return self._launched >= MAX_LAUNCHES or confine.is_worn(self._policy)
 
     def start(self, request: dict[str, Any], fds: list[int]) -> int:
-        """Start the program of `request` (a `Launch`); its pid. Raises OSError or ValueError with a sentence."""
-        launch = Launch(**request)
+        """Start the program of `request` (a `LaunchRequest`); its pid. Raises OSError or ValueError with a sentence."""
+        launch = LaunchRequest(**request)
         if max(launch.fds) >= MAX_TARGETS - 1:
             raise ValueError(f"no descriptor above {MAX_TARGETS - 2} can be given")
         self._launched += 1
@@ -101,7 +101,7 @@ class Launcher:
         except OSError as error:
             raise OSError(error.errno, f"directory '{cwd or '.'}': {error.strerror}") from error
 
-    def _wrap(self, launch: Launch, sources: list[tuple[int, int]], fds: list[int]) -> int:
+    def _wrap(self, launch: LaunchRequest, sources: list[tuple[int, int]], fds: list[int]) -> int:
         program = os.path.abspath(find(launch))  # noqa: PTH100  # a word of a command line
         # Each call reads it from its own start.
         code = bubble.filter_descriptor(self._filter)
@@ -123,7 +123,7 @@ class Launcher:
         finally:
             os.close(code)
 
-    def _fork(self, launch: Launch, program: str, sources: list[tuple[int, int]], fds: list[int]) -> int:
+    def _fork(self, launch: LaunchRequest, program: str, sources: list[tuple[int, int]], fds: list[int]) -> int:
         reading, writing = os.pipe2(os.O_CLOEXEC)
         try:
             pid = os.fork()
@@ -140,7 +140,7 @@ class Launcher:
         raise OSError(int(number), words)
 
     def _become(
-        self, launch: Launch, program: str, sources: list[tuple[int, int]], leaf: int | None, writing: int
+        self, launch: LaunchRequest, program: str, sources: list[tuple[int, int]], leaf: int | None, writing: int
     ) -> NoReturn:
         """In the fork: shut this process in and execute the program, or say why not, and end."""
         # For where there is no memory left to say more.
@@ -175,7 +175,7 @@ def serve_launches(policy: str, *, has_leaf: bool) -> None:
         loop.serve(launcher.start, is_retiring=launcher.is_retiring)
 
 
-def find(launch: Launch) -> str:
+def find(launch: LaunchRequest) -> str:
     """Where the program lies, in the PATH that it will have itself; raises FileNotFoundError."""
     program = launch.argv[0]
     if "/" in program:
@@ -189,7 +189,7 @@ def find(launch: Launch) -> str:
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
 
 
-def _spawn(launch: Launch, sources: list[tuple[int, int]]) -> int:
+def _spawn(launch: LaunchRequest, sources: list[tuple[int, int]]) -> int:
     # The C library looks in our own PATH, which is mostly the program's too.
     is_same_path = launch.env.get("PATH") == os.environ.get("PATH")
     return os.posix_spawnp(

@@ -10,8 +10,8 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 
-from tooldispatchd.forked.calling import Channel, Function
-from tooldispatchd.forked.frames import Kind, frame
+from tooldispatchd.forked.calling import CallSocket, Function
+from tooldispatchd.forked.frames import FrameKind, frame
 
 # What code is run before it is specialised: 8 times, or twice that in some releases.
 TIMES = 20
@@ -33,7 +33,7 @@ def say(text: str, ctx: object) -> str:  # noqa: ARG001  # the name is what asks
     return text
 
 
-def rehearse(live: Callable[[Channel, list[int]], None], fd: int, control: int) -> None:
+def rehearse(live: Callable[[CallSocket, list[int]], None], fd: int, control: int) -> None:
     """Have `live` serve calls of `rehearsed`, and put right what that does to this process; raises OSError, or Gone.
 
     It is given a socket and a pipe as a child is, makes them `fd` and its output, and closes `control`.
@@ -51,10 +51,10 @@ def rehearse(live: Callable[[Channel, list[int]], None], fd: int, control: int) 
             os.close(fd)
 
 
-def _rehearse_once(live: Callable[[Channel, list[int]], None], fd: int) -> None:
+def _rehearse_once(live: Callable[[CallSocket, list[int]], None], fd: int) -> None:
     ours, theirs = socket.socketpair()
     with ours:
-        ours.sendall(frame(Kind.CALL, HEADER) + frame(Kind.INPUT, INPUT))
-        channel = Channel(fd)
+        ours.sendall(frame(FrameKind.CALL, HEADER) + frame(FrameKind.INPUT, INPUT))
+        channel = CallSocket(fd)
         channel.belong()
         live(channel, [theirs.detach(), os.dup(2)])

@@ -75,7 +75,7 @@ class Parameter(typing.NamedTuple):
     default: object = None
 
 
-class Prepared:
+class PreparedFunction:
     """A function that is ready to be called with JSON, as often as one likes; what it costs was paid when it was made.
 
     `takes_ctx` says that it wants the keyword `ctx` beside what `decode` gives, `is_async` that its result must be
@@ -131,7 +131,7 @@ class Prepared:
         return encoded
 
 
-def prepare(function: object) -> Prepared:
+def prepare(function: object) -> PreparedFunction:
     """The function, made ready to be called; raises FunctionError where it cannot be a tool."""
     return _prepare(_plain(function), _read(function))
 
@@ -159,9 +159,9 @@ class _Signature(typing.NamedTuple):
     takes_ctx: bool
 
 
-def _prepare(function: Callable[..., object], signature: _Signature) -> Prepared:
+def _prepare(function: Callable[..., object], signature: _Signature) -> PreparedFunction:
     try:
-        return Prepared(function, signature)
+        return PreparedFunction(function, signature)
     except TypeError as error:
         # Each type is fine by itself: two classes of one name, or whatever else only shows together.
         raise FunctionError(f"its types cannot be read from JSON: {_first_line(error)}") from error

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from tooldispatchd.forked.calling import Channel, Function, Gone, caller, failure, perform
+from tooldispatchd.forked.calling import CallSocket, Function, Gone, caller, failure, perform
 from tooldispatchd.forked.context import enter_scratch, files_places, put_back
-from tooldispatchd.forked.frames import Kind, frame
+from tooldispatchd.forked.frames import FrameKind, frame
 from tooldispatchd.forked.largepages import gather
 from tooldispatchd.forked.marking import Mark
 from tooldispatchd.forked.policy import Policy
@@ -81,7 +81,7 @@ class WarmParent:
 
     def __init__(self, load: Load) -> None:
         self._policies = [Policy.from_json(text) for text in load.policies]
-        self._confinements: dict[Policy, Confinement | OSError] = {}
+        self._confinements: dict[Policy, ForkConfinement | OSError] = {}
         self._functions: dict[str, Function] = {}
         self._failures: dict[str, bytes] = {}
         self._refusal: bytes | None = None
@@ -104,7 +104,7 @@ class WarmParent:
                 stream.reconfigure(line_buffering=True)
         self._mark = find_mark()
         # Each child has a copy.
-        self._channel = Channel(self._fd)
+        self._channel = CallSocket(self._fd)
         # What lives now lives for ever: the collector would only make the children copy its pages.
         gc.collect()
         gc.freeze()
@@ -168,11 +168,11 @@ class WarmParent:
         for one in (policy, for_worker(policy)):
             if one._replace(uid=None, gid=None, groups=()) != Policy():
                 try:
-                    self._confinements[one] = Confinement(one, load, own_path)
+                    self._confinements[one] = ForkConfinement(one, load, own_path)
                 except OSError as error:
                     self._confinements[one] = error
 
-    def _live(self, errand: Errand, channel: Channel, fds: list[int]) -> None:
+    def _live(self, errand: Errand, channel: CallSocket, fds: list[int]) -> None:
         """The whole life of a child; nothing of the parent's is left open in it but its standard input."""
         sock, stderr, *leaf = fds
         os.close(CONTROL)
@@ -194,7 +194,7 @@ class WarmParent:
             enter_given(json.loads(header)["scratch"])
         channel.answer(self._answer(errand, channel, header, line))
 
-    def _confine(self, errand: Errand, channel: Channel, leaf: int | None = None) -> None:
+    def _confine(self, errand: Errand, channel: CallSocket, leaf: int | None = None) -> None:
         """Raises Gone where it cannot be, which the daemon is told."""
         try:
             enter_given(errand.scratch)
@@ -208,14 +208,14 @@ class WarmParent:
             if leaf is not None:
                 os.close(leaf)
         except OSError as error:
-            channel.answer(frame(Kind.ERROR, failure("confine", error)))
+            channel.answer(frame(FrameKind.ERROR, failure("confine", error)))
             raise Gone from error
 
-    def _confinement(self, errand: Errand) -> "Confinement | OSError | None":
+    def _confinement(self, errand: Errand) -> "ForkConfinement | OSError | None":
         policy = self._policies[errand.policy]
         return self._confinements.get(for_worker(policy) if errand.is_resident else policy)
 
-    def _serve(self, errand: Errand, channel: Channel) -> None:
+    def _serve(self, errand: Errand, channel: CallSocket) -> None:
         before = threads()
         places = files_places()
         cpu_s = self._policies[errand.policy].cpu_s
@@ -227,17 +227,17 @@ class WarmParent:
             answer = self._answer(errand, channel, header, line)
             put_back(places)
             if is_leaving := threads() > before:
-                answer = frame(Kind.LEAVING) + answer
+                answer = frame(FrameKind.LEAVING) + answer
             channel.answer(answer)
             if is_leaving:
                 return
 
-    def _answer(self, errand: Errand, channel: Channel, header: bytes, line: bytes) -> bytes:
+    def _answer(self, errand: Errand, channel: CallSocket, header: bytes, line: bytes) -> bytes:
         if self._refusal is not None:
-            return frame(Kind.ERROR, self._refusal)
+            return frame(FrameKind.ERROR, self._refusal)
         function = self._functions.get(errand.function)
         if function is None:
-            return frame(Kind.ERROR, self._failures[errand.function])
+            return frame(FrameKind.ERROR, self._failures[errand.function])
         return perform(function, header, line, channel)
 
 
@@ -312,7 +312,7 @@ def for_worker(policy: Policy) -> Policy:
     return policy._replace(cpu_s=None)
 
 
-class Confinement:
+class ForkConfinement:
     """How children of one policy are shut in; made once, in the parent, whose user and groups are the policy's."""
 
     def __init__(self, policy: Policy, load: Load, own_path: tuple[str, ...]) -> None:

@@ -16,11 +16,11 @@ from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.front.front import Front
 from tooldispatchd.front.timer import Deferred, Expiring
-from tooldispatchd.front.wires import Wire
+from tooldispatchd.front.wires import ChannelWire
 from tooldispatchd.wire.backlog import Backlog
 
 
-class Peer(Protocol):
+class ChannelPeer(Protocol):
     """Who stands behind a channel. None of these may block."""
 
     def received(self, chunk: bytes) -> None:
@@ -50,7 +50,7 @@ class Outlet(Protocol):
         """Whether some of what was written has not been taken yet."""
 
     def again(self) -> None:
-        """Ask for another turn (`Peer.resume`); nothing is read before it."""
+        """Ask for another turn (`ChannelPeer.resume`); nothing is read before it."""
 
     def pause(self) -> None:
         """Read nothing more until `again`."""
@@ -80,11 +80,11 @@ class Channel:
         "share",
     )
 
-    def __init__(self, front: Front, wire: Wire, share: Share) -> None:
+    def __init__(self, front: Front, wire: ChannelWire, share: Share) -> None:
         self.share = share
         self._front = front
         self._wire = wire
-        self._peer: Peer | None = None
+        self._peer: ChannelPeer | None = None
         self._closed: Callable[[], None] | None = None
         # None while nothing waits to be written: an idle channel has no buffer.
         self._out: Backlog | None = None
@@ -95,7 +95,7 @@ class Channel:
         self._last_write = 0.0
         self._stall: Entry[Expiring] | None = None
 
-    def open(self, peer: Peer, *, closed: Callable[[], None]) -> None:
+    def open(self, peer: ChannelPeer, *, closed: Callable[[], None]) -> None:
         """Begin to read for `peer`; `closed` is called when the descriptors are."""
         self._peer = peer
         self._closed = closed
@@ -300,7 +300,7 @@ class Channel:
         elif not reading and self._front.watches(self._wire.read_fd):
             self._front.forget(self._wire.read_fd)
 
-    def _drop(self) -> Peer | None:
+    def _drop(self) -> ChannelPeer | None:
         """Close the descriptors and let go of the peer, which holds the channel; who it was."""
         self._is_closed = True
         if self._stall is not None:

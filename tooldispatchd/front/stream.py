@@ -11,7 +11,7 @@ import trio
 from trio.abc import ReceiveStream, SendStream, Stream
 
 from tooldispatchd.calls.memory import Share
-from tooldispatchd.front.channel import Peer
+from tooldispatchd.front.channel import ChannelPeer
 from tooldispatchd.front.wires import READ_BYTES
 
 # A peer that takes less than this in `stalled_s` is dropped.
@@ -80,7 +80,7 @@ class StreamChannel:
         if self._closing and self._writing is not None:
             self._writing.cancel()
 
-    async def run(self, peer: Peer) -> None:
+    async def run(self, peer: ChannelPeer) -> None:
         """Serve `peer` until it closes the channel or the channel breaks."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read, peer)
@@ -96,7 +96,7 @@ class StreamChannel:
             await trio.aclose_forcefully(self._receiving)
             await trio.aclose_forcefully(self._sending)
 
-    async def _read(self, peer: Peer) -> None:
+    async def _read(self, peer: ChannelPeer) -> None:
         while not self._closing:
             try:
                 chunk = await self._receiving.receive_some(READ_BYTES)
@@ -110,7 +110,7 @@ class StreamChannel:
             peer.ended()
             await self._give_turns(peer)
 
-    async def _give_turns(self, peer: Peer) -> None:
+    async def _give_turns(self, peer: ChannelPeer) -> None:
         await self._has_room()
         while self._has_more and not self._closing:
             self._has_more = False

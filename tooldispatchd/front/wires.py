@@ -8,7 +8,7 @@ from typing import Final, Protocol
 READ_BYTES: Final = 65_536
 
 
-class Wire(Protocol):
+class ChannelWire(Protocol):
     """Descriptors as a channel needs them; `read` and `write` raise `BlockingIOError` where they would wait."""
 
     read_fd: int
@@ -34,16 +34,16 @@ class SocketWire:
         self.read_fd = self.write_fd = connection.fileno()
 
     def read(self) -> bytes:
-        """As `Wire.read`."""
+        """As `ChannelWire.read`."""
         # The flag, not O_NONBLOCK: an inherited socket is shared with whoever gave it.
         return self._socket.recv(READ_BYTES, socket.MSG_DONTWAIT)
 
     def write(self, lines: bytes | bytearray | memoryview) -> int:
-        """As `Wire.write`."""
+        """As `ChannelWire.write`."""
         return self._socket.send(lines, socket.MSG_DONTWAIT)
 
     def close(self) -> None:
-        """As `Wire.close`."""
+        """As `ChannelWire.close`."""
         self._socket.close()
 
 
@@ -56,11 +56,11 @@ class FdEnd:
         self.fd = fd
 
     def read(self) -> bytes:
-        """As `Wire.read`."""
+        """As `ChannelWire.read`."""
         return os.read(self.fd, READ_BYTES)
 
     def write(self, lines: bytes | bytearray | memoryview) -> int:
-        """As `Wire.write`."""
+        """As `ChannelWire.write`."""
         return os.write(self.fd, lines)
 
     def close(self) -> None:
@@ -80,14 +80,14 @@ class PairWire:
         self.write_fd = write_end.fd if isinstance(write_end, FdEnd) else write_end.write_fd
 
     def read(self) -> bytes:
-        """As `Wire.read`."""
+        """As `ChannelWire.read`."""
         return self._input.read()
 
     def write(self, lines: bytes | bytearray | memoryview) -> int:
-        """As `Wire.write`."""
+        """As `ChannelWire.write`."""
         return self._output.write(lines)
 
     def close(self) -> None:
-        """As `Wire.close`."""
+        """As `ChannelWire.close`."""
         self._input.close()
         self._output.close()

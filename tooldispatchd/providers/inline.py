@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tooldispatchd.calls.violations import fault_at, fault_of
-from tooldispatchd.catalog.expressions import Expression, Failed
+from tooldispatchd.catalog.expressions import Expression, FailedEvaluation
 from tooldispatchd.catalog.morphisms import Broken, Morphism, StageError, run_now
 from tooldispatchd.catalog.schemas import Violation
 from tooldispatchd.catalog.tools import DeclaredTool
@@ -29,7 +29,7 @@ def _compile_map(expression: Expression) -> Transform:
 
     def run(value: object) -> object:
         result = evaluate(value)
-        return fault_of_failed(result) if type(result) is Failed else result
+        return fault_of_failed(result) if type(result) is FailedEvaluation else result
 
     return run
 
@@ -46,7 +46,7 @@ def _compile_program(program: Morphism) -> Transform:
     return run
 
 
-def fault_of_failed(failed: Failed) -> Fault:
+def fault_of_failed(failed: FailedEvaluation) -> Fault:
     """What is told of an expression that gave no value."""
     if failed.invalid_input:
         return fault_at(Code.INVALID_INPUT, [Violation("", failed.why)])
@@ -63,7 +63,7 @@ def fault_of_stage(error: StageError) -> Fault:
         # What one stage gives another is no input of the agent's.
         code = Code.INVALID_OUTPUT if cause.code is Code.INVALID_INPUT else cause.code
         return Fault(code, f"{error.stage}: {cause.detail}", {**cause.extras, **where})
-    if isinstance(cause, Failed):
+    if isinstance(cause, FailedEvaluation):
         fault = fault_of_failed(cause)
         if error.position is None:
             return fault

@@ -42,27 +42,27 @@ class _Port(msgspec.Struct):
 _decode_port: Final = msgspec.json.Decoder(_Port).decode
 
 
-class Way(Enum):
+class LineRoute(Enum):
     """Where a line of the agent's goes."""
 
     DAEMON = "daemon"
     PAST = "past"
 
 
-def way_of(line: bytes | bytearray) -> Way:
+def way_of(line: bytes | bytearray) -> LineRoute:
     """Where a whole line goes, with or without its newline."""
     # The key may be spelled with escapes; a line that can have none is not worth decoding.
     if b"__port" not in line and b"\\u" not in line:
-        return Way.PAST
+        return LineRoute.PAST
     try:
-        return Way.DAEMON if _decode_port(line).port in AGENT_PORTS else Way.PAST
+        return LineRoute.DAEMON if _decode_port(line).port in AGENT_PORTS else LineRoute.PAST
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Way.PAST
+        return LineRoute.PAST
 
 
-def _way_of_head(head: bytes) -> Way:
+def _way_of_head(head: bytes) -> LineRoute:
     """Where a line goes that is too long to be held: the daemon says so itself of what is meant for it."""
-    return Way.DAEMON if peek(head).port in AGENT_PORTS else Way.PAST
+    return LineRoute.DAEMON if peek(head).port in AGENT_PORTS else LineRoute.PAST
 
 
 class Splitter:
@@ -71,11 +71,11 @@ class Splitter:
     def __init__(self) -> None:
         # The unfinished line: held while its way is open, else already passed on.
         self._held = bytearray()
-        self._way: Way | None = None
+        self._way: LineRoute | None = None
 
-    def split(self, chunk: bytes) -> list[tuple[Way, bytes]]:
+    def split(self, chunk: bytes) -> list[tuple[LineRoute, bytes]]:
         """The pieces that can be passed on, in order."""
-        pieces: list[tuple[Way, bytes]] = []
+        pieces: list[tuple[LineRoute, bytes]] = []
         at = 0
         while at < len(chunk):
             end = chunk.find(b"\n", at) + 1 or len(chunk)
@@ -83,12 +83,12 @@ class Splitter:
             at = end
         return pieces
 
-    def end(self) -> list[tuple[Way, bytes]]:
+    def end(self) -> list[tuple[LineRoute, bytes]]:
         """What was held of a last line that has no newline."""
         held, self._held = bytes(self._held), bytearray()
         return [(way_of(held), held)] if held else []
 
-    def _take(self, piece: bytes, pieces: list[tuple[Way, bytes]]) -> None:
+    def _take(self, piece: bytes, pieces: list[tuple[LineRoute, bytes]]) -> None:
         is_whole = piece.endswith(b"\n")
         if self._way is not None:
             pieces.append((self._way, piece))
@@ -103,13 +103,13 @@ class Splitter:
         if is_whole:
             self._way = None
 
-    def _early_way(self) -> Way | None:
+    def _early_way(self) -> LineRoute | None:
         """The way of a line that is not finished, where it is known: a prompt must not wait for its newline."""
         head = bytes(self._held[:HEAD_BYTES])
         begin = head.lstrip(b" \t\r")[:1]
         # A head of nothing but white space is no object that anyone writes.
         if begin not in {b"{", b""} or (not begin and len(head) == HEAD_BYTES):
-            return Way.PAST
+            return LineRoute.PAST
         return _way_of_head(head) if len(self._held) > HOLD_BYTES else None
 
 

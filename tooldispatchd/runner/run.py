@@ -25,7 +25,7 @@ from tooldispatchd.runner.private import PrivateDaemon, start_private
 from tooldispatchd.runner.relay import Relay
 from tooldispatchd.runner.shared import SharedStreams
 from tooldispatchd.runner.signals import Signals, comes_from_terminal
-from tooldispatchd.runner.spawn import SIGNALLED, Agent, SpawnError, look_up, spawn
+from tooldispatchd.runner.spawn import SIGNALLED, AgentProcess, AgentStartError, look_up, spawn
 from tooldispatchd.runner.tools_file import tools_file
 from tooldispatchd.runner.wiring import ANSWERS, REQUESTS, OwnChannel, Wiring, close_given
 from tooldispatchd.wire.messages import Hello
@@ -69,7 +69,7 @@ def run(order: Order, environ: Mapping[str, str]) -> int:
         except RefusedError as refused:
             tell(str(refused))
             return REFUSED.get(refused.code, FAILED)
-        except (UnreachableError, SpawnError) as error:
+        except (UnreachableError, AgentStartError) as error:
             tell(str(error))
             return error.code
         except OSError as error:
@@ -158,7 +158,7 @@ def _run_on(channel: socket.socket, order: Order, environ: Mapping[str, str], si
         wiring.finish()
 
 
-def _relay(agent: Agent, wiring: Wiring, signals: Signals) -> int:
+def _relay(agent: AgentProcess, wiring: Wiring, signals: Signals) -> int:
     relay = Relay(wiring.sources, wiring.sinks, signals)
     # What came while it was being started came too early for a terminal to have told it too.
     for number in signals.take():

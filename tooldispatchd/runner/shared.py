@@ -16,7 +16,7 @@ from typing import Final
 
 from tooldispatchd.runner import ends
 from tooldispatchd.runner.ends import Sink, Source
-from tooldispatchd.runner.lines import Merger, Splitter, Voice, Way
+from tooldispatchd.runner.lines import LineRoute, Merger, Splitter, Voice
 from tooldispatchd.runner.wiring import ChannelEnds, close_given
 
 STDIN: Final = 0
@@ -82,9 +82,9 @@ class SharedStreams:
     def _merge(self, voice: Voice, chunk: bytes) -> None:
         self._to_agent.put(self._merger.merge(voice, chunk))
 
-    def _pass_on(self, pieces: list[tuple[Way, bytes]]) -> None:
+    def _pass_on(self, pieces: list[tuple[LineRoute, bytes]]) -> None:
         for way, piece in pieces:
-            (self._channel.sink if way is Way.DAEMON else self.last).put(piece)
+            (self._channel.sink if way is LineRoute.DAEMON else self.last).put(piece)
 
     # --- what ends ---
 

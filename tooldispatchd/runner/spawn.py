@@ -16,7 +16,7 @@ SIGNALLED: Final = 128
 RESET: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
-class SpawnError(Exception):
+class AgentStartError(Exception):
     """The agent cannot be started; `code` is what a shell exits with then."""
 
     def __init__(self, program: str, error: OSError) -> None:
@@ -24,7 +24,7 @@ class SpawnError(Exception):
         self.code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
 
 
-class Agent:
+class AgentProcess:
     """A child of ours that has not been reaped; `pidfd` is readable when it has exited."""
 
     def __init__(self, pid: int) -> None:
@@ -61,10 +61,10 @@ def look_up(program: str, environ: Mapping[str, str]) -> None:
             return
         if os.access(place, os.F_OK):
             why = errno.EACCES
-    raise SpawnError(program, OSError(why, os.strerror(why)))
+    raise AgentStartError(program, OSError(why, os.strerror(why)))
 
 
-def spawn(command: Sequence[str], env: Mapping[str, str], fds: Mapping[int, int]) -> Agent:
+def spawn(command: Sequence[str], env: Mapping[str, str], fds: Mapping[int, int]) -> AgentProcess:
     """Start `command` with `fds` (its number: ours, which are lifted); raises SpawnError.
 
     What else we inherited, the agent inherits: a file lock, a job server. What we opened is closed on exec. The group
@@ -72,6 +72,6 @@ def spawn(command: Sequence[str], env: Mapping[str, str], fds: Mapping[int, int]
     """
     actions = [(os.POSIX_SPAWN_DUP2, ours, number) for number, ours in fds.items()]
     try:
-        return Agent(os.posix_spawnp(command[0], list(command), env, file_actions=actions, setsigdef=RESET))
+        return AgentProcess(os.posix_spawnp(command[0], list(command), env, file_actions=actions, setsigdef=RESET))
     except OSError as error:
-        raise SpawnError(command[0], error) from error
+        raise AgentStartError(command[0], error) from error

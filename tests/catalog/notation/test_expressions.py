@@ -3,7 +3,7 @@ import pytest
 from tests.catalog.notation.reading import read, table
 from tooldispatchd.catalog.celsource import ExpressionError
 from tooldispatchd.catalog.expressions import compile_expression
-from tooldispatchd.catalog.notation.places import Place
+from tooldispatchd.catalog.notation.places import SourcePosition
 from tooldispatchd.catalog.types import parse_type
 
 VERDICT = "{verdict: bool, score: int, draft: string, urgent?: bool, type: string, tags: [string]}"
@@ -109,14 +109,16 @@ def test_an_error_of_the_engine_is_found_in_the_file() -> None:
     assert isinstance(text, str)
     with pytest.raises(ExpressionError) as caught:
         compile_expression(text, input_type=parse_type("int"), output_type=parse_type("{a: int}"), declared={})
-    assert notation.place_in(("tools", "f", "map"), caught.value.line, caught.value.column) == Place("f.plumb", 3, 23)
+    assert notation.place_in(("tools", "f", "map"), caught.value.line, caught.value.column) == SourcePosition(
+        "f.plumb", 3, 23
+    )
 
 
 def test_the_middle_of_a_word_is_found_in_the_file() -> None:
     notation = read("let f = filter(not  score.total > 1)")
-    assert notation.place_in(("processes", "f", "filter"), 1, 4) == Place("f.plumb", 1, 23)
-    assert notation.place_in(("processes", "f", "filter"), 9, 9) == Place("f.plumb", 1, 35)
-    assert notation.place_in(("processes", "f", "filter"), 0, 0) == Place("f.plumb", 1, 16)
+    assert notation.place_in(("processes", "f", "filter"), 1, 4) == SourcePosition("f.plumb", 1, 23)
+    assert notation.place_in(("processes", "f", "filter"), 9, 9) == SourcePosition("f.plumb", 1, 35)
+    assert notation.place_in(("processes", "f", "filter"), 0, 0) == SourcePosition("f.plumb", 1, 16)
 
 
 @pytest.mark.parametrize(

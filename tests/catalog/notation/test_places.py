@@ -2,7 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.catalog.notation.places import MAX_SHOWN, NotationError, NotationProblem, Place, caret, refusal
+from tooldispatchd.catalog.notation.places import (
+    MAX_SHOWN,
+    NotationError,
+    NotationProblem,
+    SourcePosition,
+    caret,
+    refusal,
+)
 
 
 def test_the_caret_stands_beneath_the_column() -> None:
@@ -55,4 +62,4 @@ def test_an_error_says_every_problem_with_its_place() -> None:
 
 
 def test_a_refusal_is_an_error_with_one_problem() -> None:
-    assert refusal(Place("f", 1, 2), "why").problems == (NotationProblem("f", 1, 2, "why"),)
+    assert refusal(SourcePosition("f", 1, 2), "why").problems == (NotationProblem("f", 1, 2, "why"),)

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from tests.catalog.notation.reading import read, table, wrong
-from tooldispatchd.catalog.notation.places import NotationError, Place
+from tooldispatchd.catalog.notation.places import NotationError, SourcePosition
 from tooldispatchd.catalog.notation.reader import read_notation
 from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec
 
@@ -246,18 +246,18 @@ def test_every_kind_of_comment_may_stand_between_any_two_words() -> None:
 
 def test_places_say_where_everything_stands() -> None:
     places = read('type A = int\nlet s = { url: "u" }\n@call_s 5\nlet f : A -> A = tool { mcp: s,\n name: "x" }').places
-    assert places["types", "A"] == Place("f.plumb", 1, 6)
-    assert places["mcp", "s", "url"] == Place("f.plumb", 2, 11)
-    assert places["tools", "f"] == Place("f.plumb", 4, 5)
-    assert places["tools", "f", "type"] == Place("f.plumb", 4, 9)
-    assert places["tools", "f", "mcp"] == Place("f.plumb", 4, 25)
-    assert places["tools", "f", "name"] == Place("f.plumb", 5, 2)
-    assert places["tools", "f", "call_s"] == Place("f.plumb", 3, 1)
+    assert places["types", "A"] == SourcePosition("f.plumb", 1, 6)
+    assert places["mcp", "s", "url"] == SourcePosition("f.plumb", 2, 11)
+    assert places["tools", "f"] == SourcePosition("f.plumb", 4, 5)
+    assert places["tools", "f", "type"] == SourcePosition("f.plumb", 4, 9)
+    assert places["tools", "f", "mcp"] == SourcePosition("f.plumb", 4, 25)
+    assert places["tools", "f", "name"] == SourcePosition("f.plumb", 5, 2)
+    assert places["tools", "f", "call_s"] == SourcePosition("f.plumb", 3, 1)
 
 
 def test_the_place_of_what_has_none_is_that_of_what_is_around_it() -> None:
     notation = read("let f : A -> A = id")
-    assert notation.place_of(("tools", "f", "no such key", 3)) == Place("f.plumb", 1, 5)
+    assert notation.place_of(("tools", "f", "no such key", 3)) == SourcePosition("f.plumb", 1, 5)
     assert notation.place_of(("limits",)) is None
 
 
@@ -266,21 +266,21 @@ def test_a_character_of_an_expression_is_found_in_the_file() -> None:
     assert table("let f : A -> B =\n  map({verdict, b: not # rest\n   . = 3})", "tools", "f", "map") == (
         '{"verdict": verdict, "b": !\n   input == 3}'
     )
-    assert notation.place_in(("tools", "f", "map"), 1, 1) == Place("f.plumb", 2, 7)
-    assert notation.place_in(("tools", "f", "map"), 2, 10) == Place("f.plumb", 3, 6)
-    assert notation.place_in(("tools", "f", "type"), 1, 1) == Place("f.plumb", 1, 9)
+    assert notation.place_in(("tools", "f", "map"), 1, 1) == SourcePosition("f.plumb", 2, 7)
+    assert notation.place_in(("tools", "f", "map"), 2, 10) == SourcePosition("f.plumb", 3, 6)
+    assert notation.place_in(("tools", "f", "type"), 1, 1) == SourcePosition("f.plumb", 1, 9)
 
 
 def test_a_name_in_a_type_is_found_in_the_file() -> None:
     notation = read("type B = {a: [int],\n b: Foo | !(Bar | A)}\nlet f : (Q) -> !R = id")
     assert notation.table["types"] == {"B": "{a: [int], b: Foo | !(Bar | A)}"}
-    assert notation.place_in(("types", "B"), 1, 1) == Place("f.plumb", 1, 10)
-    assert notation.place_in(("types", "B"), 1, 15) == Place("f.plumb", 2, 5)
-    assert notation.place_in(("types", "B"), 1, 21) == Place("f.plumb", 2, 11)
-    assert notation.place_in(("types", "B"), 1, 23) == Place("f.plumb", 2, 13)
-    assert notation.place_in(("types", "B"), 1, 29) == Place("f.plumb", 2, 19)
-    assert notation.place_in(("processes", "f", "type"), 1, 1) == Place("f.plumb", 3, 10)
-    assert notation.place_in(("processes", "f", "type"), 1, 7) == Place("f.plumb", 3, 17)
+    assert notation.place_in(("types", "B"), 1, 1) == SourcePosition("f.plumb", 1, 10)
+    assert notation.place_in(("types", "B"), 1, 15) == SourcePosition("f.plumb", 2, 5)
+    assert notation.place_in(("types", "B"), 1, 21) == SourcePosition("f.plumb", 2, 11)
+    assert notation.place_in(("types", "B"), 1, 23) == SourcePosition("f.plumb", 2, 13)
+    assert notation.place_in(("types", "B"), 1, 29) == SourcePosition("f.plumb", 2, 19)
+    assert notation.place_in(("processes", "f", "type"), 1, 1) == SourcePosition("f.plumb", 3, 10)
+    assert notation.place_in(("processes", "f", "type"), 1, 7) == SourcePosition("f.plumb", 3, 17)
 
 
 def test_what_is_wrong_is_left_out_and_the_rest_is_there() -> None:

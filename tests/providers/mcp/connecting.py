@@ -12,13 +12,13 @@ import trio
 import trio.testing
 
 from tests.providers.mcp.linking import SHARE
-from tooldispatchd.agent.places import Places
+from tooldispatchd.agent.places import FairLimiter
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import ACCEPT
 from tooldispatchd.checkers.pool import CHECKERS, Checkers, Running
 from tooldispatchd.children.family import open_family
-from tooldispatchd.providers.mcp.answers import Call
+from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.server import McpTool, Server
@@ -102,11 +102,11 @@ class Session:
         await self.connection.run(self.settle)
         self.ended.set()
 
-    def start(self, **arguments: object) -> tuple[Call, Waiting]:
+    def start(self, **arguments: object) -> tuple[PendingCall, Waiting]:
         tool = next(iter(self.connection.tools.values()))
         waiting = Waiting()
         call = self.connection.call(tool, msgspec.json.encode(arguments), waiting.done)
-        assert isinstance(call, Call)
+        assert isinstance(call, PendingCall)
         self.connection.flush()
         return call, waiting
 
@@ -169,7 +169,7 @@ async def connecting(server: Server, running: Running | None = None) -> AsyncIte
     """A session whose connection has begun to open; closed at the end, and then gone; with these checkers."""
     session = Session()
     async with open_family() as family:
-        checkers = Checkers(family, Places(CHECKERS))
+        checkers = Checkers(family, FairLimiter(CHECKERS))
         async with trio.open_nursery() as nursery:
             session.connection = Connection(
                 server,

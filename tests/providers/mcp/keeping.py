@@ -12,7 +12,7 @@ from tests.providers.mcp.linking import SHARE
 from tests.providers.mcp.scripted import ScriptedServer
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.checkers.inplace import IN_PLACE
-from tooldispatchd.providers.mcp.answers import Call
+from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.keeper import Keeper, Restart
@@ -111,7 +111,7 @@ class Session:
         await self.keeper.run(self.settle)
         self.ended.set()
 
-    def call(self, name: str) -> Call | Fault:
+    def call(self, name: str) -> PendingCall | Fault:
         def done(outcome: Outcome) -> None:
             assert name not in self.outcomes
             self.outcomes[name] = outcome
@@ -126,9 +126,9 @@ class Session:
         assert isinstance(made, Fault)
         return made
 
-    def made(self, name: str) -> Call:
+    def made(self, name: str) -> PendingCall:
         call = self.call(name)
-        assert isinstance(call, Call)
+        assert isinstance(call, PendingCall)
         return call
 
     def fault(self, name: str) -> Fault:

@@ -8,7 +8,7 @@ import trio
 
 from tests.servers.raw_http import Asked, Peer, Script
 from tooldispatchd.calls.memory import Memory
-from tooldispatchd.providers.mcp.link import Link, Way
+from tooldispatchd.providers.mcp.link import Link, Transport
 from tooldispatchd.providers.mcp.messages import Incoming, Outgoing, notification_line, read_message, request_line
 from tooldispatchd.providers.mcp.server import McpTool, Reach, Server
 from tooldispatchd.wire.faults import Fault
@@ -150,7 +150,7 @@ class Linked:
 
 
 @asynccontextmanager
-async def linked(way: Way, dialect: Speaks = LEGACY, *, is_opened: bool = True) -> AsyncIterator[Linked]:
+async def linked(way: Transport, dialect: Speaks = LEGACY, *, is_opened: bool = True) -> AsyncIterator[Linked]:
     """A link, closed at the end: within the time that its way states, and with none of its tasks left."""
     inbox = Inbox()
     async with trio.open_nursery() as nursery:

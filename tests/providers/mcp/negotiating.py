@@ -5,7 +5,7 @@ from msgspec import Raw
 
 from tooldispatchd.providers.mcp.eras import Era
 from tooldispatchd.providers.mcp.messages import Incoming
-from tooldispatchd.providers.mcp.negotiation import Agreed, Failed, Negotiation, Older, Respawn, Send
+from tooldispatchd.providers.mcp.negotiation import Agreed, Negotiation, NegotiationFailure, Older, Respawn, Send
 from tooldispatchd.wire.faults import Code, Fault
 
 DISCOVERED = Incoming(
@@ -51,7 +51,7 @@ def agreed(negotiation: Negotiation) -> Agreed:
     return step
 
 
-def failed(negotiation: Negotiation) -> Failed:
+def failed(negotiation: Negotiation) -> NegotiationFailure:
     step = negotiation.step
-    assert isinstance(step, Failed)
+    assert isinstance(step, NegotiationFailure)
     return step

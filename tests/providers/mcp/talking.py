@@ -5,7 +5,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.providers.mcp.asking import (
     AgentSide,
-    Asked,
+    ServerRequests,
 )
 from tooldispatchd.providers.mcp.messages import Incoming, Outgoing
 from tooldispatchd.providers.mcp.server import Server
@@ -29,12 +29,12 @@ class Log:
 
 
 class Talk:
-    """A server's side of an `Asked`; `answers` are the messages that it got."""
+    """A server's side of an `ServerRequests`; `answers` are the messages that it got."""
 
     def __init__(self, agent: AgentSide, server: Server = SERVER) -> None:
         self.answers: list[dict[str, object]] = []
         self.log = Log()
-        self.asked = Asked(server, agent, self.log, send=self._send)
+        self.asked = ServerRequests(server, agent, self.log, send=self._send)
 
     def _send(self, message: Outgoing) -> None:
         assert message.method is None

@@ -13,7 +13,7 @@ from tests.providers.mcp.linking import SHARE
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.catalog.schemas import MAX_LIGHT_BYTES, compile_check
 from tooldispatchd.checkers.inplace import IN_PLACE
-from tooldispatchd.providers.mcp.answers import MESSAGES_PER_TURN, Answers, Call, Exchange
+from tooldispatchd.providers.mcp.answers import MESSAGES_PER_TURN, Answers, PendingCall, PendingRequest
 from tooldispatchd.providers.mcp.messages import Incoming
 from tooldispatchd.providers.mcp.rounds import InputRequired
 from tooldispatchd.providers.mcp.server import McpTool, Server
@@ -52,7 +52,7 @@ class Asked:
     def __init__(self, server: Server = SERVER) -> None:
         self.requests: list[tuple[object, object]] = []
         self.notifications: list[object] = []
-        self.more: list[tuple[Call, InputRequired | None]] = []
+        self.more: list[tuple[PendingCall, InputRequired | None]] = []
         self.outcomes: dict[int, Outcome] = {}
         self.answers = Answers(
             server,
@@ -62,7 +62,7 @@ class Asked:
             checkers=IN_PLACE,
         )
         for number in (1, 2, 3):
-            self.answers.pending.add(Call(TOOL, partial(self.tell, number)))
+            self.answers.pending.add(PendingCall(TOOL, partial(self.tell, number)))
 
     def tell(self, number: int, outcome: Outcome) -> None:
         assert number not in self.outcomes
@@ -120,7 +120,7 @@ async def test_a_chunk_of_many_lines_leaves_turns_to_others_and_lets_go_what_is_
         checkers=IN_PLACE,
         taken=lambda: completed.append(len(asked.outcomes)),
     )
-    asked.answers.pending.add(Call(TOOL, partial(asked.tell, 1)))
+    asked.answers.pending.add(PendingCall(TOOL, partial(asked.tell, 1)))
     chunk = b'{"id":1,"result":{}}\n' + line * 10 * MESSAGES_PER_TURN
     turns = 0
     async with trio.open_nursery() as nursery:
@@ -224,7 +224,7 @@ class Followed(Asked):
         super().__init__()
         self.updates: list[Update] = []
         held = Held(self.updates.append)
-        assert self.answers.pending.add(Call(TOOL, partial(self.tell, 4), held)) == 4
+        assert self.answers.pending.add(PendingCall(TOOL, partial(self.tell, 4), held)) == 4
 
 
 @given(st.lists(st.integers(0, len(PROGRESS)), max_size=20))
@@ -276,7 +276,7 @@ async def test_whole_messages_mean_the_same_as_lines() -> None:
     await asked.answers.take(b'{"id":2,"result":{"content":[{"type":"text","text":"two"}]}}')
     await asked.answers.take(b'[{"id":1,"result":{"content":[]}},{"id":3,"result":{"content":[]}}]')
     large = b"x" * MAX_LIGHT_BYTES
-    asked.answers.pending.add(Call(TOOL, partial(asked.tell, 4)))
+    asked.answers.pending.add(PendingCall(TOOL, partial(asked.tell, 4)))
     await asked.answers.take(b'{"id":4,"result":{"content":[{"type":"text","text":"' + large + b'"}]}}')
     last = asked.outcomes.pop(4)
     assert isinstance(last, Answer)
@@ -296,7 +296,7 @@ def test_a_request_that_fails_ends_its_own_call_alone() -> None:
 
 async def test_a_request_of_the_connection_itself_is_told_of_its_answer_or_its_failure() -> None:
     asked = Asked()
-    first, second = Exchange(), Exchange()
+    first, second = PendingRequest(), PendingRequest()
     numbers = asked.answers.pending.add(first), asked.answers.pending.add(second)
     assert numbers == (4, 5)
     await asked.answers.take_chunk(b'{"id":4,"result":{"tools":[]}}\n')

@@ -15,7 +15,7 @@ from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.checkers.inplace import IN_PLACE
-from tooldispatchd.providers.mcp.answers import Call
+from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.bell import Bell
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.conversation import SUBSCRIBE_AGAIN_S
@@ -176,7 +176,7 @@ async def test_a_call_that_is_cancelled_when_another_one_is_told_of_the_end_is_n
     way = Stream()
     async with opened(way) as session:
         connection = session.connection
-        calls: list[Call] = []
+        calls: list[PendingCall] = []
         told: list[Outcome] = []
 
         def done(outcome: Outcome) -> None:
@@ -187,7 +187,7 @@ async def test_a_call_that_is_cancelled_when_another_one_is_told_of_the_end_is_n
         tool = connection.tools["echo"]
         for _ in range(3):
             call = connection.call(tool, b"{}", done)
-            assert isinstance(call, Call)
+            assert isinstance(call, PendingCall)
             calls.append(call)
         way.link_now.die()
         await session.ended.wait()
@@ -248,7 +248,7 @@ async def test_a_call_that_is_sent_again_by_a_new_list_keeps_its_declared_type(
         listed = session.connection.tools["echo"]
         typed = msgspec.structs.replace(listed, output=compile_check({"type": "integer"}), result=Result.TYPED)
         waiting = Waiting()
-        assert isinstance(session.connection.call(typed, b"{}", waiting.done), Call)
+        assert isinstance(session.connection.call(typed, b"{}", waiting.done), PendingCall)
         way.link_now.reply(await way.asked("tools/call"), error={"code": -32020, "message": "Header mismatch"})
         way.link_now.say(await way.asked("tools/call", 2), "no number")
         outcome = await waiting.outcome()

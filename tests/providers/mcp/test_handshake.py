@@ -16,7 +16,7 @@ from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.children.family import open_family
-from tooldispatchd.providers.mcp.answers import Call
+from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.eras import Era, Eras
@@ -56,7 +56,7 @@ class Changing(Session):
     async def named(self, name: str) -> Outcome:
         waiting = Waiting()
         call = self.connection.call(self.connection.tools[name], b"{}", waiting.done)
-        assert isinstance(call, Call)
+        assert isinstance(call, PendingCall)
         self.connection.flush()
         return await waiting.outcome()
 
@@ -200,7 +200,7 @@ async def test_a_call_that_waits_for_its_agent_can_end_in_every_way(end: str) ->
         waiting = Waiting()
         connection = session.connection
         call = connection.call(connection.tools["ask"], b"{}", waiting.done)
-        assert isinstance(call, Call)
+        assert isinstance(call, PendingCall)
         connection.flush()
         with trio.fail_after(SOON_S):
             await agent.asked.wait()

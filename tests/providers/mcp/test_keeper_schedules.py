@@ -9,7 +9,7 @@ from trio.testing import MockClock
 
 from tests.providers.mcp.keeping import SERVER, Session
 from tests.providers.mcp.scripted import ScriptedServer
-from tooldispatchd.providers.mcp.answers import Call
+from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.keeper import Restart
 from tooldispatchd.providers.mcp.link import LinkError
 from tooldispatchd.providers.mcp.toollists import ToolLists
@@ -41,7 +41,7 @@ class Story:
     def __init__(self, way: ScriptedServer, session: Session) -> None:
         self._way = way
         self._session = session
-        self._made: dict[str, Call] = {}
+        self._made: dict[str, PendingCall] = {}
         self._given_up: set[str] = set()
 
     async def tell(self, steps: list[str]) -> None:

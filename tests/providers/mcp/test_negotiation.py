@@ -20,7 +20,7 @@ from tests.providers.mcp.negotiating import (
 )
 from tooldispatchd.providers.mcp.eras import Era
 from tooldispatchd.providers.mcp.messages import Incoming
-from tooldispatchd.providers.mcp.negotiation import PROBE_S, Agreed, Failed, Negotiation, Older, Respawn
+from tooldispatchd.providers.mcp.negotiation import PROBE_S, Agreed, Negotiation, NegotiationFailure, Older, Respawn
 from tooldispatchd.wire.faults import Code, Fault
 
 # --- the probe -------------------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def test_a_refusal_by_http_is_followed_by_a_handshake(number: int) -> None:
 def test_a_status_that_says_nothing_of_the_revision_is_a_failure(number: int) -> None:
     negotiation = http()
     negotiation.refused(status(number))
-    assert failed(negotiation) == Failed(f"it answered with HTTP {number}", {"http_status": number})
+    assert failed(negotiation) == NegotiationFailure(f"it answered with HTTP {number}", {"http_status": number})
 
 
 def test_a_failure_says_when_to_try_again() -> None:
@@ -259,7 +259,7 @@ def test_a_failure_says_when_to_try_again() -> None:
 def test_a_broken_network_is_a_failure() -> None:
     negotiation = http()
     negotiation.refused(Fault(Code.SERVER_UNAVAILABLE, "docs: refused", {"reason": "connection refused"}))
-    assert failed(negotiation) == Failed("connection refused")
+    assert failed(negotiation) == NegotiationFailure("connection refused")
 
 
 def test_silence_over_http_is_a_failure() -> None:
@@ -298,7 +298,7 @@ def test_a_server_that_refuses_both_posts_fails_where_there_is_no_older_way() ->
     negotiation = http(has_older_way=False)
     negotiation.refused(status(404))
     negotiation.refused(status(404))
-    assert failed(negotiation) == Failed("it answered with HTTP 404", {"http_status": 404})
+    assert failed(negotiation) == NegotiationFailure("it answered with HTTP 404", {"http_status": 404})
 
 
 @pytest.mark.parametrize("number", [401, 403, 406, 500, 503])
@@ -315,7 +315,7 @@ def test_an_older_way_that_cannot_be_opened_is_a_failure() -> None:
     negotiation.refused(status(405))
     assert relinked(negotiation) == Older()
     negotiation.ended("it answered with HTTP 404", {"http_status": 404})
-    assert failed(negotiation) == Failed("it answered with HTTP 404", {"http_status": 404})
+    assert failed(negotiation) == NegotiationFailure("it answered with HTTP 404", {"http_status": 404})
 
 
 def test_a_way_that_is_older_than_the_probe_is_not_probed() -> None:
@@ -371,7 +371,7 @@ def test_a_server_that_never_agrees_is_given_up_after_a_few_requests(
 ) -> None:
     negotiation = Negotiation(protocol, remembered, capabilities={}, is_http=is_http, has_older_way=has_older_way)
     requests = links = 0
-    while not isinstance(step := negotiation.step, Failed):
+    while not isinstance(step := negotiation.step, NegotiationFailure):
         assert not isinstance(step, Agreed)
         if isinstance(step, Respawn | Older):
             links += 1

@@ -18,7 +18,7 @@ from tests.providers.mcp.connecting import (
     settled,
 )
 from tooldispatchd.calls.outcome import Answer, Update
-from tooldispatchd.providers.mcp.answers import Call
+from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.updates import INTERVAL_S
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -42,11 +42,11 @@ class Followed(Waiting):
         self.first.set()
 
 
-def follow(session: Session, **arguments: object) -> tuple[Call, Followed]:
+def follow(session: Session, **arguments: object) -> tuple[PendingCall, Followed]:
     followed = Followed()
     line = msgspec.json.encode(arguments)
     call = session.connection.call(ECHO, line, followed.done, update=followed.add)
-    assert isinstance(call, Call)
+    assert isinstance(call, PendingCall)
     session.connection.flush()
     return call, followed
 
@@ -76,7 +76,7 @@ async def test_both_may_be_given() -> None:
         followed = Followed()
         connection = session.connection
         call = connection.call(ECHO, b"{}", followed.done, traceparent=TRACEPARENT, update=followed.add)
-        assert isinstance(call, Call)
+        assert isinstance(call, PendingCall)
         connection.flush()
         answer = Answer(f'{{"progressToken": {call.number}, "traceparent": "{TRACEPARENT}"}}')
         assert await followed.outcome() == answer

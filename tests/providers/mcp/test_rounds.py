@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from tests.providers.mcp.agentside import ACCEPTED, SAMPLED, Agent, SessionAgent, said
-from tooldispatchd.providers.mcp.asking import MAX_OPEN, NOBODY, AgentSide, Relay
+from tooldispatchd.providers.mcp.asking import MAX_OPEN, NOBODY, AgentSide, QuestionRelay
 from tooldispatchd.providers.mcp.rounds import (
     MAX_KEY_CHARS,
     MAX_REQUIRED_BYTES,
@@ -36,7 +36,7 @@ class Round:
 
     def __init__(self, agent: AgentSide, requests: dict[str, InputRequest], *, number: int = 1) -> None:
         self.outcomes: list[dict[str, object] | str] = []
-        self.relay = Relay(SERVER, agent)
+        self.relay = QuestionRelay(SERVER, agent)
         self.round = InputRound(self.relay, InputRequired(requests, "s"), self._done, number=number)
         self.round.begin()
 
@@ -186,7 +186,7 @@ async def test_a_round_has_so_many_questions_and_a_call_so_many_rounds() -> None
 
 async def test_rounds_of_one_connection_share_its_bound() -> None:
     agent = Agent("elicitation")
-    relay = Relay(SERVER, agent)
+    relay = QuestionRelay(SERVER, agent)
     told: list[dict[str, Raw] | str] = []
     first = InputRequired({str(number): DAY for number in range(MAX_OPEN)}, None)
     InputRound(relay, first, told.append).begin()
@@ -220,7 +220,7 @@ async def test_a_server_that_only_wants_to_be_asked_again_is_asked_after_a_pause
 
 async def test_pauses_take_no_room_of_questions(autojump_clock: trio.testing.MockClock) -> None:
     agent = Agent("elicitation")
-    relay = Relay(SERVER, agent)
+    relay = QuestionRelay(SERVER, agent)
     told: list[dict[str, Raw] | str] = []
     for _ in range(MAX_OPEN):
         InputRound(relay, InputRequired({}, "s"), told.append).begin()

@@ -2,9 +2,17 @@
 
 import pytest
 
-from tooldispatchd.providers.mcp.stages import DISCOVERING, ENDS, OVER_SSE, REMEMBERING, TRANSITIONS, Sign, Stage
+from tooldispatchd.providers.mcp.stages import (
+    DISCOVERING,
+    ENDS,
+    OVER_SSE,
+    REMEMBERING,
+    TRANSITIONS,
+    NegotiationStage,
+    Sign,
+)
 
-STAGES = set(Stage) - {Stage.AFRESH}
+STAGES = set(NegotiationStage) - {NegotiationStage.AFRESH}
 
 
 def test_every_stage_has_its_row() -> None:
@@ -16,18 +24,21 @@ def test_nothing_follows_an_end() -> None:
 
 
 @pytest.mark.parametrize("stage", sorted(STAGES - ENDS))
-def test_every_stage_can_still_lead_to_an_agreement(stage: Stage) -> None:
+def test_every_stage_can_still_lead_to_an_agreement(stage: NegotiationStage) -> None:
     reached, waiting = set(), [stage]
     while waiting:
         each = waiting.pop()
         if each not in reached:
             reached.add(each)
-            waiting += [Stage.PROBING if next_ is Stage.AFRESH else next_ for next_ in TRANSITIONS[each].values()]
-    assert Stage.AGREED in reached
+            waiting += [
+                NegotiationStage.PROBING if next_ is NegotiationStage.AFRESH else next_
+                for next_ in TRANSITIONS[each].values()
+            ]
+    assert NegotiationStage.AGREED in reached
 
 
 @pytest.mark.parametrize("stage", sorted(STAGES - ENDS))
-def test_an_outage_is_the_end_at_every_stage(stage: Stage) -> None:
+def test_an_outage_is_the_end_at_every_stage(stage: NegotiationStage) -> None:
     assert Sign.OUTAGE not in TRANSITIONS[stage]
     assert Sign.FOREIGN not in TRANSITIONS[stage]
 

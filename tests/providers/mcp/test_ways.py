@@ -11,14 +11,14 @@ from tests.providers.mcp.linking import LEGACY, Inbox, answering, at, each
 from tests.servers.raw_http import serving
 from tooldispatchd.children.family import open_family
 from tooldispatchd.providers.mcp.http import pair, streamable
-from tooldispatchd.providers.mcp.http.wire import Asked, Authorizer, Headers, Wire
-from tooldispatchd.providers.mcp.link import LinkError, Way
+from tooldispatchd.providers.mcp.http.wire import Authorizer, Headers, HttpRequest, HttpWire
+from tooldispatchd.providers.mcp.link import LinkError, Transport
 from tooldispatchd.providers.mcp.server import OAuth, Reach, Server
 from tooldispatchd.providers.mcp.stdio import StdioWay
 from tooldispatchd.providers.mcp.ways import PairWay, StreamableWay, WebSocketWay, origin_of, way_to
 
 
-async def way(server: Server) -> Way:
+async def way(server: Server) -> Transport:
     async with open_family() as family:
         return way_to(server, family)
 
@@ -82,10 +82,10 @@ async def test_a_url_that_is_none_is_why_a_link_cannot_be_opened(url: str, trans
 class Token:
     """An authorizer that has a token."""
 
-    async def credentials(self, asked: Asked, wire: Wire) -> Headers:
+    async def credentials(self, asked: HttpRequest, wire: HttpWire) -> Headers:
         return [("Authorization", "Bearer t")]
 
-    async def challenged(self, asked: Asked, status: int, headers: Mapping[str, str], wire: Wire) -> None:
+    async def challenged(self, asked: HttpRequest, status: int, headers: Mapping[str, str], wire: HttpWire) -> None:
         return None
 
 

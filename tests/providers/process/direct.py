@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import Child
-from tooldispatchd.providers.process.starting import Launch
+from tooldispatchd.providers.process.starting import ChildStarter
 
 
-def directly(family: Family, cwd: str | None = None) -> Launch:
+def directly(family: Family, cwd: str | None = None) -> ChildStarter:
     """Starts children from the daemon itself, in `cwd`."""
 
     async def launch(argv: Sequence[str], /, *, env: Mapping[str, str], with_updates: bool) -> Child:  # noqa: ASYNC124  # others wait

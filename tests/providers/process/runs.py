@@ -15,7 +15,7 @@ from tests.unread import settled
 from tooldispatchd.catalog.arguments import Feed, Output, parse_template
 from tooldispatchd.children.family import Family
 from tooldispatchd.providers.process.limits import NO_LIMITS, Limits
-from tooldispatchd.providers.process.running import Command, Value, run_command
+from tooldispatchd.providers.process.running import Command, ProgramValue, run_command
 from tooldispatchd.wire.faults import Fault
 
 LINE: Final = b'{"n":1}\n'
@@ -63,10 +63,10 @@ def fed(command: Command, feed: Feed) -> Command:
 
 async def run(
     family: Family, command: Command, line: bytes = LINE, *, passed: Callable[[], str | None] | None = None
-) -> Value | Fault:
+) -> ProgramValue | Fault:
     """One call, bounded, after which nothing of it is left."""
     with nothing_held(family), trio.fail_after(20):
-        return settled(await run_command(directly(family, command.cwd), command, line, passed=passed), Value)
+        return settled(await run_command(directly(family, command.cwd), command, line, passed=passed), ProgramValue)
 
 
 async def until_written(path: Path) -> None:

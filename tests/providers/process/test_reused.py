@@ -21,8 +21,8 @@ from tooldispatchd.children.launchers import open_launchers
 from tooldispatchd.children.spawn import Child
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.providers.process.reused import MAX_IDLE_EACH, IdleChildren
-from tooldispatchd.providers.process.running import Command, Value
-from tooldispatchd.providers.process.turns import Flaw, Kept
+from tooldispatchd.providers.process.running import Command, ProgramValue
+from tooldispatchd.providers.process.turns import Flaw, ReusedChild
 from tooldispatchd.wire.faults import Code, Fault
 
 
@@ -35,7 +35,7 @@ async def bench(family: Family) -> AsyncIterator[Bench]:
 async def test_calls_in_turn_are_served_by_one_child(bench: Bench) -> None:
     outcomes = [await bench.call(COUNT, b'"bee"') for _ in range(3)]
     [pid] = bench.pids
-    assert outcomes == [Value([pid, 0, "bee"]), Value([pid, 1, "bee"]), Value([pid, 2, "bee"])]
+    assert outcomes == [ProgramValue([pid, 0, "bee"]), ProgramValue([pid, 1, "bee"]), ProgramValue([pid, 2, "bee"])]
 
 
 async def test_a_child_that_has_served_its_calls_is_ended_and_the_next_call_starts_another(family: Family) -> None:
@@ -43,7 +43,7 @@ async def test_a_child_that_has_served_its_calls_is_ended_and_the_next_call_star
         outcomes = [await bench.call(COUNT) for _ in range(3)]
         await bench.until_gone(1)
         first, second = bench.pids
-        assert outcomes == [Value([first, 0, 1]), Value([first, 1, 1]), Value([second, 0, 1])]
+        assert outcomes == [ProgramValue([first, 0, 1]), ProgramValue([first, 1, 1]), ProgramValue([second, 0, 1])]
         assert bench.gone == [first]
 
 
@@ -69,7 +69,7 @@ async def test_the_answer_does_not_wait_for_the_end_of_the_child(family: Family)
 
 
 async def test_calls_at_once_have_a_child_each(bench: Bench) -> None:
-    values: list[Value | Fault] = []
+    values: list[ProgramValue | Fault] = []
 
     async def call() -> None:
         values.append(await bench.call(COUNT))
@@ -79,7 +79,7 @@ async def test_calls_at_once_have_a_child_each(bench: Bench) -> None:
             for _ in range(3):
                 nursery.start_soon(call)
     assert len(bench.pids) == 3
-    assert {str(value) for value in values} == {str(Value([pid, n, 1])) for pid in bench.pids for n in (0, 1)}
+    assert {str(value) for value in values} == {str(ProgramValue([pid, n, 1])) for pid in bench.pids for n in (0, 1)}
 
 
 async def test_few_children_stay_idle_after_many_calls_at_once(bench: Bench) -> None:
@@ -94,11 +94,11 @@ async def test_of_too_many_idle_children_in_all_sessions_the_oldest_is_ended(fam
     async with open_bench(family, most=1) as bench:
         other = Bench(family, bench.idle, calls=100)
         await bench.call(COUNT)
-        assert isinstance(await other.call(COUNT), Value)
+        assert isinstance(await other.call(COUNT), ProgramValue)
         await bench.until_gone(1)
         assert other.gone == []
         outcome = await bench.call(COUNT)
-        assert outcome == Value([bench.pids[1], 0, 1])
+        assert outcome == ProgramValue([bench.pids[1], 0, 1])
         await other.reused.close()
 
 
@@ -106,7 +106,7 @@ async def test_sessions_share_no_child(family: Family) -> None:
     async with open_bench(family) as bench:
         other = Bench(family, bench.idle, calls=100)
         await bench.call(COUNT)
-        assert await other.call(COUNT) == Value([other.pids[0], 0, 1])
+        assert await other.call(COUNT) == ProgramValue([other.pids[0], 0, 1])
         await other.reused.close()
 
 
@@ -115,7 +115,7 @@ async def test_a_child_that_dies_idle_is_reaped_at_once_and_replaced(bench: Benc
     os.kill(bench.pids[0], signal.SIGKILL)
     await bench.until_gone(1)
     assert not Path(f"/proc/{bench.pids[0]}").exists()
-    assert await bench.call(COUNT) == Value([bench.pids[1], 0, 1])
+    assert await bench.call(COUNT) == ProgramValue([bench.pids[1], 0, 1])
 
 
 async def test_a_child_that_died_a_moment_before_a_call_is_replaced_without_harm(bench: Bench) -> None:
@@ -124,15 +124,15 @@ async def test_a_child_that_died_a_moment_before_a_call_is_replaced_without_harm
     os.kill(bench.pids[0], signal.SIGKILL)
     # Nobody is told before the call, for nothing is awaited.
     select.select([pidfd], [], [])
-    assert await bench.call(COUNT) == Value([bench.pids[1], 0, 1])
+    assert await bench.call(COUNT) == ProgramValue([bench.pids[1], 0, 1])
 
 
 async def test_a_child_that_closed_its_stdin_is_replaced_without_harm(bench: Bench, tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     script = f"say(json.loads(os.read(0, 99)))\nos.close(0)\nopen({str(closed)!r}, 'w')\nwhile True: time.sleep(60)"
-    assert await bench.call(script) == Value(1)
+    assert await bench.call(script) == ProgramValue(1)
     await until_there(closed)
-    assert await bench.call(script) == Value(1)
+    assert await bench.call(script) == ProgramValue(1)
     await bench.until_gone(1)
     assert len(bench.pids) == 2
 
@@ -150,7 +150,7 @@ async def test_output_while_idle_is_the_next_calls_fault_and_no_more(bench: Benc
     await bench.until_gone(1)
     fault = failed(await bench.call(COUNT))
     assert fault.detail == f"'{sys.executable}' wrote to stdout while no call was running"
-    assert isinstance(await bench.call(COUNT), Value)
+    assert isinstance(await bench.call(COUNT), ProgramValue)
 
 
 async def test_output_a_moment_before_a_call_is_its_fault(bench: Bench, tmp_path: Path) -> None:
@@ -167,13 +167,13 @@ async def test_output_a_moment_before_a_call_is_its_fault(bench: Bench, tmp_path
 class Nobody:
     """Whose a child is that the test looks at itself."""
 
-    async def has_gone(self, kept: Kept) -> None:
+    async def has_gone(self, kept: ReusedChild) -> None:
         pass
 
-    def take_out(self, kept: Kept) -> None:
+    def take_out(self, kept: ReusedChild) -> None:
         pass
 
-    def lose(self, kept: Kept, seen: Flaw | None) -> None:
+    def lose(self, kept: ReusedChild, seen: Flaw | None) -> None:
         pass
 
 
@@ -188,7 +188,7 @@ while True:
 
 
 async def test_what_an_idle_child_takes_back_it_has_written_all_the_same(family: Family) -> None:
-    kept = Kept(family.spawn(program(TAKES_BACK).argv), Nobody(), calls=1)
+    kept = ReusedChild(family.spawn(program(TAKES_BACK).argv), Nobody(), calls=1)
     kept.rest()
     select.select([kept.child.stdout], [], [])
     seen = {kept.look() for _ in range(100_000)}
@@ -207,7 +207,7 @@ async def test_a_cancelled_call_ends_its_child(bench: Bench, tmp_path: Path) -> 
 
 async def test_a_childs_group_ends_with_it(bench: Bench) -> None:
     outcome = await bench.call("for n, each in lines(): say(os.fork() or time.sleep(60))")
-    assert isinstance(outcome, Value)
+    assert isinstance(outcome, ProgramValue)
     assert isinstance(outcome.value, int)
     os.kill(bench.pids[0], signal.SIGKILL)
     await until_gone(outcome.value)
@@ -256,7 +256,7 @@ async def test_closing_ends_idle_children_and_those_that_do_not_listen(family: F
 
 async def test_closing_while_a_call_runs_ends_it(bench: Bench, tmp_path: Path) -> None:
     asked = tmp_path / "asked"
-    outcomes: list[Value | Fault] = []
+    outcomes: list[ProgramValue | Fault] = []
 
     async def call() -> None:
         outcomes.append(await bench.call(f"next(lines()); open({str(asked)!r}, 'w'); time.sleep(60)"))
@@ -309,13 +309,13 @@ async def test_a_child_that_leaves_is_not_killed_because_its_session_ends(family
 @pytest.mark.parametrize("seed", range(3))
 async def test_whatever_dies_no_answer_is_another_calls(family: Family, seed: int) -> None:
     chance = random.Random(seed)
-    mistaken: list[Value | Fault] = []
+    mistaken: list[ProgramValue | Fault] = []
 
     async def agent(bench: Bench, name: str) -> None:
         for number in range(15):
             asked = f"{name} {number}"
             outcome = await bench.call("for n, each in lines(): say(each)", f'"{asked}"'.encode())
-            if isinstance(outcome, Value) and outcome.value != asked:
+            if isinstance(outcome, ProgramValue) and outcome.value != asked:
                 mistaken.append(outcome)
 
     async def kill_some(bench: Bench) -> None:
@@ -344,7 +344,7 @@ async def test_a_child_of_a_launcher_is_served_and_reaped_as_any_other(family: F
             return await launchers.launch(policy, argv, env=env, with_updates=with_updates)
 
         bench = Bench(family, IdleChildren(home), calls=100, launch=launch)
-        assert [await bench.call(COUNT) for _ in range(2)] == [Value([bench.pids[0], n, 1]) for n in range(2)]
+        assert [await bench.call(COUNT) for _ in range(2)] == [ProgramValue([bench.pids[0], n, 1]) for n in range(2)]
         os.kill(bench.pids[0], signal.SIGKILL)
         await bench.until_gone(1)
         # Its launcher is told to reap it, and nobody waits for that.

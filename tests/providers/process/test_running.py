@@ -14,21 +14,21 @@ from tests.providers.process.direct import directly
 from tests.providers.process.runs import LINE, PYTHON, command, nothing_held, run, sh, until_written
 from tooldispatchd.calls.outcome import Unread
 from tooldispatchd.children.family import Family
-from tooldispatchd.providers.process.running import Command, Value, run_command
+from tooldispatchd.providers.process.running import Command, ProgramValue, run_command
 from tooldispatchd.wire.faults import Code, Fault
 
 
 @pytest.mark.parametrize("cwd", [None, "/"])
 async def test_the_value_on_stdout_is_the_answer(family: Family, cwd: str | None) -> None:
-    assert await run(family, command("cat", cwd=cwd)) == Value({"n": 1})
+    assert await run(family, command("cat", cwd=cwd)) == ProgramValue({"n": 1})
 
 
 async def test_white_space_around_the_value_is_no_harm(family: Family) -> None:
-    assert await run(family, sh("printf ' \\n\\t[1, 2] \\r\\n\\n'")) == Value([1, 2])
+    assert await run(family, sh("printf ' \\n\\t[1, 2] \\r\\n\\n'")) == ProgramValue([1, 2])
 
 
 async def test_null_is_a_value(family: Family) -> None:
-    assert await run(family, sh("echo null")) == Value(None)
+    assert await run(family, sh("echo null")) == ProgramValue(None)
 
 
 async def test_a_program_that_cannot_be_started_is_told(family: Family) -> None:
@@ -91,7 +91,7 @@ async def test_a_value_nested_too_deep_is_told(family: Family) -> None:
 
 
 async def test_a_value_as_large_as_its_bound_is_an_answer(family: Family) -> None:
-    assert await run(family, sh("printf 12345678", max_output_bytes=8)) == Value(12345678)
+    assert await run(family, sh("printf 12345678", max_output_bytes=8)) == ProgramValue(12345678)
 
 
 async def test_one_byte_more_is_too_much(family: Family) -> None:
@@ -111,7 +111,7 @@ async def test_a_program_that_writes_for_ever_is_killed_at_its_bound(family: Fam
 
 async def test_an_answer_much_larger_than_a_pipe_arrives_whole(family: Family) -> None:
     line = json.dumps("x" * (10 << 20)).encode() + b"\n"
-    assert await run(family, command("cat", max_output_bytes=11 << 20), line) == Value("x" * (10 << 20))
+    assert await run(family, command("cat", max_output_bytes=11 << 20), line) == ProgramValue("x" * (10 << 20))
 
 
 async def test_stderr_is_told_with_a_failure(family: Family) -> None:
@@ -121,7 +121,7 @@ async def test_stderr_is_told_with_a_failure(family: Family) -> None:
 
 
 async def test_stderr_is_no_part_of_an_answer(family: Family) -> None:
-    assert await run(family, sh("echo warning >&2; echo 1")) == Value(1, stderr="warning\n")
+    assert await run(family, sh("echo warning >&2; echo 1")) == ProgramValue(1, stderr="warning\n")
 
 
 async def test_a_megabyte_on_stderr_blocks_nothing_and_its_end_is_told(family: Family) -> None:
@@ -134,12 +134,12 @@ async def test_a_megabyte_on_stderr_blocks_nothing_and_its_end_is_told(family: F
 @pytest.mark.parametrize("script", ["echo 1", "exec <&-; echo 1", "sleep 0.05; echo 1"])
 async def test_a_program_need_not_read_its_input(family: Family, script: str) -> None:
     line = b'"' + b"x" * (10 << 20) + b'"\n'
-    assert await run(family, sh(script), line) == Value(1)
+    assert await run(family, sh(script), line) == ProgramValue(1)
 
 
 async def test_a_program_may_read_part_of_its_input(family: Family) -> None:
     line = b"7\n" + b" " * (10 << 20)
-    assert await run(family, command("head", "-n", "1"), line) == Value(7)
+    assert await run(family, command("head", "-n", "1"), line) == ProgramValue(7)
 
 
 async def test_a_program_that_closes_its_output_is_waited_for(family: Family) -> None:
@@ -149,7 +149,7 @@ async def test_a_program_that_closes_its_output_is_waited_for(family: Family) ->
 
 async def test_what_a_program_leaves_in_its_group_is_killed(family: Family) -> None:
     answer = await run(family, sh("sleep 1000 & echo $!"))
-    assert isinstance(answer, Value)
+    assert isinstance(answer, ProgramValue)
     assert isinstance(answer.value, int)
     await until_gone(answer.value)
 
@@ -170,7 +170,7 @@ async def test_what_a_program_leaves_behind_ends_soon_after_it(family: Family, t
         tool = command("sh", "-c", leave + '\nuntil [ -s "$0" ]; do :; done; cat "$0"', str(tmp_path / "pid"))
         with trio.fail_after(20):
             answer = await run_command(directly(family), tool, LINE)
-        assert isinstance(answer, Value)
+        assert isinstance(answer, ProgramValue)
         assert isinstance(answer.value, int)
         await until_gone(answer.value)
         services.cancel_scope.cancel()
@@ -179,12 +179,12 @@ async def test_what_a_program_leaves_behind_ends_soon_after_it(family: Family, t
 async def test_a_process_that_left_the_group_with_stdout_holds_nobody_up(family: Family) -> None:
     # `fail_after` in `run` is far under the thousand seconds for which stdout stays open.
     answer = await run(family, sh("(setsid sleep 1000 &); echo 1"))
-    assert answer == Value(1)
+    assert answer == ProgramValue(1)
 
 
 async def test_a_process_that_left_the_group_and_writes_for_ever_holds_nobody_up(family: Family) -> None:
     answer = await run(family, sh("(setsid yes >&2 &); sleep 0.05; echo 1"))
-    assert isinstance(answer, Value)
+    assert isinstance(answer, ProgramValue)
     assert answer.value == 1
 
 
@@ -223,7 +223,7 @@ async def test_a_call_cancelled_at_any_moment_answers_or_leaves_nothing(family: 
     moments = random.Random(7)
     for _ in range(60):
         with nothing_held(family), trio.move_on_after(moments.uniform(0, 0.004)):
-            assert await run_command(directly(family), sh("cat; echo >&2"), LINE) == Value({"n": 1}, stderr="\n")
+            assert await run_command(directly(family), sh("cat; echo >&2"), LINE) == ProgramValue({"n": 1}, stderr="\n")
 
 
 async def test_a_copy_of_our_descriptors_in_another_process_confuses_nobody(family: Family, tmp_path: Path) -> None:
@@ -247,11 +247,11 @@ async def test_a_copy_of_our_descriptors_in_another_process_confuses_nobody(fami
             go_on.touch()
         os.kill(holder, signal.SIGKILL)
         os.waitpid(holder, 0)
-    assert answers == [Value(1)]
+    assert answers == [ProgramValue(1)]
 
 
 async def test_calls_at_once_do_not_mix(family: Family) -> None:
-    answers: dict[int, Value | Unread | Fault] = {}
+    answers: dict[int, ProgramValue | Unread | Fault] = {}
 
     async def call(number: int) -> None:
         answers[number] = await run_command(directly(family), command("cat"), b"%d\n" % number)
@@ -260,7 +260,7 @@ async def test_calls_at_once_do_not_mix(family: Family) -> None:
         async with trio.open_nursery() as nursery:
             for number in range(20):
                 nursery.start_soon(call, number)
-    assert answers == {number: Value(number) for number in range(20)}
+    assert answers == {number: ProgramValue(number) for number in range(20)}
 
 
 async def test_a_variable_given_to_the_tool_is_seen_and_the_daemons_are_not(
@@ -268,7 +268,7 @@ async def test_a_variable_given_to_the_tool_is_seen_and_the_daemons_are_not(
 ) -> None:
     monkeypatch.setenv("API_TOKEN", "secret")
     given = Command(("sh", "-c", 'echo "[\\"$GIVEN\\", \\"$API_TOKEN\\"]"'), {"GIVEN": "yes"}, None, 1000)
-    assert await run(family, given) == Value(["yes", ""])
+    assert await run(family, given) == ProgramValue(["yes", ""])
 
 
 async def test_killing_all_children_ends_a_call_with_a_fault(family: Family, tmp_path: Path) -> None:
@@ -290,4 +290,4 @@ async def test_killing_all_children_ends_a_call_with_a_fault(family: Family, tmp
 async def test_output_that_comes_in_pieces_is_put_together(family: Family) -> None:
     script = "import os, time\nfor piece in (b'[1', b',2', b',3]'): os.write(1, piece); time.sleep(0.05)"
     with nothing_held(family):
-        assert await run_command(directly(family), command(*PYTHON, script), LINE) == Value([1, 2, 3])
+        assert await run_command(directly(family), command(*PYTHON, script), LINE) == ProgramValue([1, 2, 3])

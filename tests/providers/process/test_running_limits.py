@@ -8,7 +8,7 @@ import pytest
 from tests.providers.process.runs import PYTHON, command, run, sh
 from tooldispatchd.children.family import Family
 from tooldispatchd.providers.process.limits import Limits
-from tooldispatchd.providers.process.running import Value
+from tooldispatchd.providers.process.running import ProgramValue
 from tooldispatchd.wire.faults import Code, Fault
 
 BUSY = "while :; do :; done"
@@ -66,7 +66,7 @@ async def test_a_program_that_is_refused_more_and_says_so_is_told(
 
 async def test_a_program_that_could_do_without_has_passed_nothing(family: Family) -> None:
     answer = await run(family, sh("echo 'Too many open files' >&2; echo 1", limits=Limits(files=9)))
-    assert answer == Value(1, stderr="Too many open files\n")
+    assert answer == ProgramValue(1, stderr="Too many open files\n")
 
 
 async def test_what_the_kernel_says_of_the_whole_call_counts_more_than_words(family: Family) -> None:
@@ -83,7 +83,7 @@ async def test_the_kernel_is_asked_once_the_program_is_dead_and_only_of_a_failur
         asked.append(len(family))
         return None
 
-    assert await run(family, sh("echo 1"), passed=passed) == Value(1)
+    assert await run(family, sh("echo 1"), passed=passed) == ProgramValue(1)
     assert asked == []
     await run(family, sh("exit 1"), passed=passed)
     assert asked == [0]

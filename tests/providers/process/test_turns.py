@@ -14,7 +14,7 @@ from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.family import Family, open_family
 from tooldispatchd.children.spawn import Child
 from tooldispatchd.providers.process.limits import Limits
-from tooldispatchd.providers.process.running import Value
+from tooldispatchd.providers.process.running import ProgramValue
 from tooldispatchd.wire.faults import Code, Fault
 
 
@@ -26,7 +26,7 @@ async def bench(family: Family) -> AsyncIterator[Bench]:
 
 async def test_an_answer_before_the_end_is_an_answer(bench: Bench) -> None:
     script = "n, each = next(lines()); say(each)"
-    assert [await bench.call(script) for _ in range(2)] == [Value(1), Value(1)]
+    assert [await bench.call(script) for _ in range(2)] == [ProgramValue(1), ProgramValue(1)]
     assert len(bench.pids) == 2
 
 
@@ -93,7 +93,7 @@ async def test_too_long_an_answer_names_the_limit(bench: Bench) -> None:
 
 async def test_an_answer_as_long_as_its_bound_is_one(bench: Bench) -> None:
     outcome = await bench.call(r"for n, each in lines(): os.write(1, b'12345678\n')", max_output_bytes=8)
-    assert outcome == Value(12345678)
+    assert outcome == ProgramValue(12345678)
 
 
 async def test_an_answer_before_the_input_was_read_is_told(bench: Bench) -> None:
@@ -104,7 +104,7 @@ async def test_an_answer_before_the_input_was_read_is_told(bench: Bench) -> None
 async def test_a_limit_that_the_program_speaks_of_is_named(bench: Bench) -> None:
     script = "next(lines()); sys.exit('MemoryError')"
     command = msgspec.structs.replace(program(script), limits=Limits(memory=1 << 30))
-    fault = failed(settled(await bench.reused.run(bench.launch, command, b"1\n"), Value))
+    fault = failed(settled(await bench.reused.run(bench.launch, command, b"1\n"), ProgramValue))
     assert fault.extras == {"exit_code": 1, "limit": "memory", "stderr_tail": "MemoryError\n"}
 
 
@@ -115,7 +115,9 @@ async def test_what_the_kernel_says_of_a_limit_is_asked_while_the_child_is_not_g
         asked.append((child.pid, list(bench.gone)))
         return "processes"
 
-    fault = failed(settled(await bench.reused.run(bench.launch, program("sys.exit(1)"), b"1\n", passed=passed), Value))
+    fault = failed(
+        settled(await bench.reused.run(bench.launch, program("sys.exit(1)"), b"1\n", passed=passed), ProgramValue)
+    )
     assert fault.extras == {"exit_code": 1, "limit": "processes"}
     assert asked == [(bench.pids[0], [])]
 
@@ -124,24 +126,29 @@ async def test_input_and_output_larger_than_the_pipes_pass(bench: Bench) -> None
     text = "x" * (1 << 20)
     for _ in range(2):
         outcome = await bench.call("for n, each in lines(): say(each)", f'"{text}"'.encode(), max_output_bytes=2 << 20)
-        assert outcome == Value(text)
+        assert outcome == ProgramValue(text)
     assert len(bench.pids) == 1
 
 
 async def test_stderr_is_told_of_this_call_only(bench: Bench) -> None:
     script = "for n, each in lines(): print('call', n, file=sys.stderr); n or say(n); n and sys.exit(1)"
-    assert await bench.call(script) == Value(0)
+    assert await bench.call(script) == ProgramValue(0)
     assert failed(await bench.call(script)).extras == {"exit_code": 1, "stderr_tail": "call 1\n"}
 
 
 async def test_a_child_that_floods_its_stderr_serves_on(bench: Bench) -> None:
     script = "for n, each in lines():\n  say(n)\n  for _ in range(8): os.write(2, b'x' * 65536)"
-    assert [await bench.call(script) for _ in range(4)] == [Value(0), Value(1), Value(2), Value(3)]
+    assert [await bench.call(script) for _ in range(4)] == [
+        ProgramValue(0),
+        ProgramValue(1),
+        ProgramValue(2),
+        ProgramValue(3),
+    ]
 
 
 async def test_a_child_that_closes_its_stderr_serves_on(bench: Bench) -> None:
     script = "os.close(2)\nfor n, each in lines(): say(n)"
-    assert [await bench.call(script) for _ in range(3)] == [Value(0), Value(1), Value(2)]
+    assert [await bench.call(script) for _ in range(3)] == [ProgramValue(0), ProgramValue(1), ProgramValue(2)]
 
 
 async def test_updates_belong_to_the_call_that_runs(bench: Bench, tmp_path: Path) -> None:
@@ -154,7 +161,7 @@ for n, each in lines():
 """
     told: list[list[str]] = [[], []]
     for n, contents in enumerate(told):
-        assert await bench.call(script, update=_told_to(contents)) == Value(n)
+        assert await bench.call(script, update=_told_to(contents)) == ProgramValue(n)
         await until_there(tmp_path / str(n))
     # What it says after its answer may still be told, but never as the next call's.
     assert "".join(told[1]).split()[:2] == ["during", "1"]
@@ -173,7 +180,7 @@ for n, each in lines():
         assert update.content is not None
         (tmp_path / update.content).touch()
 
-    assert await bench.call(script, update=tell) == Value(0)
+    assert await bench.call(script, update=tell) == ProgramValue(0)
 
 
 def _told_to(contents: list[str]) -> Callable[[Update], None]:
@@ -182,12 +189,12 @@ def _told_to(contents: list[str]) -> Callable[[Update], None]:
 
 async def test_updates_that_nobody_wants_hold_nobody_up(bench: Bench) -> None:
     script = "for n, each in lines():\n  for _ in range(8): os.write(3, b'x' * 65536)\n  say(n)"
-    assert [await bench.call(script) for _ in range(2)] == [Value(0), Value(1)]
+    assert [await bench.call(script) for _ in range(2)] == [ProgramValue(0), ProgramValue(1)]
 
 
 async def test_lines_that_are_no_updates_are_counted(bench: Bench) -> None:
     outcome = await bench.call("for n, each in lines(): os.write(3, b'no\\n'); say(n)", update=_told_to([]))
-    assert outcome == Value(0, skipped_updates=1)
+    assert outcome == ProgramValue(0, skipped_updates=1)
 
 
 @given(answer=st.binary(max_size=200), cuts=st.lists(st.integers(0, 200), max_size=4))

@@ -15,8 +15,8 @@ from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import Child
 from tooldispatchd.providers.process.reused import IdleChildren, Reused
-from tooldispatchd.providers.process.running import Command, Value
-from tooldispatchd.providers.process.starting import Launch
+from tooldispatchd.providers.process.running import Command, ProgramValue
+from tooldispatchd.providers.process.starting import ChildStarter
 from tooldispatchd.wire.faults import Code, Fault
 
 PYTHON: Final = (sys.executable, "-I", "-S", "-u", "-c")
@@ -34,7 +34,7 @@ COUNT: Final = "for n, each in lines(): say([os.getpid(), n, each])"
 class Bench:
     """The children of one tool of one session, and what became of them."""
 
-    def __init__(self, family: Family, idle: IdleChildren, *, calls: int, launch: Launch | None = None) -> None:
+    def __init__(self, family: Family, idle: IdleChildren, *, calls: int, launch: ChildStarter | None = None) -> None:
         self.family = family
         self.idle = idle
         self.started: list[Child] = []
@@ -57,10 +57,10 @@ class Bench:
         *,
         max_output_bytes: int = 1 << 20,
         update: Callable[[Update], None] | None = None,
-    ) -> Value | Fault:
+    ) -> ProgramValue | Fault:
         command = program(script, max_output_bytes=max_output_bytes)
         with trio.fail_after(20):
-            return settled(await self.reused.run(self.launch, command, value + b"\n", update=update), Value)
+            return settled(await self.reused.run(self.launch, command, value + b"\n", update=update), ProgramValue)
 
     async def until_gone(self, count: int) -> None:
         with trio.fail_after(20):
@@ -83,7 +83,7 @@ async def until_there(path: Path) -> None:
             await trio.sleep(0.002)
 
 
-def failed(outcome: Value | Fault) -> Fault:
+def failed(outcome: ProgramValue | Fault) -> Fault:
     assert isinstance(outcome, Fault)
     assert outcome.code is Code.TOOL_FAILED
     return outcome

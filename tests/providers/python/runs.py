@@ -13,7 +13,7 @@ from tests.unread import settled
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.family import Family
 from tooldispatchd.forked.policy import Policy
-from tooldispatchd.providers.python.tool import PythonTool, Value
+from tooldispatchd.providers.python.tool import PythonTool, ReturnedValue
 from tooldispatchd.providers.python.warm import Warm
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -50,7 +50,7 @@ class Runs:
         leaf: str | None = None,
         update: Callable[[Update], None] | None = None,
         **arguments: object,
-    ) -> Value | Fault:
+    ) -> ReturnedValue | Fault:
         """What a call comes to, within a bound."""
         tool = sample(tool) if isinstance(tool, str) else tool
         line = msgspec.json.encode(arguments) + b"\n"
@@ -58,12 +58,12 @@ class Runs:
             result = await self.warm.run(
                 tool, line, id=id, agent=agent, deadline_s=deadline_s, scratch=scratch, leaf=leaf, update=update
             )
-            return settled(result, Value)
+            return settled(result, ReturnedValue)
 
     async def value(self, tool: PythonTool | str, **arguments: Any) -> Any:
         """What the function returns."""
         outcome = await self.outcome(tool, **arguments)
-        assert isinstance(outcome, Value), outcome
+        assert isinstance(outcome, ReturnedValue), outcome
         return outcome.value
 
     async def fault(self, tool: PythonTool | str, **arguments: Any) -> Fault:

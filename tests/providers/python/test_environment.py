@@ -10,7 +10,7 @@ import trio.testing
 from tests.processes import is_running, until_gone
 from tests.providers.python.runs import Runs, held, sample, until_written
 from tooldispatchd.providers.python.environment import resident_bytes
-from tooldispatchd.providers.python.tool import Value
+from tooldispatchd.providers.python.tool import ReturnedValue
 from tooldispatchd.wire.faults import Fault
 
 
@@ -41,7 +41,7 @@ async def test_calls_whose_parent_is_killed_before_they_are_born_are_not_lost(ru
 async def test_a_call_goes_on_when_its_parent_is_killed(runs: Runs, tmp_path: Path) -> None:
     runs.warm.keep([sample("wait_for"), sample("pids")])
     parent = await runs.parent()
-    outcomes: list[Value | Fault] = []
+    outcomes: list[ReturnedValue | Fault] = []
 
     async def call() -> None:
         outcomes.append(await runs.outcome("wait_for", begun=str(tmp_path / "begun"), go=str(tmp_path / "go")))
@@ -52,13 +52,13 @@ async def test_a_call_goes_on_when_its_parent_is_killed(runs: Runs, tmp_path: Pa
         os.kill(parent, signal.SIGKILL)
         await until_gone(parent)
         (tmp_path / "go").touch()
-    assert outcomes == [Value("went")]
+    assert outcomes == [ReturnedValue("went")]
 
 
 async def test_killing_parents_at_random_loses_no_call_and_begins_none_twice(runs: Runs, tmp_path: Path) -> None:
     runs.warm.keep([sample("append"), sample("pids")])
     parent = await runs.parent()
-    outcomes: list[Value | Fault] = []
+    outcomes: list[ReturnedValue | Fault] = []
 
     async def call(number: int) -> None:
         outcomes.append(await runs.outcome("append", path=str(tmp_path / f"{number}")))
@@ -73,7 +73,7 @@ async def test_killing_parents_at_random_loses_no_call_and_begins_none_twice(run
     begun = [(tmp_path / str(number)).read_text() for number in range(24) if (tmp_path / str(number)).exists()]
     assert set(begun) == {"x"}
     assert len(outcomes) == 24
-    assert outcomes.count(Value("appended")) >= 21
+    assert outcomes.count(ReturnedValue("appended")) >= 21
 
 
 async def test_a_parent_is_replaced_after_its_forks(runs: Runs) -> None:
@@ -96,7 +96,7 @@ async def test_a_parent_is_replaced_over_its_memory(runs: Runs) -> None:
 
 async def test_a_parent_that_has_aged_waits_for_its_children(runs: Runs, tmp_path: Path) -> None:
     tool = sample("wait_for", max_forks=1)
-    outcomes: list[Value | Fault] = []
+    outcomes: list[ReturnedValue | Fault] = []
 
     async def call() -> None:
         outcomes.append(await runs.outcome(tool, begun=str(tmp_path / "begun"), go=str(tmp_path / "go")))
@@ -110,7 +110,7 @@ async def test_a_parent_that_has_aged_waits_for_its_children(runs: Runs, tmp_pat
                 pass
         assert is_running(first)
         (tmp_path / "go").touch()
-    assert outcomes == [Value("went")]
+    assert outcomes == [ReturnedValue("went")]
     await until_gone(first)
 
 

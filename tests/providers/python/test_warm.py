@@ -7,12 +7,12 @@ import trio
 from tests.processes import until_gone
 from tests.providers.python.runs import Runs, sample
 from tooldispatchd.calls.outcome import Update
-from tooldispatchd.providers.python.tool import Value
+from tooldispatchd.providers.python.tool import ReturnedValue
 from tooldispatchd.wire.faults import Code, Fault
 
 
 async def test_what_the_function_returns_is_the_value(runs: Runs) -> None:
-    assert await runs.outcome("add", a=1, b=2) == Value(3)
+    assert await runs.outcome("add", a=1, b=2) == ReturnedValue(3)
 
 
 async def test_an_argument_that_is_left_out_has_its_default(runs: Runs) -> None:

@@ -6,9 +6,9 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.names import MAX_NAME
-from tooldispatchd.catalog.notation.syntax import Block, Pair
+from tooldispatchd.catalog.notation.syntax import Block, KeyValue
 from tooldispatchd.catalog.notation.values import Meaning, Values
-from tooldispatchd.catalog.notation.written import Table, Written
+from tooldispatchd.catalog.notation.written import Declarations, Table
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.specs import ToolSpec
 
@@ -28,7 +28,7 @@ _MEANINGS: Final = {
 class Blocks:
     """Makes tables of blocks."""
 
-    def __init__(self, values: Values, written: Written) -> None:
+    def __init__(self, values: Values, written: Declarations) -> None:
         self._values = values
         self._written = written
 
@@ -48,7 +48,7 @@ class Blocks:
     def agent(self, block: Block, path: Path) -> Table:
         """The keys of an agent's process; what is no key of it goes to `options`."""
         table: Table = {}
-        others: list[Pair] = []
+        others: list[KeyValue] = []
         for pair in block.entries.pairs:
             if pair.key == "type":
                 self._refuse_type(pair)
@@ -62,7 +62,7 @@ class Blocks:
             self._add_options(table, others, (*path, "options"))
         return table
 
-    def _make(self, pair: Pair, path: Path) -> object:
+    def _make(self, pair: KeyValue, path: Path) -> object:
         self._written.places[path] = pair.place
         made = self._values.make(pair.value, path, _MEANINGS.get(pair.key, Meaning.NOTHING))
         if pair.key != "command" or made is None or isinstance(made, list):
@@ -74,7 +74,7 @@ class Blocks:
         # A program without arguments is written as a text.
         return [made]
 
-    def _add_options(self, table: Table, others: list[Pair], path: Path) -> None:
+    def _add_options(self, table: Table, others: list[KeyValue], path: Path) -> None:
         options = table.setdefault("options", {})
         self._written.places.setdefault(path, others[0].place)
         if not isinstance(options, dict):
@@ -84,11 +84,11 @@ class Blocks:
                 self._refuse(pair, f'"{pair.key}" stands in the options already')
             options[pair.key] = self._make_option(pair, (*path, pair.key))
 
-    def _make_option(self, pair: Pair, path: Path) -> object:
+    def _make_option(self, pair: KeyValue, path: Path) -> object:
         self._written.places[path] = pair.place
         return self._values.make(pair.value, path)
 
-    def _is_refused(self, pair: Pair) -> bool:
+    def _is_refused(self, pair: KeyValue) -> bool:
         if pair.key in _OF_OTHERS:
             self._refuse(pair, f'"{pair.key}" is no key of an agent; in options: {{ … }} it goes to its program')
             return True
@@ -99,10 +99,10 @@ class Blocks:
         self._refuse(pair, why, meant)
         return True
 
-    def _refuse_type(self, pair: Pair) -> None:
+    def _refuse_type(self, pair: KeyValue) -> None:
         self._refuse(pair, "the type stands before the braces: let name : A -> B = …")
 
-    def _refuse(self, pair: Pair, why: str, near: str | None = None) -> None:
+    def _refuse(self, pair: KeyValue, why: str, near: str | None = None) -> None:
         self._written.refuse(pair.place, why, near)
 
 

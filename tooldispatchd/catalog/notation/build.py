@@ -7,20 +7,20 @@ field or a key that stands there twice, a type nested too deep to be read again 
 from collections.abc import Sequence
 from typing import Final
 
-from tooldispatchd.catalog.notation.places import Place, refusal
+from tooldispatchd.catalog.notation.places import SourcePosition, refusal
 from tooldispatchd.catalog.notation.syntax import (
     Annotation,
     Block,
-    Channel,
+    ChannelLet,
     Declaration,
     Element,
     Formula,
     Implementation,
     Items,
+    KeyValue,
     LetDeclaration,
     Lift,
     Module,
-    Pair,
     Pairs,
     Piece,
     Plain,
@@ -36,7 +36,7 @@ from tooldispatchd.catalog.notation.syntax import (
     TypeText,
     Value,
     ValueDeclaration,
-    Wire,
+    WireExpr,
 )
 from tooldispatchd.catalog.types import (
     MAX_DEPTH,
@@ -60,8 +60,8 @@ class _Field(Field, frozen=True):
     """A field as it is read, with how deep its type is nested, the places in that, and where it stands itself."""
 
     depth: int = 0
-    marks: tuple[Place, ...] = ()
-    place: Place = Place("", 0, 0)
+    marks: tuple[SourcePosition, ...] = ()
+    place: SourcePosition = SourcePosition("", 0, 0)
 
 
 class _Builder:
@@ -160,7 +160,7 @@ class _Builder:
     def items(self, sign: Token, *items: Value) -> Items:
         return Items(items, sign.place)
 
-    def pairs(self, sign: Token, *pairs: Pair) -> Pairs:
+    def pairs(self, sign: Token, *pairs: KeyValue) -> Pairs:
         known: set[str] = set()
         for pair in pairs:
             if pair.key in known:
@@ -168,11 +168,11 @@ class _Builder:
             known.add(pair.key)
         return Pairs(pairs, sign.place)
 
-    def pair(self, key: Token, value: Value) -> Pair:
-        return Pair(_plain(key), value, key.place)
+    def pair(self, key: Token, value: Value) -> KeyValue:
+        return KeyValue(_plain(key), value, key.place)
 
-    def quoted_pair(self, key: Token, value: Value) -> Pair:
-        return Pair(str(key.value), value, key.place)
+    def quoted_pair(self, key: Token, value: Value) -> KeyValue:
+        return KeyValue(str(key.value), value, key.place)
 
     def plain(self, word: Token) -> Plain:
         return Plain(word.text, word.place)
@@ -201,17 +201,17 @@ class _Builder:
     ) -> Plumb:
         return Plumb(ports, statements, word.place)
 
-    def short_plumb(self, word: Token, _sign: Token, wire: Wire) -> Plumb:
+    def short_plumb(self, word: Token, _sign: Token, wire: WireExpr) -> Plumb:
         return Plumb(None, (wire,), word.place)
 
-    def wire(self, *elements: Element) -> Wire:
-        return Wire(elements)
+    def wire(self, *elements: Element) -> WireExpr:
+        return WireExpr(elements)
 
     def spawn(self, word: Token, process: Reference, _sign: Token, *ends: Reference) -> Spawn:
         return Spawn(process, ends, word.place)
 
-    def channel(self, _word: Token, name: Token, type_: TypeText, _channel: Token) -> Channel:
-        return Channel(name.text, type_, name.place)
+    def channel(self, _word: Token, name: Token, type_: TypeText, _channel: Token) -> ChannelLet:
+        return ChannelLet(name.text, type_, name.place)
 
     def lift(self, word: Token, _sign: Token, name: Token) -> Lift:
         return Lift(name.text, word.place)
@@ -220,13 +220,13 @@ class _Builder:
         return Selection(formula, field.text, field.place)
 
 
-def _type(type_: Type, depth: int, place: Place, marks: tuple[Place, ...]) -> TypeText:
+def _type(type_: Type, depth: int, place: SourcePosition, marks: tuple[SourcePosition, ...]) -> TypeText:
     if depth > MAX_DEPTH:
         raise refusal(place, f"a type is nested at most {MAX_DEPTH} deep")
     return TypeText(type_, depth, place, marks)
 
 
-def _marks(holders: Sequence[TypeText | _Field]) -> tuple[Place, ...]:
+def _marks(holders: Sequence[TypeText | _Field]) -> tuple[SourcePosition, ...]:
     return tuple(mark for holder in holders for mark in holder.marks)
 
 

@@ -2,21 +2,21 @@
 
 from tooldispatchd.catalog.names import declared_name_problem
 from tooldispatchd.catalog.notation.expressions import field_of_input
-from tooldispatchd.catalog.notation.places import NotationError, Place
+from tooldispatchd.catalog.notation.places import NotationError, SourcePosition
 from tooldispatchd.catalog.notation.syntax import Element, Formula, Lift, Plain, Plumb, Projection, Reference, Selection
 from tooldispatchd.catalog.notation.values import Names
 from tooldispatchd.catalog.notation.wiring import chain_of
-from tooldispatchd.catalog.notation.written import Written
+from tooldispatchd.catalog.notation.written import Declarations
 from tooldispatchd.catalog.problems import Path
 
 
-def write_chain(plumb: Plumb, name: str, names: Names, written: Written) -> list[str]:
+def write_chain(plumb: Plumb, name: str, names: Names, written: Declarations) -> list[str]:
     """The chain of the process `name`; the anonymous processes in it are written as `name.map1`, `name.filter2`, …"""
     return _Chain(name, names, written).write(plumb)
 
 
 class _Chain:
-    def __init__(self, owner: str, names: Names, written: Written) -> None:
+    def __init__(self, owner: str, names: Names, written: Declarations) -> None:
         self._owner = owner
         self._names = names
         self._written = written
@@ -54,7 +54,7 @@ class _Chain:
             case Selection(formula, field, place):
                 return [*self._links(formula), self._anonymous("map", place, field_of_input(field))]
 
-    def _anonymous(self, kind: str, place: Place, value: object = None) -> str:
+    def _anonymous(self, kind: str, place: SourcePosition, value: object = None) -> str:
         """The name of a new process; `value` is what stands in it under its kind."""
         while True:
             self._count += 1

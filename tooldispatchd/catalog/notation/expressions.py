@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.celscope import INPUT, TYPE_NAMES
-from tooldispatchd.catalog.notation.places import Place, refusal
+from tooldispatchd.catalog.notation.places import SourcePosition, refusal
 from tooldispatchd.catalog.notation.syntax import Piece
 
 _BLANKS: Final = " \t\r"
@@ -37,29 +37,29 @@ _ELSEWHERE: Final = {
 _LIKE_SIGNS: Final = frozenset("=<>!&|")
 
 
-class Origin(msgspec.Struct, frozen=True):
+class SourceMap(msgspec.Struct, frozen=True):
     """From where the parts of a CEL text came: its lines and columns (1-based), ascending, and the file's places."""
 
     marks: tuple[tuple[int, int], ...]
-    places: tuple[Place, ...]
+    places: tuple[SourcePosition, ...]
 
-    def place_of(self, line: int, column: int) -> Place:
+    def place_of(self, line: int, column: int) -> SourcePosition:
         """Where in the file the character at `line` and `column` of the CEL text comes from."""
         index = max(bisect_right(self.marks, (line, column)) - 1, 0)
         place, (mark_line, mark_column) = self.places[index], self.marks[index]
         # Within a piece characters stand one after the other; past it the column means nothing to the file.
         inside = column - mark_column if line == mark_line else 0
-        return Place(place.file, place.line, place.column + max(inside, 0))
+        return SourcePosition(place.file, place.line, place.column + max(inside, 0))
 
 
-class Translated(msgspec.Struct, frozen=True):
+class TranslatedExpression(msgspec.Struct, frozen=True):
     """An expression in CEL, and where its parts came from."""
 
     cel: str
-    origin: Origin
+    origin: SourceMap
 
 
-def translate(pieces: tuple[Piece, ...]) -> Translated:
+def translate(pieces: tuple[Piece, ...]) -> TranslatedExpression:
     """The CEL text of an expression, line for line; at least one of the pieces is not blank. Raises `NotationError`."""
     return _Translation(pieces).run()
 
@@ -88,10 +88,10 @@ class _Translation:
         self._after_dot = False
         self._parts: list[str] = []
         self._marks: list[tuple[int, int]] = []
-        self._places: list[Place] = []
+        self._places: list[SourcePosition] = []
         self._line, self._column = 1, 1
 
-    def run(self) -> Translated:
+    def run(self) -> TranslatedExpression:
         for index, piece in enumerate(self._pieces):
             if piece.kind == "space":
                 # `not x` is `!x`.
@@ -107,7 +107,7 @@ class _Translation:
                 self._sign(piece, self._pieces[index + 1 : index + 2])
             else:
                 self._word(piece, self._next_meant(index))
-        return Translated("".join(self._parts), Origin(tuple(self._marks), tuple(self._places)))
+        return TranslatedExpression("".join(self._parts), SourceMap(tuple(self._marks), tuple(self._places)))
 
     def _next_meant(self, index: int) -> Piece | None:
         while (index := index + 1) < len(self._pieces):

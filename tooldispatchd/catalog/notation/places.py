@@ -13,7 +13,7 @@ UNPRINTABLE: Final = "\N{REPLACEMENT CHARACTER}"
 CUT: Final = "…"
 
 
-class Place(msgspec.Struct, frozen=True):
+class SourcePosition(msgspec.Struct, frozen=True):
     """A character of a file; `line` and `column` are 1-based, and a column is one code point."""
 
     file: str
@@ -39,12 +39,12 @@ class NotationError(ValueError):
         self.problems = tuple(problems)
 
 
-def problem_at(place: Place, why: str, nearest: str | None = None) -> NotationProblem:
+def problem_at(place: SourcePosition, why: str, nearest: str | None = None) -> NotationProblem:
     """The problem that stands at `place`."""
     return NotationProblem(place.file, place.line, place.column, why, nearest)
 
 
-def refusal(place: Place, why: str) -> NotationError:
+def refusal(place: SourcePosition, why: str) -> NotationError:
     """The error with this one problem, for what cannot go on after it."""
     return NotationError([problem_at(place, why)])
 

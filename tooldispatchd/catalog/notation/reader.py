@@ -12,9 +12,9 @@ from typing import Final, cast
 import msgspec
 
 from tooldispatchd.catalog.names import declared_name_problem
-from tooldispatchd.catalog.notation.expressions import Origin
+from tooldispatchd.catalog.notation.expressions import SourceMap
 from tooldispatchd.catalog.notation.parse import parse
-from tooldispatchd.catalog.notation.places import NotationError, NotationProblem, Place
+from tooldispatchd.catalog.notation.places import NotationError, NotationProblem, SourcePosition
 from tooldispatchd.catalog.notation.syntax import (
     Declaration,
     LetDeclaration,
@@ -27,7 +27,7 @@ from tooldispatchd.catalog.notation.syntax import (
 from tooldispatchd.catalog.notation.tables import Tables
 from tooldispatchd.catalog.notation.typetexts import TypeTexts
 from tooldispatchd.catalog.notation.values import Names, Values
-from tooldispatchd.catalog.notation.written import Written
+from tooldispatchd.catalog.notation.written import Declarations
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.types import WORDS
 
@@ -45,12 +45,12 @@ class Notation(msgspec.Struct, frozen=True):
     """
 
     table: dict[str, object]
-    places: dict[Path, Place]
-    origins: dict[Path, Origin] = {}
+    places: dict[Path, SourcePosition]
+    origins: dict[Path, SourceMap] = {}
     problems: tuple[NotationProblem, ...] = ()
     lacking: frozenset[Path] = frozenset()
 
-    def place_of(self, path: Path) -> Place | None:
+    def place_of(self, path: Path) -> SourcePosition | None:
         """The place of what stands at `path`, or of the nearest around it; None where there is neither."""
         for length in range(len(path), 0, -1):
             place = self.places.get(path[:length])
@@ -58,7 +58,7 @@ class Notation(msgspec.Struct, frozen=True):
                 return place
         return None
 
-    def place_in(self, path: Path, line: int, column: int) -> Place | None:
+    def place_in(self, path: Path, line: int, column: int) -> SourcePosition | None:
         """The place of a character (1-based) of the expression or the type at `path`; of the path where it is none."""
         origin = self.origins.get(path)
         return self.place_of(path) if origin is None else origin.place_of(line, column)
@@ -90,7 +90,7 @@ class _Reader:
     """Gathers what all files declare, and has the tables made of it."""
 
     def __init__(self, parsed: dict[str, tuple[Declaration, ...]], known_types: Collection[str] | None) -> None:
-        self._written = Written()
+        self._written = Declarations()
         self._known_types = known_types
         self._order = {file: index for index, file in enumerate(parsed)}
         self._modules = {
@@ -98,11 +98,11 @@ class _Reader:
             for file, declarations in parsed.items()
             if declarations and isinstance(declarations[0], Module)
         }
-        self._types: dict[str, tuple[Place, TypeText]] = {}
+        self._types: dict[str, tuple[SourcePosition, TypeText]] = {}
         self._values: dict[str, Value] = {}
         self._lets: dict[str, LetDeclaration] = {}
         # Of processes, tools and values, which share one namespace.
-        self._declared: dict[str, Place] = {}
+        self._declared: dict[str, SourcePosition] = {}
         for declarations in parsed.values():
             for index, declaration in enumerate(declarations):
                 self._declare(declaration, is_first=index == 0)
@@ -168,7 +168,7 @@ class _Reader:
         if self._is_new(name, declaration.place, earlier[0] if earlier else None):
             self._types[name] = (declaration.place, declaration.type)
 
-    def _is_new(self, name: str, place: Place, earlier: Place | None) -> bool:
+    def _is_new(self, name: str, place: SourcePosition, earlier: SourcePosition | None) -> bool:
         if earlier is None:
             return True
         where = f"line {earlier.line}" if earlier.file == place.file else f"{earlier.file}, line {earlier.line}"

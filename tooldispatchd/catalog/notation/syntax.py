@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tooldispatchd.catalog.notation.places import Place
+from tooldispatchd.catalog.notation.places import SourcePosition
 from tooldispatchd.catalog.types import Type
 
 
@@ -11,7 +11,7 @@ class Token(msgspec.Struct, frozen=True):
 
     type: str
     text: str
-    place: Place
+    place: SourcePosition
     value: object = None
 
 
@@ -20,44 +20,44 @@ class TypeText(msgspec.Struct, frozen=True):
 
     type: Type
     depth: int
-    place: Place
-    marks: tuple[Place, ...] = ()
+    place: SourcePosition
+    marks: tuple[SourcePosition, ...] = ()
 
 
 class Scalar(msgspec.Struct, frozen=True):
     """A text, a number, true or false."""
 
     value: str | float | bool
-    place: Place
+    place: SourcePosition
 
 
 class Reference(msgspec.Struct, frozen=True):
     """A name that stands for a value, a process, a tool or a server."""
 
     name: str
-    place: Place
+    place: SourcePosition
 
 
 class Items(msgspec.Struct, frozen=True):
     """`[…]`."""
 
     items: tuple["Value", ...]
-    place: Place
+    place: SourcePosition
 
 
-class Pair(msgspec.Struct, frozen=True):
+class KeyValue(msgspec.Struct, frozen=True):
     """`key: value`."""
 
     key: str
     value: "Value"
-    place: Place
+    place: SourcePosition
 
 
 class Pairs(msgspec.Struct, frozen=True):
     """`{…}`: no key stands there twice."""
 
-    pairs: tuple[Pair, ...]
-    place: Place
+    pairs: tuple[KeyValue, ...]
+    place: SourcePosition
 
 
 Value = Scalar | Reference | Items | Pairs
@@ -67,7 +67,7 @@ class Plain(msgspec.Struct, frozen=True):
     """`id`, `copy`, `discard`, `merge`, `barrier`."""
 
     kind: str
-    place: Place
+    place: SourcePosition
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class Piece(msgspec.Struct, frozen=True):
 
     kind: str
     text: str
-    place: Place
+    place: SourcePosition
 
 
 class Formula(msgspec.Struct, frozen=True):
@@ -83,14 +83,14 @@ class Formula(msgspec.Struct, frozen=True):
 
     kind: str
     pieces: tuple[Piece, ...]
-    place: Place
+    place: SourcePosition
 
 
 class Projection(msgspec.Struct, frozen=True):
     """`project(N)`."""
 
     index: int
-    place: Place
+    place: SourcePosition
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -98,14 +98,14 @@ class Block(msgspec.Struct, frozen=True):
 
     kind: str
     entries: Pairs
-    place: Place
+    place: SourcePosition
 
 
 class Lift(msgspec.Struct, frozen=True):
     """`lift(TOOL)`, in a wiring."""
 
     name: str
-    place: Place
+    place: SourcePosition
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -113,13 +113,13 @@ class Selection(msgspec.Struct, frozen=True):
 
     formula: Formula
     field: str
-    place: Place
+    place: SourcePosition
 
 
 Element = Reference | Lift | Plain | Formula | Projection | Selection
 
 
-class Wire(msgspec.Struct, frozen=True):
+class WireExpr(msgspec.Struct, frozen=True):
     """`a ; b ; c`."""
 
     elements: tuple[Element, ...]
@@ -130,18 +130,18 @@ class Spawn(msgspec.Struct, frozen=True):
 
     process: Reference
     ends: tuple[Reference, ...]
-    place: Place
+    place: SourcePosition
 
 
-class Channel(msgspec.Struct, frozen=True):
+class ChannelLet(msgspec.Struct, frozen=True):
     """`let ch : !T = channel`."""
 
     name: str
     type: TypeText
-    place: Place
+    place: SourcePosition
 
 
-Statement = Wire | Spawn | Channel
+Statement = WireExpr | Spawn | ChannelLet
 
 
 class Plumb(msgspec.Struct, frozen=True):
@@ -149,7 +149,7 @@ class Plumb(msgspec.Struct, frozen=True):
 
     ports: tuple[Reference, ...] | None
     statements: tuple[Statement, ...]
-    place: Place
+    place: SourcePosition
 
 
 Implementation = Plain | Formula | Projection | Block | Plumb
@@ -160,14 +160,14 @@ class Annotation(msgspec.Struct, frozen=True):
 
     name: str
     value: Value
-    place: Place
+    place: SourcePosition
 
 
 class Module(msgspec.Struct, frozen=True):
     """`module Fs`."""
 
     name: str
-    place: Place
+    place: SourcePosition
 
 
 class TypeDeclaration(msgspec.Struct, frozen=True):
@@ -176,7 +176,7 @@ class TypeDeclaration(msgspec.Struct, frozen=True):
     annotations: tuple[Annotation, ...]
     name: str
     type: TypeText
-    place: Place
+    place: SourcePosition
 
 
 class ValueDeclaration(msgspec.Struct, frozen=True):
@@ -185,7 +185,7 @@ class ValueDeclaration(msgspec.Struct, frozen=True):
     annotations: tuple[Annotation, ...]
     name: str
     value: Value
-    place: Place
+    place: SourcePosition
 
 
 class LetDeclaration(msgspec.Struct, frozen=True):
@@ -196,7 +196,7 @@ class LetDeclaration(msgspec.Struct, frozen=True):
     source: TypeText | None
     target: TypeText | None
     implementation: Implementation
-    place: Place
+    place: SourcePosition
 
 
 Declaration = Module | TypeDeclaration | ValueDeclaration | LetDeclaration

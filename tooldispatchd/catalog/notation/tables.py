@@ -26,7 +26,7 @@ from tooldispatchd.catalog.notation.syntax import (
 )
 from tooldispatchd.catalog.notation.typetexts import TypeTexts
 from tooldispatchd.catalog.notation.values import Names, Values
-from tooldispatchd.catalog.notation.written import Table, Written
+from tooldispatchd.catalog.notation.written import Declarations, Table
 from tooldispatchd.catalog.problems import Path
 
 # What an annotation's value is; `tool` and `call_s` are looked at here, because nobody else sees them as written.
@@ -39,7 +39,7 @@ _Annotations = dict[str, Annotation]
 class Tables:
     """Writes the tables of one `let` after another."""
 
-    def __init__(self, values: Values, names: Names, types: TypeTexts, written: Written) -> None:
+    def __init__(self, values: Values, names: Names, types: TypeTexts, written: Declarations) -> None:
         self._values = values
         self._names = names
         self._types = types

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tooldispatchd.catalog.notation.grammar import END, KEYWORDS, SIGNS, STRANGE
-from tooldispatchd.catalog.notation.places import Place, refusal
+from tooldispatchd.catalog.notation.places import SourcePosition, refusal
 from tooldispatchd.catalog.notation.syntax import Piece, Token
 from tooldispatchd.catalog.speckinds import MIB
 
@@ -112,7 +112,7 @@ class _Tokens:
             return self._quoted(match, place)
         return Token(STRANGE, text, place)
 
-    def _count(self, sign: str, place: Place) -> None:
+    def _count(self, sign: str, place: SourcePosition) -> None:
         """Keep what is open. Which one a bracket closes is the parser's matter; that it is not too deep is not."""
         if sign in _CLOSING:
             if len(self._open) == MAX_DEPTH:
@@ -121,7 +121,7 @@ class _Tokens:
         elif sign in _CLOSING.values() and self._open:
             self._open.pop()
 
-    def _quoted(self, opening: re.Match[str], place: Place) -> Token:
+    def _quoted(self, opening: re.Match[str], place: SourcePosition) -> Token:
         quote = opening.group()
         match = (_QUOTED if quote == '"' else _LONG).match(self._text, self._at)
         if match is None:
@@ -182,7 +182,7 @@ class _Tokens:
             pieces.append(Piece(match.lastgroup or "", match.group(), place))
         return Token("EXPRESSION", "(", self._place(start), tuple(pieces[:-1]))
 
-    def _nest(self, stack: list[str], match: re.Match[str], place: Place) -> None:
+    def _nest(self, stack: list[str], match: re.Match[str], place: SourcePosition) -> None:
         sign = match.group()
         if match.lastgroup == "open":
             raise refusal(place, f"a text begins here, and no {sign} ends it on its line")
@@ -197,9 +197,9 @@ class _Tokens:
             if sign != right:
                 raise refusal(place, f'expected "{right}", found "{sign}"')
 
-    def _place(self, offset: int) -> Place:
+    def _place(self, offset: int) -> SourcePosition:
         line = bisect_right(self._starts, offset)
-        return Place(self._file, line, offset - self._starts[line - 1] + 1)
+        return SourcePosition(self._file, line, offset - self._starts[line - 1] + 1)
 
 
 def _blank(text: str) -> str:
@@ -207,7 +207,7 @@ def _blank(text: str) -> str:
     return text if text.isspace() else "\n" * text.count("\n") or " "
 
 
-def _joined(value: str, place: Place) -> str:
+def _joined(value: str, place: SourcePosition) -> str:
     """The text with each pair of escapes that are the halves of one character made that character."""
     if not _HALVES.search(value):
         return value
@@ -221,7 +221,7 @@ def _shown(text: str) -> str:
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
-def _number(text: str, place: Place) -> int | float:
+def _number(text: str, place: SourcePosition) -> int | float:
     """The number. Raises `NotationError` where neither 64 bits nor a double hold it."""
     if len(text) <= MAX_DIGITS:
         if not re.search("[.eE]", text):

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterator, Mapping
 
 from tooldispatchd.catalog.names import MAX_NAME
-from tooldispatchd.catalog.notation.expressions import Origin
-from tooldispatchd.catalog.notation.places import Place
+from tooldispatchd.catalog.notation.expressions import SourceMap
+from tooldispatchd.catalog.notation.places import SourcePosition
 from tooldispatchd.catalog.notation.syntax import TypeText
 from tooldispatchd.catalog.notation.values import Names
-from tooldispatchd.catalog.notation.written import MAX_SEARCHED, Written
+from tooldispatchd.catalog.notation.written import MAX_SEARCHED, Declarations
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.types import (
     JSON,
@@ -34,9 +34,9 @@ class TypeTexts:
 
     def __init__(
         self,
-        declared: Mapping[str, tuple[Place, TypeText]],
+        declared: Mapping[str, tuple[SourcePosition, TypeText]],
         names: Names,
-        written: Written,
+        written: Declarations,
         *,
         known: Collection[str] | None,
     ) -> None:
@@ -62,12 +62,12 @@ class TypeTexts:
         self._mark(path, shown, source.place, source.marks + target.marks)
         return shown
 
-    def _mark(self, path: Path, shown: str, place: Place, marks: tuple[Place, ...]) -> None:
+    def _mark(self, path: Path, shown: str, place: SourcePosition, marks: tuple[SourcePosition, ...]) -> None:
         """Note from where the names in a type's text came."""
         columns = columns_of_types(shown) if len(shown) <= MAX_TEXT else []
         if len(columns) == len(marks):
             at = tuple((1, column) for column in columns)
-            self._written.origins[path] = Origin(((1, 1), *at), (place, *marks))
+            self._written.origins[path] = SourceMap(((1, 1), *at), (place, *marks))
 
     def has_stream(self, text: TypeText) -> bool:
         """Whether messages of this type come one after the other: `!T`, or a product with such a part."""
@@ -86,7 +86,7 @@ class TypeTexts:
                     continue
         return False
 
-    def _check_length(self, shown: str, place: Place) -> None:
+    def _check_length(self, shown: str, place: SourcePosition) -> None:
         if len(shown) > MAX_TEXT:
             self._written.refuse(place, f"a type has at most {MAX_TEXT} characters, and this one has {len(shown)}")
 
@@ -97,7 +97,7 @@ class TypeTexts:
             return meant
         return self._without_unknown(meant, iter(text.marks))
 
-    def _without_unknown(self, type_: Type, marks: Iterator[Place]) -> Type:
+    def _without_unknown(self, type_: Type, marks: Iterator[SourcePosition]) -> Type:
         match type_:
             case Primitive():
                 next(marks)
@@ -114,7 +114,7 @@ class TypeTexts:
             case _:
                 return with_parts(type_, [self._without_unknown(part, marks) for part in parts(type_)])
 
-    def _refuse_unknown(self, name: str, place: Place) -> None:
+    def _refuse_unknown(self, name: str, place: SourcePosition) -> None:
         close = None
         if len(self._written.problems) < MAX_SEARCHED:
             close = nearest_type(name, [*self._declared, *(self._known or ())])

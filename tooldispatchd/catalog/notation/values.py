@@ -10,8 +10,8 @@ from itertools import dropwhile
 from typing import Final
 
 from tooldispatchd.catalog.notation.grammar import KEYWORDS
-from tooldispatchd.catalog.notation.syntax import Items, Pair, Pairs, Reference, Scalar, Value
-from tooldispatchd.catalog.notation.written import Table, Written
+from tooldispatchd.catalog.notation.syntax import Items, KeyValue, Pairs, Reference, Scalar, Value
+from tooldispatchd.catalog.notation.written import Declarations, Table
 from tooldispatchd.catalog.problems import Path
 
 MAX_DEPTH: Final = 64
@@ -58,7 +58,7 @@ class Names:
 class Values:
     """The value bindings of all files, and what becomes of them where they are used."""
 
-    def __init__(self, bindings: Mapping[str, Value], names: Names, written: Written) -> None:
+    def __init__(self, bindings: Mapping[str, Value], names: Names, written: Declarations) -> None:
         self._bindings = bindings
         self._names = names
         self._written = written
@@ -116,7 +116,7 @@ class Values:
             case Reference():
                 return self._refer(value, path, meaning, depth)
 
-    def _table(self, pairs: tuple[Pair, ...], path: Path, meaning: Meaning, depth: int) -> Table:
+    def _table(self, pairs: tuple[KeyValue, ...], path: Path, meaning: Meaning, depth: int) -> Table:
         meanings = _SERVER_KEYS if meaning is Meaning.SERVER else {}
         table: Table = {}
         for pair in pairs:

@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.names import nearest
-from tooldispatchd.catalog.notation.places import NotationError, NotationProblem, Place, problem_at
+from tooldispatchd.catalog.notation.places import NotationError, NotationProblem, SourcePosition, problem_at
 from tooldispatchd.catalog.notation.syntax import (
-    Channel,
+    ChannelLet,
     Element,
     Formula,
     Lift,
@@ -24,7 +24,7 @@ from tooldispatchd.catalog.notation.syntax import (
     Reference,
     Selection,
     Spawn,
-    Wire,
+    WireExpr,
 )
 
 _LINEAR: Final = "a chain is linear"
@@ -34,7 +34,7 @@ class _Node(msgspec.Struct, eq=False):
     """A port, a channel or a process of the body, and what it is joined with."""
 
     name: str
-    place: Place
+    place: SourcePosition
     element: Element | None
     after: "list[_Node]" = []
     before: "list[_Node]" = []
@@ -43,7 +43,7 @@ class _Node(msgspec.Struct, eq=False):
 def chain_of(plumb: Plumb) -> tuple[Element, ...]:
     """The processes in order. Raises `NotationError` where the statements are no path, which says why."""
     if plumb.ports is None:
-        return tuple(element for wire in plumb.statements if isinstance(wire, Wire) for element in wire.elements)
+        return tuple(element for wire in plumb.statements if isinstance(wire, WireExpr) for element in wire.elements)
     return _Body(plumb, plumb.ports).chain()
 
 
@@ -64,10 +64,10 @@ class _Body:
 
     def chain(self) -> tuple[Element, ...]:
         for statement in self._plumb.statements:
-            if isinstance(statement, Channel):
+            if isinstance(statement, ChannelLet):
                 self._declare(statement.name, statement.place, "channel")
         for statement in self._plumb.statements:
-            if isinstance(statement, Wire):
+            if isinstance(statement, WireExpr):
                 self._join(self._node(element) for element in statement.elements)
             elif isinstance(statement, Spawn):
                 self._spawn(statement)
@@ -85,10 +85,10 @@ class _Body:
         if self._problems:
             raise NotationError(self._problems)
 
-    def _refuse(self, place: Place, why: str, near: str | None = None) -> None:
+    def _refuse(self, place: SourcePosition, why: str, near: str | None = None) -> None:
         self._problems.append(problem_at(place, why, near))
 
-    def _declare(self, name: str, place: Place, what: str) -> None:
+    def _declare(self, name: str, place: SourcePosition, what: str) -> None:
         if name in self._ends:
             self._refuse(place, f'"{name}" is a {self._ends[name]} of this plumb already')
             return

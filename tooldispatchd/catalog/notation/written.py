@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from tooldispatchd.catalog.names import nearest
-from tooldispatchd.catalog.notation.expressions import Origin, translate
-from tooldispatchd.catalog.notation.places import NotationError, NotationProblem, Place, problem_at
+from tooldispatchd.catalog.notation.expressions import SourceMap, translate
+from tooldispatchd.catalog.notation.places import NotationError, NotationProblem, SourcePosition, problem_at
 from tooldispatchd.catalog.notation.syntax import Formula
 from tooldispatchd.catalog.problems import Path
 
@@ -15,7 +15,7 @@ MAX_SEARCHED: Final = 100
 Table = dict[str, object]
 
 
-class Written:
+class Declarations:
     """What has been made of the declarations so far, and all that is wrong with them."""
 
     def __init__(self) -> None:
@@ -23,8 +23,8 @@ class Written:
         self.mcp: Table = {}
         self.tools: Table = {}
         self.processes: Table = {}
-        self.places: dict[Path, Place] = {}
-        self.origins: dict[Path, Origin] = {}
+        self.places: dict[Path, SourcePosition] = {}
+        self.origins: dict[Path, SourceMap] = {}
         self.problems: list[NotationProblem] = []
         self.lacking: set[Path] = set()
         """The tables, by `(section, name)`, that are not what was meant, because of a problem."""
@@ -32,14 +32,14 @@ class Written:
         """The keys of tables that have no value, because of a problem: section, name and key."""
         self._told: set[NotationProblem] = set()
 
-    def refuse(self, place: Place, why: str, near: str | None = None) -> None:
+    def refuse(self, place: SourcePosition, why: str, near: str | None = None) -> None:
         """Note one problem, once: a type may stand in two tables."""
         problem = problem_at(place, why, near)
         if problem not in self._told:
             self._told.add(problem)
             self.problems.append(problem)
 
-    def refuse_unknown(self, place: Place, why: str, name: str, known: Iterable[str]) -> None:
+    def refuse_unknown(self, place: SourcePosition, why: str, name: str, known: Iterable[str]) -> None:
         """Note that `name` is none of `known`, and which of them was probably meant."""
         near = nearest(name, known) if len(self.problems) < MAX_SEARCHED else None
         self.refuse(place, why, near)
@@ -50,11 +50,11 @@ class Written:
         section, name, key = (*path, "")[:3]
         self.missing.add((str(section), str(name), str(key)))
 
-    def tool(self, name: str, place: Place) -> Table:
+    def tool(self, name: str, place: SourcePosition) -> Table:
         """A new table of `[tools]`."""
         return self._begin(self.tools, ("tools", name), name, place)
 
-    def process(self, name: str, kind: str, place: Place, kind_place: Place) -> Table:
+    def process(self, name: str, kind: str, place: SourcePosition, kind_place: SourcePosition) -> Table:
         """A new table of `[processes]`."""
         table = self._begin(self.processes, ("processes", name), name, place)
         table["kind"] = kind
@@ -73,7 +73,7 @@ class Written:
         self.origins[path] = translated.origin
         return translated.cel
 
-    def _begin(self, tables: Table, path: Path, name: str, place: Place) -> Table:
+    def _begin(self, tables: Table, path: Path, name: str, place: SourcePosition) -> Table:
         table: Table = {}
         tables[name] = table
         self.places[path] = place

@@ -18,7 +18,7 @@ from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
 from tooldispatchd.checkers.pool import CheckerError, Running
 from tooldispatchd.providers.mcp.content import failed, is_header_mismatch, outcome_of, too_large
-from tooldispatchd.providers.mcp.large import Found, found_in, job_for, read_large
+from tooldispatchd.providers.mcp.large import ReadMessage, found_in, job_for, read_large
 from tooldispatchd.providers.mcp.link import NO_ROOM, LinkError
 from tooldispatchd.providers.mcp.messages import (
     Incoming,
@@ -39,7 +39,7 @@ from tooldispatchd.wire.lines import END_BYTES, HEAD_BYTES, LineCutter, LongLine
 MESSAGES_PER_TURN: Final = 128
 
 
-class Asked(Protocol):
+class ServerMessageHandler(Protocol):
     """Who takes what the server says by itself."""
 
     def take_request(self, message: Incoming) -> None:
@@ -49,7 +49,7 @@ class Asked(Protocol):
         """A notification, other than progress."""
 
 
-class Call:
+class PendingCall:
     """A call that waits for its answer: of which tool, who is told, and the updates before that, where wanted.
 
     `number` is that of its request; `arguments` and `meta` are kept for a request that must be sent once more, of which
@@ -82,7 +82,7 @@ class Call:
         self._done(outcome)
 
 
-class Exchange:
+class PendingRequest:
     """A request of the connection itself; `reply` is None until it is answered, and a fault where it will not be."""
 
     __slots__ = ("reply",)
@@ -95,7 +95,7 @@ class Exchange:
 Trace = Callable[[Incoming, int], None]
 
 # A call that needs one more request: what the server wants to know first, or None where its list of tools was outdated.
-More = Callable[[Call, InputRequired | None], None]
+More = Callable[[PendingCall, InputRequired | None], None]
 
 
 def _nothing() -> None:
@@ -137,13 +137,13 @@ class Answers:
         server: Server,
         share: Share,
         *,
-        asked: Asked,
+        asked: ServerMessageHandler,
         more: More,
         checkers: Running,
         taken: Callable[[], None] = _nothing,
         trace: Trace | None = None,
     ) -> None:
-        self.pending: Pending[Call | Exchange] = Pending()
+        self.pending: Pending[PendingCall | PendingRequest] = Pending()
         self.skipped = 0
         self.ignored = 0
         self.has_completed = False
@@ -210,7 +210,7 @@ class Answers:
     def fail(self, number: int, fault: Fault) -> None:
         """Request `number` will not be answered; nothing where nobody waits for it."""
         entry = self.pending.take(number)
-        if isinstance(entry, Call):
+        if isinstance(entry, PendingCall):
             self.has_completed = True
             entry.finish(fault)
         elif entry is not None:
@@ -223,7 +223,7 @@ class Answers:
         self._next = now + INTERVAL_S
         for number in changed:
             entry = self.pending.get(number)
-            if isinstance(entry, Call) and entry.held is not None:
+            if isinstance(entry, PendingCall) and entry.held is not None:
                 entry.held.tell()
 
     def take_message(self, message: Incoming) -> bool:
@@ -237,7 +237,7 @@ class Answers:
         if number is None or entry is None:
             self.ignored += 1
             return True
-        if isinstance(entry, Call):
+        if isinstance(entry, PendingCall):
             output = entry.tool.output
             if output is not None and isinstance(message.result, Raw) and not is_light(message.result, output):
                 return False
@@ -249,7 +249,7 @@ class Answers:
             self._reply(entry, message)
         return True
 
-    def _finish(self, call: Call, outcome: Outcome | InputRequired, *, is_mismatch: bool) -> None:
+    def _finish(self, call: PendingCall, outcome: Outcome | InputRequired, *, is_mismatch: bool) -> None:
         if isinstance(outcome, InputRequired):
             self._more(call, outcome)
         elif is_mismatch and not call.rounds:
@@ -258,7 +258,7 @@ class Answers:
             self.has_completed = True
             call.finish(outcome)
 
-    def _reply(self, exchange: Exchange, reply: Incoming | Fault) -> None:
+    def _reply(self, exchange: PendingRequest, reply: Incoming | Fault) -> None:
         self.has_replied = True
         exchange.reply = reply
 
@@ -277,7 +277,7 @@ class Answers:
             return
         number, update = progress
         entry = None if number is None else self.pending.get(number)
-        if number is not None and isinstance(entry, Call) and entry.held is not None:
+        if number is not None and isinstance(entry, PendingCall) and entry.held is not None:
             entry.held.add(update)
             self._changed.add(number)
             self.due = self._next
@@ -319,7 +319,7 @@ class Answers:
                 message = found.message
                 if message is not None and not isinstance(message.method, str):
                     answered = request_number(message.id)
-                    if answered != number and isinstance(self._call(answered), Call):
+                    if answered != number and isinstance(self._call(answered), PendingCall):
                         number = answered
                         found = await self._read(line, number)
         except (CheckerError, trio.TooSlowError) as error:
@@ -334,7 +334,7 @@ class Answers:
         if found.outcome is not None:
             # It may have been cancelled, or the connection ended, meanwhile.
             entry = None if number is None else self.pending.take(number)
-            if isinstance(entry, Call):
+            if isinstance(entry, PendingCall):
                 self._finish(entry, found.outcome, is_mismatch=found.is_mismatch)
         elif found.message is None:
             self.skipped += 1
@@ -344,11 +344,11 @@ class Answers:
             return
         self._share.let_go(line)
 
-    def _call(self, number: int | None) -> Call | None:
+    def _call(self, number: int | None) -> PendingCall | None:
         entry = None if number is None else self.pending.get(number)
-        return entry if isinstance(entry, Call) else None
+        return entry if isinstance(entry, PendingCall) else None
 
-    async def _read(self, line: bytes | bytearray | Raw, number: int | None) -> Found:
+    async def _read(self, line: bytes | bytearray | Raw, number: int | None) -> ReadMessage:
         call = self._call(number)
         # What was completed until now need not wait.
         self._taken()

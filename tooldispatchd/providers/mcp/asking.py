@@ -18,7 +18,7 @@ import msgspec
 import trio
 from msgspec import Raw, UnsetType
 
-from tooldispatchd.providers.mcp.logmessages import Log, ServerLog, printable
+from tooldispatchd.providers.mcp.logmessages import BoundLog, ServerLog, printable
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, METHOD_NOT_FOUND, Id, Incoming, Outgoing
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.wire.messages import AskResp, Reply
@@ -99,14 +99,14 @@ def capabilities(agent: AgentSide) -> dict[str, object]:
     return offered
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class JsonRpcError(msgspec.Struct, frozen=True):
     """Why a server's request has no result: a JSON-RPC error's code and message."""
 
     code: int
     message: str
 
 
-Answered = Callable[[Raw | Refusal], None]
+Answered = Callable[[Raw | JsonRpcError], None]
 
 
 class _Sampled(msgspec.Struct):
@@ -135,10 +135,10 @@ _encode: Final = msgspec.json.Encoder().encode
 
 PONG: Final = Raw(b"{}")
 DECLINED: Final = Raw(b'{"action":"decline"}')
-UNKNOWN: Final = Refusal(METHOD_NOT_FOUND, "Method not found")
-GONE: Final = Refusal(INTERNAL_ERROR, "The agent is gone")
-CROWDED: Final = Refusal(TOO_MANY, "Too many requests wait for the agent already")
-MALFORMED: Final = Refusal(INTERNAL_ERROR, "The agent's answer has not the form that the request needs")
+UNKNOWN: Final = JsonRpcError(METHOD_NOT_FOUND, "Method not found")
+GONE: Final = JsonRpcError(INTERNAL_ERROR, "The agent is gone")
+CROWDED: Final = JsonRpcError(TOO_MANY, "Too many requests wait for the agent already")
+MALFORMED: Final = JsonRpcError(INTERNAL_ERROR, "The agent's answer has not the form that the request needs")
 
 
 class _Waiting:
@@ -152,7 +152,7 @@ class _Waiting:
         self.question: str | None = None
 
 
-class Relay:
+class QuestionRelay:
     """One connection's questions to its agent, at most `MAX_OPEN` of them and each for the server's `call_s`.
 
     Times are trio's. Whoever asked is told exactly once, unless it withdraws or the connection ends. `waiting` holds
@@ -176,7 +176,7 @@ class Relay:
         """When `expire` should be called; infinite where nothing waits."""
         return min(each.due for each in self.waiting.values()) if self.waiting else math.inf
 
-    def ask(self, method: str, params: Raw | UnsetType, answered: Answered) -> Raw | Refusal | int:
+    def ask(self, method: str, params: Raw | UnsetType, answered: Answered) -> Raw | JsonRpcError | int:
         """Have a server's request answered: the answer at once, or a number under which `answered` waits for it."""
         if self._is_closed:
             return GONE
@@ -188,7 +188,7 @@ class Relay:
         if self._open() >= MAX_OPEN:
             return CROWDED
         asked = _read_params(kind, params)
-        return asked if isinstance(asked, Refusal) else self._ask(kind, asked, answered)
+        return asked if isinstance(asked, JsonRpcError) else self._ask(kind, asked, answered)
 
     def pause(self, seconds: float, over: Callable[[], None]) -> int:
         """Call `over` after that time; the number to withdraw it by."""
@@ -203,7 +203,7 @@ class Relay:
 
     def expire(self, now: float) -> None:
         """Withdraw what has waited long enough at `now`, and tell those who asked."""
-        late = Refusal(TIMED_OUT, f"The agent did not answer within {self._server.call_s:g} s")
+        late = JsonRpcError(TIMED_OUT, f"The agent did not answer within {self._server.call_s:g} s")
         for number, waiting in [each for each in self.waiting.items() if each[1].due <= now]:
             # One of those before it may have withdrawn it.
             if number in self.waiting:
@@ -226,7 +226,7 @@ class Relay:
         self._in_vain = [due for due in self._in_vain if due > now]
         return len(self._in_vain) + sum(each.question is not None for each in self.waiting.values())
 
-    def _ask(self, kind: str, params: Raw, answered: Answered) -> Refusal | int:
+    def _ask(self, kind: str, params: Raw, answered: Answered) -> JsonRpcError | int:
         number = self._wait(self._server.call_s, answered)
         question = self._agent.ask(kind, self._server.name, params, partial(self._take, number, kind))
         waiting = self.waiting.get(number)
@@ -251,7 +251,7 @@ class Relay:
             waiting.answered(_read_reply(kind, reply))
 
 
-class Asked:
+class ServerRequests:
     """A server's own requests and notifications on one connection.
 
     `send` takes the answers and has them leave: an agent answers in no turn of the connection's owner. `due` is when
@@ -261,9 +261,9 @@ class Asked:
 
     __slots__ = ("_is_closed", "_lists", "_numbers", "_said", "_send", "relay", "wants_list")
 
-    def __init__(self, server: Server, agent: AgentSide, log: Log, *, send: Callable[[Outgoing], None]) -> None:
+    def __init__(self, server: Server, agent: AgentSide, log: BoundLog, *, send: Callable[[Outgoing], None]) -> None:
         self.wants_list = False
-        self.relay = Relay(server, agent)
+        self.relay = QuestionRelay(server, agent)
         self._said = ServerLog(server.name, log)
         self._send = send
         self._numbers: dict[Id, int] = {}
@@ -302,7 +302,7 @@ class Asked:
         if isinstance(id_, str) and len(id_) > MAX_ID_CHARS:
             return
         if id_ in self._numbers:
-            self._send(_answer(id_, Refusal(INVALID_REQUEST, "The id is one of a request that still waits")))
+            self._send(_answer(id_, JsonRpcError(INVALID_REQUEST, "The id is one of a request that still waits")))
             return
         answer = PONG if method == "ping" else self.relay.ask(method, message.params, partial(self._answered, id_))
         if isinstance(answer, int):
@@ -333,14 +333,14 @@ class Asked:
         if number is not None:
             self.relay.withdraw(number)
 
-    def _answered(self, id_: Id, answer: Raw | Refusal) -> None:
+    def _answered(self, id_: Id, answer: Raw | JsonRpcError) -> None:
         self._numbers.pop(id_, None)
         self._send(_answer(id_, answer))
 
 
-def _answer(id_: Id, answer: Raw | Refusal) -> Outgoing:
+def _answer(id_: Id, answer: Raw | JsonRpcError) -> Outgoing:
     reply: dict[str, object] = {"jsonrpc": "2.0", "id": id_}
-    if isinstance(answer, Refusal):
+    if isinstance(answer, JsonRpcError):
         reply["error"] = answer
     else:
         reply["result"] = answer
@@ -355,25 +355,25 @@ def _root_name(uri: str) -> str:
     return unquote(uri.removeprefix("file://").rstrip("/").rpartition("/")[2]) or "/"
 
 
-def _read_params(kind: str, params: Raw | UnsetType) -> Raw | Refusal:
+def _read_params(kind: str, params: Raw | UnsetType) -> Raw | JsonRpcError:
     """What the agent is asked: encoded anew, as the bytes of a server may hold what breaks the agent's line."""
     if isinstance(params, UnsetType):
-        return Refusal(INVALID_PARAMS, "The request has no params")
+        return JsonRpcError(INVALID_PARAMS, "The request has no params")
     if len(memoryview(params)) > MAX_PARAMS_BYTES:
-        return Refusal(INVALID_PARAMS, f"The params are larger than {MAX_PARAMS_BYTES} bytes")
+        return JsonRpcError(INVALID_PARAMS, f"The params are larger than {MAX_PARAMS_BYTES} bytes")
     try:
         asked = _decode_params(params)
         # MCP 2025-11-25: what the client did not declare is an error.
         if kind == "elicitation" and asked.get("mode", "form") != "form":
-            return Refusal(INVALID_PARAMS, "Only the mode form is offered")
+            return JsonRpcError(INVALID_PARAMS, "Only the mode form is offered")
         if kind == "sampling" and (asked.get("tools") or asked.get("toolChoice")):
-            return Refusal(INVALID_PARAMS, "Sampling with tools is not offered")
+            return JsonRpcError(INVALID_PARAMS, "Sampling with tools is not offered")
         return Raw(_encode(asked))
     except DECODE_ERRORS:
-        return Refusal(INVALID_PARAMS, "The params cannot be read")
+        return JsonRpcError(INVALID_PARAMS, "The params cannot be read")
 
 
-def _read_reply(kind: str, reply: Reply | None) -> Raw | Refusal:
+def _read_reply(kind: str, reply: Reply | None) -> Raw | JsonRpcError:
     if not isinstance(reply, AskResp):
         return GONE
     if reply.refuse is True or isinstance(reply.refuse, str):
@@ -388,9 +388,9 @@ def _read_reply(kind: str, reply: Reply | None) -> Raw | Refusal:
         return MALFORMED
 
 
-def _refused(kind: str, why: str | Literal[True]) -> Raw | Refusal:
+def _refused(kind: str, why: str | Literal[True]) -> Raw | JsonRpcError:
     if kind == "elicitation":
         # MCP, "Elicitation": to decline is a result, and has no place for a reason.
         return DECLINED
     reason = f": {printable(why, MAX_REASON_CHARS)}" if isinstance(why, str) and why else ""
-    return Refusal(REJECTED, f"User rejected sampling request{reason}")
+    return JsonRpcError(REJECTED, f"User rejected sampling request{reason}")

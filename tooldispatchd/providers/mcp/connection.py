@@ -23,14 +23,14 @@ from tooldispatchd.calls.connection import ConnectionEvent, ConnectionMachine, C
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.checkers.pool import Running
-from tooldispatchd.providers.mcp.answers import Call
+from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide, capabilities
 from tooldispatchd.providers.mcp.conversation import Conversation, Subscription
 from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.greeting import Greeting
-from tooldispatchd.providers.mcp.handshake import Found, Handshake, HandshakeError
-from tooldispatchd.providers.mcp.link import LinkError, Way
-from tooldispatchd.providers.mcp.logmessages import Log
+from tooldispatchd.providers.mcp.handshake import Handshake, HandshakeError, ServerOffer
+from tooldispatchd.providers.mcp.link import LinkError, Transport
+from tooldispatchd.providers.mcp.logmessages import BoundLog
 from tooldispatchd.providers.mcp.rounds import InputRequired, InputRound
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.updates import Held
@@ -58,11 +58,11 @@ class Connection:
         self,
         server: Server,
         *,
-        way: Way,
+        way: Transport,
         eras: Eras,
         opening: Slots,
         checkers: Running,
-        log: Log,
+        log: BoundLog,
         share: Share,
         batch_done: Callable[[], None],
         changed: Callable[[], None] = lambda: None,
@@ -94,7 +94,7 @@ class Connection:
         self._list_ends = math.inf
         self._list_from = 0.0
         # Calls that wait for no answer of the server: for a new list, for the agent's words, or to be told of the end.
-        self._between: dict[Call, None] = {}
+        self._between: dict[PendingCall, None] = {}
 
     @property
     def state(self) -> ConnectionState:
@@ -166,7 +166,7 @@ class Connection:
                 self._lose(f"it did not answer {handshake.stage} within {self.server.handshake_s:g} s")
         return greeting if self.state is ConnectionState.OPEN else None
 
-    def _opened(self, greeting: Greeting, found: Found) -> None:
+    def _opened(self, greeting: Greeting, found: ServerOffer) -> None:
         if self.state is not ConnectionState.OPENING:
             # It ended in the very turn that brought its last answer, and has its fault: nothing has waited since.
             return
@@ -181,7 +181,7 @@ class Connection:
         self._machine.apply(ConnectionEvent.OPENED)
         self._log.debug("connection opened", server=self.server.name, revision=greeting.revision, tools=len(self.tools))
 
-    def _adopt(self, found: Found) -> None:
+    def _adopt(self, found: ServerOffer) -> None:
         self.tools = found.tools
         self.listed = found.listed
         self.warnings = found.warnings
@@ -234,7 +234,7 @@ class Connection:
         *,
         traceparent: str | None = None,
         update: Callable[[Update], None] | None = None,
-    ) -> Call | Fault:
+    ) -> PendingCall | Fault:
         """Queue a call of `tool` with `arguments`, a compact JSON object; `flush` sends it.
 
         `tool` is one of `tools`, or one of them with another output and `Result`. The result is the call that waits,
@@ -244,10 +244,10 @@ class Connection:
         passed on as it is.
         """
         held = None if update is None else Held(update)
-        call = Call(tool, done, held, arguments, None if traceparent is None else {"traceparent": traceparent})
+        call = PendingCall(tool, done, held, arguments, None if traceparent is None else {"traceparent": traceparent})
         return self.start(call) or call
 
-    def start(self, call: Call) -> Fault | None:
+    def start(self, call: PendingCall) -> Fault | None:
         """Queue a call that was made before; why there can be none. As `call`."""
         if self._machine.state is not ConnectionState.OPEN:
             return self.fault or self._fault(Code.SERVER_UNAVAILABLE, "it is still starting")
@@ -257,7 +257,7 @@ class Connection:
             self._list_soon()
         return None
 
-    def _send(self, call: Call, answered: dict[str, object] | None = None) -> None:
+    def _send(self, call: PendingCall, answered: dict[str, object] | None = None) -> None:
         talk = self._talk
         assert talk is not None
         assert talk.dialect is not None
@@ -270,7 +270,7 @@ class Connection:
         call.arguments = message.arguments
         talk.send(message)
 
-    def _more(self, call: Call, required: InputRequired | None) -> None:
+    def _more(self, call: PendingCall, required: InputRequired | None) -> None:
         """A call needs another request: with what the server wants to know, or by a new list of tools."""
         talk = self._talk
         assert talk is not None
@@ -283,7 +283,7 @@ class Connection:
         call.round = InputRound(talk.asked.relay, required, done, number=call.rounds)
         call.round.begin()
 
-    def _next_round(self, call: Call, required: InputRequired, answered: dict[str, Raw] | str) -> None:
+    def _next_round(self, call: PendingCall, required: InputRequired, answered: dict[str, Raw] | str) -> None:
         """The agent has said what the server wants to know; or a text says why not."""
         call.round = None
         if call not in self._between:
@@ -294,7 +294,7 @@ class Connection:
             self._send(call, required.answered(answered))
             self.flush()
 
-    def _give_back(self, call: Call, why: str) -> None:
+    def _give_back(self, call: PendingCall, why: str) -> None:
         self._between.pop(call, None)
         detail = f"the call failed at server {self.server.name}: {why}"
         call.finish(Fault(Code.TOOL_FAILED, detail, {"server": self.server.name, "reason": why}))
@@ -311,7 +311,7 @@ class Connection:
         if self._talk is not None and self._is_living() and not self._talk.flush():
             self._lose("it does not read its input")
 
-    def cancel(self, call: Call, reason: str) -> None:
+    def cancel(self, call: PendingCall, reason: str) -> None:
         """Wait for `call` no more and tell the server; its `done` is not called. The connection lives on."""
         if call in self._between:
             del self._between[call]
@@ -321,7 +321,7 @@ class Connection:
             self._talk.answers.pending.take(call.number)
             self._talk.give_up(call.number, reason)
 
-    def expire(self, call: Call) -> None:
+    def expire(self, call: PendingCall) -> None:
         """`call` ran longer than the server's `call_s`: cancel it, and give up a server that hangs.
 
         One that waits for the agent's words does not hang.
@@ -334,7 +334,7 @@ class Connection:
         if is_hanging and self.server.dies_of_timeouts:
             self._lose(f"a call took longer than {self.server.call_s:g} s")
 
-    def _is_pending(self, call: Call) -> bool:
+    def _is_pending(self, call: PendingCall) -> bool:
         return self._talk is not None and self._talk.answers.pending.get(call.number) is call
 
     def close(self) -> None:
@@ -361,7 +361,7 @@ class Connection:
         if self._talk is not None:
             self._talk.drop()
             waiting = self._talk.answers.pending.drain()
-            self._between.update((entry, None) for entry in waiting if isinstance(entry, Call))
+            self._between.update((entry, None) for entry in waiting if isinstance(entry, PendingCall))
         self._living.cancel()
         if not self._between:
             return

@@ -18,12 +18,12 @@ import trio
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.checkers.pool import Running
 from tooldispatchd.children.tail import telling_line
-from tooldispatchd.providers.mcp.answers import Answers, Exchange, More
-from tooldispatchd.providers.mcp.asking import AgentSide, Asked
+from tooldispatchd.providers.mcp.answers import Answers, More, PendingRequest
+from tooldispatchd.providers.mcp.asking import AgentSide, ServerRequests
 from tooldispatchd.providers.mcp.content import error_in
 from tooldispatchd.providers.mcp.dialect import Dialect
-from tooldispatchd.providers.mcp.link import Link, LinkError, Way
-from tooldispatchd.providers.mcp.logmessages import Log, printable
+from tooldispatchd.providers.mcp.link import Link, LinkError, Transport
+from tooldispatchd.providers.mcp.logmessages import BoundLog, printable
 from tooldispatchd.providers.mcp.messages import Incoming, Outgoing
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.wire.faults import Fault
@@ -72,19 +72,19 @@ class Conversation:
     def __init__(
         self,
         server: Server,
-        way: Way,
+        way: Transport,
         *,
         nursery: trio.Nursery | None,
         agent: AgentSide,
         batch_done: Callable[[], None],
         more: More,
         checkers: Running,
-        log: Log,
+        log: BoundLog,
         share: Share,
     ) -> None:
         self.share = share
         self.dialect: Dialect | None = None
-        self.asked = Asked(server, agent, log, send=self._reply)
+        self.asked = ServerRequests(server, agent, log, send=self._reply)
         trace = self._trace_incoming if server.traced else None
         self.answers = Answers(
             server, share, asked=self.asked, more=more, checkers=checkers, taken=self._taken, trace=trace
@@ -142,7 +142,7 @@ class Conversation:
         may lose what it was about to deal with, which others wait for.
         """
         assert self.dialect is not None
-        exchange = Exchange()
+        exchange = PendingRequest()
         number = self.answers.pending.add(exchange)
         self.send(self.dialect.request(number, method, params))
         self.flush()
@@ -237,7 +237,7 @@ class Conversation:
 
     # --- links -------------------------------------------------------------------------------------------------------
 
-    async def renew(self, way: Way) -> None:
+    async def renew(self, way: Transport) -> None:
         """Leave the link for a new one, which is opened. Raises `LinkError`."""
         with trio.move_on_after(self.close_s, shield=True):
             await self.close()
@@ -304,7 +304,7 @@ class Subscription:
 
     def __init__(self, talk: Conversation) -> None:
         self._talk = talk
-        self._open: Exchange | None = None
+        self._open: PendingRequest | None = None
         self._due = self._began = -math.inf
         # In a row, since one lived for long.
         self._ends = 0
@@ -336,7 +336,7 @@ class Subscription:
     def _subscribe(self) -> None:
         talk = self._talk
         assert talk.dialect is not None
-        self._open = Exchange()
+        self._open = PendingRequest()
         number = talk.answers.pending.add(self._open)
         talk.send(talk.dialect.request(number, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
         talk.flush()

@@ -17,10 +17,18 @@ from tooldispatchd.providers.mcp.conversation import Conversation
 from tooldispatchd.providers.mcp.dialect import Dialect
 from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.greeting import Greeting
-from tooldispatchd.providers.mcp.link import LinkError, Way
+from tooldispatchd.providers.mcp.link import LinkError, Transport
 from tooldispatchd.providers.mcp.listing import LIGHT_PAGE_BYTES, LIGHT_TOOL_BYTES, MAX_PAGE_BYTES, Listing
 from tooldispatchd.providers.mcp.logmessages import printable
-from tooldispatchd.providers.mcp.negotiation import MAX_WORDS, Agreed, Failed, Negotiation, Older, Respawn, Send
+from tooldispatchd.providers.mcp.negotiation import (
+    MAX_WORDS,
+    Agreed,
+    Negotiation,
+    NegotiationFailure,
+    Older,
+    Respawn,
+    Send,
+)
 from tooldispatchd.providers.mcp.resources import MAX_PROMPT_PAGES, Prompt, read_prompts, resource_tools
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.wire.faults import Fault
@@ -39,7 +47,7 @@ class HandshakeError(Exception):
         self.extras = extras or {}
 
 
-class Found(msgspec.Struct, frozen=True):
+class ServerOffer(msgspec.Struct, frozen=True):
     """What a server offers; `missing` is the first whitelisted tool that it lacks.
 
     `listed` are the names of all its tools, wanted or not. The list is good for `ttl_s` seconds, where the server says
@@ -56,7 +64,7 @@ class Found(msgspec.Struct, frozen=True):
 class Handshake:
     """One handshake with `server`; `stage` is what it waits for."""
 
-    def __init__(self, server: Server, way: Way, conversation: Conversation, eras: Eras) -> None:
+    def __init__(self, server: Server, way: Transport, conversation: Conversation, eras: Eras) -> None:
         self.stage = "initialize"
         self._server = server
         self._way = way
@@ -77,11 +85,11 @@ class Handshake:
         agreed = await self._negotiate(negotiation)
         if negotiation.is_mistaken:
             self._eras.forget(self._way.origin)
-        if isinstance(agreed, Failed):
+        if isinstance(agreed, NegotiationFailure):
             raise HandshakeError(agreed.why, agreed.extras)
         return await self._agree(agreed)
 
-    async def _negotiate(self, negotiation: Negotiation) -> Agreed | Failed:
+    async def _negotiate(self, negotiation: Negotiation) -> Agreed | NegotiationFailure:
         way = self._way
         while True:
             # To read a step is to do it.
@@ -127,7 +135,7 @@ class Handshake:
 
     # --- lists -------------------------------------------------------------------------------------------------------
 
-    async def list_all(self, greeting: Greeting, until: float = math.inf) -> Found:
+    async def list_all(self, greeting: Greeting, until: float = math.inf) -> ServerOffer:
         """Everything that the server offers as tools, asked for up to the time `until`.
 
         Raises `HandshakeError`, `LinkError`.
@@ -155,7 +163,9 @@ class Handshake:
             prompts = await self._list_prompts(until) if greeting.has_prompts else None
             for tool in resource_tools(has_resources=greeting.has_resources, prompts=prompts):
                 listing.add_made(tool)
-        return Found(listing.tools, listing.all_warnings(), listing.missing(), tuple(listing.listed), listing.ttl_s)
+        return ServerOffer(
+            listing.tools, listing.all_warnings(), listing.missing(), tuple(listing.listed), listing.ttl_s
+        )
 
     async def _add_all(self, raws: list[Raw], listing: Listing) -> None:
         """Read the tools in short turns, between which the handshake's limit and the end of the server are noticed."""

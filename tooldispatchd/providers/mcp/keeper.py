@@ -20,9 +20,9 @@ import trio
 from tooldispatchd.calls.backoff import Backoff
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Outcome, Update
-from tooldispatchd.providers.mcp.answers import Call
+from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.connection import Connection
-from tooldispatchd.providers.mcp.logmessages import Log
+from tooldispatchd.providers.mcp.logmessages import BoundLog
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.mcp.toollists import ToolList, ToolLists, key_of
 from tooldispatchd.providers.updates import Held
@@ -37,7 +37,7 @@ Make = Callable[[Callable[[], None]], Connection]
 SOON_S: Final = 1.0
 
 
-class Kept(Protocol):
+class ServerHandle(Protocol):
     """A server as the agent layer sees it, be it the session's own or shared; as `Keeper`."""
 
     @property
@@ -76,13 +76,13 @@ class Kept(Protocol):
         *,
         traceparent: str | None = None,
         update: Callable[[Update], None] | None = None,
-    ) -> Call | Fault:
+    ) -> PendingCall | Fault:
         """Queue a call."""
 
-    def cancel(self, call: Call, reason: str) -> None:
+    def cancel(self, call: PendingCall, reason: str) -> None:
         """Give a call up."""
 
-    def expire(self, call: Call) -> None:
+    def expire(self, call: PendingCall) -> None:
         """A call ran longer than the server may take."""
 
     def flush(self) -> None:
@@ -141,7 +141,7 @@ class Keeper:
         lazy: bool,
         restart: Restart,
         lists: ToolLists,
-        log: Log,
+        log: BoundLog,
         batch_done: Callable[[], None],
         changed: Callable[[], None],
         is_ending: Callable[[], bool],
@@ -172,7 +172,7 @@ class Keeper:
         self._is_closed = False
         # Whether calls wait here, for a server that sleeps or wakes up; they are bounded by their agents' in flight.
         self._holds = False
-        self._held: dict[Call, None] = {}
+        self._held: dict[PendingCall, None] = {}
         self._wake = trio.Event()
 
     # --- what is said of it ------------------------------------------------------------------------------------------
@@ -326,7 +326,7 @@ class Keeper:
         *,
         traceparent: str | None = None,
         update: Callable[[Update], None] | None = None,
-    ) -> Call | Fault:
+    ) -> PendingCall | Fault:
         """As `Connection.call`, by the connection that is open; the first call of a lazy server opens it."""
         connection = self._open
         if connection is not None:
@@ -337,7 +337,7 @@ class Keeper:
             return self.fault or self._not_there("it is still starting")
         held = None if update is None else Held(update)
         meta: dict[str, object] | None = None if traceparent is None else {"traceparent": traceparent}
-        call = Call(tool, done, held, arguments=arguments, meta=meta)
+        call = PendingCall(tool, done, held, arguments=arguments, meta=meta)
         self._held[call] = None
         self._wake.set()
         return call
@@ -362,21 +362,21 @@ class Keeper:
                 call.finish(fault)
             self._batch_done()
 
-    def _taken(self) -> Iterator[Call]:
+    def _taken(self) -> Iterator[PendingCall]:
         """The held calls in the order they came, each held no more; the end of one may cancel another."""
         while self._held:
             call = next(iter(self._held))
             del self._held[call]
             yield call
 
-    def cancel(self, call: Call, reason: str) -> None:
+    def cancel(self, call: PendingCall, reason: str) -> None:
         """Wait for `call` no more; its `done` is not called. One that was not sent yet never is."""
         if call in self._held:
             del self._held[call]
         elif self._open is not None:
             self._open.cancel(call, reason)
 
-    def expire(self, call: Call) -> None:
+    def expire(self, call: PendingCall) -> None:
         """As `Connection.expire`; who waits for a server that still opens says nothing of how it answers."""
         if call in self._held:
             del self._held[call]

@@ -60,7 +60,7 @@ def job_for(server: Server, number: int | None, tool: McpTool | None) -> bytes:
     return msgspec.msgpack.encode(job)
 
 
-class Found(msgspec.Struct, frozen=True):
+class ReadMessage(msgspec.Struct, frozen=True):
     """A message; with an `outcome` it is the answer to the call that was asked for."""
 
     message: Incoming | None
@@ -68,20 +68,20 @@ class Found(msgspec.Struct, frozen=True):
     is_mismatch: bool = False
 
 
-def found_in(reply: bytes, content: bytearray, line: bytes | bytearray | Raw) -> Found:
+def found_in(reply: bytes, content: bytearray, line: bytes | bytearray | Raw) -> ReadMessage:
     """What `read_large` found in `line`."""
     read = _read(reply)
     if read.fault is not None:
-        return Found(None, read.fault, read.is_mismatch)
+        return ReadMessage(None, read.fault, read.is_mismatch)
     if read.size is not None:
         text = content_of(content, read.size, is_quoted=read.is_quoted)
-        return Found(None, Answer(text, read.is_error))
+        return ReadMessage(None, Answer(text, read.is_error))
     if read.light is None:
-        return Found(None)
+        return ReadMessage(None)
     message = _decode_incoming(read.light)
     if read.cut is not None:
         read.cut.put_back(message, line)
-    return Found(message)
+    return ReadMessage(message)
 
 
 def read_large(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:

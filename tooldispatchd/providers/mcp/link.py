@@ -111,7 +111,7 @@ class Link(Protocol):
         """How it ended, as fields for the log; known after `close`."""
 
 
-class Way(Protocol):
+class Transport(Protocol):
     """How a server is reached, as a value that makes links."""
 
     origin: Hashable
@@ -128,5 +128,5 @@ class Way(Protocol):
     def link(self, inbox: Inbox, nursery: trio.Nursery | None) -> Link:
         """A new link, not yet opened."""
 
-    def older(self) -> "Way | None":
+    def older(self) -> "Transport | None":
         """The way to try where a server refuses both forms of POST; None where there is none."""

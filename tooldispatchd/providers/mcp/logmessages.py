@@ -25,7 +25,7 @@ MAX_PARAMS_BYTES: Final = 256 * 1024
 FAILURES: Final = ("error", "critical", "alert", "emergency")
 
 
-class Log(Protocol):
+class BoundLog(Protocol):
     """A bound structured logger."""
 
     def debug(self, event: str, **fields: object) -> object:
@@ -56,7 +56,7 @@ class ServerLog:
 
     __slots__ = ("_dropped", "_log", "_server", "_taken", "_window_ends", "due")
 
-    def __init__(self, server: str, log: Log) -> None:
+    def __init__(self, server: str, log: BoundLog) -> None:
         self.due = math.inf
         self._server = server
         self._log = log

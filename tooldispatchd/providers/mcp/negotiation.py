@@ -32,7 +32,15 @@ from tooldispatchd.providers.mcp.legacy import Legacy
 from tooldispatchd.providers.mcp.logmessages import printable
 from tooldispatchd.providers.mcp.messages import Incoming
 from tooldispatchd.providers.mcp.modern import Modern
-from tooldispatchd.providers.mcp.stages import DISCOVERING, ENDS, OVER_SSE, REMEMBERING, TRANSITIONS, Sign, Stage
+from tooldispatchd.providers.mcp.stages import (
+    DISCOVERING,
+    ENDS,
+    OVER_SSE,
+    REMEMBERING,
+    TRANSITIONS,
+    NegotiationStage,
+    Sign,
+)
 from tooldispatchd.wire.faults import Fault
 
 # A server on this machine answers in milliseconds, once it runs; one that ignores what it does not know costs this
@@ -93,16 +101,20 @@ class Agreed(msgspec.Struct, frozen=True):
         return not self.dialect.is_modern
 
 
-class Failed(msgspec.Struct, frozen=True):
+class NegotiationFailure(msgspec.Struct, frozen=True):
     """There is no speaking with it; `why` follows the server's name, and `extras` are added to the fault."""
 
     why: str
     extras: dict[str, object] = {}
 
 
-Step = Send | Respawn | Older | Agreed | Failed
+Step = Send | Respawn | Older | Agreed | NegotiationFailure
 
-_LIMITS_S: Final = {Stage.PROBING: PROBE_S, Stage.REPEATING: PROBE_S, Stage.KNOWN_MODERN: TRUST_S}
+_LIMITS_S: Final = {
+    NegotiationStage.PROBING: PROBE_S,
+    NegotiationStage.REPEATING: PROBE_S,
+    NegotiationStage.KNOWN_MODERN: TRUST_S,
+}
 
 
 class Negotiation:
@@ -131,7 +143,7 @@ class Negotiation:
         self._offered = OFFERED if protocol == "auto" else protocol
         self._modern = MODERN[-1]
         self._agreed: Agreed | None = None
-        self._failed = Failed("it was not asked")
+        self._failed = NegotiationFailure("it was not asked")
         self._afresh = _first(protocol, may_probe=may_probe)
         self._stage = _believed(self._afresh, remembered, has_older_way=has_older_way)
 
@@ -142,15 +154,15 @@ class Negotiation:
         To read it is to do it: after `Respawn` and `Older` the next step is what to send over the new link. Where that
         cannot be opened, `refused` or `ended` says so.
         """
-        if self._stage is Stage.AGREED:
+        if self._stage is NegotiationStage.AGREED:
             assert self._agreed is not None
             return self._agreed
-        if self._stage is Stage.FAILED:
+        if self._stage is NegotiationStage.FAILED:
             return self._failed
-        if self._stage in {Stage.RESPAWNING, Stage.RETURNING}:
+        if self._stage in {NegotiationStage.RESPAWNING, NegotiationStage.RETURNING}:
             self._apply(Sign.LINKED)
             return Respawn()
-        if self._stage in {Stage.LEAVING, Stage.TRUSTING}:
+        if self._stage in {NegotiationStage.LEAVING, NegotiationStage.TRUSTING}:
             self._apply(Sign.LINKED)
             return Older()
         return self._discover() if self._stage in DISCOVERING else self._initialize()
@@ -241,20 +253,20 @@ class Negotiation:
 
     def _fail(self, sign: Sign, why: str, extras: dict[str, object] | None = None) -> None:
         """Go on as the table says; `why` is told if that is the end."""
-        if self._stage is Stage.LAST_PROBE:
+        if self._stage is NegotiationStage.LAST_PROBE:
             why = f"{self._failed.why}; then {why}"
-        self._failed = Failed(why, extras or {})
+        self._failed = NegotiationFailure(why, extras or {})
         self._apply(sign)
 
     def _apply(self, sign: Sign) -> None:
         if self._stage in ENDS:
             raise RuntimeError(f"negotiation is over ({self._stage}): {sign}")
-        stage = TRANSITIONS[self._stage].get(sign, Stage.FAILED)
-        if stage is Stage.LEAVING and not self._has_older_way:
-            stage = Stage.FAILED
+        stage = TRANSITIONS[self._stage].get(sign, NegotiationStage.FAILED)
+        if stage is NegotiationStage.LEAVING and not self._has_older_way:
+            stage = NegotiationStage.FAILED
         if self._stage in REMEMBERING and stage not in ENDS:
             self.is_mistaken = True
-        self._stage = self._afresh if stage is Stage.AFRESH else stage
+        self._stage = self._afresh if stage is NegotiationStage.AFRESH else stage
 
     @property
     def _method(self) -> str:
@@ -274,16 +286,16 @@ class Negotiation:
         return Send(INITIALIZE, params, Legacy())
 
 
-def _first(protocol: str, *, may_probe: bool) -> Stage:
+def _first(protocol: str, *, may_probe: bool) -> NegotiationStage:
     if protocol in MODERN:
-        return Stage.DEMANDING_MODERN
-    return Stage.PROBING if protocol == "auto" and may_probe else Stage.DEMANDING_LEGACY
+        return NegotiationStage.DEMANDING_MODERN
+    return NegotiationStage.PROBING if protocol == "auto" and may_probe else NegotiationStage.DEMANDING_LEGACY
 
 
-def _believed(afresh: Stage, remembered: Era | None, *, has_older_way: bool) -> Stage:
+def _believed(afresh: NegotiationStage, remembered: Era | None, *, has_older_way: bool) -> NegotiationStage:
     """Where to begin, by what is remembered; a revision that is asked for goes before it, but for the way to it."""
-    if remembered is Era.SSE and has_older_way and afresh is not Stage.DEMANDING_MODERN:
-        return Stage.TRUSTING
-    if afresh is Stage.PROBING and remembered in {Era.LEGACY, Era.MODERN}:
-        return Stage.KNOWN_MODERN if remembered is Era.MODERN else Stage.KNOWN_LEGACY
+    if remembered is Era.SSE and has_older_way and afresh is not NegotiationStage.DEMANDING_MODERN:
+        return NegotiationStage.TRUSTING
+    if afresh is NegotiationStage.PROBING and remembered in {Era.LEGACY, Era.MODERN}:
+        return NegotiationStage.KNOWN_MODERN if remembered is Era.MODERN else NegotiationStage.KNOWN_LEGACY
     return afresh

@@ -3,7 +3,7 @@
     tools/call ──▶ input_required: requests, state ──▶ InputRound asks the agent ──▶ tools/call again, with both
 
 The server keeps nothing meanwhile: its `requestState` goes back as it came, and is never looked into. What may be asked
-and how long is the connection's `Relay`'s rule, the same as for servers of the older revisions.
+and how long is the connection's `QuestionRelay`'s rule, the same as for servers of the older revisions.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from tooldispatchd.providers.mcp.asking import MAX_OPEN, UNKNOWN, Refusal, Relay
+from tooldispatchd.providers.mcp.asking import MAX_OPEN, UNKNOWN, JsonRpcError, QuestionRelay
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
 
 # As the SDKs of the protocol have it: a form has few pages, and a server that never has enough must not go on for ever.
@@ -92,7 +92,12 @@ class InputRound:
     __slots__ = ("_done", "_is_over", "_number", "_relay", "_required", "_responses", "_waiting")
 
     def __init__(
-        self, relay: Relay, required: InputRequired, done: Callable[[dict[str, Raw] | str], None], *, number: int = 1
+        self,
+        relay: QuestionRelay,
+        required: InputRequired,
+        done: Callable[[dict[str, Raw] | str], None],
+        *,
+        number: int = 1,
     ) -> None:
         self._relay = relay
         self._required = required
@@ -117,7 +122,7 @@ class InputRound:
             answer = self._relay.ask(request.method, request.params, partial(self._take, key))
             if isinstance(answer, int):
                 self._waiting[key] = answer
-            elif isinstance(answer, Refusal):
+            elif isinstance(answer, JsonRpcError):
                 return self._refuse(key, answer)
             else:
                 self._responses[key] = answer
@@ -130,14 +135,14 @@ class InputRound:
             self._relay.withdraw(number)
         self._waiting.clear()
 
-    def _take(self, key: str, answer: Raw | Refusal) -> None:
+    def _take(self, key: str, answer: Raw | JsonRpcError) -> None:
         self._waiting.pop(key, None)
-        if isinstance(answer, Refusal):
+        if isinstance(answer, JsonRpcError):
             return self._refuse(key, answer)
         self._responses[key] = answer
         return self._end_if_complete()
 
-    def _refuse(self, key: str, refusal: Refusal) -> None:
+    def _refuse(self, key: str, refusal: JsonRpcError) -> None:
         what = METHOD_WORDS.get(self._required.requests[key].method, "what this client does not know")
         why = "its agent does not answer that" if refusal is UNKNOWN else refusal.message
         self._end(f"it asks for {what}: {why}")

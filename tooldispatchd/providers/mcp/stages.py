@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class Stage(StrEnum):
+class NegotiationStage(StrEnum):
     """What is waited for, or to be done."""
 
     PROBING = "probing"
@@ -75,60 +75,71 @@ class Sign(StrEnum):
 
 
 _PROBE: Final = {
-    Sign.GREETED: Stage.AGREED,
-    Sign.COMMON: Stage.REPEATING,
-    Sign.REFUSED: Stage.INITIALIZING,
-    Sign.ABSENT: Stage.INITIALIZING,
-    Sign.SILENT: Stage.HOPING,
-    Sign.GONE: Stage.RESPAWNING,
+    Sign.GREETED: NegotiationStage.AGREED,
+    Sign.COMMON: NegotiationStage.REPEATING,
+    Sign.REFUSED: NegotiationStage.INITIALIZING,
+    Sign.ABSENT: NegotiationStage.INITIALIZING,
+    Sign.SILENT: NegotiationStage.HOPING,
+    Sign.GONE: NegotiationStage.RESPAWNING,
 }
 
 # What is not in a stage's row is the end: FAILED.
-TRANSITIONS: Final[dict[Stage, dict[Sign, Stage]]] = {
-    Stage.PROBING: _PROBE,
-    Stage.KNOWN_MODERN: _PROBE,
-    Stage.DEMANDING_MODERN: {Sign.GREETED: Stage.AGREED, Sign.COMMON: Stage.LAST_PROBE},
-    Stage.REPEATING: _PROBE | {Sign.COMMON: Stage.INITIALIZING},
-    Stage.LAST_PROBE: {Sign.GREETED: Stage.AGREED},
-    Stage.INITIALIZING: {
-        Sign.GREETED: Stage.AGREED,
+TRANSITIONS: Final[dict[NegotiationStage, dict[Sign, NegotiationStage]]] = {
+    NegotiationStage.PROBING: _PROBE,
+    NegotiationStage.KNOWN_MODERN: _PROBE,
+    NegotiationStage.DEMANDING_MODERN: {
+        Sign.GREETED: NegotiationStage.AGREED,
+        Sign.COMMON: NegotiationStage.LAST_PROBE,
+    },
+    NegotiationStage.REPEATING: _PROBE | {Sign.COMMON: NegotiationStage.INITIALIZING},
+    NegotiationStage.LAST_PROBE: {Sign.GREETED: NegotiationStage.AGREED},
+    NegotiationStage.INITIALIZING: {
+        Sign.GREETED: NegotiationStage.AGREED,
         # A slow server that answered the probe after all takes the connection for a modern one.
-        Sign.COMMON: Stage.LAST_PROBE,
-        Sign.ABSENT: Stage.LEAVING,
+        Sign.COMMON: NegotiationStage.LAST_PROBE,
+        Sign.ABSENT: NegotiationStage.LEAVING,
         # It had still answered the probe.
-        Sign.GONE: Stage.RESPAWNING,
+        Sign.GONE: NegotiationStage.RESPAWNING,
     },
-    Stage.HOPING: {
-        Sign.GREETED: Stage.AGREED,
-        Sign.COMMON: Stage.LAST_PROBE,
-        Sign.REFUSED: Stage.LAST_PROBE,
-        Sign.GONE: Stage.RESPAWNING,
+    NegotiationStage.HOPING: {
+        Sign.GREETED: NegotiationStage.AGREED,
+        Sign.COMMON: NegotiationStage.LAST_PROBE,
+        Sign.REFUSED: NegotiationStage.LAST_PROBE,
+        Sign.GONE: NegotiationStage.RESPAWNING,
     },
-    Stage.KNOWN_LEGACY: {
-        Sign.GREETED: Stage.AGREED,
-        Sign.COMMON: Stage.LAST_PROBE,
-        Sign.REFUSED: Stage.AFRESH,
-        Sign.ABSENT: Stage.AFRESH,
+    NegotiationStage.KNOWN_LEGACY: {
+        Sign.GREETED: NegotiationStage.AGREED,
+        Sign.COMMON: NegotiationStage.LAST_PROBE,
+        Sign.REFUSED: NegotiationStage.AFRESH,
+        Sign.ABSENT: NegotiationStage.AFRESH,
     },
-    Stage.DEMANDING_LEGACY: {Sign.GREETED: Stage.AGREED, Sign.ABSENT: Stage.LEAVING},
-    Stage.LAST_INITIALIZE: {Sign.GREETED: Stage.AGREED},
-    Stage.KNOWN_SSE: {
-        Sign.GREETED: Stage.AGREED,
-        Sign.COMMON: Stage.RETURNING,
-        Sign.REFUSED: Stage.RETURNING,
-        Sign.ABSENT: Stage.RETURNING,
+    NegotiationStage.DEMANDING_LEGACY: {Sign.GREETED: NegotiationStage.AGREED, Sign.ABSENT: NegotiationStage.LEAVING},
+    NegotiationStage.LAST_INITIALIZE: {Sign.GREETED: NegotiationStage.AGREED},
+    NegotiationStage.KNOWN_SSE: {
+        Sign.GREETED: NegotiationStage.AGREED,
+        Sign.COMMON: NegotiationStage.RETURNING,
+        Sign.REFUSED: NegotiationStage.RETURNING,
+        Sign.ABSENT: NegotiationStage.RETURNING,
     },
-    Stage.RESPAWNING: {Sign.LINKED: Stage.DEMANDING_LEGACY},
-    Stage.LEAVING: {Sign.LINKED: Stage.LAST_INITIALIZE},
-    Stage.TRUSTING: {Sign.LINKED: Stage.KNOWN_SSE},
-    Stage.RETURNING: {Sign.LINKED: Stage.AFRESH},
-    Stage.AGREED: {},
-    Stage.FAILED: {},
+    NegotiationStage.RESPAWNING: {Sign.LINKED: NegotiationStage.DEMANDING_LEGACY},
+    NegotiationStage.LEAVING: {Sign.LINKED: NegotiationStage.LAST_INITIALIZE},
+    NegotiationStage.TRUSTING: {Sign.LINKED: NegotiationStage.KNOWN_SSE},
+    NegotiationStage.RETURNING: {Sign.LINKED: NegotiationStage.AFRESH},
+    NegotiationStage.AGREED: {},
+    NegotiationStage.FAILED: {},
 }
 
 DISCOVERING: Final = frozenset(
-    {Stage.PROBING, Stage.KNOWN_MODERN, Stage.DEMANDING_MODERN, Stage.REPEATING, Stage.LAST_PROBE}
+    {
+        NegotiationStage.PROBING,
+        NegotiationStage.KNOWN_MODERN,
+        NegotiationStage.DEMANDING_MODERN,
+        NegotiationStage.REPEATING,
+        NegotiationStage.LAST_PROBE,
+    }
 )
-OVER_SSE: Final = frozenset({Stage.LAST_INITIALIZE, Stage.KNOWN_SSE})
-REMEMBERING: Final = frozenset({Stage.KNOWN_MODERN, Stage.KNOWN_LEGACY, Stage.KNOWN_SSE})
-ENDS: Final = frozenset({Stage.AGREED, Stage.FAILED})
+OVER_SSE: Final = frozenset({NegotiationStage.LAST_INITIALIZE, NegotiationStage.KNOWN_SSE})
+REMEMBERING: Final = frozenset(
+    {NegotiationStage.KNOWN_MODERN, NegotiationStage.KNOWN_LEGACY, NegotiationStage.KNOWN_SSE}
+)
+ENDS: Final = frozenset({NegotiationStage.AGREED, NegotiationStage.FAILED})

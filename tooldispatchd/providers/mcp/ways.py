@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import trio
 
 from tooldispatchd.children.family import Family
-from tooldispatchd.providers.mcp.link import Inbox, Link, Way
+from tooldispatchd.providers.mcp.link import Inbox, Link, Transport
 from tooldispatchd.providers.mcp.server import Reach, Server
 from tooldispatchd.providers.mcp.stdio import Housing, StdioWay
 
@@ -37,7 +37,7 @@ class Authorizers(Protocol):
 
 def way_to(
     server: Server, family: Family, authorizers: Authorizers | None = None, house: Callable[[], Housing] | None = None
-) -> Way:
+) -> Transport:
     """The way to `server`; children are spawned in `family` or by what `house` makes, tokens are of `authorizers`."""
     reach = server.reach
     return StdioWay(server, family, house) if reach is None else url_way(server, reach, authorizers)
@@ -52,7 +52,7 @@ def _is_websocket(url: str) -> bool:
     return url.partition(":")[0].lower() in {"ws", "wss"}
 
 
-def url_way(server: Server, reach: Reach, authorizers: Authorizers | None = None) -> Way:
+def url_way(server: Server, reach: Reach, authorizers: Authorizers | None = None) -> Transport:
     """The way to a server behind a URL."""
     if _is_websocket(reach.url):
         return WebSocketWay(server, reach)
@@ -93,7 +93,7 @@ class StreamableWay(_HttpWay):
         assert nursery is not None
         return StreamableLink(self._server, inbox, nursery, authorize=self._authorize())
 
-    def older(self) -> Way | None:
+    def older(self) -> Transport | None:
         """The pair, unless the configuration asks for this way."""
         if self._reach.transport != "auto":
             return None

@@ -37,7 +37,7 @@ from tooldispatchd.providers.mcp.http.connecting import open_connection
 from tooldispatchd.providers.mcp.http.doubts import ALERT, meaning, question
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.network import Socket
-from tooldispatchd.providers.mcp.http.places import Place, place
+from tooldispatchd.providers.mcp.http.places import HttpTarget, place
 from tooldispatchd.providers.mcp.http.product import USER_AGENT
 from tooldispatchd.providers.mcp.http.proxies import proxy_for
 from tooldispatchd.providers.mcp.http.refusals import status_words
@@ -199,7 +199,7 @@ class WebSocketLink:
 
     # --- opening -----------------------------------------------------------------------------------------------------
 
-    async def _upgrade(self, stream: trio.abc.Stream, where: Place) -> None:
+    async def _upgrade(self, stream: trio.abc.Stream, where: HttpTarget) -> None:
         connection = self._connection
         lines = [
             (name, value)
@@ -412,7 +412,7 @@ def _as_http(url: str) -> str:
     return {"ws": "http", "wss": "https"}.get(scheme.lower(), scheme) + colon + rest
 
 
-async def _connect(where: Place, reach: Reach) -> tuple[Socket, trio.abc.Stream]:
+async def _connect(where: HttpTarget, reach: Reach) -> tuple[Socket, trio.abc.Stream]:
     """TCP, the proxy's tunnel and TLS. Raises `WireError`."""
     proxy = proxy_for(where.origin)
     if proxy is not None and where.origin.scheme == "http":

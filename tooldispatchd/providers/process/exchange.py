@@ -23,7 +23,7 @@ UPDATES_CHUNK_BYTES: Final = 16 * 1024
 LOOKS: Final = 4
 
 
-class Exchange:
+class ChildPipes:
     """The pipes of `child`: `stdin` goes in, at most `max_output_bytes` of stdout and the end of stderr come out.
 
     Raises OSError where the kernel refuses an epoll set.

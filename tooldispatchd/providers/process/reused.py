@@ -24,9 +24,9 @@ import trio
 
 from tooldispatchd.calls.outcome import Unread, Update
 from tooldispatchd.children.spawn import KILL_S, Child, SpawnError
-from tooldispatchd.providers.process.running import Command, Value
-from tooldispatchd.providers.process.starting import Launch
-from tooldispatchd.providers.process.turns import POLITE_S, TERM_S, WHY, Flaw, Kept, Passed, Turn
+from tooldispatchd.providers.process.running import Command, ProgramValue
+from tooldispatchd.providers.process.starting import ChildStarter
+from tooldispatchd.providers.process.turns import POLITE_S, TERM_S, WHY, Flaw, Passed, ReusedChild, Turn
 from tooldispatchd.wire.faults import Code, Fault
 
 # Of one tool of one session: as many as run at once on a small machine, so that an agent that keeps them all busy does
@@ -50,14 +50,14 @@ class IdleChildren:
         self._home = home
         self._most = most
         # By the descriptor of each one's own epoll set, the longest idle first.
-        self._idle: dict[int, Kept] = {}
+        self._idle: dict[int, ReusedChild] = {}
         self._epoll: select.epoll | None = None
         self._leaving = 0
 
     def __len__(self) -> int:
         return len(self._idle)
 
-    def add(self, kept: Kept) -> None:
+    def add(self, kept: ReusedChild) -> None:
         """A child idles from now on; raises OSError where the kernel has no room to watch it."""
         if self._epoll is None:
             self._epoll = select.epoll()
@@ -69,13 +69,13 @@ class IdleChildren:
             oldest.owner.take_out(oldest)
             self.end(oldest)
 
-    def remove(self, kept: Kept) -> None:
+    def remove(self, kept: ReusedChild) -> None:
         """A child idles no longer."""
         del self._idle[kept.epoll.fileno()]
         if self._epoll is not None:
             self._epoll.unregister(kept.epoll)
 
-    def end(self, kept: Kept) -> None:
+    def end(self, kept: ReusedChild) -> None:
         """Ask a child that does not idle to end, and see to it that it does."""
         if self._leaving < MAX_LEAVING:
             self._leaving += 1
@@ -83,11 +83,11 @@ class IdleChildren:
         else:
             self.kill(kept)
 
-    def kill(self, kept: Kept) -> None:
+    def kill(self, kept: ReusedChild) -> None:
         """End a child that does not idle at once."""
         self._home.start_soon(kept.kill)
 
-    async def _stop(self, kept: Kept) -> None:
+    async def _stop(self, kept: ReusedChild) -> None:
         try:
             await kept.stop()
         finally:
@@ -122,22 +122,22 @@ class Reused:
         self._calls = calls
         self._gone = gone
         # The one that was used last stands at the end and is taken first: it is warm, and the others may grow old.
-        self._idle: list[Kept] = []
-        self._busy: set[Kept] = set()
-        self._living: set[Kept] = set()  # all of them
+        self._idle: list[ReusedChild] = []
+        self._busy: set[ReusedChild] = set()
+        self._living: set[ReusedChild] = set()  # all of them
         self._has_spoken = False
         self._is_closed = False
 
     async def run(
         self,
-        start: Launch,
+        start: ChildStarter,
         command: Command,
         line: bytes | bytearray,
         *,
         update: Callable[[Update], None] | None = None,
         during: During | None = None,
         passed: Passed | None = None,
-    ) -> Value | Unread | Fault:
+    ) -> ProgramValue | Unread | Fault:
         """Have `line` (one JSON value and a newline) answered by an idle child, or by one that `start` starts.
 
         `start` is asked for `command` with a pipe for updates, or raises SpawnError. Updates go to `update` as in
@@ -190,26 +190,26 @@ class Reused:
             for kept in list(self._living):
                 await kept.gone.wait()
 
-    def take_out(self, kept: Kept) -> None:
+    def take_out(self, kept: ReusedChild) -> None:
         """A child idles no longer."""
         self._idle.remove(kept)
         self._idle_children.remove(kept)
 
-    def lose(self, kept: Kept, seen: Flaw | None) -> None:
+    def lose(self, kept: ReusedChild, seen: Flaw | None) -> None:
         """A child that idled has `seen` its end, or is to; it is ended at once."""
         self._has_spoken |= seen is Flaw.UNASKED
         self._idle_children.kill(kept)
 
-    async def has_gone(self, kept: Kept) -> None:
+    async def has_gone(self, kept: ReusedChild) -> None:
         """A child has been reaped."""
         self._living.discard(kept)
         if self._gone is not None:
             await self._gone(kept.child)
 
-    async def _start(self, start: Launch, command: Command) -> Kept:
+    async def _start(self, start: ChildStarter, command: Command) -> ReusedChild:
         child = await start(command.argv, env=command.env, with_updates=True)
         try:
-            kept = Kept(child, self, calls=self._calls)
+            kept = ReusedChild(child, self, calls=self._calls)
         except OSError as error:
             # They shield and bound themselves, as does every way to end a child.
             await child.kill()  # noqa: ASYNC120  # as above
@@ -222,7 +222,7 @@ class Reused:
             raise SpawnError(command.argv[0], "its session has ended")
         return kept
 
-    async def _serve(self, turn: Turn, during: During | None, passed: Passed | None) -> Value | Unread | Fault:
+    async def _serve(self, turn: Turn, during: During | None, passed: Passed | None) -> ProgramValue | Unread | Fault:
         kept = turn.kept
         self._busy.add(kept)
         try:
@@ -230,25 +230,25 @@ class Reused:
                 outcome = await self._ask(turn, passed)
         finally:
             self._busy.discard(kept)
-        if isinstance(outcome, Value | Unread):
+        if isinstance(outcome, ProgramValue | Unread):
             self._rest(kept)
         return outcome
 
-    async def _ask(self, turn: Turn, passed: Passed | None) -> Value | Unread | Fault:
+    async def _ask(self, turn: Turn, passed: Passed | None) -> ProgramValue | Unread | Fault:
         """What came of a call; its child is gone where that is no value."""
         kept, outcome = turn.kept, None
         try:
             await turn.run()
             outcome = turn.outcome()
         finally:
-            if not isinstance(outcome, Value | Unread):
+            if not isinstance(outcome, ProgramValue | Unread):
                 ended = await kept.child.kill()  # noqa: ASYNC102  # as above
                 if outcome is None:
                     outcome = turn.fault_of(ended, passed)
                 await kept.leave()  # noqa: ASYNC102  # as above
         return outcome
 
-    def _rest(self, kept: Kept) -> None:
+    def _rest(self, kept: ReusedChild) -> None:
         kept.calls -= 1
         if kept.calls == 0 or self._is_closed:
             self._idle_children.end(kept)

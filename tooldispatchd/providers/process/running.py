@@ -21,11 +21,11 @@ from tooldispatchd.children.procstat import ProcessorTime, processor_time
 from tooldispatchd.children.spawn import Child, Exit, SpawnError
 from tooldispatchd.children.tail import Tail
 from tooldispatchd.providers.process import endings
-from tooldispatchd.providers.process.exchange import Exchange
+from tooldispatchd.providers.process.exchange import ChildPipes
 from tooldispatchd.providers.process.feeding import supply
 from tooldispatchd.providers.process.limits import NO_LIMITS, Limits, passed_limit
 from tooldispatchd.providers.process.reading import read_output
-from tooldispatchd.providers.process.starting import Launch
+from tooldispatchd.providers.process.starting import ChildStarter
 from tooldispatchd.providers.updates import UpdateLines
 from tooldispatchd.wire.faults import Fault
 
@@ -37,8 +37,8 @@ class Command(msgspec.Struct, frozen=True):
     shell's text, but a program may take one that begins with "-" for an option: whose input comes from an agent has
     "--" before it in its arguments, or writes `--name=${field}`. `output` says how it gives its answer.
 
-    `cwd` is for who makes its `Launch`. `limits` are those that it runs under, to name the one that was passed. Where
-    it `is_wrapped` by a program of ours that ends with 128 + n where signal n ended what it wraps, that is told.
+    `cwd` is used by whatever makes its `ChildStarter`. `limits` are those that it runs under, to name the one that was
+    passed. `is_wrapped`: by a program of ours that ends with 128 + n where signal n ended what it wraps.
     """
 
     argv: tuple[str, ...]
@@ -53,7 +53,7 @@ class Command(msgspec.Struct, frozen=True):
     """Of the answer as JSON; by default what stdout may be."""
 
 
-class Value(msgspec.Struct, frozen=True):
+class ProgramValue(msgspec.Struct, frozen=True):
     """The value that a program answered with; how many of its lines of updates were none; the end of its stderr."""
 
     value: object
@@ -62,14 +62,14 @@ class Value(msgspec.Struct, frozen=True):
 
 
 async def run_command(
-    start: Launch,
+    start: ChildStarter,
     command: Command,
     line: bytes | bytearray,
     *,
     env: Mapping[str, str] = {},
     update: Callable[[Update], None] | None = None,
     passed: Callable[[], str | None] | None = None,
-) -> Value | Unread | Fault:
+) -> ProgramValue | Unread | Fault:
     """Run `command` once with the input of `line` (as `supply` has it), and with `env` on top of its own.
 
     Where `update` is given the program may write lines of `tool_update` to its descriptor 3, and `update` is called
@@ -126,7 +126,7 @@ class _Run:
         child, command = self._child, self._command
         updates = None if update is None else UpdateLines(update)
         try:
-            exchange = Exchange(child, stdin, updates, max_output_bytes=command.max_output_bytes)
+            exchange = ChildPipes(child, stdin, updates, max_output_bytes=command.max_output_bytes)
         except OSError as error:
             raise SpawnError(command.argv[0], f"it cannot be watched: {error.strerror}") from error
         with closing(exchange):
@@ -143,7 +143,7 @@ class _Run:
         self._is_over, self._errors = exchange.is_over, exchange.errors
         self._output = b"" if exchange.is_over else exchange.output
 
-    def judge(self, passed: Callable[[], str | None] | None) -> Value | Unread | Fault:
+    def judge(self, passed: Callable[[], str | None] | None) -> ProgramValue | Unread | Fault:
         """What came of it."""
         command = self._command
         argv0, ended = command.argv[0], self.exit
@@ -162,7 +162,7 @@ class _Run:
             value = read_output(command.output, self._output, max_bytes=max_bytes)
         except UnreadableError as error:
             return endings.no_answer(argv0, self._errors, error)
-        return Value(value, self._skipped, self._errors.text() if self._errors.total else "")
+        return ProgramValue(value, self._skipped, self._errors.text() if self._errors.total else "")
 
     def _passed(self, ended: Exit) -> str | None:
         """The limit that it passed, as far as its end and its own words tell."""

@@ -6,7 +6,7 @@ from typing import Protocol
 from tooldispatchd.children.spawn import Child
 
 
-class Launch(Protocol):
+class ChildStarter(Protocol):
     """Starts one child; all that is the same for every call (directory, policy, scratch) is its own."""
 
     async def __call__(self, argv: Sequence[str], /, *, env: Mapping[str, str], with_updates: bool) -> Child:

@@ -30,7 +30,7 @@ from tooldispatchd.providers.process import endings
 from tooldispatchd.providers.process.exchange import CHUNK_BYTES, LOOKS, UPDATES_CHUNK_BYTES, ready_or_due
 from tooldispatchd.providers.process.limits import passed_limit
 from tooldispatchd.providers.process.reading import read_output
-from tooldispatchd.providers.process.running import Command, Value
+from tooldispatchd.providers.process.running import Command, ProgramValue
 from tooldispatchd.providers.updates import UpdateLines
 from tooldispatchd.wire.faults import Fault
 
@@ -62,25 +62,25 @@ WHY: Final = {
 }
 
 
-class Owner(Protocol):
+class ChildOwner(Protocol):
     """Whose a child is."""
 
-    async def has_gone(self, kept: "Kept") -> None:
+    async def has_gone(self, kept: "ReusedChild") -> None:
         """It has been reaped; bounds itself."""
 
-    def take_out(self, kept: "Kept") -> None:
+    def take_out(self, kept: "ReusedChild") -> None:
         """It idles no longer."""
 
-    def lose(self, kept: "Kept", seen: Flaw | None) -> None:
+    def lose(self, kept: "ReusedChild", seen: Flaw | None) -> None:
         """It idled, and is to be ended at once for what was `seen`."""
 
 
-class Kept:
+class ReusedChild:
     """One child, and the epoll set in which its pipes and its end are for as long as it lives."""
 
     __slots__ = ("calls", "child", "epoll", "gone", "owner")
 
-    def __init__(self, child: Child, owner: Owner, *, calls: int) -> None:
+    def __init__(self, child: Child, owner: ChildOwner, *, calls: int) -> None:
         self.child = child
         self.owner = owner
         self.calls = calls  # that it may yet serve
@@ -160,7 +160,7 @@ class Turn:
     """One call on one child: its line in, one line out."""
 
     def __init__(
-        self, kept: Kept, line: bytes | bytearray, update: Callable[[Update], None] | None, command: Command
+        self, kept: ReusedChild, line: bytes | bytearray, update: Callable[[Update], None] | None, command: Command
     ) -> None:
         self.kept = kept
         self._child = kept.child
@@ -194,7 +194,7 @@ class Turn:
             with trio.move_on_after(END_S):
                 await self._child.exited()
 
-    def outcome(self) -> Value | Unread | Fault | None:
+    def outcome(self) -> ProgramValue | Unread | Fault | None:
         """How the call ends, and the rest of its updates; None where the child's own end tells."""
         updates, flaw = self._updates, self._flaw
         if updates is not None:
@@ -207,7 +207,7 @@ class Turn:
         if flaw is None:
             try:
                 value = read_output(Output.JSON, self._line, max_bytes=self._max)
-                return Value(value, 0 if updates is None else updates.skipped)
+                return ProgramValue(value, 0 if updates is None else updates.skipped)
             except UnreadableError as error:
                 self._hear()
                 return endings.no_answer(self._command.argv[0], self._errors, error)

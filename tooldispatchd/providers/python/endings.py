@@ -15,7 +15,7 @@ from tooldispatchd.catalog.schemas import ACCEPT, Violation, is_light
 from tooldispatchd.children.spawn import Exit
 from tooldispatchd.children.tail import STDERR_TAIL_BYTES
 from tooldispatchd.forked.signals import signal_name
-from tooldispatchd.providers.python.tool import PythonTool, Value
+from tooldispatchd.providers.python.tool import PythonTool, ReturnedValue
 from tooldispatchd.wire.faults import Code, Fault
 
 # How long a sentence may be that repeats what an exception said.
@@ -74,7 +74,7 @@ class Ending(msgspec.Struct, frozen=True):
         return self.value is not None or self.error is not None
 
 
-def judge(tool: PythonTool, ending: Ending, remains: Remains) -> Value | Unread | Fault:
+def judge(tool: PythonTool, ending: Ending, remains: Remains) -> ReturnedValue | Unread | Fault:
     """The value, or why there is none; `remains` tell of the child where it said nothing."""
     exited, stderr = remains.exited, remains.stderr
     if ending.value is not None:
@@ -104,11 +104,11 @@ def not_started(tool: PythonTool, why: str, stderr: str = "") -> Fault:
     return _fault(f"cannot run '{tool.function}': {why}", stderr)
 
 
-def _decode(tool: PythonTool, value: bytes | bytearray, stderr: str) -> Value | Unread | Fault:
+def _decode(tool: PythonTool, value: bytes | bytearray, stderr: str) -> ReturnedValue | Unread | Fault:
     if not is_light(value, ACCEPT):
         return Unread(value, Output.JSON, tool.max_output_bytes, partial(_no_value, tool), stderr)
     try:
-        return Value(msgspec.json.decode(value), stderr)
+        return ReturnedValue(msgspec.json.decode(value), stderr)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         why = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         return _no_value(tool, UnreadableError(why))

@@ -54,7 +54,7 @@ class NoParentError(Exception):
         self.why = why
 
 
-class Parent:
+class ParentLease:
     """One warm parent, and how much of its time it has had."""
 
     def __init__(self, family: Family, forker: Forker, load: Load, policies: Sequence[Policy]) -> None:
@@ -86,7 +86,7 @@ class Parent:
         return await self.forker.bear(birth, tool.function, {"fork": tuple(errand)}, fds, NO_PIPES)
 
 
-class Environment:
+class WarmEnvironment:
     """The parents of one environment, of which one serves at a time."""
 
     def __init__(self, family: Family, nursery: trio.Nursery) -> None:
@@ -94,7 +94,7 @@ class Environment:
         self._nursery = nursery
         # By function and policy, so that a tool that was configured anew takes its place.
         self._tools: dict[tuple[str, Policy], PythonTool] = {}
-        self._parent: Parent | None = None
+        self._parent: ParentLease | None = None
         self._loading: trio.Event | None = None
         self._backoff = Backoff()
         self._retry_at = -math.inf
@@ -110,7 +110,7 @@ class Environment:
         if not tools:
             self._replace(None)
 
-    async def parent(self, tool: PythonTool) -> Parent:
+    async def parent(self, tool: PythonTool) -> ParentLease:
         """One that knows the tool; raises NoParentError where none can be had now."""
         while True:
             # Again each time: what was kept may have changed meanwhile.
@@ -133,18 +133,18 @@ class Environment:
         """Whether it has no tool, nor anything that is to be ended."""
         return not self._tools and self._parent is None and self._loading is None
 
-    def failed(self, parent: Parent, function: str) -> None:
+    def failed(self, parent: ParentLease, function: str) -> None:
         """The parent could not import what the function is in: after a while its next call has that tried again."""
         if function not in parent.failed:
             parent.failed.add(function)
             self._wait(trio.current_time() - parent.began)
 
-    def lost(self, parent: Parent) -> None:
+    def lost(self, parent: ParentLease) -> None:
         """The parent has died. As it had loaded all that it was to load, the next one may be had at once."""
         if self._parent is parent:
             self._replace(None)
 
-    def _replace(self, parent: Parent | None) -> None:
+    def _replace(self, parent: ParentLease | None) -> None:
         old, self._parent = self._parent, parent
         if old is not None:
             self._nursery.start_soon(see_off, old.forker)
@@ -175,7 +175,7 @@ class Environment:
         # The middle of what chance moves it by: nobody else comes back at the same time.
         self._retry_at = trio.current_time() + self._backoff.wait_s(lived_s, 0.5)
 
-    async def _started(self) -> Parent:
+    async def _started(self) -> ParentLease:
         tools = list(self._tools.values())
         some = tools[0].surroundings
         policies = list(dict.fromkeys(tool.policy for tool in tools))
@@ -189,11 +189,11 @@ class Environment:
             forker = Forker(self._family, argv, name="warm parent", env=dict((*some.env, room())), cwd=some.cwd)
         except SpawnError as error:
             raise NoParentError(str(error)) from error
-        parent: Parent | None = None
+        parent: ParentLease | None = None
         try:
             with trio.fail_after(LOAD_S):
                 await forker.ready()
-            parent = Parent(self._family, forker, load, policies)
+            parent = ParentLease(self._family, forker, load, policies)
         except ForkerGone as error:
             raise NoParentError(f"its warm parent did not start: {error.why}") from error
         except trio.TooSlowError as error:

@@ -24,9 +24,9 @@ from tooldispatchd.children.descriptors import close_all, open_pipe
 from tooldispatchd.children.procstat import processor_time
 from tooldispatchd.children.spawn import Child, Exit
 from tooldispatchd.children.tail import STDERR_TAIL_BYTES, Tail
-from tooldispatchd.forked.frames import FrameError, FrameReader, Kind
+from tooldispatchd.forked.frames import FrameError, FrameKind, FrameReader
 from tooldispatchd.providers.python.endings import ChildError, Ending
-from tooldispatchd.providers.python.environment import Parent
+from tooldispatchd.providers.python.environment import ParentLease
 from tooldispatchd.providers.updates import INTERVAL_S, Held
 
 CHUNK_BYTES: Final = 64 * 1024
@@ -49,7 +49,7 @@ _decode_update: Final = msgspec.json.Decoder(Update).decode
 _decode_error: Final = msgspec.json.Decoder(ChildError).decode
 
 
-class Peer:
+class WorkerPipes:
     """Our ends of one child's socket and stderr; `theirs` are the other ends until the child has them."""
 
     _pending: memoryview
@@ -65,7 +65,7 @@ class Peer:
     def __init__(self, max_bytes: int) -> None:
         """Raises OSError where there is no room for descriptors."""
         self.child: Child | None = None
-        self.parent: Parent | None = None
+        self.parent: ParentLease | None = None
         self.calls = 0
         self.cpu_s = 0.0
         """Processor time that the child had used when it was ended, where it had not answered."""
@@ -102,7 +102,7 @@ class Peer:
         self._reset(frames, update)
         self._write()
 
-    def born(self, child: Child, parent: Parent) -> None:
+    def born(self, child: Child, parent: ParentLease) -> None:
         """The child has been forked by `parent`."""
         self.child = child
         self.parent = parent
@@ -239,19 +239,19 @@ class Peer:
             while self._ending is None and (found := self._reader.next()) is not None:
                 self._take(*found)
         except FrameError as error:
-            is_over = error.kind is Kind.VALUE
+            is_over = error.kind is FrameKind.VALUE
             self._ending = Ending(is_over=is_over, nonsense=None if is_over else str(error))
         return len(chunk) == CHUNK_BYTES
 
-    def _take(self, kind: Kind, payload: bytes | bytearray) -> None:
-        if kind is Kind.VALUE:
+    def _take(self, kind: FrameKind, payload: bytes | bytearray) -> None:
+        if kind is FrameKind.VALUE:
             is_over = len(payload) > self._max
             self._ending = Ending(value=None if is_over else payload, is_over=is_over, is_leaving=self._is_leaving)
-        elif kind is Kind.UPDATE:
+        elif kind is FrameKind.UPDATE:
             self._take_update(bytes(payload))
-        elif kind is Kind.LEAVING:
+        elif kind is FrameKind.LEAVING:
             self._is_leaving = True
-        elif kind is Kind.ERROR:
+        elif kind is FrameKind.ERROR:
             try:
                 self._ending = Ending(error=_decode_error(payload), is_leaving=self._is_leaving)
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -7,7 +7,7 @@ import msgspec
 from tooldispatchd.forked.policy import Policy
 
 
-class Surroundings(NamedTuple):
+class WarmKey(NamedTuple):
     """What tools must share to be forked from one warm parent."""
 
     interpreter: str
@@ -46,10 +46,10 @@ class PythonTool(msgspec.Struct, frozen=True, kw_only=True):
     """Resident bytes of its parent, or of its worker, after which that is replaced."""
 
     @property
-    def surroundings(self) -> Surroundings:
+    def surroundings(self) -> WarmKey:
         """Of which environment it is."""
         policy = self.policy
-        return Surroundings(
+        return WarmKey(
             self.interpreter, tuple(sorted(self.env)), self.cwd, self.path, policy.uid, policy.gid, policy.groups
         )
 
@@ -59,7 +59,7 @@ class PythonTool(msgspec.Struct, frozen=True, kw_only=True):
         return self.policy.read is not None or self.policy.write is not None
 
 
-class Value(msgspec.Struct, frozen=True):
+class ReturnedValue(msgspec.Struct, frozen=True):
     """The JSON value that a function returned, decoded; and what its stderr has said by then, its end."""
 
     value: object

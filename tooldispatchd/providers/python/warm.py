@@ -22,12 +22,12 @@ from tooldispatchd.children.control import ForkerGone
 from tooldispatchd.children.descriptors import close_all
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import SpawnError
-from tooldispatchd.forked.frames import Kind, frame, prefix
+from tooldispatchd.forked.frames import FrameKind, frame, prefix
 from tooldispatchd.forked.warm import Errand
 from tooldispatchd.providers.python.endings import Ending, Remains, judge, not_started
-from tooldispatchd.providers.python.environment import Environment, NoParentError, resident_bytes
-from tooldispatchd.providers.python.peer import UNKNOWN, Peer
-from tooldispatchd.providers.python.tool import PythonTool, Surroundings, Value
+from tooldispatchd.providers.python.environment import NoParentError, WarmEnvironment, resident_bytes
+from tooldispatchd.providers.python.peer import UNKNOWN, WorkerPipes
+from tooldispatchd.providers.python.tool import PythonTool, ReturnedValue, WarmKey
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.lines import framed
 
@@ -42,15 +42,15 @@ SPARE_S: Final = 60.0
 CALLS_PER_LOOK: Final = 64
 
 
-class Place:
+class WarmTool:
     """A tool: its environment, and its children that wait for a call, each in its peer."""
 
     __slots__ = ("environment", "expected", "is_kept", "tool", "waiting")
 
-    def __init__(self, tool: PythonTool, environment: Environment) -> None:
+    def __init__(self, tool: PythonTool, environment: WarmEnvironment) -> None:
         self.tool = tool
         self.environment = environment
-        self.waiting: list[Peer] = []
+        self.waiting: list[WorkerPipes] = []
         self.expected = 0
         """How many are being forked ahead."""
         self.is_kept = True
@@ -63,8 +63,8 @@ class Warm:
         self._family = family
         self._spare_s = spare_s
         self._nursery = nursery
-        self._environments: dict[Surroundings, Environment] = {}
-        self._places: dict[PythonTool, Place] = {}
+        self._environments: dict[WarmKey, WarmEnvironment] = {}
+        self._places: dict[PythonTool, WarmTool] = {}
 
     async def run(
         self,
@@ -77,7 +77,7 @@ class Warm:
         scratch: str | None = None,
         leaf: str | None = None,
         update: Callable[[Update], None] | None = None,
-    ) -> Value | Unread | Fault:
+    ) -> ReturnedValue | Unread | Fault:
         """Call the tool once with `line` (one JSON value), which has been checked against its schema.
 
         `id`, `agent`, `deadline_s` (seconds left) and `scratch` (a path, the caller's to remove) are what the function
@@ -92,8 +92,10 @@ class Warm:
         place = self._place(tool)
         if tool.resident and tool.restricts_files:
             scratch = None
-        call = Call(id, agent, deadline_s, scratch, update is not None)
-        frames = framed(frame(Kind.CALL, msgspec.json.encode(call)) + prefix(Kind.INPUT, len(line)), line, b"")
+        call = CallHeader(id, agent, deadline_s, scratch, update is not None)
+        frames = framed(
+            frame(FrameKind.CALL, msgspec.json.encode(call)) + prefix(FrameKind.INPUT, len(line)), line, b""
+        )
         tries = TRIES + len(place.waiting)
         while True:
             tries -= 1
@@ -140,19 +142,19 @@ class Warm:
                 for environment in self._environments.values():
                     nursery.start_soon(environment.close)
 
-    def _place(self, tool: PythonTool) -> Place:
+    def _place(self, tool: PythonTool) -> WarmTool:
         place = self._places.get(tool)
         if place is None:
             surroundings = tool.surroundings
             environment = self._environments.get(surroundings)
             if environment is None:
-                environment = self._environments[surroundings] = Environment(self._family, self._nursery)
-            place = self._places[tool] = Place(tool, environment)
+                environment = self._environments[surroundings] = WarmEnvironment(self._family, self._nursery)
+            place = self._places[tool] = WarmTool(tool, environment)
         return place
 
     async def _try(
         self,
-        place: Place,
+        place: WarmTool,
         frames: bytes | bytearray,
         scratch: str | None,
         leaf: str | None,
@@ -163,7 +165,7 @@ class Warm:
         Raises NoParentError, or SpawnError where no child can be had.
         """
         tool = place.tool
-        peer = self._take(place) or Peer(tool.max_output_bytes)
+        peer = self._take(place) or WorkerPipes(tool.max_output_bytes)
         exited = UNKNOWN
         is_fit = False
         try:
@@ -187,7 +189,7 @@ class Warm:
             self._keep(place, peer)
         return ending, remains
 
-    def _keep(self, place: Place, worker: Peer) -> None:
+    def _keep(self, place: WarmTool, worker: WorkerPipes) -> None:
         """Have a worker wait for another call, and the one that has waited longest end if it was not needed."""
         worker.waits_since = now = trio.current_time()
         place.waiting.append(worker)
@@ -195,7 +197,7 @@ class Warm:
         if place.waiting[0].waits_since < now - self._spare_s:
             self._nursery.start_soon(place.waiting.pop(0).end)
 
-    def _take(self, place: Place) -> Peer | None:
+    def _take(self, place: WarmTool) -> WorkerPipes | None:
         """A child that waits for a call; those of parents that have had their time are ended, or these would stay."""
         if not place.waiting:
             return None
@@ -207,18 +209,18 @@ class Warm:
                 self._nursery.start_soon(peer.end)
         return place.waiting.pop() if place.waiting else None
 
-    def _fork_ahead(self, place: Place) -> None:
+    def _fork_ahead(self, place: WarmTool) -> None:
         if place.tool.resident or not place.is_kept:
             return
         while len(place.waiting) + place.expected < place.tool.prefork:
             place.expected += 1
             self._nursery.start_soon(self._fork_one_ahead, place)
 
-    async def _fork_one_ahead(self, place: Place) -> None:
+    async def _fork_one_ahead(self, place: WarmTool) -> None:
         # Where there is none to be had now, the next call asks again, and is told why if it cannot have one either.
         try:
             with suppress(NoParentError, SpawnError, OSError):
-                peer = Peer(place.tool.max_output_bytes)
+                peer = WorkerPipes(place.tool.max_output_bytes)
                 try:
                     await bear(place, peer, scratch=None, leaf=None, ahead=True)
                 finally:
@@ -230,7 +232,7 @@ class Warm:
             place.expected -= 1
 
 
-class Call(msgspec.Struct, frozen=True):
+class CallHeader(msgspec.Struct, frozen=True):
     """The header of a call, as `forked.frames.Kind.CALL` describes it."""
 
     id: str
@@ -240,7 +242,9 @@ class Call(msgspec.Struct, frozen=True):
     updates: bool
 
 
-async def bear(place: Place, peer: Peer, *, scratch: str | None, leaf: str | None, ahead: bool = False) -> None:
+async def bear(
+    place: WarmTool, peer: WorkerPipes, *, scratch: str | None, leaf: str | None, ahead: bool = False
+) -> None:
     """Have the peer's child forked. Where the parent dies meanwhile the peer has none, and tells what became of it.
 
     Raises NoParentError, or SpawnError.
@@ -272,7 +276,7 @@ async def bear(place: Place, peer: Peer, *, scratch: str | None, leaf: str | Non
         peer.hand_over()
 
 
-def is_fit_for_more(place: Place, worker: Peer, ending: Ending) -> bool:
+def is_fit_for_more(place: WarmTool, worker: WorkerPipes, ending: Ending) -> bool:
     """Whether a worker that has just answered may serve another call."""
     tool = place.tool
     if not ending.is_answer or ending.is_leaving or not place.is_kept:
@@ -284,7 +288,7 @@ def is_fit_for_more(place: Place, worker: Peer, ending: Ending) -> bool:
     return worker.calls % CALLS_PER_LOOK > 0 or resident_bytes(worker.child.pid) <= tool.max_rss
 
 
-def has_current_parent(peer: Peer) -> bool:
+def has_current_parent(peer: WorkerPipes) -> bool:
     """Whether the child's parent may still bear others."""
     return peer.parent is not None and peer.parent.forker.is_usable
 
@@ -295,7 +299,7 @@ def move(pid: int, leaf: str) -> None:
         Path(leaf, "cgroup.procs").write_text(str(pid))
 
 
-def take_all(place: Place) -> list[Peer]:
+def take_all(place: WarmTool) -> list[WorkerPipes]:
     """All that waits there, which waits there no longer."""
     peers, place.waiting = place.waiting, []
     return peers

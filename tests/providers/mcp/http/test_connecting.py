@@ -15,7 +15,7 @@ from tests.servers.raw_http import Peer, RawServer, Script, polite, serving
 from tooldispatchd.providers.mcp.http.connecting import open_connection
 from tooldispatchd.providers.mcp.http.places import Origin
 from tooldispatchd.providers.mcp.http.tls import Files
-from tooldispatchd.providers.mcp.http.wire import Wire, WireError
+from tooldispatchd.providers.mcp.http.wire import HttpWire, WireError
 from tooldispatchd.providers.mcp.server import Reach
 
 
@@ -54,7 +54,7 @@ async def tls_server(authority: Authority) -> AsyncIterator[RawServer]:
 
 async def ask(reach: Reach) -> int:
     with trio.fail_after(5):
-        async with Wire(reach, max_bytes=1000) as wire:
+        async with HttpWire(reach, max_bytes=1000) as wire:
             async with wire.exchange("POST", (), b"{}") as reply:
                 await reply.read(1000)
             async with wire.exchange("POST", (), b"{}") as reply:
@@ -135,7 +135,7 @@ async def test_a_proxy_is_told_the_address_that_was_looked_at(tmp_path: Path, mo
     async with tls_server(authority) as server, serving(tunnelling_to(server.port)) as proxy:
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
         reach = Reach(url="https://own.test/", ca=authority.ca, hosts=("mcp.test",))
-        async with Wire(reach, max_bytes=1000) as wire:
+        async with HttpWire(reach, max_bytes=1000) as wire:
             assert (await wire.fetch("GET", "https://mcp.test/x", (), b""))[0] == 200
         assert [asked.target for asked in proxy.asked] == ["8.8.8.8:443"]
 
@@ -144,7 +144,7 @@ async def test_a_proxy_leads_to_no_private_address(monkeypatch: pytest.MonkeyPat
     answer_names(mcp_test=[["10.0.0.1"]])
     async with serving(polite) as proxy:
         monkeypatch.setenv("all_proxy", f"http://127.0.0.1:{proxy.port}")
-        async with Wire(Reach(url="http://own.test/", hosts=("mcp.test",)), max_bytes=1000) as wire:
+        async with HttpWire(Reach(url="http://own.test/", hosts=("mcp.test",)), max_bytes=1000) as wire:
             with pytest.raises(WireError, match="has the private address"):
                 await wire.fetch("GET", "https://mcp.test/x", (), b"")
             with pytest.raises(WireError, match="cannot know which address a proxy would find"):

@@ -7,8 +7,8 @@ from tests.providers.mcp.linking import Handle, Inbox, answering, at, chunk, eac
 from tests.servers.raw_http import Asked, Peer, serving
 from tooldispatchd.providers.mcp.bell import Bell
 from tooldispatchd.providers.mcp.http.listening import Listening
-from tooldispatchd.providers.mcp.http.peer import Peer as Server
-from tooldispatchd.providers.mcp.http.wire import Wire
+from tooldispatchd.providers.mcp.http.peer import HttpPeer
+from tooldispatchd.providers.mcp.http.wire import HttpWire
 from tooldispatchd.providers.mcp.server import Reach
 
 
@@ -17,9 +17,9 @@ async def listen(*handles: Handle) -> tuple[Inbox, Bell, list[Asked]]:
     inbox, bell = Inbox(), Bell()
     async with (
         serving(each(in_turn(*handles, answering(b"", "405 Method Not Allowed")))) as server,
-        Wire(Reach(url=server.url), max_bytes=1024) as wire,
+        HttpWire(Reach(url=server.url), max_bytes=1024) as wire,
     ):
-        peer = Server(at(server.url), wire, inbox, bell)
+        peer = HttpPeer(at(server.url), wire, inbox, bell)
         peer.adopt("s-1")
         listening = Listening(peer, peer.session_headers, first_wait_s=0.01)
         with trio.fail_after(5):

@@ -1,7 +1,7 @@
 import pytest
 
 from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.places import Origin, Place, Territory, place
+from tooldispatchd.providers.mcp.http.places import HttpTarget, Origin, Territory, place
 from tooldispatchd.providers.mcp.server import Reach
 
 OWN = "https://mcp.example/mcp?key=secret"
@@ -95,7 +95,7 @@ def test_from_http_a_listed_host_may_be_led_to_with_or_without_tls() -> None:
     assert found.admit("https://other.example/").origin == Origin("https", "other.example", 443)
 
 
-AT = Place(Origin("https", "mcp.example", 443), "/mcp/")
+AT = HttpTarget(Origin("https", "mcp.example", 443), "/mcp/")
 
 
 @pytest.mark.parametrize("status", [200, 202, 300, 304, 305, 400])

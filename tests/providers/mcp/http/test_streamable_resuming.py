@@ -23,7 +23,7 @@ from tests.providers.mcp.linking import (
 )
 from tests.servers.raw_http import Asked, Peer, serving
 from tooldispatchd.providers.mcp.http import stream
-from tooldispatchd.providers.mcp.http.wire import Wire
+from tooldispatchd.providers.mcp.http.wire import HttpWire
 from tooldispatchd.providers.mcp.link import LinkError
 from tooldispatchd.providers.mcp.server import Reach
 
@@ -130,8 +130,8 @@ async def test_the_wait_before_a_try_is_the_server_s_within_bounds(retry: int | 
 
     said = msgspec.json.encode("x")
     async with serving(each(streaming(event(said, retry=retry)))) as server:
-        followed = stream.Stream(1024, SHARE)
-        async with Wire(Reach(url=server.url), max_bytes=1024) as wire, wire.exchange("GET") as reply:
+        followed = stream.ServerStream(1024, SHARE)
+        async with HttpWire(Reach(url=server.url), max_bytes=1024) as wire, wire.exchange("GET") as reply:
             assert not await followed.follow(reply, taken)
         assert followed.retry_s == expected_s
 

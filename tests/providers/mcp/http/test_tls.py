@@ -7,7 +7,7 @@ from tests.providers.mcp.http.certificates import Authority
 from tests.servers.raw_http import Peer, RawServer, polite, serving
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.tls import Files, context
-from tooldispatchd.providers.mcp.http.wire import Wire
+from tooldispatchd.providers.mcp.http.wire import HttpWire
 from tooldispatchd.providers.mcp.server import Reach
 
 
@@ -16,7 +16,7 @@ async def ask(
 ) -> int:
     """The status of the last of some exchanges with a server behind TLS."""
     reach = Reach(url=f"https://127.0.0.1:{server.port}/mcp", ca=ca, cert=cert, key=key)
-    async with Wire(reach, max_bytes=1000) as wire:
+    async with HttpWire(reach, max_bytes=1000) as wire:
         for _ in range(times):
             async with wire.exchange("POST", (), b"{}") as reply:
                 await reply.read(1000)
@@ -42,7 +42,7 @@ async def test_a_tls_connection_that_the_server_closed_meanwhile_is_not_used_aga
 
     async with serving(once, context=authority.server_context("127.0.0.1")) as server:
         reach = Reach(url=f"https://127.0.0.1:{server.port}/mcp", ca=authority.ca)
-        async with Wire(reach, max_bytes=1000) as wire:
+        async with HttpWire(reach, max_bytes=1000) as wire:
             for expected in (1, 2):
                 async with wire.exchange("POST", (), b"{}") as reply:
                     assert await reply.read(1000) == b"{}"
@@ -110,7 +110,7 @@ async def test_a_server_that_answers_in_tls_is_one_of_https() -> None:
         await peer.send(b"\x15\x03\x03\x00\x02\x02\x46")
         await peer.wait_for_close()
 
-    async with serving(alert) as server, Wire(Reach(url=server.url), max_bytes=1000) as wire:
+    async with serving(alert) as server, HttpWire(Reach(url=server.url), max_bytes=1000) as wire:
         with pytest.raises(WireError, match=r"^it answered in TLS: is it https\?$") as caught:
             async with wire.exchange("POST", (), b"{}"):
                 raise AssertionError
@@ -120,7 +120,7 @@ async def test_a_server_that_answers_in_tls_is_one_of_https() -> None:
 async def test_a_server_that_never_said_a_word_may_be_one_of_https(authority: Authority) -> None:
     async with (
         serving(polite, context=authority.server_context("127.0.0.1")) as server,
-        Wire(Reach(url=server.url), max_bytes=1000) as wire,
+        HttpWire(Reach(url=server.url), max_bytes=1000) as wire,
     ):
         with pytest.raises(WireError, match=r"without an answer; is it https\?$"):
             async with wire.exchange("POST", (), b"{}"):
@@ -134,7 +134,7 @@ async def test_a_server_that_has_answered_before_is_in_no_doubt() -> None:
             await peer.answer(headers="Connection: close\r\n")
         assert asked
 
-    async with serving(once) as server, Wire(Reach(url=server.url), max_bytes=1000) as wire:
+    async with serving(once) as server, HttpWire(Reach(url=server.url), max_bytes=1000) as wire:
         async with wire.exchange("POST", (), b"{}") as reply:
             await reply.read(1000)
         with pytest.raises(WireError, match=r"without an answer$"):

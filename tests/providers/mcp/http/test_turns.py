@@ -12,7 +12,7 @@ from tests.providers.mcp.linking import SHARE
 from tests.servers.raw_http import Peer, serving
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent
-from tooldispatchd.providers.mcp.http.stream import Stream
+from tooldispatchd.providers.mcp.http.stream import ServerStream
 
 CHUNKED: Final = b"Transfer-Encoding: chunked\r\n\r\n"
 EVENTS: Final = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
@@ -43,7 +43,7 @@ async def measured_once(answer: bytes, *, is_read: bool) -> float:
         try:
             async with wire.exchange("POST", [], b"{}") as reply:
                 if is_read and reply.media_type:
-                    await Stream(MIB, SHARE).follow(reply, take)
+                    await ServerStream(MIB, SHARE).follow(reply, take)
                 elif is_read:
                     await reply.read(MIB)
                 else:

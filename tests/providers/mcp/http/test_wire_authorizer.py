@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from tests.servers.raw_http import Peer, polite, serving
-from tooldispatchd.providers.mcp.http.wire import Asked, Headers, Wire, WireError
+from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire, WireError
 from tooldispatchd.providers.mcp.server import Reach
 
 
@@ -20,10 +20,12 @@ class Tokens:
     token_url: str | None = None
     seen: list[tuple[str, int, str]] = field(default_factory=list)
 
-    async def credentials(self, asked: Asked, wire: Wire) -> Headers:
+    async def credentials(self, asked: HttpRequest, wire: HttpWire) -> Headers:
         return [] if self.token is None else [("Authorization", f"Bearer {self.token}")]
 
-    async def challenged(self, asked: Asked, status: int, headers: Mapping[str, str], wire: Wire) -> Headers | None:
+    async def challenged(
+        self, asked: HttpRequest, status: int, headers: Mapping[str, str], wire: HttpWire
+    ) -> Headers | None:
         self.seen.append((asked.method, status, headers.get("www-authenticate", "")))
         if self.token_url is not None:
             _, _, body = await wire.fetch("GET", self.token_url, (), b"")
@@ -47,7 +49,7 @@ async def guarded(peer: Peer) -> None:
             await peer.answer(b"who?", status="401 Unauthorized", headers=challenge)
 
 
-async def ask(wire: Wire) -> tuple[int, bytes]:
+async def ask(wire: HttpWire) -> tuple[int, bytes]:
     with trio.fail_after(5):
         async with wire.exchange("POST", (), b"{}") as reply:
             return reply.status, await reply.read(100)
@@ -56,7 +58,7 @@ async def ask(wire: Wire) -> tuple[int, bytes]:
 async def test_credentials_go_with_each_request() -> None:
     async with serving(guarded) as server:
         tokens = Tokens(token="right")
-        async with Wire(Reach(url=server.url), max_bytes=1000, authorizer=tokens) as wire:
+        async with HttpWire(Reach(url=server.url), max_bytes=1000, authorizer=tokens) as wire:
             assert await ask(wire) == (200, b"{}")
         assert tokens.seen == []
 
@@ -64,7 +66,7 @@ async def test_credentials_go_with_each_request() -> None:
 async def test_a_challenge_is_met_by_one_more_attempt() -> None:
     async with serving(guarded) as server:
         tokens = Tokens(token_url=f"http://127.0.0.1:{server.port}/token")
-        async with Wire(Reach(url=server.url), max_bytes=1000, authorizer=tokens) as wire:
+        async with HttpWire(Reach(url=server.url), max_bytes=1000, authorizer=tokens) as wire:
             assert await ask(wire) == (200, b"{}")
             assert await ask(wire) == (200, b"{}")
         assert tokens.seen == [("POST", 401, 'Bearer error="invalid_token"')]
@@ -74,14 +76,14 @@ async def test_a_challenge_is_met_by_one_more_attempt() -> None:
 async def test_a_second_challenge_is_the_answer() -> None:
     async with serving(guarded) as server:
         tokens = Tokens(next_token="wrong")
-        async with Wire(Reach(url=server.url), max_bytes=1000, authorizer=tokens) as wire:
+        async with HttpWire(Reach(url=server.url), max_bytes=1000, authorizer=tokens) as wire:
             assert await ask(wire) == (401, b"who?")
         assert len(server.asked) == 2
 
 
 async def test_a_challenge_that_nobody_meets_is_the_answer() -> None:
     async with serving(guarded) as server:
-        async with Wire(Reach(url=server.url), max_bytes=1000, authorizer=Tokens()) as wire:
+        async with HttpWire(Reach(url=server.url), max_bytes=1000, authorizer=Tokens()) as wire:
             assert await ask(wire) == (401, b"who?")
         assert server.connections == 1
 
@@ -89,7 +91,7 @@ async def test_a_challenge_that_nobody_meets_is_the_answer() -> None:
 async def test_what_an_authorizer_cannot_do_ends_the_exchange() -> None:
     async with serving(guarded) as server:
         tokens = Tokens(token_url="http://elsewhere.test/token")
-        async with Wire(Reach(url=server.url), max_bytes=1000, authorizer=tokens) as wire:
+        async with HttpWire(Reach(url=server.url), max_bytes=1000, authorizer=tokens) as wire:
             with pytest.raises(WireError, match="is not among its `hosts`"):
                 await ask(wire)
 
@@ -103,7 +105,7 @@ async def test_what_an_authorizer_gives_stays_with_its_origin() -> None:
 
         async with serving(script) as server:
             reach = Reach(url=server.url, hosts=(f"127.0.0.1:{other.port}",), private=True)
-            async with Wire(reach, max_bytes=1000, authorizer=Tokens(token="hunter2")) as wire:
+            async with HttpWire(reach, max_bytes=1000, authorizer=Tokens(token="hunter2")) as wire:
                 assert await ask(wire) == (200, b"{}")
             assert server.asked[0].headers["authorization"] == "Bearer hunter2"
         assert "authorization" not in other.asked[0].headers
@@ -119,6 +121,6 @@ async def test_a_challenge_of_another_origin_is_not_the_authorizers() -> None:
         async with serving(script) as server:
             tokens = Tokens(next_token="right")
             reach = Reach(url=server.url, hosts=(f"127.0.0.1:{other.port}",), private=True)
-            async with Wire(reach, max_bytes=1000, authorizer=tokens) as wire:
+            async with HttpWire(reach, max_bytes=1000, authorizer=tokens) as wire:
                 assert await ask(wire) == (401, b"who?")
             assert tokens.seen == []

@@ -5,7 +5,7 @@ import trio
 
 from tests.providers.mcp.http.names import answer_names
 from tests.servers.raw_http import Peer, RawServer, Script, polite, serving
-from tooldispatchd.providers.mcp.http.wire import Wire, WireError
+from tooldispatchd.providers.mcp.http.wire import HttpWire, WireError
 from tooldispatchd.providers.mcp.server import Reach
 
 SECRET = (("Authorization", "Bearer hunter2"),)
@@ -27,7 +27,7 @@ def sending_on(status: int, *locations: str) -> Script:
 async def ask(server: RawServer, *, hosts: tuple[str, ...] = (), private: bool = False, method: str = "POST") -> int:
     reach = Reach(url=server.url, headers=SECRET, hosts=hosts, private=private)
     body = b"{}" if method == "POST" else b""
-    wire = Wire(reach, max_bytes=1000)
+    wire = HttpWire(reach, max_bytes=1000)
     async with wire, wire.exchange(method, [("Mcp-Session-Id", "s")], body) as reply:
         await reply.read(1000)
         return reply.status
@@ -100,7 +100,7 @@ async def test_a_listed_host_that_an_idle_connection_leads_to_needs_no_second_lo
         there = f"http://other.test:{other.port}/"
         async with serving(sending_on(307, there, there)) as server:
             reach = Reach(url=server.url, hosts=(f"other.test:{other.port}",), private=True)
-            async with Wire(reach, max_bytes=1000) as wire:
+            async with HttpWire(reach, max_bytes=1000) as wire:
                 for _ in range(2):
                     async with wire.exchange("POST", (), b"{}") as reply:
                         assert reply.status == 200
@@ -112,7 +112,7 @@ async def test_a_listed_host_that_an_idle_connection_leads_to_needs_no_second_lo
 
 
 async def test_a_fetch_reads_a_document_of_the_own_origin_with_what_is_configured() -> None:
-    async with serving(polite) as server, Wire(Reach(url=server.url, headers=SECRET), max_bytes=1000) as wire:
+    async with serving(polite) as server, HttpWire(Reach(url=server.url, headers=SECRET), max_bytes=1000) as wire:
         url = f"http://127.0.0.1:{server.port}/.well-known/x"
         status, headers, body = await wire.fetch("GET", url, [("Accept", "application/json")], b"")
         assert (status, headers["content-type"], body) == (200, "application/json", b"{}")
@@ -122,7 +122,7 @@ async def test_a_fetch_reads_a_document_of_the_own_origin_with_what_is_configure
 async def test_a_fetch_takes_no_credentials_elsewhere() -> None:
     async with serving(polite) as other, serving(polite) as server:
         reach = Reach(url=server.url, headers=SECRET, hosts=(f"127.0.0.1:{other.port}",), private=True)
-        async with Wire(reach, max_bytes=1000) as wire:
+        async with HttpWire(reach, max_bytes=1000) as wire:
             await wire.fetch("POST", other.url, [("Content-Type", "text/plain")], b"a=b")
         [asked] = other.asked
         assert (asked.method, asked.body) == ("POST", b"a=b")
@@ -134,7 +134,7 @@ async def test_a_fetch_is_bounded() -> None:
         await peer.read_request()
         await peer.answer(bytes(500))
 
-    async with serving(script) as server, Wire(Reach(url=server.url), max_bytes=1000) as wire:
+    async with serving(script) as server, HttpWire(Reach(url=server.url), max_bytes=1000) as wire:
         with pytest.raises(WireError, match="over 100 bytes") as caught:
             await wire.fetch("GET", server.url, (), b"", 100)
         assert caught.value.is_too_large
@@ -142,14 +142,14 @@ async def test_a_fetch_is_bounded() -> None:
 
 @pytest.mark.parametrize("url", ["http://other.test/", "file:///etc/passwd", "http://127.0.0.1:1/"])
 async def test_a_fetch_goes_nowhere_else(url: str) -> None:
-    async with serving(polite) as server, Wire(Reach(url=server.url), max_bytes=1000) as wire:
+    async with serving(polite) as server, HttpWire(Reach(url=server.url), max_bytes=1000) as wire:
         with pytest.raises(WireError):
             await wire.fetch("GET", url, (), b"")
 
 
 async def test_a_redirect_of_a_fetch_is_held_to_the_same() -> None:
     async with serving(polite) as other, serving(sending_on(302, other.url)) as server:
-        async with Wire(Reach(url=server.url), max_bytes=1000) as wire:
+        async with HttpWire(Reach(url=server.url), max_bytes=1000) as wire:
             with pytest.raises(WireError, match="is not among its `hosts`"):
                 await wire.fetch("GET", server.url, (), b"")
         assert other.connections == 0
@@ -164,7 +164,7 @@ async def test_redirects_at_the_same_time_do_not_meet() -> None:
             else:
                 await peer.answer(asked.body)
 
-    async with serving(script) as server, Wire(Reach(url=server.url), max_bytes=1000) as wire:
+    async with serving(script) as server, HttpWire(Reach(url=server.url), max_bytes=1000) as wire:
         bodies: list[bytes] = []
 
         async def echo(body: bytes) -> None:

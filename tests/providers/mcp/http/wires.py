@@ -2,16 +2,16 @@
 
 from typing import Final
 
-from tooldispatchd.providers.mcp.http.wire import Wire
+from tooldispatchd.providers.mcp.http.wire import HttpWire
 from tooldispatchd.providers.mcp.server import Reach
 
 MIB: Final = 1024 * 1024
 
 
-def wire_to(url: str, *, headers: tuple[tuple[str, str], ...] = (), max_bytes: int = MIB) -> Wire:
-    return Wire(Reach(url=url, headers=headers), max_bytes=max_bytes)
+def wire_to(url: str, *, headers: tuple[tuple[str, str], ...] = (), max_bytes: int = MIB) -> HttpWire:
+    return HttpWire(Reach(url=url, headers=headers), max_bytes=max_bytes)
 
 
-async def post(wire: Wire, body: bytes = b"{}") -> tuple[int, bytes]:
+async def post(wire: HttpWire, body: bytes = b"{}") -> tuple[int, bytes]:
     async with wire.exchange("POST", [("Content-Type", "application/json")], body) as reply:
         return reply.status, await reply.read(MIB)

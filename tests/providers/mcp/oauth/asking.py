@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tests.providers.mcp.recording import Recording
 from tests.servers.authorization_server import OAuthServer
-from tooldispatchd.providers.mcp.http.wire import Wire
+from tooldispatchd.providers.mcp.http.wire import HttpWire
 from tooldispatchd.providers.mcp.oauth.accounts import Accounts, entry_name
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
 from tooldispatchd.providers.mcp.server import OAuth, Reach, Server
@@ -35,10 +35,10 @@ class Daemon:
         return [(event, fields.get("reason")) for level, event, fields in self.log.lines if level == "warning"]
 
     @asynccontextmanager
-    async def wire(self, server: OAuthServer, oauth: OAuth, **reach: Any) -> AsyncIterator[Wire]:
+    async def wire(self, server: OAuthServer, oauth: OAuth, **reach: Any) -> AsyncIterator[HttpWire]:
         found = reach_of(server, oauth, **reach)
         authorizer = self.accounts.authorizer("docs", found)
-        async with Wire(found, max_bytes=1 << 20, authorizer=authorizer, debug=self.log.debug) as wire:
+        async with HttpWire(found, max_bytes=1 << 20, authorizer=authorizer, debug=self.log.debug) as wire:
             yield wire
 
     def store(self, server: OAuthServer, oauth: OAuth, grant: Grant) -> None:
@@ -88,7 +88,7 @@ async def until(is_true: Callable[[], object]) -> None:
             await trio.sleep(0.005)
 
 
-async def call(wire: Wire) -> int:
+async def call(wire: HttpWire) -> int:
     """The status of one request."""
     async with wire.exchange("POST", [("Content-Type", "application/json")], b'{"id":1}') as reply:
         await reply.read(1 << 20)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.providers.mcp.oauth.asking import SECRET, Daemon, call, keys, until
 from tests.servers.authorization_server import OAuthServer, serving
-from tooldispatchd.providers.mcp.http.wire import Wire
+from tooldispatchd.providers.mcp.http.wire import HttpWire
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
 from tooldispatchd.providers.mcp.server import OAuth
 
@@ -149,7 +149,7 @@ async def test_many_requests_without_a_token_cost_one_flow(tmp_path: Path) -> No
     statuses: list[int] = []
     async with serving(server), daemon.wire(server, SECRET) as one, daemon.wire(server, SECRET) as another:
 
-        async def ask(wire: Wire) -> None:
+        async def ask(wire: HttpWire) -> None:
             statuses.append(await call(wire))
 
         async with trio.open_nursery() as nursery:

@@ -14,7 +14,7 @@ from tests.providers.mcp.oauth.asking import PERSON, SECRET, Daemon, call
 from tests.providers.mcp.recording import Recording
 from tests.servers.authorization_server import OAuthServer, Recorder, Reply, serving
 from tooldispatchd.providers.mcp.oauth import flow
-from tooldispatchd.providers.mcp.oauth.accounts import Account
+from tooldispatchd.providers.mcp.oauth.accounts import OAuthAccount
 from tooldispatchd.providers.mcp.oauth.challenge import Challenge
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
@@ -242,7 +242,7 @@ async def test_a_flow_that_takes_too_long_is_ended(tmp_path: Path, autojump_cloc
         await trio.sleep_forever()
         raise AssertionError
 
-    client = flow.Client("http://127.0.0.1/mcp", SECRET, never, lambda _: None)
+    client = flow.OAuthClient("http://127.0.0.1/mcp", SECRET, never, lambda _: None)
     with pytest.raises(AuthorizationError, match="cannot get a token: it took longer than 30 s"):
         await flow.obtain(client, Grant(), Challenge(401))
     assert trio.current_time() - began == flow.FLOW_S
@@ -251,5 +251,7 @@ async def test_a_flow_that_takes_too_long_is_ended(tmp_path: Path, autojump_cloc
 def test_nothing_secret_is_in_any_repr() -> None:
     grant = Grant(access_token="hunter2", refresh_token="hunter2", client={"client_secret": "hunter2"}, scope="a")
     shown = repr((grant, replace(SECRET, client_secret="hunter2"), Reach(url="http://a/?key=hunter2")))
-    account = Account(TokenStore({}), "http://a/?key=hunter2", replace(SECRET, client_secret="hunter2"), Recording())
+    account = OAuthAccount(
+        TokenStore({}), "http://a/?key=hunter2", replace(SECRET, client_secret="hunter2"), Recording()
+    )
     assert "hunter2" not in shown + repr(account)

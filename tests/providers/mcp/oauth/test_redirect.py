@@ -2,12 +2,12 @@ import pytest
 import trio
 
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
-from tooldispatchd.providers.mcp.oauth.redirect import Listener, Redirected, open_listener
+from tooldispatchd.providers.mcp.oauth.redirect import Redirected, RedirectListener, open_listener
 
 AWAY = "https://auth.example/authorize?state=s1&client_id=c"
 
 
-async def get(listener: Listener, target: str) -> bytes:
+async def get(listener: RedirectListener, target: str) -> bytes:
     """The answer to one request, as a browser would send it."""
     stream = await trio.open_tcp_stream("127.0.0.1", listener.port)
     async with stream:
@@ -15,7 +15,7 @@ async def get(listener: Listener, target: str) -> bytes:
         return b"".join([chunk async for chunk in stream])
 
 
-async def redirected(listener: Listener, *targets: str) -> Redirected:
+async def redirected(listener: RedirectListener, *targets: str) -> Redirected:
     """What the listener takes of requests that come one after the other."""
     found: list[Redirected] = []
 

@@ -10,7 +10,7 @@ import trio.testing
 
 from tests.providers.mcp.oauth.asking import PERSON, Daemon, call, until
 from tests.servers.authorization_server import OAuthServer, Reply, serving
-from tooldispatchd.providers.mcp.http.wire import Wire
+from tooldispatchd.providers.mcp.http.wire import HttpWire
 from tooldispatchd.providers.mcp.oauth.accounts import entry_name
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
@@ -83,7 +83,7 @@ async def test_many_refused_requests_cost_one_refresh(tmp_path: Path) -> None:
         refresh = server.refresh_token("tools")
         daemon.store(server, PERSON, Grant(access_token="over", refresh_token=refresh, scope="tools"))
 
-        async def ask(wire: Wire) -> None:
+        async def ask(wire: HttpWire) -> None:
             statuses.append(await call(wire))
 
         async with trio.open_nursery() as nursery:
@@ -100,7 +100,7 @@ async def test_two_daemons_with_one_store_refresh_once(tmp_path: Path) -> None:
         one.store(server, PERSON, Grant(access_token="over", refresh_token=refresh, scope="tools"))
         statuses: list[int] = []
 
-        async def ask(wire: Wire) -> None:
+        async def ask(wire: HttpWire) -> None:
             statuses.append(await call(wire))
 
         async with trio.open_nursery() as nursery:

@@ -11,7 +11,7 @@ import trio
 
 from tooldispatchd.providers.mcp.content import error_in, error_words
 from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.wire import Reply
+from tooldispatchd.providers.mcp.http.wire import HttpReply
 from tooldispatchd.providers.mcp.messages import Incoming, read_message
 
 # An error is a sentence or two; a page of HTML is nobody's answer.
@@ -26,7 +26,7 @@ _OF_SESSIONS: Final = re.compile(r"session|not initiali[sz]ed", re.IGNORECASE)
 _OF_REQUESTS: Final = frozenset({-32700, -32601, -32602, -32020})
 
 
-async def read_error_body(reply: Reply) -> bytes:
+async def read_error_body(reply: HttpReply) -> bytes:
     """The body of a refusal; nothing where it is too long, or too slow in coming."""
     with trio.move_on_after(ERROR_BODY_S):
         try:

@@ -26,11 +26,11 @@ from tooldispatchd.providers.mcp.http.peer import (
     JSON,
     POST_HEADERS,
     SESSION_HEADER,
-    Peer,
+    HttpPeer,
 )
 from tooldispatchd.providers.mcp.http.refusals import failed, refused, status_words, unavailable, wrong_transport
-from tooldispatchd.providers.mcp.http.stream import Stream, is_message, no_room
-from tooldispatchd.providers.mcp.http.wire import Reply
+from tooldispatchd.providers.mcp.http.stream import ServerStream, is_message, no_room
+from tooldispatchd.providers.mcp.http.wire import HttpReply
 from tooldispatchd.providers.mcp.logmessages import printable
 from tooldispatchd.providers.mcp.messages import Incoming
 from tooldispatchd.wire.faults import Fault
@@ -49,15 +49,15 @@ _WITHOUT_RESUMING: Final = "2024-11-05"
 _FIRST: Final = frozenset({INITIALIZE, DISCOVER})
 
 
-class Exchange:
+class HttpExchange:
     """The life of one request; `run` ends when it is answered, failed, or nobody waits any more."""
 
-    def __init__(self, peer: Peer, sent: Sent) -> None:
+    def __init__(self, peer: HttpPeer, sent: Sent) -> None:
         assert sent.message.number is not None
         self._peer = peer
         self._sent = sent
         self._number = sent.message.number
-        self._stream = Stream(peer.server.max_line_bytes, peer.inbox.share)
+        self._stream = ServerStream(peer.server.max_line_bytes, peer.inbox.share)
         self._broken: WireError | None = None
 
     async def run(self) -> None:
@@ -96,11 +96,11 @@ class Exchange:
         is_first = self._sent.message.method in _FIRST
         return wrong_transport(self._peer.server, status) if is_first else ""
 
-    def _adopt(self, reply: Reply) -> bool:
+    def _adopt(self, reply: HttpReply) -> bool:
         session_id = reply.headers.get(SESSION_HEADER.lower())
         return session_id is None or self._peer.adopt(session_id)
 
-    async def _take_body(self, reply: Reply) -> None:
+    async def _take_body(self, reply: HttpReply) -> None:
         share = self._peer.inbox.share
         held = Holding(share)
         try:
@@ -117,7 +117,7 @@ class Exchange:
 
     # --- streams -----------------------------------------------------------------------------------------------------
 
-    async def _follow(self, reply: Reply) -> None:
+    async def _follow(self, reply: HttpReply) -> None:
         try:
             if await self._stream.follow(reply, self._take):
                 await reply.drain(DRAIN_S)
@@ -187,7 +187,9 @@ class Exchange:
         return failed(self._peer.server, why)
 
 
-async def refuse(peer: Peer, number: int, reply: Reply, headers: list[tuple[str, str]], *, hint: str = "") -> None:
+async def refuse(
+    peer: HttpPeer, number: int, reply: HttpReply, headers: list[tuple[str, str]], *, hint: str = ""
+) -> None:
     """A request was answered with another status than 200: give its waiter the reason. `headers` are what was sent.
 
     `hint` follows the reason where the server itself gives none. Raises `WireError`.
@@ -209,7 +211,7 @@ async def refuse(peer: Peer, number: int, reply: Reply, headers: list[tuple[str,
         peer.inbox.take_message(Incoming(id=number, error=error.error))
 
 
-def fault_of(peer: Peer, error: WireError) -> Fault:
+def fault_of(peer: HttpPeer, error: WireError) -> Fault:
     """The fault for a request whose exchange broke."""
     if error.is_too_large and "what" not in error.extras:
         return too_large(peer.server)
@@ -217,6 +219,6 @@ def fault_of(peer: Peer, error: WireError) -> Fault:
     return of(peer.server, error.why, error.extras)
 
 
-def _odd(peer: Peer, reply: Reply) -> Fault:
+def _odd(peer: HttpPeer, reply: HttpReply) -> Fault:
     kind = printable(reply.media_type, MAX_KIND) or "no content type"
     return failed(peer.server, f"it answered with {kind} instead of JSON", {"http_status": reply.status})

@@ -10,8 +10,8 @@ import trio
 
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent
-from tooldispatchd.providers.mcp.http.peer import EVENT_STREAM, Peer
-from tooldispatchd.providers.mcp.http.stream import Stream, is_message
+from tooldispatchd.providers.mcp.http.peer import EVENT_STREAM, HttpPeer
+from tooldispatchd.providers.mcp.http.stream import ServerStream, is_message
 
 # Waits between tries that bring nothing, doubling from the first to the last.
 FIRST_WAIT_S: Final = 1.0
@@ -26,13 +26,13 @@ class Listening:
     """The server's own stream; `settled` is set once it is open, or is known not to be."""
 
     def __init__(
-        self, peer: Peer, headers: Callable[[], list[tuple[str, str]]], *, first_wait_s: float = FIRST_WAIT_S
+        self, peer: HttpPeer, headers: Callable[[], list[tuple[str, str]]], *, first_wait_s: float = FIRST_WAIT_S
     ) -> None:
         self.settled = trio.Event()
         self._peer = peer
         self._headers = headers
         self._first_wait_s = first_wait_s
-        self._stream = Stream(peer.server.max_line_bytes, peer.inbox.share)
+        self._stream = ServerStream(peer.server.max_line_bytes, peer.inbox.share)
         self._has_opened = False
 
     async def run(self) -> None:

@@ -20,8 +20,8 @@ from tooldispatchd.providers.mcp.http.peer import DRAIN_S, EVENT_STREAM, POST_HE
 from tooldispatchd.providers.mcp.http.places import place
 from tooldispatchd.providers.mcp.http.posting import PostingLink
 from tooldispatchd.providers.mcp.http.refusals import status_words, wrong_transport
-from tooldispatchd.providers.mcp.http.stream import Stream, is_message
-from tooldispatchd.providers.mcp.http.wire import Authorizer, Reply
+from tooldispatchd.providers.mcp.http.stream import ServerStream, is_message
+from tooldispatchd.providers.mcp.http.wire import Authorizer, HttpReply
 from tooldispatchd.providers.mcp.link import Inbox, LinkError
 from tooldispatchd.providers.mcp.server import Server
 
@@ -95,7 +95,7 @@ class PairLink(PostingLink):
         try:
             async with peer.wire.exchange("GET", [("Accept", EVENT_STREAM)], b"") as reply:
                 if reply.status == 200 and reply.media_type == EVENT_STREAM:
-                    await Stream(self._server.max_line_bytes, self._inbox.share).follow(reply, self._take)
+                    await ServerStream(self._server.max_line_bytes, self._inbox.share).follow(reply, self._take)
                 else:
                     why, extras = _refusal(self._server, reply), {"http_status": reply.status}
         except WireError as error:
@@ -149,7 +149,7 @@ def _headers(sent: Sent) -> list[tuple[str, str]]:
     return [*POST_HEADERS, *sent.headers]
 
 
-def _refusal(server: Server, reply: Reply) -> str:
+def _refusal(server: Server, reply: HttpReply) -> str:
     why = "it answered GET with something else than events"
     if reply.status != 200:
         why = status_words(reply.status, server.reach)

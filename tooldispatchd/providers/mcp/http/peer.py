@@ -5,7 +5,7 @@ from typing import Final
 
 from tooldispatchd.providers.mcp.bell import Bell
 from tooldispatchd.providers.mcp.http.errorbody import is_of_session, read_error_body
-from tooldispatchd.providers.mcp.http.wire import Reply, Wire
+from tooldispatchd.providers.mcp.http.wire import HttpReply, HttpWire
 from tooldispatchd.providers.mcp.link import Inbox
 from tooldispatchd.providers.mcp.server import Server
 
@@ -24,12 +24,12 @@ POST_HEADERS: Final = (("Accept", f"{JSON}, {EVENT_STREAM}"), ("Content-Type", J
 DRAIN_S: Final = 0.25
 
 
-class Peer:
+class HttpPeer:
     """A server, the wire to it, and where what it says goes; `session_id` is what it asked to be shown, if anything."""
 
     __slots__ = ("bell", "inbox", "server", "session_id", "wire")
 
-    def __init__(self, server: Server, wire: Wire, inbox: Inbox, bell: Bell) -> None:
+    def __init__(self, server: Server, wire: HttpWire, inbox: Inbox, bell: Bell) -> None:
         self.server = server
         self.wire = wire
         self.inbox = inbox
@@ -47,7 +47,7 @@ class Peer:
         """The headers that show the session, if there is one."""
         return [] if self.session_id is None else [(SESSION_HEADER, self.session_id)]
 
-    async def refuses_session(self, reply: Reply, sent: list[tuple[str, str]]) -> bool:
+    async def refuses_session(self, reply: HttpReply, sent: list[tuple[str, str]]) -> bool:
         """Whether an answer to what is no request, sent with these headers, ends the connection; as `is_session_over`.
 
         The body is read where it counts.

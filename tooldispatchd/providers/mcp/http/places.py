@@ -40,7 +40,7 @@ class Origin(NamedTuple):
         return f"{self.scheme}://{self.authority}"
 
 
-class Place(NamedTuple):
+class HttpTarget(NamedTuple):
     """An origin, and the target that is asked for there: a path and, if there is one, a query."""
 
     origin: Origin
@@ -52,7 +52,7 @@ class Place(NamedTuple):
         return f"{self.origin}{self.target}"
 
 
-def place(url: str) -> Place:
+def place(url: str) -> HttpTarget:
     """The place that an absolute http(s) URL names. Raises `WireError`, which shows nothing of a query."""
     try:
         parts = urlsplit(url)
@@ -68,7 +68,7 @@ def place(url: str) -> Place:
     target = quote(parts.path or "/", safe=_PLAIN.replace("?", ""))
     if parts.query:
         target += "?" + quote(parts.query, safe=_PLAIN)
-    return Place(Origin(scheme, host, port or PORTS[scheme]), target)
+    return HttpTarget(Origin(scheme, host, port or PORTS[scheme]), target)
 
 
 def _is_host(host: str) -> bool:
@@ -89,7 +89,7 @@ class Territory:
         """Let the server lead to `origin` too, whatever address that has."""
         self._trusted.add(origin)
 
-    def admit(self, url: str) -> Place:
+    def admit(self, url: str) -> HttpTarget:
         """The place of `url`, to which the server led. Raises `WireError` where it may not."""
         found = place(url)
         if found.origin == self.own.origin:
@@ -106,7 +106,7 @@ class Territory:
             return False
         return not is_literal(origin.host)
 
-    def redirected(self, method: str, at: Place, status: int, location: str | None) -> Place | None:
+    def redirected(self, method: str, at: HttpTarget, status: int, location: str | None) -> HttpTarget | None:
         """Where an answer sends the request on to; None where it is an answer. Raises `WireError` (RFC 9110, 15.4).
 
         Only 307 and 308 carry a body on. What else redirects would make a GET of a POST.

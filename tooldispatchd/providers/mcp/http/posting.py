@@ -8,8 +8,8 @@ from tooldispatchd.providers.mcp.bell import Bell
 from tooldispatchd.providers.mcp.dialect import Dialect
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.outbox import NOTICE_S, Outbox, Sent
-from tooldispatchd.providers.mcp.http.peer import Peer
-from tooldispatchd.providers.mcp.http.wire import Authorizer, Wire
+from tooldispatchd.providers.mcp.http.peer import HttpPeer
+from tooldispatchd.providers.mcp.http.wire import Authorizer, HttpWire
 from tooldispatchd.providers.mcp.link import Inbox, LinkError
 from tooldispatchd.providers.mcp.messages import Outgoing
 from tooldispatchd.providers.mcp.server import Server
@@ -44,7 +44,7 @@ class PostingLink:
             is_waiting=inbox.is_waiting,
             notice_s=notice_s,
         )
-        self._peer: Peer | None = None
+        self._peer: HttpPeer | None = None
         self._undelivered = 0
 
     def send(self, message: Outgoing) -> None:
@@ -78,16 +78,16 @@ class PostingLink:
         """How many notifications and answers the server did not take."""
         return {"undelivered": self._undelivered}
 
-    def _meet(self) -> Peer:
+    def _meet(self) -> HttpPeer:
         """The server, to which nothing is connected yet. Raises `LinkError`."""
         authorizer = None if self._authorize is None else self._authorize()
         try:
-            wire = Wire(
+            wire = HttpWire(
                 self._reach, max_bytes=self._server.max_line_bytes, authorizer=authorizer, debug=self._inbox.debug
             )
         except WireError as error:
             raise LinkError(error.why, error.extras) from error
-        self._peer = Peer(self._server, wire, self._inbox, self._bell)
+        self._peer = HttpPeer(self._server, wire, self._inbox, self._bell)
         return self._peer
 
     async def _request(self, sent: Sent) -> None:

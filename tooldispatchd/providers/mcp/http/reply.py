@@ -21,7 +21,7 @@ _MAX_RETRY_S: Final = 86_400.0
 _KEEP_ALIVE: Final = re.compile(r"\btimeout=([0-9]{1,6})\b", re.ASCII | re.IGNORECASE)
 
 
-class Reply:
+class HttpReply:
     """Status, headers (names in lower case, what came twice joined by ", ") and body of an answer.
 
     `connection` and `origin` are the wire's: where it came from, and is put back to.
@@ -151,7 +151,7 @@ class Reply:
 class _Chunks:
     """A reply's body as an iterator; not a generator, whose end would be the garbage collector's to find."""
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: HttpReply) -> None:
         self._reply = reply
 
     def __aiter__(self) -> Self:

@@ -13,7 +13,7 @@ import trio
 from tooldispatchd.calls.memory import Holding, Share
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.eventstream import EventStream, EventTooLargeError, ServerSentEvent
-from tooldispatchd.providers.mcp.http.wire import Reply
+from tooldispatchd.providers.mcp.http.wire import HttpReply
 from tooldispatchd.providers.mcp.link import NO_ROOM
 
 # Between two tries where the server does not say; and the most that it may say.
@@ -31,7 +31,7 @@ PIECE_BYTES: Final = 1024
 Take = Callable[[ServerSentEvent], Awaitable[bool]]
 
 
-class Stream:
+class ServerStream:
     """One stream. `events` is how many have come that bore a message or moved `last_id`."""
 
     __slots__ = ("_max_event_bytes", "_retry_ms", "_share", "_steps", "events", "last_id")
@@ -49,7 +49,7 @@ class Stream:
         """How long to wait before the stream is asked for again."""
         return RETRY_S if self._retry_ms is None else min(self._retry_ms / 1000, MAX_RETRY_S)
 
-    async def follow(self, reply: Reply, take: Take) -> bool:
+    async def follow(self, reply: HttpReply, take: Take) -> bool:
         """Give each event of a response to `take` until it returns true; whether it did before the response ended.
 
         Raises `WireError`: the response broke, or an event was over the bound, or there is no room for more of it.
@@ -61,7 +61,7 @@ class Stream:
         finally:
             half.resize(0)
 
-    async def _follow(self, reply: Reply, take: Take, parser: EventStream, half: Holding) -> bool:
+    async def _follow(self, reply: HttpReply, take: Take, parser: EventStream, half: Holding) -> bool:
         async for chunk in reply.chunks():
             if chunk.count(b"\n") + chunk.count(b"\r") <= DENSE_LINES:
                 if await self._feed(parser, chunk, take):

@@ -15,10 +15,10 @@ from typing import Final
 import trio
 
 from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.exchange import Exchange
+from tooldispatchd.providers.mcp.http.exchange import HttpExchange
 from tooldispatchd.providers.mcp.http.listening import Listening
 from tooldispatchd.providers.mcp.http.outbox import NOTICE_S, Sent
-from tooldispatchd.providers.mcp.http.peer import DRAIN_S, POST_HEADERS, Peer
+from tooldispatchd.providers.mcp.http.peer import DRAIN_S, POST_HEADERS, HttpPeer
 from tooldispatchd.providers.mcp.http.posting import PostingLink
 from tooldispatchd.providers.mcp.http.wire import Authorizer
 from tooldispatchd.providers.mcp.link import Inbox
@@ -102,7 +102,7 @@ class StreamableLink(PostingLink):
 
     async def _request(self, sent: Sent) -> None:
         assert self._peer is not None
-        await Exchange(self._peer, sent).run()
+        await HttpExchange(self._peer, sent).run()
 
     async def _notify(self, sent: Sent) -> None:
         peer = self._peer
@@ -121,7 +121,7 @@ class StreamableLink(PostingLink):
         except WireError:
             return
 
-    async def _delete(self, peer: Peer) -> None:
+    async def _delete(self, peer: HttpPeer) -> None:
         """Say that the session is over; a server that does not let clients say so answers 405."""
         try:
             async with peer.wire.exchange("DELETE", self._bare_headers(peer), b"") as reply:
@@ -130,7 +130,7 @@ class StreamableLink(PostingLink):
             # It ends its sessions by itself.
             return
 
-    def _bare_headers(self, peer: Peer | None = None) -> list[tuple[str, str]]:
+    def _bare_headers(self, peer: HttpPeer | None = None) -> list[tuple[str, str]]:
         """What a request without a message shows: the revision and the session."""
         peer = peer or self._peer
         headers = [] if self.dialect is None else self.dialect.headers(_NO_MESSAGE)

@@ -19,15 +19,15 @@ from tooldispatchd.providers.mcp.http.connecting import open_connection
 from tooldispatchd.providers.mcp.http.doubts import question
 from tooldispatchd.providers.mcp.http.errors import UnansweredError, WireError
 from tooldispatchd.providers.mcp.http.http1 import Http1
-from tooldispatchd.providers.mcp.http.places import Origin, Place, Territory
+from tooldispatchd.providers.mcp.http.places import HttpTarget, Origin, Territory
 from tooldispatchd.providers.mcp.http.product import USER_AGENT
 from tooldispatchd.providers.mcp.http.proxies import Proxy, proxy_for
-from tooldispatchd.providers.mcp.http.reply import Reply
+from tooldispatchd.providers.mcp.http.reply import HttpReply
 from tooldispatchd.providers.mcp.http.tls import files_of
 from tooldispatchd.providers.mcp.server import Reach
 from tooldispatchd.wire.lines import Text
 
-__all__ = ["Asked", "Authorizer", "Headers", "Reply", "Wire", "WireError"]
+__all__ = ["Authorizer", "Headers", "HttpReply", "HttpRequest", "HttpWire", "WireError"]
 
 Headers = Sequence[tuple[str, str]]
 
@@ -47,7 +47,7 @@ _LEFTOVER_S: Final = 0.25
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
 
 
-class Asked(NamedTuple):
+class HttpRequest(NamedTuple):
     """A request as the caller of `exchange` made it, without credentials."""
 
     method: str
@@ -62,10 +62,12 @@ class Authorizer(Protocol):
     exchanges ask at the same time.
     """
 
-    async def credentials(self, asked: Asked, wire: "Wire") -> Headers:
+    async def credentials(self, asked: HttpRequest, wire: "HttpWire") -> Headers:
         """The headers to send with a request; none where there are no credentials yet."""
 
-    async def challenged(self, asked: Asked, status: int, headers: Mapping[str, str], wire: "Wire") -> Headers | None:
+    async def challenged(
+        self, asked: HttpRequest, status: int, headers: Mapping[str, str], wire: "HttpWire"
+    ) -> Headers | None:
         """The server answered 401 or 403 (`headers` in lower case): those for one more attempt; None to let it be."""
 
 
@@ -80,7 +82,7 @@ def to_nobody(event: str, **fields: object) -> None:
     """Nobody looks closely."""
 
 
-class Wire:
+class HttpWire:
     """HTTP to one server, for one connection; `max_bytes` bounds an answer that says its length beforehand.
 
     `debug` is told the status of each answer, and of its URL no more than the origin.
@@ -116,14 +118,14 @@ class Wire:
     @asynccontextmanager
     async def exchange(
         self, method: str, headers: Headers = (), body: Text = b"", url: str | None = None
-    ) -> AsyncIterator[Reply]:
+    ) -> AsyncIterator[HttpReply]:
         """Send a request to `url`, of the server's own origin, or else to the server's; the reply's head is read.
 
         To leave it early closes the TCP connection, which is how a server learns that nobody waits. Raises `WireError`.
         """
         place = self._own if url is None else self._same_origin(url)
         async with self._slots:
-            reply = await self._authorized(Asked(method, place.url, headers), place, body)
+            reply = await self._authorized(HttpRequest(method, place.url, headers), place, body)
             try:
                 yield reply
             finally:
@@ -161,13 +163,13 @@ class Wire:
         self._idle.clear()
         await trio.lowlevel.checkpoint()
 
-    def _same_origin(self, url: str) -> Place:
+    def _same_origin(self, url: str) -> HttpTarget:
         found = self._territory.admit(url)
         if found.origin != self._own.origin:
             raise WireError(f"it leads to {found.origin}, which is not its own origin")
         return found
 
-    async def _authorized(self, asked: Asked, place: Place, body: Text) -> Reply:
+    async def _authorized(self, asked: HttpRequest, place: HttpTarget, body: Text) -> HttpReply:
         """The exchange, and once more if the authorizer got other credentials for it."""
         if self._authorizer is None:
             return await self._followed(place, asked.method, asked.headers, (), body)
@@ -188,8 +190,8 @@ class Wire:
         return await self._followed(place, asked.method, asked.headers, again, body)
 
     async def _followed(
-        self, place: Place, method: str, headers: Headers, given: Headers, body: Text, *, may_leave: bool = True
-    ) -> Reply:
+        self, place: HttpTarget, method: str, headers: Headers, given: Headers, body: Text, *, may_leave: bool = True
+    ) -> HttpReply:
         """The exchange, wherever the server sends it on to; another origin only if it `may_leave` the first."""
         first = place.origin
         for hop in range(MAX_REDIRECTS + 1):
@@ -216,8 +218,8 @@ class Wire:
         )
 
     async def _asked(
-        self, place: Place, method: str, headers: Headers, given: Headers, body: Text, *, is_first: bool
-    ) -> Reply:
+        self, place: HttpTarget, method: str, headers: Headers, given: Headers, body: Text, *, is_first: bool
+    ) -> HttpReply:
         try:
             request = self._request(place, method, headers, given, body)
             connection, response = await self._answered(place.origin, request, method, body)
@@ -227,7 +229,7 @@ class Wire:
             raise
         self._debug("http answered", method=method, origin=str(place.origin), status=response.status_code)
         try:
-            return Reply(connection, response, place.origin, max_bytes=self._max_bytes)
+            return HttpReply(connection, response, place.origin, max_bytes=self._max_bytes)
         except WireError:
             self._live.discard(connection)
             connection.close()
@@ -273,7 +275,7 @@ class Wire:
         self.has_answered = True
         return response
 
-    def _request(self, place: Place, method: str, headers: Headers, given: Headers, body: Text) -> h11.Request:
+    def _request(self, place: HttpTarget, method: str, headers: Headers, given: Headers, body: Text) -> h11.Request:
         """The request as it goes out; what the configuration and the authorizer add goes to the own origin alone."""
         lines = [("Host", place.origin.authority), ("Accept-Encoding", "identity"), *headers]
         if place.origin == self._own.origin:
@@ -324,14 +326,14 @@ class Wire:
         while self._idle and self._idle[0][1].idle_until <= now:
             self._idle.pop(0)[1].close()
 
-    async def _leave(self, reply: Reply) -> None:
+    async def _leave(self, reply: HttpReply) -> None:
         """Be done with a reply whose body nobody wants."""
         try:
             await reply.drain(_LEFTOVER_S)
         finally:
             self._put_back(reply)
 
-    def _put_back(self, reply: Reply) -> None:
+    def _put_back(self, reply: HttpReply) -> None:
         """Keep the connection of an exchange that is over, or close it."""
         connection = reply.connection
         self._live.discard(connection)

@@ -1,10 +1,10 @@
 """The daemon's accounts at authorization servers: one for each server, client and grant, whoever uses the server.
 
-    Wire ── credentials ─▶ Authorizer ─▶ Account ── the token, as long as it is good
-         ── challenged ──▶                  └────── one flow at a time, whose token or failure all share
+    HttpWire ── credentials ─▶ OAuthAuthorizer ─▶ OAuthAccount ── the token, as long as it is good
+             ── challenged ──▶                         └───────── one flow at a time, whose token or failure all share
 
-An agent's connection has an `Authorizer` of its own; all those of a server have one `Account`, which stays for the
-daemon's life. Where a person is needed, an account never starts what ends in a browser: it says who is to do what.
+Each connection of an agent has its own `OAuthAuthorizer`; all those of a server share one `OAuthAccount`, which lives
+as long as the daemon. Where a person is needed, it never starts what ends in a browser: it says who is to do what.
 """
 
 import math
@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final
 import trio
 from msgspec.structs import replace
 
-from tooldispatchd.providers.mcp.http.wire import Asked, Headers, Wire
+from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire
 from tooldispatchd.providers.mcp.link import LinkError
-from tooldispatchd.providers.mcp.logmessages import Log
+from tooldispatchd.providers.mcp.logmessages import BoundLog
 from tooldispatchd.providers.mcp.oauth.challenge import MAX_HEADER, Challenge, missing_scopes, read_challenge, union
 from tooldispatchd.providers.mcp.oauth.errors import EXTRA_MISSING, AuthorizationError, login_needed
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, TokenStoreError
@@ -28,7 +28,7 @@ from tooldispatchd.providers.mcp.server import OAuth, Reach
 
 if TYPE_CHECKING:
     # The SDK comes with it; there are no Structs here.
-    from tooldispatchd.providers.mcp.oauth.flow import Client
+    from tooldispatchd.providers.mcp.oauth.flow import OAuthClient
 
 # A token that is refused so soon after it was given will be refused again: another flow would only cost.
 FRESH_S: Final = 5.0
@@ -57,12 +57,12 @@ def preload() -> None:
 class Accounts:
     """All accounts of the daemon. `log` is told why there is no token, and each step to one; never one of them."""
 
-    def __init__(self, environ: Mapping[str, str], log: Log) -> None:
+    def __init__(self, environ: Mapping[str, str], log: BoundLog) -> None:
         self._store = TokenStore(environ)
         self._log = log
-        self._accounts: dict[tuple[str, OAuth], Account] = {}
+        self._accounts: dict[tuple[str, OAuth], OAuthAccount] = {}
 
-    def authorizer(self, name: str, reach: Reach) -> "Authorizer":
+    def authorizer(self, name: str, reach: Reach) -> "OAuthAuthorizer":
         """What authorises the requests of one connection to the server `name`, which has `reach.oauth`.
 
         Raises `LinkError` where the extra is not installed.
@@ -73,24 +73,30 @@ class Accounts:
         whose = (reach.url, reach.oauth)
         account = self._accounts.get(whose)
         if account is None:
-            account = self._accounts[whose] = Account(self._store, reach.url, reach.oauth, self._log)
-        return Authorizer(name, account)
+            account = self._accounts[whose] = OAuthAccount(self._store, reach.url, reach.oauth, self._log)
+        return OAuthAuthorizer(name, account)
 
 
-class Authorizer:
+class OAuthAuthorizer:
     """As `http.wire.Authorizer`, for one connection; `name` is what its server is called."""
 
-    def __init__(self, name: str, account: "Account") -> None:
+    def __init__(self, name: str, account: "OAuthAccount") -> None:
         self._name = name
         self._account = account
 
-    async def credentials(self, asked: Asked, wire: Wire) -> Headers:  # noqa: ARG002  # all requests are equal
+    async def credentials(self, asked: HttpRequest, wire: HttpWire) -> Headers:  # noqa: ARG002  # all requests are equal
         """The bearer token, renewed if it is over; none where a challenge must tell first how to get one."""
         token = await self._account.token(self._name, wire)
         _used.set(token)
         return bearer(token)
 
-    async def challenged(self, asked: Asked, status: int, headers: Mapping[str, str], wire: Wire) -> Headers | None:  # noqa: ARG002
+    async def challenged(
+        self,
+        asked: HttpRequest,  # noqa: ARG002
+        status: int,
+        headers: Mapping[str, str],
+        wire: HttpWire,
+    ) -> Headers | None:
         """Another token for one more attempt; None where none would help."""
         challenge = read_challenge(status, headers.get("www-authenticate", ""))
         if status == 403 and not challenge.asks_for_more:
@@ -99,10 +105,10 @@ class Authorizer:
         return None if token is None else bearer(token)
 
 
-class Account:
+class OAuthAccount:
     """Who the daemon is to the server at `url`, and the token that it has there."""
 
-    def __init__(self, store: TokenStore, url: str, oauth: OAuth, log: Log) -> None:
+    def __init__(self, store: TokenStore, url: str, oauth: OAuth, log: BoundLog) -> None:
         self._store = store
         self._entry = entry_name(url, oauth)
         self._url = url
@@ -127,7 +133,7 @@ class Account:
         """Whose it is; what it holds is secret."""
         return f"Account({self._url.partition('?')[0]!r}, {self._oauth.grant!r})"
 
-    async def token(self, name: str, wire: Wire) -> str | None:
+    async def token(self, name: str, wire: HttpWire) -> str | None:
         """The token for a request; None where there is none yet. Raises `AuthorizationError`."""
         if not self._has_person:
             # The server says with 401 when it is over, and with that where to get another.
@@ -142,7 +148,7 @@ class Account:
             return token
         return await self._share(partial(self._renew, None, name, wire), refused=token)
 
-    async def answer(self, challenge: Challenge, name: str, wire: Wire, *, refused: str | None) -> str | None:
+    async def answer(self, challenge: Challenge, name: str, wire: HttpWire, *, refused: str | None) -> str | None:
         """The token to try after `refused` met a challenge; None where none would help. Raises `AuthorizationError`."""
         if refused is not None and refused == self._grant.access_token and self._is_fresh(challenge):
             return None
@@ -178,7 +184,7 @@ class Account:
                     self._flows += 1
             return self._grant.access_token
 
-    async def _renew(self, challenge: Challenge | None, name: str, wire: Wire) -> None:
+    async def _renew(self, challenge: Challenge | None, name: str, wire: HttpWire) -> None:
         """Another token without a person: one that another process has got, or by the refresh token."""
         refused = self._grant.access_token
         try:
@@ -189,7 +195,7 @@ class Account:
         except TokenStoreError as error:
             raise AuthorizationError(str(error)) from None
 
-    async def _refresh(self, challenge: Challenge | None, name: str, wire: Wire) -> None:
+    async def _refresh(self, challenge: Challenge | None, name: str, wire: HttpWire) -> None:
         """Use the refresh token; where that is of no use, only a token that is over is dropped.
 
         What one request may not do says nothing of the token: it stays for all others.
@@ -238,7 +244,7 @@ class Account:
             self._put(replace(self._grant, wanted=wanted))
         raise login_needed(name, status=challenge.status, missing=missing)
 
-    async def _obtain(self, challenge: Challenge, name: str, wire: Wire) -> None:
+    async def _obtain(self, challenge: Challenge, name: str, wire: HttpWire) -> None:
         """A first token, or another, for a client that needs no person."""
         from tooldispatchd.providers.mcp.oauth.flow import obtain  # noqa: PLC0415  # as above
 
@@ -247,14 +253,14 @@ class Account:
             challenge = replace(challenge, scope=union(*self._oauth.scopes, more))
         await obtain(self._client(name, wire), self._grant, challenge)
 
-    def _client(self, name: str, wire: Wire) -> "Client":
+    def _client(self, name: str, wire: HttpWire) -> "OAuthClient":
         """Who asks in a flow over `wire`, which may go where a person who logged in said yes to."""
-        from tooldispatchd.providers.mcp.oauth.flow import Client  # noqa: PLC0415  # as above
+        from tooldispatchd.providers.mcp.oauth.flow import OAuthClient  # noqa: PLC0415  # as above
 
         for origin in self._grant.trusted:
             wire.trust(origin)
         debug = partial(self._log.debug, server=name)
-        return Client(self._url, self._oauth, wire.fetch, self._keep, admit=wire.admit, debug=debug)
+        return OAuthClient(self._url, self._oauth, wire.fetch, self._keep, admit=wire.admit, debug=debug)
 
     def _warn_of(self, name: str, why: str) -> None:
         if why not in self._warned and len(self._warned) < MAX_WARNED:

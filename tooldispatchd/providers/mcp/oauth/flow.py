@@ -85,7 +85,7 @@ def _anywhere(_url: str) -> None:
     """Refuse no address before it is asked."""
 
 
-class Client(NamedTuple):
+class OAuthClient(NamedTuple):
     """Who asks: for the server at `url`, by `fetch`; `keep` is given what there is as soon as there is a token.
 
     `registered` is given a new registration, `debug` each step; `admit` raises `WireError` for what `fetch` would
@@ -112,7 +112,7 @@ class Client(NamedTuple):
         return flow
 
 
-async def renew(client: Client, grant: Grant) -> Grant | None:
+async def renew(client: OAuthClient, grant: Grant) -> Grant | None:
     """Use the refresh token of `grant`; None where that brought another token, which was kept.
 
     Else it is of no use any more, or there is none, and the result is what is left: without any token, and without a
@@ -127,7 +127,7 @@ async def renew(client: Client, grant: Grant) -> Grant | None:
     return replace(left, client=None) if flow.said == UNKNOWN_CLIENT else left
 
 
-async def obtain(client: Client, grant: Grant, challenge: Challenge, *, person: Person | None = None) -> None:
+async def obtain(client: OAuthClient, grant: Grant, challenge: Challenge, *, person: Person | None = None) -> None:
     """Answer a challenge of the server with a new token, with the client and the metadata of `grant`.
 
     A `person` has `PERSON_S` to consent. Raises `AuthorizationError`.

@@ -20,13 +20,13 @@ from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.wire import Asked, Headers, Wire
+from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire
 from tooldispatchd.providers.mcp.oauth.accounts import bearer, entry_name
 from tooldispatchd.providers.mcp.oauth.challenge import Challenge, missing_scopes, read_challenge, union
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
-from tooldispatchd.providers.mcp.oauth.flow import MAX_ANSWER_BYTES, UNKNOWN_CLIENT, Client, obtain
+from tooldispatchd.providers.mcp.oauth.flow import MAX_ANSWER_BYTES, UNKNOWN_CLIENT, OAuthClient, obtain
 from tooldispatchd.providers.mcp.oauth.providers import Person
-from tooldispatchd.providers.mcp.oauth.redirect import Listener, open_listener, port_in
+from tooldispatchd.providers.mcp.oauth.redirect import RedirectListener, open_listener, port_in
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, TokenStoreError
 from tooldispatchd.providers.mcp.server import Reach, Server
 from tooldispatchd.providers.mcp.ways import url_way
@@ -93,12 +93,12 @@ class _Login:
 
     async def _flow(self, before: Grant, asked: Challenge, show: Callable[[str], None]) -> None:
         async with (
-            Wire(self._reach, max_bytes=MAX_ANSWER_BYTES) as wire,
+            HttpWire(self._reach, max_bytes=MAX_ANSWER_BYTES) as wire,
             open_listener(self._oauth.redirect_port, port_in(before.client)) as listener,
         ):
             for origin in self._before.trusted:
                 wire.trust(origin)
-            client = Client(self._reach.url, self._oauth, wire.fetch, self._keep, self._registered, wire.admit)
+            client = OAuthClient(self._reach.url, self._oauth, wire.fetch, self._keep, self._registered, wire.admit)
             await obtain(client, before, asked, person=_person(listener, show))
 
     def _keep(self, grant: Grant) -> None:
@@ -114,7 +114,7 @@ class _Login:
             raise AuthorizationError(str(error)) from None
 
 
-def _person(listener: Listener, show: Callable[[str], None]) -> Person:
+def _person(listener: RedirectListener, show: Callable[[str], None]) -> Person:
     async def send_away(url: str) -> None:  # noqa: ASYNC124  # the SDK awaits it
         listener.expect(url)
         show(url)
@@ -134,17 +134,23 @@ class _Probe:
 
     def __init__(self, token: str | None) -> None:
         self.challenge: Challenge | None = None
-        self.wire: Wire | None = None
+        self.wire: HttpWire | None = None
         self._token = token
 
     def authorizer(self, name: str, reach: Reach) -> "_Probe":  # noqa: ARG002  # there is one server
         return self
 
-    async def credentials(self, asked: Asked, wire: Wire) -> Headers:  # noqa: ARG002  # all requests are equal
+    async def credentials(self, asked: HttpRequest, wire: HttpWire) -> Headers:  # noqa: ARG002  # all requests are equal
         self.wire = wire
         return bearer(self._token)
 
-    async def challenged(self, asked: Asked, status: int, headers: Mapping[str, str], wire: Wire) -> Headers | None:  # noqa: ARG002
+    async def challenged(
+        self,
+        asked: HttpRequest,  # noqa: ARG002
+        status: int,
+        headers: Mapping[str, str],
+        wire: HttpWire,  # noqa: ARG002
+    ) -> Headers | None:
         self.challenge = self.challenge or read_challenge(status, headers.get("www-authenticate", ""))
         return None
 

@@ -64,7 +64,7 @@ class Person:
         self.await_redirect = await_redirect
 
 
-class Memory:
+class FlowTokenStorage:
     """The SDK's `TokenStorage`, for one flow.
 
     Within it `keep` is called once for each set of tokens, and `registered` with a new registration.
@@ -100,7 +100,9 @@ class Memory:
             await self.registered(_registration(client_info))
 
 
-def make_provider(url: str, oauth: OAuth, grant: Grant, person: Person | None = None) -> tuple[Provider, Memory]:
+def make_provider(
+    url: str, oauth: OAuth, grant: Grant, person: Person | None = None
+) -> tuple[Provider, FlowTokenStorage]:
     """A provider for one flow that knows what `grant` holds, and the memory that it writes to.
 
     Raises `AuthorizationError` where the grant is not one.
@@ -109,7 +111,7 @@ def make_provider(url: str, oauth: OAuth, grant: Grant, person: Person | None = 
         tokens = None
         if grant.access_token is not None:
             tokens = OAuthToken(access_token=grant.access_token, refresh_token=grant.refresh_token, scope=grant.scope)
-        memory = Memory(tokens, _client_of(oauth, grant, person))
+        memory = FlowTokenStorage(tokens, _client_of(oauth, grant, person))
         provider = _provider(url, oauth, memory, person)
         context = provider.context
         if grant.server is not None:
@@ -170,7 +172,7 @@ def _method(oauth: OAuth, server: dict[str, object]) -> str:
     return "client_secret_post" if takes_post_alone else "client_secret_basic"
 
 
-def _provider(url: str, oauth: OAuth, memory: Memory, person: Person | None) -> Provider:
+def _provider(url: str, oauth: OAuth, memory: FlowTokenStorage, person: Person | None) -> Provider:
     scope = " ".join(oauth.scopes) or None
     if oauth.grant == "authorization_code":
         if oauth.client_metadata_url is not None and not is_valid_client_metadata_url(oauth.client_metadata_url):

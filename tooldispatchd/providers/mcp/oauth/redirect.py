@@ -38,7 +38,7 @@ class Redirected:
         self.iss = iss
 
 
-class Listener:
+class RedirectListener:
     """Listens from `open_listener` on; `uri` is what to give as `redirect_uri`."""
 
     def __init__(self, listener: trio.SocketListener) -> None:
@@ -115,7 +115,7 @@ class Listener:
 
 
 @asynccontextmanager
-async def open_listener(port: int | None, last: int | None = None) -> AsyncIterator[Listener]:
+async def open_listener(port: int | None, last: int | None = None) -> AsyncIterator[RedirectListener]:
     """Listen on 127.0.0.1: on `port`, else on the `last` one if that is free, else on any.
 
     Raises `AuthorizationError`.
@@ -129,7 +129,7 @@ async def open_listener(port: int | None, last: int | None = None) -> AsyncItera
     except OSError as error:
         raise AuthorizationError(f"cannot listen on 127.0.0.1 port {port or 0}: {error.strerror}") from None
     async with listener:
-        yield Listener(listener)
+        yield RedirectListener(listener)
 
 
 async def _listen(port: int) -> trio.SocketListener:

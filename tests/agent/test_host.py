@@ -21,6 +21,7 @@ from tooldispatchd.agent.call import Reason
 from tooldispatchd.agent.host import ChannelHost
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.catalog.specs import LimitsSpec
+from tooldispatchd.wire.heavy import HEAVY_BYTES
 
 
 async def test_a_call_that_runs_at_the_end_of_input_is_answered_and_then_the_channel_ends(
@@ -118,6 +119,8 @@ class Outlet:
         self.is_crowded = False
         self.is_behind = False
         self.is_closed = False
+        self.is_paused = False
+        self.wants_turn = False
         self.written = b""
 
     def write(self, lines: bytes | bytearray) -> None:
@@ -125,10 +128,10 @@ class Outlet:
             self.written += lines
 
     def pause(self) -> None:
-        """Nothing is read here by itself."""
+        self.is_paused = True
 
     def again(self) -> None:
-        raise AssertionError("a few lines are one turn")
+        self.wants_turn = True
 
     def close(self) -> None:
         self.is_closed = True
@@ -150,8 +153,22 @@ async def test_the_last_lines_are_written_before_the_channel_closes(
         host = ChannelHost(runtime, outlet, closed.append, entrance=ANYONE, visitor=OWN_USER)
         host.received(line)
         assert port in outlet.written
+        assert not outlet.wants_turn
         assert outlet.is_closed
         assert closed == [host]
+
+
+async def test_nothing_is_read_beside_a_line_that_a_checker_reads_though_answers_were_taken() -> None:
+    async with open_runtime(small_catalog()) as runtime:
+        outlet = Outlet(runtime.memory.share(0))
+        host = ChannelHost(runtime, outlet, lambda _host: None, entrance=ANYONE, visitor=OWN_USER)
+        host.received(b'{"id":"1","name":"echo","input":"' + b"x" * 2 * HEAVY_BYTES + b'"}\n')
+        outlet.is_paused = False  # as a channel is when it gives a turn
+        host.resume()
+        assert (outlet.is_paused, outlet.wants_turn) == (True, False)
+        await wait_all_tasks_blocked()
+        assert (outlet.is_paused, outlet.wants_turn) == (True, True)
+        host.gone("the test says so")
 
 
 async def test_an_id_in_flight_is_refused_and_free_again_after_its_answer(autojump_clock: MockClock) -> None:

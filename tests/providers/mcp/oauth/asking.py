@@ -14,6 +14,7 @@ from tests.providers.mcp.recording import Recording
 from tests.servers.authorization_server import OAuthServer
 from tooldispatchd.providers.mcp.http.wire import HttpWire
 from tooldispatchd.providers.mcp.oauth.accounts import Accounts, entry_name
+from tooldispatchd.providers.mcp.oauth.documents import AuthorizationServer, ProtectedResource, RegisteredClient
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
 from tooldispatchd.providers.mcp.server import OAuth, Reach, Server
 
@@ -45,14 +46,13 @@ class Daemon:
         """Put `grant` where a login would have, with what a login would have learned."""
         grant = replace(
             grant,
-            client={"client_id": "client-0", "redirect_uris": ["http://127.0.0.1/callback"]},
-            resource={"resource": server.mcp, "authorization_servers": [server.url]},
-            issuer=server.url,
-            server={
-                "issuer": server.url,
-                "authorization_endpoint": f"{server.url}/authorize",
-                "token_endpoint": f"{server.url}/token",
-            },
+            client=RegisteredClient(client_id="client-0", redirect_uris=("http://127.0.0.1/callback",)),
+            resource=ProtectedResource(server.mcp, (server.url,)),
+            server=AuthorizationServer(
+                issuer=server.url,
+                authorization_endpoint=f"{server.url}/authorize",
+                token_endpoint=f"{server.url}/token",
+            ),
         )
         TokenStore(self.environ).write(entry_name(server.mcp, oauth), grant)
 

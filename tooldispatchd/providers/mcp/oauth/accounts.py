@@ -12,23 +12,18 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import trio
 from msgspec.structs import replace
 
 from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire
-from tooldispatchd.providers.mcp.link import LinkError
 from tooldispatchd.providers.mcp.logmessages import BoundLog
-from tooldispatchd.providers.mcp.oauth.challenge import MAX_HEADER, Challenge, missing_scopes, read_challenge, union
-from tooldispatchd.providers.mcp.oauth.errors import EXTRA_MISSING, AuthorizationError, login_needed
+from tooldispatchd.providers.mcp.oauth.documents import MAX_HEADER, Challenge, missing_scopes, read_challenge, union
+from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError, login_needed
+from tooldispatchd.providers.mcp.oauth.flow import OAuthFlow
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, TokenStoreError
 from tooldispatchd.providers.mcp.server import OAuth, Reach
-
-if TYPE_CHECKING:
-    # The SDK comes with it; there are no Structs here.
-    from tooldispatchd.providers.mcp.oauth.flow import OAuthClient
 
 # A token that is refused so soon after it was given will be refused again: another flow would only cost.
 FRESH_S: Final = 5.0
@@ -41,21 +36,8 @@ MAX_WARNED: Final = 8
 _used: ContextVar[str | None] = ContextVar("_used", default=None)
 
 
-def preload() -> None:
-    """Import the SDK, which holds up the loop for most of a second: to be done before anybody waits.
-
-    Raises `LinkError` where the extra is not installed.
-    """
-    try:
-        import_module("tooldispatchd.providers.mcp.oauth.flow")
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("tooldispatchd"):
-            raise
-        raise LinkError(EXTRA_MISSING) from None
-
-
 class Accounts:
-    """All accounts of the daemon. `log` is told why there is no token, and each step to one; never one of them."""
+    """All accounts of the daemon. `log` is told why there is no token, and each step to one; never a token."""
 
     def __init__(self, environ: Mapping[str, str], log: BoundLog) -> None:
         self._store = TokenStore(environ)
@@ -63,13 +45,9 @@ class Accounts:
         self._accounts: dict[tuple[str, OAuth], OAuthAccount] = {}
 
     def authorizer(self, name: str, reach: Reach) -> "OAuthAuthorizer":
-        """What authorises the requests of one connection to the server `name`, which has `reach.oauth`.
-
-        Raises `LinkError` where the extra is not installed.
-        """
-        preload()
+        """Authorise the requests of one connection to the server `name`, which has `reach.oauth`."""
         assert reach.oauth is not None
-        # With its secret: who has another one is not given what this one got.
+        # With its secret: a client with another one does not get this one's tokens.
         whose = (reach.url, reach.oauth)
         account = self._accounts.get(whose)
         if account is None:
@@ -130,8 +108,7 @@ class OAuthAccount:
         self._failure: AuthorizationError | None = None
 
     def __repr__(self) -> str:
-        """Whose it is; what it holds is secret."""
-        return f"Account({self._url.partition('?')[0]!r}, {self._oauth.grant!r})"
+        return f"OAuthAccount({self._url.partition('?')[0]!r}, {self._oauth.grant!r})"
 
     async def token(self, name: str, wire: HttpWire) -> str | None:
         """The token for a request; None where there is none yet. Raises `AuthorizationError`."""
@@ -207,11 +184,8 @@ class OAuthAccount:
             if self._grant.access_token == self._stepped_up:
                 # It was got for such a refusal: another one would be refused too.
                 return
-        # The SDK is imported by now; above it would be imported by every daemon.
-        from tooldispatchd.providers.mcp.oauth.flow import renew  # noqa: PLC0415
-
         refused = self._grant.access_token
-        left = await renew(self._client(name, wire), self._grant)
+        left = await self._flow(name, wire).refresh(self._grant)
         if left is None:
             self._stepped_up = self._grant.access_token if is_step_up else None
             return
@@ -246,21 +220,17 @@ class OAuthAccount:
 
     async def _obtain(self, challenge: Challenge, name: str, wire: HttpWire) -> None:
         """A first token, or another, for a client that needs no person."""
-        from tooldispatchd.providers.mcp.oauth.flow import obtain  # noqa: PLC0415  # as above
-
         if self._oauth.scopes:
             more = challenge.scope if challenge.asks_for_more else None
             challenge = replace(challenge, scope=union(*self._oauth.scopes, more))
-        await obtain(self._client(name, wire), self._grant, challenge)
+        await self._flow(name, wire).obtain(self._grant, challenge)
 
-    def _client(self, name: str, wire: HttpWire) -> "OAuthClient":
-        """Who asks in a flow over `wire`, which may go where a person who logged in said yes to."""
-        from tooldispatchd.providers.mcp.oauth.flow import OAuthClient  # noqa: PLC0415  # as above
-
+    def _flow(self, name: str, wire: HttpWire) -> OAuthFlow:
+        """A flow over `wire`, which may go to the origins that a person trusted at the login."""
         for origin in self._grant.trusted:
             wire.trust(origin)
         debug = partial(self._log.debug, server=name)
-        return OAuthClient(self._url, self._oauth, wire.fetch, self._keep, admit=wire.admit, debug=debug)
+        return OAuthFlow(self._url, self._oauth, wire, self._keep, debug=debug)
 
     def _warn_of(self, name: str, why: str) -> None:
         if why not in self._warned and len(self._warned) < MAX_WARNED:
@@ -268,10 +238,10 @@ class OAuthAccount:
             self._log.warning("no token", server=name, reason=why)
 
     def _keep(self, grant: Grant) -> None:
-        """Take up what a flow has just been given; nothing is awaited from there to here."""
+        """Go on with what a flow has just got; nothing is awaited from the server's answer to here."""
         self._given_at = time.monotonic()
         self._warned.clear()
-        self._put(replace(grant, wanted=self._grant.wanted, trusted=self._grant.trusted))
+        self._put(grant)
 
     def _put(self, grant: Grant) -> None:
         """Go on with `grant`, in the file too; without that, for as long as the daemon lives."""

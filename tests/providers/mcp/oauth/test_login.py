@@ -47,6 +47,8 @@ async def logged_in(
                 await log_in(server_of(reach), daemon.environ, urls.append, trusted)
             finally:
                 nursery.cancel_scope.cancel()
+    assert urls[0].isascii()
+    assert urls[0].isprintable()
     return dict(parse_qsl(urlsplit(urls[0]).query))
 
 
@@ -357,6 +359,14 @@ async def test_a_page_with_a_query_of_its_own_keeps_it(tmp_path: Path) -> None:
         sent = await logged_in(daemon, reach_of(server, PERSON))
     assert sent["tenant"] == "a"
     assert sent["response_type"] == "code"
+
+
+async def test_a_page_is_shown_in_plain_letters(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server):
+        server.metadata = {"authorization_endpoint": f"{server.url}/authorize?\x1b[31m\n=1"}
+        sent = await logged_in(daemon, reach_of(server, PERSON))
+    assert sent["\x1b[31m"] == "1"
 
 
 async def test_a_refresh_token_is_asked_for_where_it_is_a_scope(tmp_path: Path) -> None:

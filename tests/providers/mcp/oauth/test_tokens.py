@@ -59,6 +59,27 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert store_in(tmp_path).read("other") is None
 
 
+def test_a_file_with_all_that_a_server_says_is_read(tmp_path: Path) -> None:
+    store_in(tmp_path).write("entry", GRANT)
+    file_in(tmp_path).write_text(
+        """{"access_token":"a","refresh_token":"r","scope":"tools","refresh_at":1795424306.5,
+        "client":{"client_id":"client-0","redirect_uris":["http://127.0.0.1:44513/callback"],"response_types":["code"],
+          "token_endpoint_auth_method":"none","application_type":"native","issuer":"https://auth.example"},
+        "resource":{"resource":"https://docs.example/mcp","authorization_servers":["https://auth.example"],
+          "bearer_methods_supported":["header"]},
+        "issuer":"https://auth.example",
+        "server":{"issuer":"https://auth.example","authorization_endpoint":"https://auth.example/authorize",
+          "token_endpoint":"https://auth.example/token","response_types_supported":["code"]},
+        "wanted":null,"trusted":[]}"""
+    )
+    grant = store_in(tmp_path).read("entry")
+    assert grant is not None
+    assert grant.client is not None
+    assert grant.client.issuer == "https://auth.example"
+    assert grant.server is not None
+    assert grant.server.token_endpoint == "https://auth.example/token"
+
+
 def test_who_only_reads_makes_nothing(tmp_path: Path) -> None:
     assert store_in(tmp_path).read("entry") is None
     assert list(tmp_path.iterdir()) == []

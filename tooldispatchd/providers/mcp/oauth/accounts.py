@@ -4,7 +4,7 @@
              ── challenged ──▶                         └───────── one flow at a time, whose token or failure all share
 
 Each connection of an agent has its own `OAuthAuthorizer`; all those of a server share one `OAuthAccount`, which lives
-as long as the daemon. Where a person is needed, it never starts what ends in a browser: it says who is to do what.
+as long as the daemon. It never opens a browser: where a person is needed, its error names the command to run.
 """
 
 import math
@@ -28,11 +28,11 @@ from tooldispatchd.providers.mcp.server import OAuth, Reach
 # A token that is refused so soon after it was given will be refused again: another flow would only cost.
 FRESH_S: Final = 5.0
 
-# Different reasons that are told of one account between two tokens: a server may want other scopes each time.
+# Different reasons logged for one account between two tokens: a server may want other scopes each time.
 MAX_WARNED: Final = 8
 
 # The token that this task's request left with. An exchange asks for credentials and meets its challenge in one task,
-# and what was refused is what tells a token that is over from one that another task has replaced meanwhile.
+# and another task may have replaced the token meanwhile: only one that was refused itself is over.
 _used: ContextVar[str | None] = ContextVar("_used", default=None)
 
 
@@ -56,7 +56,7 @@ class Accounts:
 
 
 class OAuthAuthorizer:
-    """As `http.wire.Authorizer`, for one connection; `name` is what its server is called."""
+    """The `http.wire.Authorizer` of one connection to the server `name`."""
 
     def __init__(self, name: str, account: "OAuthAccount") -> None:
         self._name = name
@@ -84,7 +84,7 @@ class OAuthAuthorizer:
 
 
 class OAuthAccount:
-    """Who the daemon is to the server at `url`, and the token that it has there."""
+    """The daemon's account for the server at `url`, and its token."""
 
     def __init__(self, store: TokenStore, url: str, oauth: OAuth, log: BoundLog) -> None:
         self._store = store
@@ -92,9 +92,9 @@ class OAuthAccount:
         self._url = url
         self._oauth = oauth
         self._log = log
-        # What was warned of since there was a token; the same for each of many calls is told once.
+        # The reasons logged since there was a token: many calls that fail for the same one are one warning.
         self._warned: set[str] = set()
-        # Only what a person has consented to is worth a file: the other grants ask anew whenever they like.
+        # Only a person's consent is worth a file: the other grants can ask anew at any time.
         self._has_person = oauth.grant == "authorization_code"
         self._grant = Grant()
         # Whether the file lacks what is in memory, since it could not be written.
@@ -113,7 +113,7 @@ class OAuthAccount:
     async def token(self, name: str, wire: HttpWire) -> str | None:
         """The token for a request; None where there is none yet. Raises `AuthorizationError`."""
         if not self._has_person:
-            # The server says with 401 when it is over, and with that where to get another.
+            # A 401 says when it is over, and where to get another.
             return self._grant.access_token
         if self._grant.access_token is None:
             self._read()
@@ -126,7 +126,7 @@ class OAuthAccount:
         return await self._share(partial(self._renew, None, name, wire), refused=token)
 
     async def answer(self, challenge: Challenge, name: str, wire: HttpWire, *, refused: str | None) -> str | None:
-        """The token to try after `refused` met a challenge; None where none would help. Raises `AuthorizationError`."""
+        """The token to try after `refused` was challenged; None where none would help. Raises `AuthorizationError`."""
         if refused is not None and refused == self._grant.access_token and self._is_fresh(challenge):
             return None
         get = self._renew if self._has_person else self._obtain
@@ -139,12 +139,12 @@ class OAuthAccount:
         return None if token == refused else token
 
     def _is_fresh(self, challenge: Challenge) -> bool:
-        """Whether the token has just been got for this very reason."""
+        """Whether the token has just been got for the same reason."""
         is_same = challenge.status == 401 or challenge == self._answered
         return is_same and time.monotonic() - self._given_at < FRESH_S
 
     async def _share(self, get: Callable[[], Awaitable[None]], *, refused: str | None) -> str | None:
-        """The token of one flow for all who wait for one; also its failure, or each would try for itself in turn."""
+        """Run one flow for all tasks that wait for a token; they share its failure too, or each would try in turn."""
         before = self._flows
         async with self._lock:
             if self._flows != before and self._failure is not None:
@@ -154,7 +154,7 @@ class OAuthAccount:
                 try:
                     await get()
                 except AuthorizationError as error:
-                    # That one request wants more scopes than there are is nothing to the others.
+                    # One request may want more scopes than were granted: that is no failure of the others.
                     self._failure = None if error.extras.get("http_status") == 403 else error.again()
                     raise
                 finally:
@@ -162,7 +162,7 @@ class OAuthAccount:
             return self._grant.access_token
 
     async def _renew(self, challenge: Challenge | None, name: str, wire: HttpWire) -> None:
-        """Another token without a person: one that another process has got, or by the refresh token."""
+        """Get another token without a person: one that another process stored, or by the refresh token."""
         refused = self._grant.access_token
         try:
             async with self._store.lock(self._entry):
@@ -173,16 +173,16 @@ class OAuthAccount:
             raise AuthorizationError(str(error)) from None
 
     async def _refresh(self, challenge: Challenge | None, name: str, wire: HttpWire) -> None:
-        """Use the refresh token; where that is of no use, only a token that is over is dropped.
+        """Use the refresh token. Where that fails, drop the access token after a 401 only.
 
-        What one request may not do says nothing of the token: it stays for all others.
+        After a 403 one request lacks a scope, and the token still serves all others.
         """
         status = None if challenge is None else challenge.status
         is_step_up = challenge is not None and challenge.asks_for_more
         if challenge is not None and is_step_up:
             self._demand(challenge, name)
             if self._grant.access_token == self._stepped_up:
-                # It was got for such a refusal: another one would be refused too.
+                # It was got for an earlier 403: another one would be refused too.
                 return
         refused = self._grant.access_token
         left = await self._flow(name, wire).refresh(self._grant)
@@ -194,7 +194,7 @@ class OAuthAccount:
                 self._put(replace(left, access_token=refused))
             return
         if self._is_ahead:
-            # What could not be stored is of no use any more, and whoever saw the warning may have logged in.
+            # The grant that could not be stored is over, and a person who saw the warning may have logged in since.
             self._is_ahead = False
             self._read()
             if self._grant.access_token not in {None, refused}:
@@ -209,17 +209,17 @@ class OAuthAccount:
         missing = missing_scopes(granted, challenge.scope)
         if challenge.scope is not None and not missing:
             return
-        # A server that names no scope leaves it to the login to find those that there are.
+        # A server that names no scope leaves the choice to the next login.
         wanted = union(self._grant.wanted, granted, challenge.scope) if missing else self._grant.wanted
         if wanted is not None and len(wanted) > MAX_HEADER:
-            # A server that wants others each time is asked for the last ones.
+            # A server may want others each time: only the last ones are kept.
             wanted = union(granted, challenge.scope)
         if wanted != self._grant.wanted:
             self._put(replace(self._grant, wanted=wanted))
         raise login_needed(name, status=challenge.status, missing=missing)
 
     async def _obtain(self, challenge: Challenge, name: str, wire: HttpWire) -> None:
-        """A first token, or another, for a client that needs no person."""
+        """Get a token for a client that needs no person."""
         if self._oauth.scopes:
             more = challenge.scope if challenge.asks_for_more else None
             challenge = replace(challenge, scope=union(*self._oauth.scopes, more))
@@ -238,13 +238,13 @@ class OAuthAccount:
             self._log.warning("no token", server=name, reason=why)
 
     def _keep(self, grant: Grant) -> None:
-        """Go on with what a flow has just got; nothing is awaited from the server's answer to here."""
+        """Use the grant of a flow; nothing is awaited between the server's answer and this."""
         self._given_at = time.monotonic()
         self._warned.clear()
         self._put(grant)
 
     def _put(self, grant: Grant) -> None:
-        """Go on with `grant`, in the file too; without that, for as long as the daemon lives."""
+        """Use `grant` from now on and store it; where that fails, it lasts as long as the daemon."""
         self._grant = grant
         if not self._has_person:
             return
@@ -258,7 +258,7 @@ class OAuthAccount:
             self._is_ahead = False
 
     def _read(self) -> None:
-        """Go on with what is in the file: a login, or another daemon, may have changed it. Raises as `token`."""
+        """Use the grant in the file: a login, or another daemon, may have changed it. Raises as `token`."""
         if self._is_ahead:
             return
         try:

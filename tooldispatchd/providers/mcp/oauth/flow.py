@@ -40,15 +40,15 @@ from tooldispatchd.providers.mcp.oauth.redirect import Redirected
 from tooldispatchd.providers.mcp.oauth.tokens import Grant
 from tooldispatchd.providers.mcp.server import OAuth
 
-# All requests of a flow together; a person who consents has time of his own.
+# All requests of a flow together; the consent of a person has a bound of its own.
 FLOW_S: Final = 30.0
 # To find the browser, to log in there, to read what is asked and to answer it.
 PERSON_S: Final = 300.0
 # Metadata, registrations and tokens are a few kilobytes.
 MAX_ANSWER_BYTES: Final = 64 * 1024
-# What a token request that is under way may still take when nobody waits for it any more.
+# The time that is left to a token request under way when nobody waits for it any more.
 FINISH_S: Final = 2.0
-# How long a signed assertion is good for; the clocks of two machines differ by less.
+# How long a signed assertion is valid: longer than the clocks of two machines differ.
 ASSERTION_S: Final = 300
 
 # RFC 6749, 4.1.2.1 and 5.2; RFC 7591, 3.2.2; RFC 8707, 2. Nothing else that a server writes is shown.
@@ -59,9 +59,9 @@ _ERRORS: Final = frozenset(
         *("invalid_redirect_uri", "invalid_client_metadata", "invalid_target"),
     }
 )
-# What an authorization server says that has forgotten a registration.
+# The error of an authorization server that has forgotten a registration.
 UNKNOWN_CLIENT: Final = "invalid_client"
-# What a refresh token that is of no use any more is called, also with HTTP 200: the last one is GitHub's.
+# The errors of a refresh token that can be used no more, also with HTTP 200: the last one is GitHub's.
 _OVER: Final = frozenset({"invalid_grant", "invalid_client", "unauthorized_client", "bad_refresh_token"})
 
 _Result = TypeVar("_Result")
@@ -98,7 +98,6 @@ class OAuthFlow:
     """A flow for the server at `url`, used once.
 
     `keep` is given the new grant at once when there is a token, `registered` a new registration, `debug` each step.
-    `clock` tells seconds since 1970.
     """
 
     def __init__(
@@ -110,7 +109,6 @@ class OAuthFlow:
         *,
         registered: Callable[[RegisteredClient], Awaitable[None]] | None = None,
         debug: Debug = to_nobody,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._url = url
         self._own = place(url)
@@ -119,7 +117,6 @@ class OAuthFlow:
         self._keep = keep
         self._registered = registered
         self._debug = debug
-        self._clock = clock
         # As the grant has them, until discovery finds others.
         self._resource: ProtectedResource | None = None
         self._server = self._assumed_server()
@@ -128,8 +125,9 @@ class OAuthFlow:
     async def refresh(self, grant: Grant) -> Grant | None:
         """Use the refresh token of `grant`; None where that brought another token, which was kept.
 
-        Else it is of no use any more, or there is none, and the result is what is left: without any token, and without
-        a registration that the authorization server does not know. Raises `AuthorizationError` where it may work later.
+        Else it can be used no more, or there is none, and the result is the rest of the grant: without any token, and
+        without a registration that the authorization server does not know. Raises `AuthorizationError` where it may
+        work later.
         """
         return await self._bounded(lambda: self._refresh(grant), FLOW_S)
 
@@ -227,7 +225,7 @@ class OAuthFlow:
             access_token=given.access_token,
             refresh_token=given.refresh_token or before.refresh_token,
             scope=before.scope if given.scope is None else given.scope,
-            refresh_at=given.refresh_at(self._clock()),
+            refresh_at=given.refresh_at(time.time()),
         )
         self._keep(grant)
 
@@ -236,11 +234,9 @@ class OAuthFlow:
     async def _find_resource(self, named: str | None) -> ProtectedResource | None:
         """The server's metadata: where its challenge `named` it, or at its well-known places (RFC 9728, 3.1)."""
         root = f"{self._own.origin}/.well-known/oauth-protected-resource"
-        path = self._own.target.partition("?")[0]
+        exact = root + self._own.target.partition("?")[0].rstrip("/")
         has_failed = False
-        for url in (named, root + path if path != "/" else None, root):
-            if url is None:
-                continue
+        for url in dict.fromkeys((named or exact, exact, root)):
             status, found = await self._discover(url, ProtectedResource)
             if found is not None and not found.covers(self._url):
                 raise AuthorizationError("cannot get a token: the server's metadata describes another resource")
@@ -312,10 +308,13 @@ class OAuthFlow:
     async def _client(self, kept: RegisteredClient | None, person: Person, wanted: dict[str, str]) -> RegisteredClient:
         """A client with a document of its own, or one that was registered before, or a new registration."""
         document, issuer = self._oauth.client_metadata_url, self._server.issuer
-        if document is not None and not _is_document(document):
-            raise AuthorizationError("oauth.client_metadata_url is no https URL with a path")
-        if document is not None and self._server.client_id_metadata_document_supported:
-            return RegisteredClient(client_id=document, redirect_uris=(person.redirect_uri,), issuer=issuer)
+        if document is not None:
+            found = place(document)
+            # draft-ietf-oauth-client-id-metadata-document, 3.
+            if found.origin.scheme != "https" or found.target == "/":
+                raise AuthorizationError("oauth.client_metadata_url is no https URL with a path")
+            if self._server.client_id_metadata_document_supported:
+                return RegisteredClient(client_id=document, redirect_uris=(person.redirect_uri,), issuer=issuer)
         if kept is not None and person.redirect_uri in kept.redirect_uris and kept.issuer in {None, issuer}:
             return kept
         return await self._register(person, wanted)
@@ -363,7 +362,8 @@ class OAuthFlow:
         if "offline_access" in wanted.get("scope", "").split():
             # OpenID Connect Core, 11.
             asked["prompt"] = "consent"
-        page = self._server.authorization_endpoint
+        # It is printed at a terminal: what is not plain ASCII is escaped.
+        page = place(self._server.authorization_endpoint).url
         came = await person.consent(f"{page}{'&' if '?' in page else '?'}{urlencode(asked)}", state)
         # RFC 9207, 2.4: else a code of another server could be redeemed here.
         if came.iss is None and self._server.authorization_response_iss_parameter_supported:
@@ -384,7 +384,7 @@ class OAuthFlow:
         except ModuleNotFoundError:
             raise AuthorizationError(f"private_key_jwt {NEEDS_EXTRA}") from None
         name, key, algorithm = self._oauth.client_id, self._oauth.private_key or "", self._oauth.algorithm
-        now = int(self._clock())
+        now = int(time.time())
         claims = {"iss": name, "sub": name, "aud": self._server.issuer, "iat": now, "exp": now + ASSERTION_S}
         try:
             signed = jwt.encode(claims | {"jti": secrets.token_hex(16)}, key, algorithm)
@@ -438,12 +438,6 @@ class OAuthFlow:
         return _Answer(status, said)
 
 
-def _is_document(url: str) -> bool:
-    """Whether a URL can name a client (draft-ietf-oauth-client-id-metadata-document, 3)."""
-    found = place(url)
-    return found.origin.scheme == "https" and found.target != "/"
-
-
 def _metadata_urls(issuer: str) -> list[str]:
     """Where an authorization server's metadata may be (RFC 8414, 3.1 and 5; OpenID Connect Discovery, 4)."""
     found = place(issuer)
@@ -453,7 +447,7 @@ def _metadata_urls(issuer: str) -> list[str]:
 
 
 async def _untrusted(refused: UntrustedOriginError) -> UntrustedError:
-    """What to tell of an origin that is not listed: all that would have to be, at once."""
+    """The error for an origin that is not listed; it names at once all that the configuration would need."""
     origin = place(refused.origin).origin
     is_private = False
     try:

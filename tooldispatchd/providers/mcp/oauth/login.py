@@ -50,9 +50,9 @@ async def log_in(
     store, entry = TokenStore(environ), entry_name(server.reach.url, server.reach.oauth)
     try:
         before = store.read(entry) or Grant()
-        login = _Login(server.reach, store, entry, replace(before, trusted=(*before.trusted, *trusted)))
+        before = replace(before, trusted=(*before.trusted, *trusted))
         challenge = await _ask(server)
-        grant = await login.obtain(challenge, show)
+        grant = await _Login(server.reach, store, entry, show).obtain(before, challenge)
         async with store.lock(entry):
             store.write(entry, grant)
         refused = await _try(server, grant)
@@ -79,50 +79,46 @@ async def forget(reach: Reach, environ: Mapping[str, str]) -> bool:
 
 
 class _Login:
-    """The flows of one login, which begins with the grant `before`: a second one where the client is unknown."""
+    """The flows of one login: a second one where the authorization server does not know the stored client."""
 
-    def __init__(self, reach: Reach, store: TokenStore, entry: str, before: Grant) -> None:
+    def __init__(self, reach: Reach, store: TokenStore, entry: str, show: Callable[[str], None]) -> None:
         assert reach.oauth is not None
         self._reach = reach
         self._oauth = reach.oauth
         self._store = store
         self._entry = entry
-        self._before = before
-        self._granted = Grant()
+        self._show = show
 
-    async def obtain(self, challenge: Challenge, show: Callable[[str], None]) -> Grant:
-        """The grant that the person consented to."""
-        before = self._before
-        scopes = self._oauth.scopes
-        wanted = union(*scopes, before.wanted) if scopes else union(challenge.scope, before.wanted)
-        # A 401, whatever it was: a step-up would leave out what a first token needs.
+    async def obtain(self, before: Grant, challenge: Challenge) -> Grant:
+        """Ask the person for consent to what `challenge` wants, with the client and the trusted origins of `before`."""
+        wanted = union(*(self._oauth.scopes or (challenge.scope,)), before.wanted)
+        # A 401, whatever it was: at a step-up a flow would leave out the discovery that a first token needs.
         asked = Challenge(401, scope=wanted, resource_metadata=challenge.resource_metadata)
+        fresh = Grant(trusted=before.trusted)
         try:
-            await self._flow(Grant(client=before.client), asked, show)
+            return await self._flow(replace(fresh, client=before.client), asked)
         except AuthorizationError as error:
             if error.said != UNKNOWN_CLIENT or before.client is None:
                 raise
-            # The authorization server has forgotten the registration that was kept.
-            await self._flow(Grant(), asked, show)
-        return self._granted
+        # The authorization server has forgotten the stored registration.
+        return await self._flow(fresh, asked)
 
-    async def _flow(self, before: Grant, asked: Challenge, show: Callable[[str], None]) -> None:
+    async def _flow(self, before: Grant, asked: Challenge) -> Grant:
+        granted: list[Grant] = []
         async with (
             HttpWire(self._reach, max_bytes=MAX_ANSWER_BYTES) as wire,
             open_listener(self._oauth.redirect_port, port_in(before.client)) as listener,
         ):
-            for origin in self._before.trusted:
+            for origin in before.trusted:
                 wire.trust(origin)
 
             async def consent(url: str, state: str) -> Redirected:
-                show(url)
+                self._show(url)
                 return await listener.redirected(state)
 
-            flow = OAuthFlow(self._reach.url, self._oauth, wire, self._keep, registered=self._registered)
+            flow = OAuthFlow(self._reach.url, self._oauth, wire, granted.append, registered=self._registered)
             await flow.obtain(before, asked, Person(listener.uri, consent))
-
-    def _keep(self, grant: Grant) -> None:
-        self._granted = replace(grant, trusted=self._before.trusted)
+        return granted[0]
 
     async def _registered(self, client: RegisteredClient) -> None:
         """Keep a registration before the person is asked, who may give up."""
@@ -163,7 +159,7 @@ class _Probe:
         return None
 
 
-# A login has one connection, which nobody else waits for.
+# A login has one connection at a time, and the process does nothing else.
 LOGIN_BYTES: Final = 512 * 1024 * 1024
 
 

@@ -1,17 +1,14 @@
 """A whole login, with a browser that does as it is told."""
 
 from collections.abc import Callable
-from functools import partial
-from itertools import count
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
-import httpx2
 import pytest
 import trio
 
 from tests.providers.mcp.http.names import answer_names
-from tests.providers.mcp.oauth.asking import PERSON, Daemon, call, reach_of, server_of, until
+from tests.providers.mcp.oauth.asking import PERSON, Daemon, call, logged_in, reach_of, server_of
 from tests.servers.authorization_server import OAuthServer, Recorder, serving
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.oauth.accounts import entry_name
@@ -21,35 +18,6 @@ from tooldispatchd.providers.mcp.oauth.login import forget, log_in
 from tooldispatchd.providers.mcp.oauth.redirect import open_listener
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
 from tooldispatchd.providers.mcp.server import OAuth, Reach
-
-
-async def logged_in(
-    daemon: Daemon, reach: Reach, tamper: Callable[[str], str] = str, trusted: tuple[str, ...] = ()
-) -> dict[str, str]:
-    """Log in; what the browser was sent away with. `tamper` changes where it is sent back to."""
-    urls: list[str] = []
-
-    def is_shown(number: int) -> bool:
-        return len(urls) > number
-
-    async def browse() -> None:
-        async with httpx2.AsyncClient(trust_env=False) as browser:
-            for number in count():
-                await until(partial(is_shown, number))
-                away = await browser.get(urls[number].replace("login.test", "127.0.0.1"))
-                if away.status_code == 302:
-                    await browser.get(tamper(away.headers["Location"]))
-
-    with trio.fail_after(10):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(browse)
-            try:
-                await log_in(server_of(reach), daemon.environ, urls.append, trusted)
-            finally:
-                nursery.cancel_scope.cancel()
-    assert urls[0].isascii()
-    assert urls[0].isprintable()
-    return dict(parse_qsl(urlsplit(urls[0]).query))
 
 
 async def failed(daemon: Daemon, reach: Reach, tamper: Callable[[str], str] = str) -> str:

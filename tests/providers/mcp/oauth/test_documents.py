@@ -115,20 +115,18 @@ def test_what_is_no_registration_is_none(body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "secret", "usable"),
+    ("said", "usable"),
     [
-        (None, None, True),
-        ("none", None, True),
-        ("client_secret_basic", "s", True),
-        ("client_secret_post", None, False),
-        ("private_key_jwt", None, False),
+        ("", True),
+        (',"token_endpoint_auth_method":"none"', True),
+        (',"token_endpoint_auth_method":"client_secret_basic","client_secret":"s"', True),
+        (',"token_endpoint_auth_method":"client_secret_post"', False),
+        (',"token_endpoint_auth_method":"private_key_jwt","client_secret":"s"', False),
     ],
 )
-def test_a_client_is_usable_where_the_daemon_can_authenticate_itself(
-    method: str | None, secret: str | None, *, usable: bool
-) -> None:
-    client = RegisteredClient(client_id="c", client_secret=secret, token_endpoint_auth_method=method)
-    assert client.is_usable is usable
+def test_a_client_that_the_daemon_cannot_be_is_none(said: str, *, usable: bool) -> None:
+    client = read_registration(f'{{"client_id":"c"{said}}}'.encode(), "https://a")
+    assert (client is not None) is usable
 
 
 def test_a_lifetime_may_be_written_as_text() -> None:

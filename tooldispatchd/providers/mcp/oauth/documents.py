@@ -144,25 +144,21 @@ class RegisteredClient(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return "RegisteredClient(…)"
 
-    @property
-    def is_usable(self) -> bool:
-        """Whether the daemon can authenticate itself in the way that the server chose for this client."""
-        method = self.token_endpoint_auth_method
-        needs_secret = method in {"client_secret_basic", "client_secret_post"}
-        return method in {None, "none"} or (needs_secret and self.client_secret is not None)
-
 
 def read_registration(body: bytes, issuer: str) -> RegisteredClient | None:
-    """The answer of `issuer` to a registration."""
+    """The client that `issuer` registered; None where the daemon cannot authenticate itself as it was told to."""
     said = read_document(body, dict[str, object])
     if said is None:
         return None
     # Some servers write null or "" for what they have nothing to say of.
     kept = {name: value for name, value in said.items() if value is not None and value != ""}
     try:
-        return msgspec.convert(kept | {"issuer": issuer}, RegisteredClient)
+        client = msgspec.convert(kept | {"issuer": issuer}, RegisteredClient)
     except msgspec.ValidationError:
         return None
+    # A server may choose another method than it was asked for (RFC 7591, 3.2.1).
+    known = {"client_secret_basic", "client_secret_post"} if client.client_secret is not None else set[str]()
+    return client if client.token_endpoint_auth_method in {None, "none", *known} else None
 
 
 class GivenToken(msgspec.Struct, frozen=True):

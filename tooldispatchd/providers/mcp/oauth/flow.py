@@ -338,7 +338,7 @@ class OAuthFlow:
         body = msgspec.json.encode(asked)
         answer = await self._send("registration", "POST", self._server.registration_endpoint, headers, body)
         client = read_registration(answer.body, self._server.issuer) if answer.status in {200, 201} else None
-        if client is None or not client.is_usable:
+        if client is None:
             raise AuthorizationError(f"{failed}: {answer}; {other}")
         if self._registered is not None:
             # A person who gives up at the browser should not cause another registration.

@@ -77,7 +77,7 @@ def _why_not(name: str, servers: Mapping[str, Binding]) -> str | None:
 
 
 def _act(binding: Binding, arguments: argparse.Namespace) -> int:
-    """Do what was asked for; the exit code."""
+    """Log in or out, and tell how it ended; the exit code."""
     import trio
 
     from tooldispatchd.agent.accounts import LoginError, log_out

@@ -97,7 +97,7 @@ class OAuthAccount:
         # Only a person's consent is worth a file: the other grants can ask anew at any time.
         self._has_person = oauth.grant == "authorization_code"
         self._grant = Grant()
-        # Whether the file lacks what is in memory, since it could not be written.
+        # Whether the file is older than the grant in memory, since it could not be written.
         self._is_ahead = False
         self._given_at = -math.inf
         self._answered: Challenge | None = None
@@ -204,7 +204,7 @@ class OAuthAccount:
         raise login_needed(name, status=status)
 
     def _demand(self, challenge: Challenge, name: str) -> None:
-        """Raise `AuthorizationError` where a step-up wants what was not granted; the next login asks for it."""
+        """Raise `AuthorizationError` for a step-up beyond what was granted; the next login asks for those scopes."""
         granted = self._grant.scope
         missing = missing_scopes(granted, challenge.scope)
         if challenge.scope is not None and not missing:

@@ -1,6 +1,6 @@
-"""What servers say on the way to a token, read into values: challenges, metadata, registrations, tokens; no I/O.
+"""The documents of a flow, read into values: challenges, metadata, registrations, tokens; no I/O.
 
-What does not fit its type is None to the caller, who knows what was asked; nothing of it is quoted.
+A document that does not fit its type is None to the caller, and nothing of it is quoted.
 """
 
 import re
@@ -35,7 +35,7 @@ _Document = TypeVar("_Document")
 
 
 class Challenge(msgspec.Struct, frozen=True):
-    """A 401 or 403 (RFC 6750, 3; RFC 9728, 5.1); what it does not say is None."""
+    """A server's 401 or 403 (RFC 6750, 3; RFC 9728, 5.1); a part that it leaves out is None."""
 
     status: int
     error: str | None = None
@@ -96,7 +96,7 @@ def _check_urls(*urls: str | None) -> None:
 
 
 class ProtectedResource(msgspec.Struct, frozen=True):
-    """What a server says of itself as a resource that wants tokens (RFC 9728, 2)."""
+    """The metadata of a server that wants tokens (RFC 9728, 2)."""
 
     resource: str
     authorization_servers: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
@@ -113,7 +113,7 @@ class ProtectedResource(msgspec.Struct, frozen=True):
 
 
 class AuthorizationServer(msgspec.Struct, frozen=True, kw_only=True):
-    """What an authorization server says of itself (RFC 8414, 2)."""
+    """The metadata of an authorization server (RFC 8414, 2)."""
 
     issuer: str
     authorization_endpoint: str
@@ -162,7 +162,7 @@ def read_registration(body: bytes, issuer: str) -> RegisteredClient | None:
 
 
 class GivenToken(msgspec.Struct, frozen=True):
-    """What a token endpoint gave (RFC 6749, 5.1)."""
+    """The answer of a token endpoint (RFC 6749, 5.1)."""
 
     access_token: str
     token_type: str = "Bearer"  # noqa: S105  # no password

@@ -2,7 +2,7 @@
 
 from tooldispatchd.providers.mcp.http.errors import WireError
 
-# What keys and signatures need, after the name of the feature.
+# Follows the name of a feature that signs or encrypts.
 NEEDS_EXTRA = 'needs tooldispatchd[oauth]: pip install "tooldispatchd[oauth]"'
 
 

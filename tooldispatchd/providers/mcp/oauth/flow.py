@@ -188,7 +188,7 @@ class OAuthFlow:
         if given is not None:
             self._take(given, grant)
             return None
-        # What stands in between may answer with any status; these two are the token endpoint's own (RFC 6749, 5.2).
+        # A proxy in between may answer with any status; these two are the token endpoint's own (RFC 6749, 5.2).
         if answer.status not in {400, 401} and answer.error not in _OVER:
             raise AuthorizationError(f"cannot refresh its token: {answer}")
         return replace(left, client=None) if answer.error == UNKNOWN_CLIENT else left
@@ -265,7 +265,7 @@ class OAuthFlow:
             self._wire.admit(found.token_endpoint)
             return found
         if named is not None:
-            # The guessed addresses are the resource's, which must not see what is for its authorization server.
+            # The guessed addresses are the resource's own, which must not see a secret of its authorization server.
             raise AuthorizationError("cannot get a token: the authorization server's metadata cannot be read")
         return assumed
 
@@ -362,7 +362,7 @@ class OAuthFlow:
         if "offline_access" in wanted.get("scope", "").split():
             # OpenID Connect Core, 11.
             asked["prompt"] = "consent"
-        # It is printed at a terminal: what is not plain ASCII is escaped.
+        # It is printed at a terminal, so everything but plain ASCII is escaped.
         page = place(self._server.authorization_endpoint).url
         came = await person.consent(f"{page}{'&' if '?' in page else '?'}{urlencode(asked)}", state)
         # RFC 9207, 2.4: else a code of another server could be redeemed here.
@@ -410,7 +410,7 @@ class OAuthFlow:
         return answer, read_document(answer.body, GivenToken) if answer.status in {200, 201} else None
 
     def _resource_name(self) -> str:
-        """What a token is asked for (RFC 8707, 2): the name that the server gives itself, else its URL."""
+        """The resource that a token is for (RFC 8707, 2): the name that the server gives itself, else its URL."""
         if self._resource is not None:
             return self._resource.resource
         parts = urlsplit(self._url)

@@ -121,7 +121,7 @@ class _Login:
         return granted[0]
 
     async def _registered(self, client: RegisteredClient) -> None:
-        """Keep a registration before the person is asked, who may give up."""
+        """Store a registration before the person is asked: without it, giving up would cost another one."""
         try:
             async with self._store.lock(self._entry):
                 kept = self._store.read(self._entry) or Grant()

@@ -29,7 +29,7 @@ _ERROR: Final = re.compile(r"[a-z_]{1,64}")
 
 
 class Redirected(NamedTuple):
-    """What the browser brought: the code of RFC 6749, 4.1.2, and the issuer of RFC 9207."""
+    """The answer that the browser brought: the code of RFC 6749, 4.1.2, and the issuer of RFC 9207."""
 
     code: str
     iss: str | None

@@ -3,7 +3,7 @@
     DIRECTORY (0700)/DIGEST.json (0600)   the grant, sealed where there is a key
     DIRECTORY/DIGEST.lock                 held by the process that is about to change it: a daemon, or a login
 
-Names of files are digests of what is no secret. Files are small and local: they are read and written at once, without
+Names of files are digests that show no secret. Files are small and local: they are read and written at once, without
 a thread.
 
 A sealed file is `MAGIC`, a nonce of 12 bytes and AES-256-GCM's output; the file's own name is authenticated with it, so
@@ -32,7 +32,7 @@ from tooldispatchd.providers.mcp.oauth.errors import NEEDS_EXTRA
 
 # A registration and two metadata documents of 64 KiB each, which is what the flow reads at most, and the tokens.
 MAX_FILE_BYTES: Final = 512 * 1024
-# Whoever holds the lock is in a flow, which takes 30 s at most.
+# The process that holds the lock is in a flow, which takes 30 s at most.
 LOCK_S: Final = 35.0
 
 CREDENTIAL: Final = "tooldispatchd-token-key"
@@ -52,7 +52,7 @@ class TokenStoreError(Exception):
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """What an authorization server gave, and what is needed to ask it again.
+    """The tokens of an authorization server, and all that is needed to ask it again.
 
     Times are seconds since 1970. Without `server` a token is refreshed where a server without metadata would have its
     token endpoint.
@@ -72,7 +72,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """Origins that the configuration does not list, to which a person who logged in said yes."""
 
     def __repr__(self) -> str:
-        """Show what there is, and none of it."""
+        """Name the members that are set, and show no value."""
         held = [name for name in self.__struct_fields__ if getattr(self, name)]
         return f"Grant({', '.join(held)})"
 
@@ -238,7 +238,7 @@ class Seal:
         return MAGIC + nonce + self._cipher.encrypt(nonce, content, name.encode())
 
     def open(self, sealed: bytes, name: str) -> bytes:
-        """Open what was sealed for the file `name`; a `SealError` where it was changed, moved or has another key."""
+        """Open the content of the file `name`; a `SealError` where it was changed, moved or sealed with another key."""
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415  # as above
 
         start = len(MAGIC) + _NONCE_BYTES
@@ -299,7 +299,7 @@ def _read_private(path: Path) -> bytes:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Whoever reads sees the old content or the new, also after a power cut."""
+    """Replace a file at once: a reader sees the old content or the new, also after a power cut."""
     if len(content) > MAX_FILE_BYTES:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")

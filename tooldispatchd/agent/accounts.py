@@ -12,8 +12,7 @@ from tooldispatchd.agent.servervalues import reach_of
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.specs import LimitsSpec
-from tooldispatchd.providers.mcp.link import LinkError
-from tooldispatchd.providers.mcp.server import Reach, Server
+from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.ways import Authorizers
 
 # As much as a login reads of a server, a page of its list of tools among it; with room.
@@ -35,19 +34,10 @@ class LoginError(Exception):
 
 
 def accounts_of(catalog: Catalog, environ: Mapping[str, str], log: Log) -> Authorizers | None:
-    """The accounts of a daemon that has servers with `auth = "oauth"`; None where it has none.
-
-    What they need takes most of a second to import, which is done here, before anybody waits.
-    """
+    """The accounts of a daemon that has servers with `auth = "oauth"`; None where it has none."""
     if not any(binding.spec.auth and binding.spec.enabled for binding in catalog.servers.values()):
         return None
-    from tooldispatchd.providers.mcp.oauth.accounts import Accounts, preload  # noqa: PLC0415  # as the module says
-
-    try:
-        preload()
-    except LinkError as error:
-        # Each of these servers says so too, when it is opened.
-        log.warning("oauth not available", reason=error.why)
+    from tooldispatchd.providers.mcp.oauth.accounts import Accounts  # noqa: PLC0415  # as the module says
 
     return Accounts(environ, log)
 
@@ -63,7 +53,7 @@ async def log_in(
     spec = binding.spec
     server = Server(
         name=binding.name,
-        reach=_reach(binding),
+        reach=reach_of(binding),
         protocol=spec.protocol,
         handshake_s=spec.handshake_s or LimitsSpec().handshake_s,
         max_line_bytes=MAX_ANSWER_BYTES,
@@ -87,26 +77,12 @@ async def log_in(
 
 async def log_out(binding: Binding, environ: Mapping[str, str]) -> bool:
     """Forget the tokens for a server; whether there were any. Raises `LoginError`."""
-    # Without the extra: who has uninstalled it wants the tokens gone all the more.
     reach = reach_of(binding)
     assert reach is not None
     from tooldispatchd.providers.mcp.http.errors import WireError  # noqa: PLC0415  # as the module says
-    from tooldispatchd.providers.mcp.oauth import logout  # noqa: PLC0415
+    from tooldispatchd.providers.mcp.oauth import login  # noqa: PLC0415
 
     try:
-        return await logout.forget(reach, environ)
+        return await login.forget(reach, environ)
     except WireError as error:
         raise LoginError(error.why) from error
-
-
-def _reach(binding: Binding) -> Reach:
-    """Where a server with OAuth is; raises `LoginError` where the extra is not installed."""
-    from tooldispatchd.providers.mcp.oauth.accounts import preload  # noqa: PLC0415  # as the module says
-
-    try:
-        preload()
-    except LinkError as error:
-        raise LoginError(error.why) from error
-    reach = reach_of(binding)
-    assert reach is not None
-    return reach

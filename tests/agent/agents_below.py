@@ -11,14 +11,14 @@ import msgspec
 import trio
 
 from tests.agent.fakes import HeldPlan
-from tooldispatchd.agent.call import Call
-from tooldispatchd.agent.lineage import Levels
-from tooldispatchd.agent.plans import TaskPlan
-from tooldispatchd.agent.programs import Lender, Lent
+from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.calls.plans import TaskPlan
+from tooldispatchd.agent.calls.steps import Reader
+from tooldispatchd.agent.programs.programs import Lender, Lent
+from tooldispatchd.agent.programs.subagents import SubAgents
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.steps import Reader
-from tooldispatchd.agent.subagents import SubAgents
-from tooldispatchd.agent.toolset import compile_plans
+from tooldispatchd.agent.session.lineage import Levels
+from tooldispatchd.agent.tools.toolset import compile_plans
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.offered import Offered

@@ -11,14 +11,14 @@ from msgspec import Raw, UnsetType
 from trio.abc import ReceiveStream, SendStream
 from trio.testing import memory_stream_pair
 
-from tooldispatchd.agent.call import Call, Plan, Reason
-from tooldispatchd.agent.checking import Checking
-from tooldispatchd.agent.entrance import Entrance, Visitor
-from tooldispatchd.agent.host import ChannelHost
+from tooldispatchd.agent.calls.call import Call, Plan, Reason
+from tooldispatchd.agent.calls.checking import Checking
+from tooldispatchd.agent.calls.steps import Reader
+from tooldispatchd.agent.programs.subagents import SubAgents
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.steps import Reader
-from tooldispatchd.agent.subagents import SubAgents
-from tooldispatchd.agent.toolset import compile_plans
+from tooldispatchd.agent.session.entrance import Entrance, Visitor
+from tooldispatchd.agent.session.host import ChannelHost
+from tooldispatchd.agent.tools.toolset import compile_plans
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Answer

@@ -19,8 +19,8 @@ from tests.agent.fakes import (
     open_runtime,
     small_catalog,
 )
-from tooldispatchd.agent.host import ChannelHost
-from tooldispatchd.agent.tasktree import TaskTree
+from tooldispatchd.agent.session.host import ChannelHost
+from tooldispatchd.agent.session.tasktree import TaskTree
 from tooldispatchd.calls.hints import Hints
 from tooldispatchd.calls.jobs import MAX_WAITERS
 from tooldispatchd.calls.memory import Share

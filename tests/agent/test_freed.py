@@ -14,8 +14,8 @@ import trio
 from tests.agent.fakes import ANYONE, OUT_BUFFER_BYTES, OWN_USER, HeldPlan, Ledger, open_runtime, small_catalog
 from tests.daemon.asking_servers import asking_over_http, asking_over_websocket
 from tests.daemon.spawned import MISBEHAVING
-from tooldispatchd.agent.host import ChannelHost
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec
 from tooldispatchd.front.channel import Channel

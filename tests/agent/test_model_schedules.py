@@ -11,8 +11,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from tests.agent.fakes import Agent, add_plans, open_runtime, small_catalog
 from tests.fuzz.model import IN_FLIGHT, WAITING, Key, Known, Model
 from tests.fuzz.plans import DONE, ConnectionPlan, TaskPlan, WaitingPlan
-from tooldispatchd.agent.call import Call
-from tooldispatchd.agent.inflight import InFlight
+from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.calls.inflight import InFlight
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.catalog.specs import LimitsSpec

@@ -6,9 +6,9 @@ import msgspec
 import trio
 from msgspec import Raw, UnsetType
 
-from tooldispatchd.agent.call import Call, CallStage, Plan, Reason
+from tooldispatchd.agent.calls.call import Call, CallStage, Plan, Reason
+from tooldispatchd.agent.calls.steps import Reader
 from tooldispatchd.agent.faults import CANCELLED
-from tooldispatchd.agent.steps import Reader
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.offered import Offered

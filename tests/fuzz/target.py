@@ -15,12 +15,12 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.fuzz.plans import ConnectionPlan, TaskPlan, WaitingPlan
-from tooldispatchd.agent.call import Plan
-from tooldispatchd.agent.entrance import Entrance, Visitor
-from tooldispatchd.agent.host import ChannelHost
-from tooldispatchd.agent.inflight import InFlight
+from tooldispatchd.agent.calls.call import Plan
+from tooldispatchd.agent.calls.inflight import InFlight
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.toolset import compile_plans
+from tooldispatchd.agent.session.entrance import Entrance, Visitor
+from tooldispatchd.agent.session.host import ChannelHost
+from tooldispatchd.agent.tools.toolset import compile_plans
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Answer, Outcome, Update

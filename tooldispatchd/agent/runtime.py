@@ -5,16 +5,16 @@ from typing import Final, Protocol
 
 import trio
 
-from tooldispatchd.agent.call import Call, Plan, Starter
-from tooldispatchd.agent.checking import Checking
-from tooldispatchd.agent.entrance import Authenticator
-from tooldispatchd.agent.lineage import Levels
+from tooldispatchd.agent.calls.call import Call, Plan, Starter
+from tooldispatchd.agent.calls.checking import Checking
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.places import FairLimiter
 from tooldispatchd.agent.profilekeys import ProfileKeys
-from tooldispatchd.agent.programs import Programs
-from tooldispatchd.agent.reusing import Reusers
-from tooldispatchd.agent.sharing import Sharing
+from tooldispatchd.agent.programs.programs import Programs
+from tooldispatchd.agent.programs.reusing import Reusers
+from tooldispatchd.agent.session.entrance import Authenticator
+from tooldispatchd.agent.session.lineage import Levels
+from tooldispatchd.agent.tools.sharing import Sharing
 from tooldispatchd.calls.census import Census
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.hints import Hints

@@ -19,12 +19,12 @@ from typing import Final
 
 import trio
 
-from tooldispatchd.agent.accounts import accounts_of
-from tooldispatchd.agent.entrance import Entrance, Visitor
 from tooldispatchd.agent.faults import DRAINING, too_many
-from tooldispatchd.agent.host import ChannelHost
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.servers import preload_ways
+from tooldispatchd.agent.session.entrance import Entrance, Visitor
+from tooldispatchd.agent.session.host import ChannelHost
+from tooldispatchd.agent.tools.accounts import accounts_of
+from tooldispatchd.agent.tools.servers import preload_ways
 from tooldispatchd.calls.census import Census
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.specs import LimitsSpec

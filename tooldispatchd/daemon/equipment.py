@@ -9,10 +9,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from tooldispatchd.agent.call import Plan
+from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.log import Log
+from tooldispatchd.agent.programs.subagents import SubAgents
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.subagents import SubAgents
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.enforcement import programs
@@ -109,7 +109,7 @@ async def _bounds(directory: Path, leaves: Leaves | None, family: Family, log: L
 
 async def _python_plans(family: Family, stack: AsyncExitStack) -> Callable[[Runtime], PlansPython]:
     # Few daemons have such tools.
-    from tooldispatchd.agent.pythonplan import open_python_plans  # noqa: PLC0415  # as above
+    from tooldispatchd.agent.programs.pythonplan import open_python_plans  # noqa: PLC0415  # as above
 
     return await stack.enter_async_context(open_python_plans(family))
 

@@ -54,7 +54,7 @@ PROVEN: Final[dict[str, tuple[str, ...]]] = {
     "M78": ("tests/wire/test_questions.py::test_an_agent_is_asked_only_so_much_at_once",),
     "M83": ("tests/daemon/test_attacks.py::test_each_request_after_bye_is_answered",),
     "M87": ("tests/calls/test_jobs.py::test_an_unread_result_is_never_dropped_and_a_new_job_is_refused_instead",),
-    "M88": ("tests/agent/tools/test_jobs.py::test_jobs_are_read_and_stopped_while_every_place_is_taken",),
+    "M88": ("tests/agent/tools/test_builtins.py::test_jobs_are_read_and_stopped_while_every_place_is_taken",),
     "M95": (
         "tests/providers/mcp/test_content.py::test_content_of_a_tool_without_an_output_schema",
         "tests/providers/mcp/test_content.py::test_structured_content_that_breaks_its_schema_is_invalid_output",

@@ -12,8 +12,8 @@ import trio
 
 from tests.agent.fakes import HeldPlan
 from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.calls.plans import TaskPlan
-from tooldispatchd.agent.calls.steps import Reader
 from tooldispatchd.agent.programs.programs import Lender, Lent
 from tooldispatchd.agent.programs.subagents import SubAgents
 from tooldispatchd.agent.runtime import Runtime

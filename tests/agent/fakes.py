@@ -12,8 +12,7 @@ from trio.abc import ReceiveStream, SendStream
 from trio.testing import memory_stream_pair
 
 from tooldispatchd.agent.calls.call import Call, Plan, Reason
-from tooldispatchd.agent.calls.checking import Checking
-from tooldispatchd.agent.calls.steps import Reader
+from tooldispatchd.agent.calls.checking import Checking, Reader
 from tooldispatchd.agent.programs.subagents import SubAgents
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.entrance import Entrance, Visitor

@@ -3,8 +3,8 @@
 import msgspec
 
 from tests.agent.fakes import open_runtime
-from tooldispatchd.agent.profilekeys import ProfileKeys
 from tooldispatchd.agent.programs.confining import enforced_for, program_of_agent, program_of_tool
+from tooldispatchd.agent.runtime import ProfileKeys
 from tooldispatchd.agent.tools.toolset import compile_lifted, compile_plans
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.confinement import Confinement

@@ -7,7 +7,7 @@ import trio
 from msgspec import Raw, UnsetType
 
 from tooldispatchd.agent.calls.call import Call, CallStage, Plan, Reason
-from tooldispatchd.agent.calls.steps import Reader
+from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.outcome import Answer, Outcome

@@ -1,26 +1,27 @@
 """What all sessions of the daemon share: the catalog, the timer, the children, the bounds, and the log."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, Protocol
 
+import msgspec
 import trio
 
 from tooldispatchd.agent.calls.call import Call, Plan, Starter
 from tooldispatchd.agent.calls.checking import Checking
 from tooldispatchd.agent.log import Log
-from tooldispatchd.agent.places import FairLimiter
-from tooldispatchd.agent.profilekeys import ProfileKeys
 from tooldispatchd.agent.programs.programs import Programs
 from tooldispatchd.agent.programs.reusing import Reusers
 from tooldispatchd.agent.session.entrance import Authenticator
 from tooldispatchd.agent.session.lineage import Levels
 from tooldispatchd.agent.tools.sharing import Sharing
 from tooldispatchd.calls.census import Census
-from tooldispatchd.calls.gate import Gate
+from tooldispatchd.calls.gate import Gate, Turns
 from tooldispatchd.calls.hints import Hints
 from tooldispatchd.calls.memory import Memory, Share
 from tooldispatchd.calls.refusals import Refusals
 from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.checkers.pool import CHECKERS, Checkers
@@ -30,6 +31,78 @@ from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.toollists import ToolLists
 from tooldispatchd.providers.mcp.ways import Authorizers
 from tooldispatchd.wire.faults import Fault
+
+
+class FairLimiter:
+    """At most `number` tasks are inside; those that wait are let in by turns."""
+
+    def __init__(self, number: int) -> None:
+        self._gate: Gate[trio.Event] = Gate(number)
+
+    def of(self, turns: Turns) -> AbstractAsyncContextManager[None]:
+        """A place for one task: entering waits for it, leaving gives it back."""
+        return self._place(*turns)
+
+    @asynccontextmanager
+    async def _place(self, channel: Hashable, owner: Hashable) -> AsyncIterator[None]:
+        let_in = trio.Event()
+        if not self._gate.enter(channel, owner, let_in):
+            await self._wait(channel, owner, let_in)
+        try:
+            yield
+        finally:
+            self._leave(channel, owner)
+
+    async def _wait(self, channel: Hashable, owner: Hashable, let_in: trio.Event) -> None:
+        try:
+            await let_in.wait()
+        except trio.Cancelled:
+            # It may have been let in at the very moment at which it was cancelled.
+            if let_in.is_set():
+                self._leave(channel, owner)
+            else:
+                self._gate.withdraw(channel, owner, let_in)
+            raise
+
+    def _leave(self, channel: Hashable, owner: Hashable) -> None:
+        following = self._gate.leave(channel, owner)
+        if following is not None:
+            following.set()
+
+
+class ProfileKeys:
+    """Profiles by keys: of the catalog's the name, of a narrowed one what no name looks like.
+
+    There are no more than profiles times the bounds that they have, which is bounded by the configuration.
+    """
+
+    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+        self._profiles = profiles
+        self._narrowed: dict[str, Profile] = {}
+        self._keys: dict[tuple[str, Confinement], str] = {}
+
+    def profile(self, key: str) -> Profile:
+        """The profile of a key."""
+        narrowed = self._narrowed.get(key)
+        return self._profiles[key] if narrowed is None else narrowed
+
+    def key_of(self, profile: Profile) -> str:
+        """That of a whole profile with these bounds, of which `profile` may be a part."""
+        known = self._profiles[profile.name]
+        if profile.confinement == known.confinement:
+            return profile.name
+        place = profile.name, profile.confinement
+        key = self._keys.get(place)
+        if key is None:
+            key = self._keys[place] = f"{profile.name}<{len(self._keys)}"
+            self._narrowed[key] = msgspec.structs.replace(known, confinement=profile.confinement)
+        return key
+
+    def key_below(self, name: str, caller: Profile) -> str:
+        """That of the profile `name` for an agent that one of `caller` calls."""
+        own = self._profiles[name]
+        return self.key_of(msgspec.structs.replace(own, confinement=own.confinement.tightened(caller.confinement)))
+
 
 # Four children a core keep the cores busy while some of them wait, and are few enough to be run in time.
 PROCESSES_A_CORE: Final = 4

@@ -13,7 +13,7 @@ from tests.agent.agents_below import PRELUDE, World, agents_catalog, open_world,
 from tests.agent.fakes import Agent, HeldPlan, code_of
 from tests.fuzz.plans import READ_ANYTHING
 from tooldispatchd.agent.calls.plans import CommandPlan
-from tooldispatchd.agent.programs.program import Program
+from tooldispatchd.agent.programs.programs import Program
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import ACCEPT
 from tooldispatchd.providers.process.running import Command

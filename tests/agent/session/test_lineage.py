@@ -10,8 +10,8 @@ from tests.agent.agents_below import World, agents_catalog, open_world, until
 from tests.agent.fakes import Agent, HeldPlan, answer, code_of, fault_of
 from tests.daemon.spawned import Message
 from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.calls.plans import TaskPlan
-from tooldispatchd.agent.calls.steps import Reader
 from tooldispatchd.agent.programs.programs import Lent
 from tooldispatchd.agent.programs.subagents import ANSWERS, REQUESTS
 from tooldispatchd.agent.session.lineage import Levels, Lineage, RootUsage, closing_figures

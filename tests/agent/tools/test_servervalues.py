@@ -3,7 +3,7 @@
 import msgspec
 
 from tests.agent.fakes import open_runtime
-from tooldispatchd.agent.tools.servervalues import server_value
+from tooldispatchd.agent.tools.servers import server_value
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.profiles import ServerUse
 from tooldispatchd.catalog.servers import ServerCredentials

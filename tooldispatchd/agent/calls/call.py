@@ -18,8 +18,7 @@ import msgspec
 import trio
 from msgspec import UNSET, Raw, UnsetType
 
-from tooldispatchd.agent.calls.checking import Checking
-from tooldispatchd.agent.calls.steps import Now, Reader
+from tooldispatchd.agent.calls.checking import Checking, Now, Reader
 from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.agent.session.lineage import Lineage, RootUsage
 from tooldispatchd.calls.deadlines import Entry

@@ -16,7 +16,7 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Call, CallStage, Plan, Reason
-from tooldispatchd.agent.calls.checking import Checking
+from tooldispatchd.agent.calls.checking import Checking, Reader
 from tooldispatchd.agent.calls.plans import (
     CommandPlan,
     InlinePlan,
@@ -28,7 +28,6 @@ from tooldispatchd.agent.calls.plans import (
     read_of,
     shaped,
 )
-from tooldispatchd.agent.calls.steps import Reader
 from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.agent.programs.confining import program_of_agent
 from tooldispatchd.agent.runtime import Runtime

@@ -10,11 +10,10 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.agent.calls.call import Call, CallStage, Plan, Reason
-from tooldispatchd.agent.calls.checking import unread
-from tooldispatchd.agent.calls.steps import Reader, compile_now
+from tooldispatchd.agent.calls.checking import Reader, compile_now, unread
 from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.agent.programs.confining import program_of_tool
-from tooldispatchd.agent.programs.program import Program
+from tooldispatchd.agent.programs.programs import Program
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.outcome import Outcome, Unread, Update

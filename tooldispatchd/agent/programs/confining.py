@@ -1,7 +1,6 @@
 """What a program is started under, as a profile's agents call it: its own bounds, the profile's, the machine's."""
 
-from tooldispatchd.agent.programs.policies import policy_of
-from tooldispatchd.agent.programs.program import Program
+from tooldispatchd.agent.programs.programs import Program
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.catalog.arguments import JSON_FEED, Feed, Output
 from tooldispatchd.catalog.confined import ConfinedSpec
@@ -10,7 +9,8 @@ from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforced, en
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.specs import McpSpec, ProcessSpec, ToolSpec
 from tooldispatchd.catalog.tools import DeclaredTool
-from tooldispatchd.children.owners import home_of
+from tooldispatchd.children.owners import home_of, owner_of
+from tooldispatchd.forked.policy import Policy
 from tooldispatchd.providers.process.limits import Limits
 from tooldispatchd.providers.process.running import Command
 
@@ -97,3 +97,25 @@ def _program(
         home={"HOME": spec.env["HOME"]} if "HOME" in spec.env else {},
         files=tuple(path for path in runtime.agent_specs.values() if path in argv),
     )
+
+
+def policy_of(enforced: Enforced) -> Policy | None:
+    """The policy that enforces it; None where nothing is asked that takes one."""
+    asked = enforced.confinement
+    owner = owner_of(asked.user, asked.group)
+    policy = Policy(
+        cpu_s=asked.cpu_s,
+        memory=asked.memory,
+        processes=asked.processes,
+        files=asked.files,
+        file_size=asked.file_size,
+        nice=asked.nice,
+        uid=owner.uid,
+        gid=owner.gid,
+        groups=owner.groups,
+        network=asked.network,
+        read=asked.read,
+        write=asked.write,
+        means=enforced.means or "landlock",
+    )
+    return None if policy == Policy() else policy

@@ -4,15 +4,16 @@ no policy ───────────────────────�
 a policy  ──▶ scratch directory, cgroup ──▶ a launcher starts it ──▶ ended ──▶ both are removed
 """
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
 from typing import Final, Protocol
 
+import msgspec
 import trio
 
 from tooldispatchd.agent.calls.call import Call
-from tooldispatchd.agent.programs.program import Program
-from tooldispatchd.agent.programs.surroundings import ChildSurroundings, SurroundingsError
 from tooldispatchd.calls.outcome import Unread, Update
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.launchers import Launchers
@@ -23,10 +24,78 @@ from tooldispatchd.children.spawn import Child, Exit, SpawnError
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.providers.process import endings
 from tooldispatchd.providers.process.limits import passed_limit
-from tooldispatchd.providers.process.running import ProgramValue, run_command
+from tooldispatchd.providers.process.running import Command, ProgramValue, run_command
 from tooldispatchd.providers.process.starting import ChildStarter
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.lines import framed
+
+
+class Program(msgspec.Struct, frozen=True):
+    """A command as a profile's agents run it.
+
+    `policy` is what it is started under, None where nothing is asked of it, and `unenforced` the keys that this machine
+    cannot keep it to. An agent that may call tools has a `profile`, by its key. One child serves `reuse` calls of a
+    session.
+    """
+
+    command: Command
+    policy: Policy | None = None
+    unenforced: tuple[str, ...] = ()
+    profile: str | None = None
+    reuse: int | None = None
+    home: dict[str, str] = {}
+    """Its `HOME`, where its table says one."""
+    files: tuple[str, ...] = ()
+    """Files of the daemon's that it is told of and must be able to read."""
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether its input is text, and not JSON."""
+        return self.command.feed.mode == "text"
+
+
+# What tells a program of its directory: in the first, libraries make their temporary files.
+SCRATCH: Final = ("TMPDIR", "TOOLDISPATCHD_SCRATCH")
+
+
+class SurroundingsError(Exception):
+    """Nothing could be made for a call; the message says why."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"cannot make a scratch directory or a cgroup for the call: {error.strerror}")
+
+
+class ChildSurroundings(msgspec.Struct, frozen=True):
+    """Made for one child, and removed after it. `copies` are by the path of what they are copies of."""
+
+    scratch: str | None
+    leaf: Leaf | None
+    copies: dict[str, str] = {}
+
+    def env(self, policy: Policy) -> dict[str, str]:
+        """What tells the program of its directory; it is its home too where it may not read the account's."""
+        if self.scratch is None:
+            return {}
+        names = SCRATCH if policy.read is None else (*SCRATCH, "HOME")
+        return dict.fromkeys(names, self.scratch)
+
+    def bring(self, path: str, policy: Policy) -> None:
+        """Copy a file of the daemon's, which the program is to read, into its directory. Raises `OSError`."""
+        assert self.scratch is not None
+        copy = f"{self.scratch}/{len(self.copies)}-{os.path.basename(path)}"  # noqa: PTH119  # a string is wanted
+        fd = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400)
+        self.copies[path] = copy
+        with os.fdopen(fd, "wb") as file:
+            file.write(Path(path).read_bytes())
+            if policy.uid is not None or policy.gid is not None:
+                os.fchown(fd, -1 if policy.uid is None else policy.uid, -1 if policy.gid is None else policy.gid)
+
+    def drop(self) -> None:
+        """Remove the copies: the directory is mostly empty then."""
+        for copy in self.copies.values():
+            with suppress(OSError):
+                os.unlink(copy)  # noqa: PTH108  # as above
+
 
 # The variable in which a program finds the trace that its call is a part of (OpenTelemetry, "Environment Variables as
 # Context Propagation Carriers").

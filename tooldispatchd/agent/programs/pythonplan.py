@@ -12,9 +12,8 @@ import trio
 
 from tooldispatchd.agent.calls.call import Call
 from tooldispatchd.agent.calls.plans import TaskPlan, limit_of, log_stderr, offered_of, read_of, shaped, tell
-from tooldispatchd.agent.programs.confining import enforced_for, max_output_bytes
-from tooldispatchd.agent.programs.policies import policy_of
-from tooldispatchd.agent.programs.surroundings import SurroundingsError
+from tooldispatchd.agent.programs.confining import enforced_for, max_output_bytes, policy_of
+from tooldispatchd.agent.programs.programs import SurroundingsError
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.catalog.enforcement import Enforced

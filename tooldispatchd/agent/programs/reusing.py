@@ -13,9 +13,7 @@ import msgspec
 import trio
 
 from tooldispatchd.agent.calls.call import Call, CallOwner
-from tooldispatchd.agent.programs.program import Program
-from tooldispatchd.agent.programs.programs import Lent, Programs
-from tooldispatchd.agent.programs.surroundings import ChildSurroundings, SurroundingsError
+from tooldispatchd.agent.programs.programs import ChildSurroundings, Lent, Program, Programs, SurroundingsError
 from tooldispatchd.calls.outcome import Unread, Update
 from tooldispatchd.children.spawn import Child
 from tooldispatchd.providers.process.reused import IdleChildren, Reused

@@ -7,30 +7,31 @@ brings a `TaskTree`.
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
+import trio
 from msgspec import Raw, UnsetType
 
 from tooldispatchd.agent.calls.call import Call, Plan
+from tooldispatchd.agent.calls.checking import HEAVY
 from tooldispatchd.agent.calls.inflight import InFlight, job_content
-from tooldispatchd.agent.calls.steps import HEAVY
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, queue_full
 from tooldispatchd.agent.runtime import LARGE_BYTES, Runtime, SessionChannel
-from tooldispatchd.agent.session.asker import Asker
-from tooldispatchd.agent.session.changes import Changes
 from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.lineage import Lineage, closing_figures
 from tooldispatchd.agent.session.tasktree import Task, TaskTree
-from tooldispatchd.agent.tools.infotool import instructions_of
+from tooldispatchd.agent.tools.builtins import instructions_of
 from tooldispatchd.agent.tools.showing import PLAIN, Showing, plain_entries
 from tooldispatchd.agent.tools.toolset import Lookup, Toolset
+from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.jobs import utf8_size
 from tooldispatchd.calls.outcome import Answer, Outcome, log_fields
 from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.front.timer import Expiring, Timer
 from tooldispatchd.providers.mcp.asking import AgentSide
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import PROTOCOL, CallMeta, Hello, NestedReq, ReadyLine, Reply, Request, ToolsLine
-from tooldispatchd.wire.questions import Questions
+from tooldispatchd.wire.questions import Questions, Told
 from tooldispatchd.wire.session import Event, SessionMachine, State, body_of, fault_line
 
 NO_JOBS: Final = Fault(Code.NOT_ALLOWED, "calls in the background are not among what this agent may do")
@@ -420,3 +421,80 @@ class Session:
         self._host.closed(self.machine.agent)
         self.in_flight = self._asker = self._questions = self._changes = self._tree = None
         self.toolset.forget()
+
+
+class Asking(Protocol):
+    """The session, as far as its agent is asked."""
+
+    machine: SessionMachine
+
+    @property
+    def questions(self) -> Questions:
+        """What the agent is asked."""
+
+    def flush(self) -> None:
+        """Send what is owed to the agent."""
+
+
+class Asker:
+    """The `AgentSide` of one session's own connections. `roots` are `file://` URIs."""
+
+    __slots__ = ("_session", "roots")
+
+    def __init__(self, session: Asking, roots: tuple[str, ...]) -> None:
+        self._session = session
+        self.roots = roots
+
+    @property
+    def answers(self) -> frozenset[str]:
+        """What the agent said in `hello` that it answers."""
+        return self._session.machine.answers
+
+    def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:
+        """Ask the agent, and send the question; as `Questions.ask`. `told` comes in a later turn."""
+        question = self._session.questions.ask(kind, server, params, told)
+        if question is not None:
+            self._session.flush()
+        return question
+
+    def withdraw(self, question: str) -> None:
+        """Wait no more for this answer."""
+        self._session.questions.withdraw(question)
+
+
+# The whole list is told each time, and a model's host may start its prompt anew with it.
+INTERVAL_S: Final = 1.0
+
+
+class Changes:
+    """One agent's; `tell` is called at most once in `INTERVAL_S`."""
+
+    __slots__ = ("_entry", "_next", "_tell", "_timer")
+
+    def __init__(self, timer: Timer, tell: Callable[[], None]) -> None:
+        self._timer = timer
+        self._tell = tell
+        self._next = 0.0
+        self._entry: Entry[Expiring] | None = None
+
+    def note(self) -> None:
+        """Something has changed."""
+        if self._entry is not None:
+            return
+        now = trio.current_time()
+        if now < self._next:
+            self._entry = self._timer.add(self._next, self)
+        else:
+            self._next = now + INTERVAL_S
+            self._tell()
+
+    def expire(self) -> None:
+        """The time has come to tell what was noted since."""
+        self._entry = None
+        self.note()
+
+    def close(self) -> None:
+        """Tell nothing any more."""
+        if self._entry is not None:
+            self._timer.drop(self._entry)
+            self._entry = None

@@ -12,8 +12,7 @@ from tooldispatchd.agent.calls.plans import DownPlan, InlinePlan, declared_mcp_p
 from tooldispatchd.agent.faults import SHOWN_NAME, propose, unknown_tool
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.tools.infotool import InfoPlan
-from tooldispatchd.agent.tools.jobtools import JobPlan, job_plans
+from tooldispatchd.agent.tools.builtins import InfoPlan, JobPlan, job_plans
 from tooldispatchd.agent.tools.servers import Servers, ServersOwner, SessionServer, at_servers, why_never
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share

@@ -57,7 +57,7 @@ async def answer_of(tool: str, directory: Path) -> Message:
         await root.hear()
         await root.call("1", tool, input=5)
         line = await root.hear()
-        assert runtime.open_sessions.total == 1
+        assert runtime.state.open_sessions.total == 1
         await root.end_input()
     assert isinstance(line, dict)
     return line

@@ -311,7 +311,7 @@ async def test_meta_says_that_a_chain_ran() -> None:
         tools={"t": {"process": "all"}},
     )
     async with open_runtime(catalog) as runtime:
-        assert isinstance(runtime.log, Ledger)
+        assert isinstance(runtime.setup.log, Ledger)
         agent = Agent(runtime)
         await agent.say({"__port": "hello", "meta": True})
         await agent.hear()

@@ -42,7 +42,7 @@ def reused_agent(world: World, name: str, script: str) -> CommandPlan:
         read=READ_ANYTHING,
         output=ACCEPT,
         limit_s=20.0,
-        gate=world.runtime.agents,
+        gate=world.runtime.state.agents,
     )
 
 
@@ -51,14 +51,13 @@ async def reusing() -> AsyncIterator[tuple[World, Agent]]:
     """Who is left calls no more; then all that was theirs must be gone, but for the daemon's watch of idle children."""
     async with open_world(agents_catalog("one")) as world:
         runtime = world.runtime
-        runtime.programs.lender = world.lender
         world.offer("default", reused_agent(world, "one", LEAVES))
         root = Agent(runtime)
         yield world, root
         await root.end_input()
-        await until(lambda: not runtime.open_sessions.total)
-        assert len(runtime.family) == 0
-        runtime.home.cancel_scope.cancel()
+        await until(lambda: not runtime.state.open_sessions.total)
+        assert len(runtime.services.family) == 0
+        runtime.services.home.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -99,15 +98,15 @@ async def test_a_child_serves_the_next_call_once_all_that_it_asked_for_has_ended
 async def test_a_session_that_is_gone_waits_for_what_its_child_asked_for() -> None:
     async with midway() as (world, root, held):
         root.host.gone("the test says so")
-        assert world.runtime.open_sessions.total == 2
+        assert world.runtime.state.open_sessions.total == 2
         held.finish("long")
-        await until(lambda: not world.runtime.open_sessions.total)
+        await until(lambda: not world.runtime.state.open_sessions.total)
 
 
 async def test_where_descriptors_are_lacking_every_call_is_told_and_no_channel_is_left() -> None:
     async with reusing() as (world, root):
         # Its guardians, which come with the first child, stay.
-        await world.runtime.family.spawn(("true",)).kill()
+        await world.runtime.services.family.spawn(("true",)).kill()
         await root.call("warm", "echo", input=1)
         await root.hear()
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -104,7 +104,7 @@ async def test_where_agents_may_not_call_at_all_they_run_without_a_channel() -> 
         root = Agent(world.runtime)
         await root.call("outer", "one")
         assert content_of(await root.hear()) == "none"
-        assert world.runtime.open_sessions.total == 1
+        assert world.runtime.state.open_sessions.total == 1
         await root.end_input()
 
 
@@ -129,7 +129,7 @@ async def midway(
         _, *before = world.held()
         await root.call("outer", "one", deadline_ms=deadline_ms)
         await until(lambda: bool(held.started and two.pids))
-        assert world.runtime.open_sessions.total == 3
+        assert world.runtime.state.open_sessions.total == 3
         pids = one.pids + two.pids
         yield world, root, held, pids
         sessions, *others = world.held()
@@ -155,7 +155,7 @@ async def test_however_a_call_ends_nothing_of_its_agent_is_left_when_it_is_answe
 async def test_an_agent_that_is_gone_takes_all_agents_below_it_along() -> None:
     async with midway() as (world, root, _, _):
         root.host.gone("the test says so")
-        await until(lambda: not world.runtime.open_sessions.total)
+        await until(lambda: not world.runtime.state.open_sessions.total)
 
 
 async def test_a_call_is_not_answered_before_the_last_call_of_its_agent_has_ended() -> None:
@@ -215,7 +215,7 @@ async def test_bytes_in_flight_below_count_as_the_root_s() -> None:
         assert (fault["error"], fault["what"]) == ("too_many", "in_flight_bytes")
         held.finish("mine")
         await root.hear()
-        assert world.runtime.memory.held == root.share.held == 0
+        assert world.runtime.state.memory.held == root.share.held == 0
         await root.end_input()
 
 
@@ -266,7 +266,7 @@ while printf '{"id":"2","name":"echo"}\\n' >&4; do :; done 2>/dev/null; printf 1
         await root.call("outer", "one")
         assert content_of(await root.hear()) == 1
         assert held.halted in ([], [("1", Reason.CANCELLED)])
-        assert world.runtime.open_sessions.total == 1
+        assert world.runtime.state.open_sessions.total == 1
         await root.end_input()
 
 
@@ -299,7 +299,7 @@ async def test_a_daemon_that_drains_serves_the_agents_of_calls_that_were_let_in(
         root = Agent(world.runtime)
         await root.call("0", "echo", input=1)
         await root.hear()
-        world.runtime.is_draining = True
+        world.runtime.state.is_draining = True
         await root.call("outer", "one")
         assert content_of(await root.hear()) == answer("1", "5")
         await root.end_input()
@@ -318,7 +318,7 @@ async def test_an_agent_that_floods_its_channel_harms_nobody_and_ends_with_its_c
             await bystander.call(str(number), "echo", input=number)
             assert await bystander.hear() == answer(str(number), str(number))
         assert code_of(await root.hear()) == "timeout"
-        assert world.runtime.memory.held == 0
+        assert world.runtime.state.memory.held == 0
         await root.end_input()
         await bystander.end_input()
 
@@ -342,7 +342,7 @@ async def test_without_descriptors_for_a_channel_nothing_is_started() -> None:
         with nearly_every_descriptor_taken():
             await root.call("outer", "one")
             fault = fault_of(await root.hear())
-        assert (fault["error"], one.pids, world.runtime.open_sessions.total) == ("tool_failed", [], 1)
+        assert (fault["error"], one.pids, world.runtime.state.open_sessions.total) == ("tool_failed", [], 1)
         await root.end_input()
 
 
@@ -381,5 +381,5 @@ async def test_an_agent_whose_servers_do_not_come_up_is_not_started(server: McpS
         root = Agent(world.runtime)
         await root.call("outer", "one", deadline_ms=400)
         assert code_of(await root.hear()) == code
-        assert (one.pids, world.runtime.open_sessions.total, len(world.runtime.family)) == ([], 1, 0)
+        assert (one.pids, world.runtime.state.open_sessions.total, len(world.runtime.services.family)) == ([], 1, 0)
         await root.end_input()

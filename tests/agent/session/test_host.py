@@ -145,7 +145,7 @@ async def test_the_last_lines_are_written_before_the_channel_closes(
     line: bytes, port: bytes, autojump_clock: MockClock
 ) -> None:
     async with open_runtime(small_catalog()) as runtime:
-        outlet = Outlet(runtime.memory.share(0))
+        outlet = Outlet(runtime.state.memory.share(0))
         closed: list[ChannelHost] = []
         host = ChannelHost(runtime, outlet, closed.append, entrance=ANYONE, visitor=OWN_USER)
         host.received(line)
@@ -197,7 +197,7 @@ async def test_an_input_that_is_refused_takes_no_place(autojump_clock: MockClock
 
 async def test_a_defect_at_the_start_of_a_call_is_that_call_s_fault_alone(autojump_clock: MockClock) -> None:
     async with open_runtime(small_catalog(LimitsSpec(in_flight=1))) as runtime:
-        ledger = runtime.log
+        ledger = runtime.setup.log
         assert isinstance(ledger, Ledger)
         add_plans(runtime, BrokenPlan())
         agent = Agent(runtime)

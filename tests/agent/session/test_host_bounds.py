@@ -145,7 +145,7 @@ async def test_a_draining_session_finishes_what_runs_and_takes_no_more(autojump_
         agent = Agent(runtime)
         await agent.call("1", "held")
         await wait_all_tasks_blocked()
-        runtime.is_draining = True
+        runtime.state.is_draining = True
         agent.host.drain()
         await agent.call("2", "echo", input=1)
         assert code_of(await agent.hear()) == "draining"
@@ -206,7 +206,7 @@ async def test_a_channel_that_says_nothing_is_closed_when_the_daemon_drains(auto
 
 async def test_no_session_opens_in_a_daemon_that_drains(autojump_clock: MockClock) -> None:
     async with open_runtime(small_catalog()) as runtime:
-        runtime.is_draining = True
+        runtime.state.is_draining = True
         polite, hasty = Agent(runtime), Agent(runtime)
         await polite.say({"__port": "hello"})
         assert [code_of(line) for line in await polite.hear_all()] == ["draining"]

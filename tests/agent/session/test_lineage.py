@@ -98,7 +98,7 @@ class KeptPlan(TaskPlan):
 
     async def run(self, call: Call) -> Outcome:
         if self.lent is None:
-            lent = await self._world.lender.open(call, "one")
+            lent = await self._world.lender.open(self._world.runtime, call, "one")
             assert lent is not None
             assert not isinstance(lent, Fault)
             self.lent = lent
@@ -150,7 +150,7 @@ async def test_a_child_that_serves_several_calls_may_call_tools_during_each_and_
         opened = world.diary.about("session opened")
         assert first["meta"]["child"] == second["meta"]["child"] == opened[1]["session"]
         await kept.lent.close()
-        assert world.runtime.open_sessions.total == 1
+        assert world.runtime.state.open_sessions.total == 1
         await root.end_input()
 
 

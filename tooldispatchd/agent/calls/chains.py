@@ -61,10 +61,10 @@ def process_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Plan
     assert tool.spec.process is not None
     if tool.program.is_now:
         return InlinePlan(runtime, tool)
-    if runtime.catalog.processes[tool.spec.process].kind == "agent":
+    if runtime.setup.catalog.processes[tool.spec.process].kind == "agent":
         # One child and nothing else: it needs no task around its own.
-        program = program_of_agent(runtime, tool.spec.process, profile)
-        return declared_command_plan(runtime, tool, program, gate=runtime.agents)
+        program = program_of_agent(runtime.setup, tool.spec.process, profile)
+        return declared_command_plan(runtime, tool, program, gate=runtime.state.agents)
     return ChainPlan(runtime, tool, profile)
 
 
@@ -74,9 +74,9 @@ class ChainPlan(TaskPlan):
     __slots__ = ("_agents", "_output", "_profile", "_program", "_runtime")
 
     def __init__(self, runtime: Runtime, tool: DeclaredTool, profile: Profile) -> None:
-        super().__init__(offered_of(tool), kind="chain", limit_s=limit_of(runtime, tool), read=read_of(tool))
+        super().__init__(offered_of(tool), kind="chain", limit_s=limit_of(runtime.setup, tool), read=read_of(tool))
         assert tool.program is not None
-        self.starts_agents = bool(agents_started(tool.name, runtime.catalog.config))
+        self.starts_agents = bool(agents_started(tool.name, runtime.setup.catalog.config))
         self._runtime = runtime
         self._profile = profile
         self._program = tool.program
@@ -141,7 +141,7 @@ class ChainPlan(TaskPlan):
     def _agent(self, name: str) -> Plan:
         plan = self._agents.get(name)
         if plan is None:
-            program = program_of_agent(self._runtime, name, self._profile)
+            program = program_of_agent(self._runtime.setup, name, self._profile)
             offered = Offered(name=name, input_schema={})
             # Its stage looks at what goes in and what comes out.
             plan = CommandPlan(
@@ -151,7 +151,7 @@ class ChainPlan(TaskPlan):
                 read=Reader(ACCEPT, missing=None, wrapped=False, as_text=program.reads_text),
                 output=ACCEPT,
                 limit_s=self.limit_s,
-                gate=self._runtime.agents,
+                gate=self._runtime.state.agents,
             )
             self._agents[name] = plan
         return plan
@@ -167,7 +167,7 @@ class InnerCall:
         self._has_turn = trio.Event()
         self._ended = trio.Event()
         self._task: Callable[[], Awaitable[None]] | None = None
-        self._call = Call(self, runtime.timer, ShortReq(outer.id, plan.name, Raw(b"null")))
+        self._call = Call(self, runtime.services.timer, ShortReq(outer.id, plan.name, Raw(b"null")))
         self._call.traceparent = outer.traceparent
         self._call.outer = outer
         self._call.line = line

@@ -5,7 +5,7 @@
 A session has this from its first such call on; one that only calls inline tools never needs it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Final, Literal, Protocol
@@ -17,13 +17,14 @@ from msgspec import Raw
 from tooldispatchd.agent.calls.call import Call, CallStage, Plan, Reason
 from tooldispatchd.agent.calls.checking import Checking
 from tooldispatchd.agent.faults import CANCELLED, queue_full, too_many
-from tooldispatchd.agent.runtime import Runtime, SessionChannel
+from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.lineage import Levels, Lineage, RootUsage, too_deep
 from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.agent.tools.toolset import HOLD, Lookup, Toolset
 from tooldispatchd.calls.admission import Admission, AdmissionVerdict
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.jobs import Job, Jobs, utf8_size
+from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import Request, ToolUpdate
@@ -31,6 +32,39 @@ from tooldispatchd.wire.session import SessionMachine, body_of
 
 # An answer below this is about as large as the fault that would stand in its place.
 NOTABLE_BYTES: Final = 1024
+
+
+# What a socket takes at once from whoever reads; an answer over it may lie here for as long as its agent likes.
+LARGE_BYTES: Final = 64 * 1024
+
+
+class SessionChannel(Protocol):
+    """The channel's side of a session."""
+
+    share: Share
+    """What it holds of the daemon's memory."""
+
+    def crowding(self, size: int) -> Fault | None:
+        """Why an answer of `size` bytes cannot be sent now."""
+
+    def fit(self, content: str) -> str | Fault:
+        """An answer, or why there is no room for one that may not be taken at once."""
+
+    gate_key: Hashable
+    """What gates know the channel by; one for all channels of a foreign user, and for all agents below one agent."""
+
+    def has_answered(self, size: int) -> None:
+        """An answer of `size` bytes lies among the outgoing lines."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether some of what was sent has not been taken yet."""
+
+    def flush(self) -> None:
+        """Send what lies in the machine's outgoing lines."""
+
+    def closed(self, agent: str | None) -> None:
+        """Nothing of the session is left; `agent` is its name, None for the channel's own."""
 
 
 class Life(Protocol):
@@ -85,7 +119,7 @@ class InFlight:
     )
 
     def __init__(self, life: Life, runtime: Runtime, host: SessionChannel) -> None:
-        limits = runtime.limits
+        limits = runtime.setup.limits
         self._life = life
         self._machine = life.machine
         self._runtime = runtime
@@ -110,7 +144,7 @@ class InFlight:
     def jobs(self) -> Jobs:
         """Those of this agent."""
         if self._jobs is None:
-            limits = self._runtime.limits
+            limits = self._runtime.setup.limits
             self._jobs = Jobs(self._host.share, max_jobs=limits.jobs, max_bytes=limits.job_bytes)
         return self._jobs
 
@@ -126,7 +160,7 @@ class InFlight:
     @property
     def checking(self) -> Checking:
         """The daemon's checkers."""
-        return self._runtime.checking
+        return self._runtime.services.checking
 
     @property
     def account(self) -> RootUsage:
@@ -147,7 +181,7 @@ class InFlight:
     def take(self, request: Request, plan: Plan | None) -> None:
         """Begin a call that the machine has let in; `plan` is None where its tool is still to be found."""
         body = body_of(request)
-        call = Call(self, self._runtime.timer, body, self._lineage)
+        call = Call(self, self._runtime.services.timer, body, self._lineage)
         if plan is None:
             found = self._life.find(body.name)
             if isinstance(found, Fault):
@@ -189,7 +223,7 @@ class InFlight:
 
     def _refusal(self, call: Call, plan: Plan | None) -> Fault | None:
         """Too many calls, or too much in them; an agent that has none in flight may have one of any size."""
-        limits = self._runtime.limits
+        limits = self._runtime.setup.limits
         # Those whose server is still starting, then those that take no place: all others are the admission's to count.
         if plan is None and len(self._held) >= limits.waiting:
             return queue_full("opening")
@@ -215,7 +249,7 @@ class InFlight:
     def _admit(self, call: Call, plan: Plan) -> None:
         """The steps between routing and the provider: read the input, take a place, or wait for one."""
         call.plan = plan
-        depth, deepest = self._lineage.depth, self._runtime.limits.agent_depth
+        depth, deepest = self._lineage.depth, self._runtime.setup.limits.agent_depth
         if plan.starts_agents and depth >= deepest > 0:
             call.finish(too_deep(plan.name, depth, deepest))
             return
@@ -230,7 +264,7 @@ class InFlight:
 
     def _have_read(self, call: Call, plan: Plan, raw: Raw) -> None:
         """Have a checker read the input; the call waits for it as for a place."""
-        if self._reading >= self._runtime.limits.waiting:
+        if self._reading >= self._runtime.setup.limits.waiting:
             call.finish(queue_full("agent"))
             return
         scope = trio.CancelScope()
@@ -238,7 +272,9 @@ class InFlight:
         async def have_read() -> None:
             try:
                 with scope, self.guard(call):
-                    line = await self._runtime.checking.read(plan.read, raw, call.dropped, turns=self._account.turns)
+                    line = await self._runtime.services.checking.read(
+                        plan.read, raw, call.dropped, turns=self._account.turns
+                    )
                     if isinstance(line, Fault):
                         call.finish(line)
                     elif call.stage is not CallStage.ENDED:
@@ -267,7 +303,7 @@ class InFlight:
             call.enter(CallStage.QUEUE, plan.limit_s, since=call.queued_at)
         else:
             call.has_place = plan.takes_place
-            self._runtime.starter.start(call)
+            self._runtime.services.starter.start(call)
 
     def _announce(self, call: Call) -> None:
         """Answer a background call with its job, under which it goes on; its id is free again."""
@@ -310,7 +346,7 @@ class InFlight:
         following = self._at_level(gate).leave(self._account.channel, self._account)
         if following is not None:
             following.has_gate, following.leave_queue = True, None
-            self._runtime.starter.start(following)
+            self._runtime.services.starter.start(following)
 
     def _at_level(self, gate: Gate[Call]) -> Gate[Call]:
         return gate.at(self._lineage.depth) if isinstance(gate, Levels) else gate
@@ -405,7 +441,7 @@ class InFlight:
             following = self._admission.finish()
             if following is not None:
                 following.has_place, following.leave_queue = True, None
-                self._runtime.starter.start(following)
+                self._runtime.services.starter.start(following)
 
     @contextmanager
     def guard(self, call: Call) -> Iterator[None]:

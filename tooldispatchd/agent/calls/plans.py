@@ -13,8 +13,9 @@ from tooldispatchd.agent.calls.call import Call, CallStage, Plan, Reason
 from tooldispatchd.agent.calls.checking import Reader, compile_now, unread
 from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.agent.programs.confining import program_of_tool
-from tooldispatchd.agent.programs.programs import Program
+from tooldispatchd.agent.programs.programs import Lent, Program
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.outcome import Outcome, Unread, Update
 from tooldispatchd.catalog.offered import Offered
@@ -52,12 +53,12 @@ class InlinePlan(TaskPlan):
 
     def __init__(self, runtime: Runtime, tool: DeclaredTool) -> None:
         read = read_of(tool)
-        super().__init__(offered_of(tool), kind="inline", limit_s=runtime.limits.call_s, read=read)
+        super().__init__(offered_of(tool), kind="inline", limit_s=runtime.setup.limits.call_s, read=read)
         self._run = compile_inline(tool)
         self._inline = tool.spec.inline
         self._output = tool.output
         self._runtime = runtime
-        self.now = compile_now(read, self._run, tool, runtime.limits.max_content_bytes)
+        self.now = compile_now(read, self._run, tool, runtime.setup.limits.max_content_bytes)
 
     async def run(self, call: Call) -> Outcome:
         """What the function gives for an input that a checker has read."""
@@ -98,20 +99,40 @@ class CommandPlan(TaskPlan):
 
     async def run(self, call: Call) -> Outcome:
         """What the child answered; unless it is reused it is gone when this returns."""
+        runtime, program = self._runtime, self._program
         update = partial(tell, call) if call.wants_updates else None
-        runtime = self._runtime
-        result = await runtime.programs.run(self._program, call, update)
+        if program.reuse is not None:
+            result = await runtime.services.reusers.run(program, call, partial(self._lend, call), update)
+        else:
+            result = await self._run_once(call, update)
         if isinstance(result, Fault):
             return result
         log_stderr(runtime, call, result.stderr)
         return await shaped(runtime, call, result.value if isinstance(result, ProgramValue) else result, self._output)
 
+    async def _run_once(self, call: Call, update: Callable[[Update], None] | None) -> ProgramValue | Unread | Fault:
+        lent = await self._lend(call)
+        if isinstance(lent, Fault):
+            return lent
+        try:
+            return await self._runtime.services.programs.run(self._program, call, lent, update)
+        finally:
+            if lent is not None:
+                await lent.close()  # noqa: ASYNC102  # it shields and bounds itself
+
+    async def _lend(self, call: Call) -> Lent | Fault | None:
+        """A channel for the call's child, if it is an agent that may call tools; or why there is none."""
+        lender = self._runtime.services.lender
+        if self._program.profile is None or lender is None:
+            return None
+        return await lender.open(self._runtime, call, self._program.profile)
+
 
 async def shaped(runtime: Runtime, call: Call, result: object, output: Check) -> Outcome:
     """The answer that a tool's result is, by whoever has the time to check it: the dispatch thread, or a checker."""
-    limit = runtime.limits.max_content_bytes
+    limit = runtime.setup.limits.max_content_bytes
     account = call.request.owner.account
-    outcome = await runtime.checking.shape(result, output, limit, turns=account.turns)
+    outcome = await runtime.services.checking.shape(result, output, limit, turns=account.turns)
     if isinstance(result, Unread):
         account.share.let_go(result.text)
     return outcome
@@ -119,10 +140,10 @@ async def shaped(runtime: Runtime, call: Call, result: object, output: Check) ->
 
 def log_stderr(runtime: Runtime, call: Call, stderr: str) -> None:
     """Log at debug what a program wrote to stderr though it succeeded: of one that failed the agent is told."""
-    if stderr and runtime.logs_calls:
+    if stderr and runtime.setup.logs_calls:
         asked = call.request
         session = None if asked.lineage is None else asked.lineage.number
-        runtime.log.debug("stderr of a program", session=session, id=asked.id, tool=call.name, stderr_tail=stderr)
+        runtime.setup.log.debug("stderr of a program", session=session, id=asked.id, tool=call.name, stderr_tail=stderr)
 
 
 def tell(call: Call, update: Update) -> None:
@@ -133,7 +154,9 @@ def tell(call: Call, update: Update) -> None:
 
 def program_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> CommandPlan:
     """The plan of a tool with `command`, as agents of `profile` call it."""
-    return declared_command_plan(runtime, tool, program_of_tool(runtime, tool, profile), gate=runtime.processes)
+    return declared_command_plan(
+        runtime, tool, program_of_tool(runtime.setup, tool, profile), gate=runtime.state.processes
+    )
 
 
 def declared_command_plan(runtime: Runtime, tool: DeclaredTool, program: Program, *, gate: Gate[Call]) -> CommandPlan:
@@ -144,7 +167,7 @@ def declared_command_plan(runtime: Runtime, tool: DeclaredTool, program: Program
         program,
         read=read_of(tool, as_text=program.reads_text),
         output=tool.output,
-        limit_s=limit_of(runtime, tool),
+        limit_s=limit_of(runtime.setup, tool),
         gate=gate,
     )
 
@@ -191,7 +214,7 @@ class McpPlan(Plan):
         if isinstance(request, Fault):
             call.finish(request)
             return
-        self._runtime.owed.add(self._kept)
+        self._runtime.state.owed.add(self._kept)
         call.halt = partial(self._halt, call, request)
 
     def _halt(self, call: Call, request: PendingCall, reason: Reason) -> None:
@@ -217,7 +240,7 @@ class DownPlan(Plan):
     __slots__ = ("_why",)
 
     def __init__(self, runtime: Runtime, tool: DeclaredTool, why: Callable[[], Fault], *, server: str) -> None:
-        limit_s = runtime.limits.call_s
+        limit_s = runtime.setup.limits.call_s
         super().__init__(offered_of(tool), kind="mcp", limit_s=limit_s, read=read_of(tool), provider=server)
         self._why = why
 
@@ -295,6 +318,6 @@ def read_of(tool: DeclaredTool, *, as_text: bool = False) -> Reader:
     return Reader(tool.input, missing=tool.missing_input, wrapped=tool.wrapped, as_text=as_text)
 
 
-def limit_of(runtime: Runtime, tool: DeclaredTool) -> float:
+def limit_of(setup: Setup, tool: DeclaredTool) -> float:
     """How long a call of a declared tool may take, in seconds: its own limit, else that of all."""
-    return tool.spec.call_s or runtime.limits.call_s
+    return tool.spec.call_s or setup.limits.call_s

@@ -6,9 +6,9 @@ a policy  ──▶ scratch directory, cgroup ──▶ a launcher starts it ─
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 import trio
@@ -123,59 +123,27 @@ class Lent(Protocol):
         """Nothing is left of it when this returns."""
 
 
-class Lender(Protocol):
-    """Who gives children their channels."""
+class ProgramBounds(NamedTuple):
+    """What programs with bounds, and Python functions, are run with."""
 
-    def lend(self, call: Call, profile: str) -> AbstractAsyncContextManager[Lent | Fault | None]:
-        """One for the child of this call; why there is none, or None where agents have none."""
-
-    async def open(self, call: Call, profile: str) -> Lent | Fault | None:
-        """One that lasts until it is closed."""
-
-
-class Reuser(Protocol):
-    """Who has one child serve several calls."""
-
-    async def run(
-        self, program: Program, call: Call, update: Callable[[Update], None] | None
-    ) -> ProgramValue | Unread | Fault:
-        """Have a child of the call's session serve it."""
+    scratches: Scratches
+    launchers: Launchers
+    leaves: Leaves | None
 
 
 class Programs:
-    """How the daemon runs programs: as it is made, those that nothing is asked of; once it is equipped, all."""
+    """How the daemon runs programs: without `bounds` only those that have none."""
 
-    def __init__(self, family: Family) -> None:
-        self.lender: Lender | None = None
-        self.reuser: Reuser | None = None
+    def __init__(self, family: Family, bounds: ProgramBounds | None) -> None:
         self._family = family
-        self._launchers: Launchers | None = None
-        self._scratches: Scratches | None = None
-        self._leaves: Leaves | None = None
-
-    def equip(self, launchers: Launchers, scratches: Scratches, leaves: Leaves | None) -> None:
-        """Let programs be shut in."""
-        self._launchers = launchers
-        self._scratches = scratches
-        self._leaves = leaves
+        self._launchers = None if bounds is None else bounds.launchers
+        self._scratches = None if bounds is None else bounds.scratches
+        self._leaves = None if bounds is None else bounds.leaves
 
     async def run(
-        self, program: Program, call: Call, update: Callable[[Update], None] | None
-    ) -> ProgramValue | Unread | Fault:
-        """Run `program` once for `call`; nothing is left when this returns or is cancelled, but of a reused one."""
-        if program.reuse is not None:
-            assert self.reuser is not None
-            return await self.reuser.run(program, call, update)
-        if program.profile is None or self.lender is None:
-            return await self._run(program, call, None, update)
-        async with self.lender.lend(call, program.profile) as lent:
-            if isinstance(lent, Fault):
-                return lent
-            return await self._run(program, call, lent, update)
-
-    async def _run(
         self, program: Program, call: Call, lent: Lent | None, update: Callable[[Update], None] | None
     ) -> ProgramValue | Unread | Fault:
+        """Run `program` once for `call`; nothing is left when this returns or is cancelled."""
         env = {} if lent is None else dict(lent.env)
         if call.traceparent is not None:
             env[TRACEPARENT] = call.traceparent
@@ -195,12 +163,6 @@ class Programs:
     def house(self, program: Program) -> "Housed":
         """What the child of a server's program is shut in by."""
         return Housed(self, program)
-
-    async def channel(self, program: Program, call: Call) -> Lent | Fault | None:
-        """A channel for a child that outlives `call`, where it is an agent's; or why there is none."""
-        if program.profile is None or self.lender is None:
-            return None
-        return await self.lender.open(call, program.profile)
 
     def directly(self, program: Program, lent: Lent | None) -> ChildStarter:
         """Starts the program from the daemon itself."""

@@ -15,6 +15,7 @@ from tooldispatchd.agent.calls.plans import TaskPlan, limit_of, log_stderr, offe
 from tooldispatchd.agent.programs.confining import enforced_for, max_output_bytes, policy_of
 from tooldispatchd.agent.programs.programs import SurroundingsError
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.catalog.enforcement import Enforced
 from tooldispatchd.catalog.profiles import Profile
@@ -37,27 +38,27 @@ class PythonPlan(TaskPlan):
     __slots__ = ("_output", "_runtime", "_scratch", "_tool", "_warm")
 
     def __init__(self, runtime: Runtime, warm: Warm, tool: DeclaredTool, profile: Profile) -> None:
-        enforced = enforced_for(runtime, tool.spec, profile)
+        enforced = enforced_for(runtime.setup, tool.spec, profile)
         offered = offered_of(tool, tuple(enforced.lacking))
-        super().__init__(offered, kind="python", limit_s=limit_of(runtime, tool), read=read_of(tool))
-        self.gate = runtime.processes
+        super().__init__(offered, kind="python", limit_s=limit_of(runtime.setup, tool), read=read_of(tool))
+        self.gate = runtime.state.processes
         self._runtime = runtime
         self._warm = warm
         self._output = tool.output
-        self._tool = _python_tool(runtime, tool, enforced)
+        self._tool = _python_tool(runtime.setup, tool, enforced)
         policy = self._tool.policy
         # A function makes its directory itself when it asks for it, unless it may not.
         is_free = not policy.is_sandboxed and policy.uid is None
-        self._scratch: Callable[[Policy], str | None] = runtime.programs.make_scratch
+        self._scratch: Callable[[Policy], str | None] = runtime.services.programs.make_scratch
         if is_free:
             # Without `ctx` it cannot ask.
             takes_ctx = tool.signature is not None and tool.signature.takes_ctx
-            self._scratch = runtime.programs.name_scratch if takes_ctx else _no_scratch
+            self._scratch = runtime.services.programs.name_scratch if takes_ctx else _no_scratch
 
     async def run(self, call: Call) -> Outcome:
         """What the function returned; nothing of the call is left when this returns, unless it ran in a worker."""
         update = partial(tell, call) if call.wants_updates else None
-        programs, policy = self._runtime.programs, self._tool.policy
+        programs, policy = self._runtime.services.programs, self._tool.policy
         try:
             async with programs.surroundings(policy, self._scratch) as around:
                 result = await self._warm.run(
@@ -88,14 +89,13 @@ class PythonPlan(TaskPlan):
 class PythonPlans:
     """Makes the plans of Python tools; all functions that agents may call are known to their warm parents from now."""
 
-    def __init__(self, warm: Warm, runtime: Runtime) -> None:
+    def __init__(self, warm: Warm, setup: Setup) -> None:
         self._warm = warm
-        self._runtime = runtime
-        warm.keep(list(_functions(runtime)))
+        warm.keep(list(_functions(setup)))
 
-    def plan(self, tool: DeclaredTool, profile: Profile) -> PythonPlan:
+    def plan(self, runtime: Runtime, tool: DeclaredTool, profile: Profile) -> PythonPlan:
         """The plan of a tool with `python`, as agents of `profile` call it."""
-        return PythonPlan(self._runtime, self._warm, tool, profile)
+        return PythonPlan(runtime, self._warm, tool, profile)
 
 
 def _no_scratch(_policy: Policy) -> None:
@@ -103,24 +103,24 @@ def _no_scratch(_policy: Policy) -> None:
 
 
 @asynccontextmanager
-async def open_python_plans(family: Family) -> AsyncIterator[Callable[[Runtime], PythonPlans]]:
-    """What plans Python tools for a runtime; their warm parents are all gone when the block is left."""
+async def open_python_plans(family: Family, setup: Setup) -> AsyncIterator[PythonPlans]:
+    """What plans Python tools; their warm parents are all gone when the block is left."""
     async with open_warm(family) as warm:
-        yield partial(PythonPlans, warm)
+        yield PythonPlans(warm, setup)
 
 
-def _functions(runtime: Runtime) -> Iterator[PythonTool]:
+def _functions(setup: Setup) -> Iterator[PythonTool]:
     """Every Python tool as every profile's agents call it, in chains too."""
-    catalog = runtime.catalog
+    catalog = setup.catalog
     for profile in catalog.profiles.values():
         inner = (name for tool in profile.tools for name in catalog.tools[tool].needs)
         for name in dict.fromkeys((*profile.tools, *inner)):
             tool = catalog.tools[name]
             if tool.spec.python is not None:
-                yield _python_tool(runtime, tool, enforced_for(runtime, tool.spec, profile))
+                yield _python_tool(setup, tool, enforced_for(setup, tool.spec, profile))
 
 
-def _python_tool(runtime: Runtime, tool: DeclaredTool, enforced: Enforced) -> PythonTool:
+def _python_tool(setup: Setup, tool: DeclaredTool, enforced: Enforced) -> PythonTool:
     spec, signature = tool.spec, tool.signature
     assert spec.python is not None
     assert signature is not None
@@ -132,7 +132,7 @@ def _python_tool(runtime: Runtime, tool: DeclaredTool, enforced: Enforced) -> Py
         path=(signature.place,) if signature.place else (),
         policy=policy_of(enforced) or Policy(),
         limits=frozenset(name for name in LIMITS if getattr(enforced.confinement, name) is not None),
-        max_output_bytes=max_output_bytes(runtime, enforced),
+        max_output_bytes=max_output_bytes(setup, enforced),
         prefork=spec.prefork,
         resident=spec.resident,
         max_forks=spec.max_forks,

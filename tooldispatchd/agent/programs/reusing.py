@@ -5,7 +5,7 @@ a child is gone ──▶ its channel ends, its directory and its cgroup are rem
 the session ends ──▶ all of them
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -20,6 +20,9 @@ from tooldispatchd.providers.process.reused import IdleChildren, Reused
 from tooldispatchd.providers.process.running import ProgramValue
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.lines import framed
+
+# Opens a channel for a child that is an agent; why there is none, or None for any other child.
+Lend = Callable[[], Awaitable[Lent | Fault | None]]
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -46,15 +49,15 @@ class Reusers:
         self._by_session: dict[CallOwner, Reusing] = {}
 
     async def run(
-        self, program: Program, call: Call, update: Callable[[Update], None] | None
+        self, program: Program, call: Call, lend: Lend, update: Callable[[Update], None] | None
     ) -> ProgramValue | Unread | Fault:
-        """Have a child of the call's session serve it."""
+        """Have a child of the call's session serve it; `lend` gives a new child its channel."""
         owner = call.request.owner
         reusing = self._by_session.get(owner)
         if reusing is None:
             reusing = self._by_session[owner] = Reusing(self._programs, self._idle)
             owner.keep(partial(self._live, owner, reusing), reusing.end)
-        return await reusing.run(program, call, update)
+        return await reusing.run(program, call, lend, update)
 
     async def _live(self, owner: CallOwner, reusing: "Reusing") -> None:
         try:
@@ -89,12 +92,12 @@ class Reusing:
         self._ending.set()
 
     async def run(
-        self, program: Program, call: Call, update: Callable[[Update], None] | None
+        self, program: Program, call: Call, lend: Lend, update: Callable[[Update], None] | None
     ) -> ProgramValue | Unread | Fault:
         """Have a child serve `call`; it is gone where it failed, and where this is cancelled."""
         try:
             return await self._of(program).run(
-                partial(self._start, program, call),
+                partial(self._start, program, lend),
                 program.command,
                 framed(b"", call.line, b"\n"),
                 update=update,
@@ -115,7 +118,7 @@ class Reusing:
     async def _start(
         self,
         program: Program,
-        call: Call,
+        lend: Lend,
         argv: Sequence[str],
         /,
         *,
@@ -124,7 +127,7 @@ class Reusing:
     ) -> Child:
         """`starting.Launch`; raises `_RefusedError` too."""
         programs = self._programs
-        lent = await programs.channel(program, call)
+        lent = await lend()
         if isinstance(lent, Fault):
             raise _RefusedError(lent)
         child: Child | None = None

@@ -9,8 +9,7 @@ books (`lineage`).
 """
 
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -98,7 +97,7 @@ class AgentChannel:
             with trio.move_on_after(CLOSE_S, shield=True):
                 await self._closed.wait()
         if not self._closed.is_set():
-            self._runtime.log.warning("agent not torn down in time", session=self.number, within_s=CLOSE_S)
+            self._runtime.setup.log.warning("agent not torn down in time", session=self.number, within_s=CLOSE_S)
         if self._tools is not None:
             with suppress(OSError):
                 self._tools.unlink()
@@ -109,7 +108,7 @@ class AgentChannel:
     async def open(self, profile: str, directory: Path | None) -> Fault | None:
         """Open the session and wait for its servers; why it cannot be. Raises `OSError`."""
         self._channel.open(self._host, closed=lambda: None)
-        session = self._host.open_called(self._runtime.profile_keys.profile(profile))
+        session = self._host.open_called(self._runtime.setup.profile_keys.profile(profile))
         if isinstance(session, Fault):
             return session
         assert self._lineage.opened is not None
@@ -151,17 +150,16 @@ class AgentChannel:
 
 
 class SubAgents:
-    """The `programs.Lender` of the daemon.
+    """The `runtime.Lender` of the daemon.
 
     `directory` is one of the daemon's own, for the files with their tools; without it they get none.
     """
 
-    def __init__(self, runtime: Runtime, front: Front, directory: Path | None = None) -> None:
-        self._runtime = runtime
+    def __init__(self, front: Front, directory: Path | None = None) -> None:
         self._front = front
         self._directory = directory
 
-    async def open(self, call: Call, profile: str) -> AgentChannel | Fault | None:
+    async def open(self, runtime: Runtime, call: Call, profile: str) -> AgentChannel | Fault | None:
         """A channel for the child that is to serve `call`, under `profile`: the key of one of an agent process.
 
         Nothing has been started where it is a fault: the call stands too deep (`not_allowed`), there is no room for
@@ -169,7 +167,7 @@ class SubAgents:
         have no channels at all, by `limits.agent_depth = 0`. It waits for the profile's servers, and leaves nothing
         where it is cancelled meanwhile. Whoever gets a channel must close it.
         """
-        deepest = self._runtime.limits.agent_depth
+        deepest = runtime.setup.limits.agent_depth
         if deepest == 0:
             return None
         above = call.request.lineage
@@ -180,11 +178,11 @@ class SubAgents:
         refusal: Fault | None = None
         is_open = False
         try:
-            lent = AgentChannel(above.below(), self._runtime, profile, self._front)
+            lent = AgentChannel(above.below(), runtime, profile, self._front)
             refusal = await lent.open(profile, self._directory)
             is_open = refusal is None
         except OSError as error:
-            name = self._runtime.profile_keys.profile(profile).name
+            name = runtime.setup.profile_keys.profile(profile).name
             refusal = Fault(Code.TOOL_FAILED, f"cannot give {name} a channel: {error.strerror}")
         finally:
             if lent is not None and not is_open:
@@ -193,13 +191,3 @@ class SubAgents:
             return refusal
         lent.serve(call)
         return lent
-
-    @asynccontextmanager
-    async def lend(self, call: Call, profile: str) -> AsyncIterator[AgentChannel | Fault | None]:
-        """As `open`, for a child that serves this call alone: the session has ended when the block is left."""
-        lent = await self.open(call, profile)
-        try:
-            yield lent
-        finally:
-            if isinstance(lent, AgentChannel):
-                await lent.close()  # noqa: ASYNC102  # it shields and bounds itself

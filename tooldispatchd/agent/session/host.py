@@ -16,8 +16,9 @@ from typing import Final
 
 import trio
 
+from tooldispatchd.agent.calls.inflight import LARGE_BYTES
 from tooldispatchd.agent.faults import DRAINING, too_many
-from tooldispatchd.agent.runtime import LARGE_BYTES, Runtime
+from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.agent.session.roster import UNKNOWN_AGENT, Roster
@@ -114,16 +115,16 @@ class ChannelHost:
     ) -> None:
         self.share = outlet.share
         # A user who is a stranger here gets no more places by having more channels.
-        own_key: Hashable = object() if runtime.open_sessions.is_at_home(visitor.uid) else visitor.uid
+        own_key: Hashable = object() if runtime.state.open_sessions.is_at_home(visitor.uid) else visitor.uid
         self.gate_key = own_key if lineage is None else lineage.account.channel
         self._runtime = runtime
         self._outlet = outlet
         self._on_closed = on_closed
-        self._machine = ChannelMachine(runtime.limits.max_line_bytes)
+        self._machine = ChannelMachine(runtime.setup.limits.max_line_bytes)
         self._half = HalfLine(self._machine, self.share, runtime, visitor)
         self._roster = Roster(runtime, self, self._machine.outgoing, entrance, visitor, lineage=lineage)
         self._hearing = Hearing.LISTENING
-        self._allowance = float(runtime.limits.lines_per_s)
+        self._allowance = float(runtime.setup.limits.lines_per_s)
         self._counted_at = trio.current_time()
         self._is_flooding = False
         self._is_reading = False
@@ -189,7 +190,7 @@ class ChannelHost:
 
     def _refill(self) -> int:
         """Give the channel its lines of the time that has passed; how many of them this turn may serve."""
-        limit = self._runtime.limits.lines_per_s
+        limit = self._runtime.setup.limits.lines_per_s
         now = trio.current_time()
         # Whatever was sent, a second later there is room again.
         self._allowance = min(limit, max(-limit, self._allowance) + (now - self._counted_at) * limit)
@@ -204,12 +205,12 @@ class ChannelHost:
             return
         self._heavy = trio.CancelScope()
         self._outlet.pause()
-        self._runtime.home.start_soon(self._await_heavy, line, self._heavy)
+        self._runtime.services.home.start_soon(self._await_heavy, line, self._heavy)
 
     async def _await_heavy(self, line: bytes | bytearray, scope: trio.CancelScope) -> None:
-        limit = self._runtime.limits.max_line_bytes
+        limit = self._runtime.setup.limits.max_line_bytes
         with scope:
-            self._read.append(await self._runtime.checking.read_line(line, limit, turns=(self.gate_key, self)))
+            self._read.append(await self._runtime.services.checking.read_line(line, limit, turns=(self.gate_key, self)))
         if scope.cancelled_caught:
             self._read.append(refuse_unread(bytes(line[:HEAD_BYTES]), DRAINING))
         self.share.add(-len(line))
@@ -251,7 +252,7 @@ class ChannelHost:
 
     def gone(self, why: str) -> None:
         """Nobody can be answered any more: calls are cancelled, and lines that were not served never are."""
-        self._runtime.log.debug("channel gone", why=why)
+        self._runtime.setup.log.debug("channel gone", why=why)
         self._roster.is_closing = True
         if self._hearing is not Hearing.CLOSED:
             self._hearing = Hearing.DEAF
@@ -279,11 +280,11 @@ class ChannelHost:
     def has_answered(self, size: int) -> None:
         """An answer of `size` bytes lies among the outgoing lines."""
         self._unsent += size
-        self._is_turn_over = self._unsent >= self._runtime.limits.out_buffer_bytes
+        self._is_turn_over = self._unsent >= self._runtime.setup.limits.out_buffer_bytes
 
     def _send(self) -> None:
-        if self._runtime.owed:
-            self._runtime.flush()
+        if self._runtime.state.owed:
+            self._runtime.state.flush()
         lines = self._machine.take()
         self._unsent = 0
         if type(lines) is list:
@@ -377,7 +378,7 @@ class ChannelHost:
 
     def _turn_down(self, message: Message | Refused | None) -> int:
         """A line over the channel's limit that ends nothing. It takes a whole turn, which slows who goes on."""
-        fault = too_many("lines_per_s", self._runtime.limits.lines_per_s)
+        fault = too_many("lines_per_s", self._runtime.setup.limits.lines_per_s)
         if isinstance(message, Refused):
             self._refuse_line(Refused(fault, message.id, message.form, message.agent))
         elif message is not None and not isinstance(message, PongSaid):
@@ -390,7 +391,7 @@ class ChannelHost:
         if isinstance(session, Fault):
             self._lobby(session).is_taken(request, line=self._machine.line)
         elif self._is_flooding and body.id not in session.machine.live:
-            session.refuse_request(request, too_many("lines_per_s", self._runtime.limits.lines_per_s))
+            session.refuse_request(request, too_many("lines_per_s", self._runtime.setup.limits.lines_per_s))
         elif self._outlet.is_crowded and body.id not in session.machine.live:
             session.refuse_request(request, self.share.fault)
         elif self._is_resting and body.id not in session.machine.live:
@@ -476,9 +477,9 @@ class HalfLine:
         if not self._was_refused:
             # Once for each channel: whoever goes on like this must not fill the log too.
             self._was_refused = True
-            memory, who = self._runtime.memory, self._visitor
+            memory, who = self._runtime.state.memory, self._visitor
             shown = {"uid": who.uid, "pid": who.pid, "held": memory.held, "limit": memory.max_bytes}
-            self._runtime.log.warning("line refused for want of memory", **shown)
+            self._runtime.setup.log.warning("line refused for want of memory", **shown)
 
     def drop(self) -> None:
         """Nothing of it is needed any more."""

@@ -12,8 +12,9 @@ from typing import Final
 import trio
 from msgspec import UnsetType
 
+from tooldispatchd.agent.calls.inflight import SessionChannel
 from tooldispatchd.agent.faults import DRAINING, too_many
-from tooldispatchd.agent.runtime import Runtime, SessionChannel
+from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.entrance import NOT_AUTHENTICATED, Entrance, Visitor, narrow_profile
 from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.agent.session.session import Session
@@ -190,12 +191,14 @@ class Roster:
     def _tell(self, hello: Hello) -> None:
         """Log that it was not let in: the first ones of a user lately, then ever fewer of them."""
         visitor = self._visitor
-        count = self._runtime.refusals.note(visitor.uid, trio.current_time())
+        count = self._runtime.state.refusals.note(visitor.uid, trio.current_time())
         if count <= TOLD or count.bit_count() == 1:
             # Who mistakes the fields may have shown the token there.
-            is_profile = hello.profile is None or hello.profile in self._runtime.catalog.profiles
+            is_profile = hello.profile is None or hello.profile in self._runtime.setup.catalog.profiles
             profile = hello.profile if is_profile else "(no such profile)"
-            self._runtime.log.warning("hello refused", uid=visitor.uid, pid=visitor.pid, profile=profile, lately=count)
+            self._runtime.setup.log.warning(
+                "hello refused", uid=visitor.uid, pid=visitor.pid, profile=profile, lately=count
+            )
 
     def _open(self, profile: Profile, hello: Hello | None, *, line: int) -> Session:
         agent = None if hello is None else hello.agent
@@ -219,7 +222,7 @@ class Roster:
 
 def admit(hello: Hello, runtime: Runtime, entrance: Entrance, visitor: Visitor) -> Profile | Fault:
     """What the session that `hello` asks for may call, or why there is none; authentication comes before all else."""
-    profile = runtime.authenticator.admit(
+    profile = runtime.setup.authenticator.admit(
         hello.profile, token=hello.token, said_hello=True, entrance=entrance, visitor=visitor
     )
     if isinstance(profile, Fault):
@@ -229,25 +232,25 @@ def admit(hello: Hello, runtime: Runtime, entrance: Entrance, visitor: Visitor) 
         return refusal
     if isinstance(hello.spec, UnsetType):
         return profile
-    return narrow_profile(profile, hello.spec, runtime.catalog)
+    return narrow_profile(profile, hello.spec, runtime.setup.catalog)
 
 
 def admit_silent(runtime: Runtime, entrance: Entrance, visitor: Visitor) -> Profile | Fault:
     """As `admit`, for an agent whose first line is another one: its listener says which profile."""
-    profile = runtime.authenticator.admit(None, token=None, said_hello=False, entrance=entrance, visitor=visitor)
+    profile = runtime.setup.authenticator.admit(None, token=None, said_hello=False, entrance=entrance, visitor=visitor)
     return profile if isinstance(profile, Fault) else _turned_away(runtime, visitor) or profile
 
 
 def _turned_away(runtime: Runtime, visitor: Visitor) -> Fault | None:
-    return DRAINING if runtime.is_draining else no_room(runtime, visitor)
+    return DRAINING if runtime.state.is_draining else no_room(runtime, visitor)
 
 
 def no_room(runtime: Runtime, visitor: Visitor) -> Fault | None:
     """Why there cannot be one more session, or None where there can."""
-    limits = runtime.limits
-    if runtime.open_sessions.total >= limits.sessions:
+    limits = runtime.setup.limits
+    if runtime.state.open_sessions.total >= limits.sessions:
         return too_many("sessions", limits.sessions)
-    if runtime.open_sessions.is_full_for(visitor.uid, limits.sessions_per_uid):
+    if runtime.state.open_sessions.is_full_for(visitor.uid, limits.sessions_per_uid):
         return too_many("sessions_per_uid", limits.sessions_per_uid)
     return None
 
@@ -262,15 +265,15 @@ def make_session(
     lineage: Lineage | None,
 ) -> Session:
     """A session for who was let in; it counts until `leave`. It gives its number to its `lineage`, if it has one."""
-    runtime.sessions += 1
+    runtime.state.sessions += 1
     if lineage is not None:
-        lineage.number = runtime.sessions
+        lineage.number = runtime.state.sessions
     session = Session(runtime, host, machine, lineage, profile=profile)
     # Last: a session that could not be made would never leave.
-    runtime.open_sessions.enter(visitor.uid)
+    runtime.state.open_sessions.enter(visitor.uid)
     return session
 
 
 def leave(runtime: Runtime, visitor: Visitor) -> None:
     """One session of the visitor is closed."""
-    runtime.open_sessions.leave(visitor.uid)
+    runtime.state.open_sessions.leave(visitor.uid)

@@ -14,9 +14,9 @@ from msgspec import Raw, UnsetType
 
 from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import HEAVY
-from tooldispatchd.agent.calls.inflight import InFlight, job_content
+from tooldispatchd.agent.calls.inflight import LARGE_BYTES, InFlight, SessionChannel, job_content
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, queue_full
-from tooldispatchd.agent.runtime import LARGE_BYTES, Runtime, SessionChannel
+from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.lineage import Lineage, closing_figures
 from tooldispatchd.agent.session.tasktree import Task, TaskTree
@@ -73,7 +73,7 @@ class Session:
         profile: Profile,
     ) -> None:
         self.machine = machine
-        self.number = runtime.sessions  # it is the last one that was opened
+        self.number = runtime.state.sessions  # it is the last one that was opened
         self.lineage = lineage
         self.profile = profile.name
         self.answered = 0
@@ -83,7 +83,7 @@ class Session:
         self._runtime = runtime
         self._host = host
         name = {} if machine.agent is None else {"agent": machine.agent}
-        self._log = runtime.log.bind(session=self.number, **name, **({} if lineage is None else lineage.names()))
+        self._log = runtime.setup.log.bind(session=self.number, **name, **({} if lineage is None else lineage.names()))
         # The calls that do not end at once, from the first of them on.
         self.in_flight: InFlight | None = None
         self._questions: Questions | None = None
@@ -145,7 +145,7 @@ class Session:
             self.plans = self._showing.table(self.toolset.plans)
         # Before it is open there is `ready` to tell of them.
         if self.machine.wants_updates and self.machine.state is not State.OPENING:
-            self._changes = self._changes or Changes(self._runtime.timer, self._tell_tools)
+            self._changes = self._changes or Changes(self._runtime.services.timer, self._tell_tools)
             self._changes.note()
 
     def _tell_tools(self) -> None:
@@ -202,7 +202,7 @@ class Session:
         else:
             self.faults += 1
             machine.reply_fault(request, content)  # type: ignore[arg-type]  # it is no str
-        if self._runtime.logs_calls:
+        if self._runtime.setup.logs_calls:
             self._log.debug("call answered", id=body.id, tool=body.name, **log_fields(content))
 
     def _request_slowly(self, request: Request, plan: Plan | None, *, line: int) -> None:
@@ -232,7 +232,7 @@ class Session:
     def _note_fault(self, request: Request, fault: Fault) -> None:
         """One more request has been answered with a fault, though it never was a call."""
         self.count(fault)
-        if self._runtime.logs_calls:
+        if self._runtime.setup.logs_calls:
             body = body_of(request)
             self._log.debug("call answered", id=body.id, tool=body.name, **log_fields(fault))
 
@@ -261,7 +261,7 @@ class Session:
             size = 0 if isinstance(body.input, UnsetType) else len(body.input)
             meta = plan.meta(perf_counter() - began, 0, bytes_in=size, bytes_out=utf8_size(content), dropped=dropped)
         self.machine.reply(request, content, is_error=is_fault, fault=is_fault, meta=meta)
-        if self._runtime.logs_calls:
+        if self._runtime.setup.logs_calls:
             self._log.debug("call answered", id=body.id, tool=body.name, **log_fields(outcome))
 
     def _keep(self, name: str, content: str) -> str | Fault:
@@ -303,7 +303,7 @@ class Session:
     def agent_side(self) -> AgentSide:
         """The agent, as far as the session's own servers may ask."""
         if self._asker is None:
-            self._asker = Asker(self, self._runtime.roots(self.profile))
+            self._asker = Asker(self, self._runtime.setup.roots(self.profile))
         return self._asker
 
     # --- what its calls need ---
@@ -315,7 +315,7 @@ class Session:
 
     def is_told(self, call: Call, outcome: Outcome, took_s: float) -> None:
         """Log that the call was answered, where calls are logged."""
-        if self._runtime.logs_calls:
+        if self._runtime.setup.logs_calls:
             fields = log_fields(outcome) | {"took_s": round(took_s, 6)}
             self._log.debug("call answered", id=call.id, tool=call.name, **fields)
 
@@ -344,7 +344,9 @@ class Session:
         if self.machine.state is State.CLOSED:
             raise RuntimeError("a session that is over starts no tasks")
         if self._tree is None:
-            self._tree = TaskTree(self._runtime.home, self._log, closing=self.toolset.close, ended=self._tasks_ended)
+            self._tree = TaskTree(
+                self._runtime.services.home, self._log, closing=self.toolset.close, ended=self._tasks_ended
+            )
         return self._tree
 
     def _tasks_ended(self) -> None:
@@ -397,7 +399,7 @@ class Session:
             return
         if not self.toolset.is_settled and not self._is_over:
             # `ready` is still owed; but nobody can call what it would name where the daemon ends.
-            if not self._runtime.is_draining:
+            if not self._runtime.state.is_draining:
                 return
             self._give_up_opening()
         if self._tree is not None:

@@ -163,7 +163,7 @@ class Servers:
 
     def offer(self, use: ServerUse) -> None:
         """Have a server of the profile."""
-        self._by_name[use.server] = SessionServer(self._runtime.catalog.servers[use.server], use)
+        self._by_name[use.server] = SessionServer(self._runtime.setup.catalog.servers[use.server], use)
 
     def need(self, tool: DeclaredTool) -> SessionServer:
         """The server whose tool a declared tool is."""
@@ -171,7 +171,7 @@ class Servers:
         name = tool.server.binding
         server = self._by_name.get(name)
         if server is None:
-            server = self._by_name[name] = SessionServer(self._runtime.catalog.servers[name], None)
+            server = self._by_name[name] = SessionServer(self._runtime.setup.catalog.servers[name], None)
         server.needed.setdefault(tool.server.tool, tool.name)
         return server
 
@@ -190,7 +190,7 @@ class Servers:
 
     def _value(self, server: SessionServer) -> tuple[Server, Program | None]:
         runtime, needed = self._runtime, tuple(server.needed)
-        program = program_of_server(runtime, server.binding.spec, self._profile)
+        program = program_of_server(runtime.setup, server.binding.spec, self._profile)
         server.unenforced = () if program is None else program.unenforced
         value = server_value(runtime, server.binding, server.use, needed=needed, profile=self._profile, program=program)
         return value, program
@@ -215,9 +215,9 @@ class Servers:
 
     def _share(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
         runtime = self._runtime
-        (value, program), log = self._value(server), runtime.log.bind(server=server.name)
+        (value, program), log = self._value(server), runtime.setup.log.bind(server=server.name)
         # It starts in the turns of the agent that needs it first, and what it holds is nobody's alone.
-        turns, share = self._turns, runtime.memory.share(None)
+        turns, share = self._turns, runtime.state.memory.share(None)
         make = partial(
             open_keeper,
             runtime,
@@ -230,7 +230,7 @@ class Servers:
             share=share,
         )
         view = server.kept = View(
-            runtime.sharing.server(key_of(value), make),
+            runtime.services.sharing.server(key_of(value), make),
             settled=partial(self._answered, server, settled),
             changed=partial(self._altered, server),
             flush_agent=self._owner.flush,
@@ -298,7 +298,7 @@ class Servers:
         """How long a call may wait for the servers: the longest handshake, and its wait for a place to begin."""
         waiting = (server.kept for server in self if not server.is_settled)
         longest = max((each.server.handshake_s for each in waiting if each is not None), default=0.0)
-        return 2 * longest + self._runtime.limits.call_s
+        return 2 * longest + self._runtime.setup.limits.call_s
 
     def under(self, prefix: str) -> list[SessionServer]:
         """Those that may offer a tool with this prefix: those of the prefix, then those that offer raw names."""
@@ -329,15 +329,15 @@ def open_keeper(
 
     What it holds of the daemon's memory is of `share`.
     """
-    house = None if program is None or program.policy is None else partial(runtime.programs.house, program)
+    house = None if program is None or program.policy is None else partial(runtime.services.programs.house, program)
 
     def connect(changed: Callable[[], None]) -> Connection:
         return Connection(
             server,
-            way=way_to(server, runtime.family, runtime.accounts, house),
-            eras=runtime.eras,
-            opening=runtime.opening.of(turns),
-            checkers=runtime.checkers,
+            way=way_to(server, runtime.services.family, runtime.services.accounts, house),
+            eras=runtime.services.sharing.eras,
+            opening=runtime.services.opening.of(turns),
+            checkers=runtime.services.checkers,
             log=log,
             share=share,
             batch_done=batch_done,
@@ -351,11 +351,11 @@ def open_keeper(
         connect,
         lazy=spec.lazy,
         restart=spec.restart,
-        lists=runtime.tool_lists,
+        lists=runtime.services.sharing.tool_lists,
         log=log,
         batch_done=batch_done,
         changed=changed,
-        is_ending=lambda: runtime.is_draining,
+        is_ending=lambda: runtime.state.is_draining,
     )
 
 
@@ -385,7 +385,7 @@ def server_value(
     resources are offered. `program` is that of a server with a command.
     """
     spec = binding.spec
-    limits = runtime.limits
+    limits = runtime.setup.limits
     is_whole = use is not None and use.only is None
     # What is not offered needs no more than the tools that declared ones are made of.
     whitelist = spec.tools if use is not None or spec.shared else ()
@@ -403,7 +403,7 @@ def server_value(
         handshake_s=spec.handshake_s or limits.handshake_s,
         call_s=spec.call_s or limits.call_s,
         dies_of_timeouts=spec.on_timeout != "cancel" and not spec.shared,
-        resources=spec.mcp_resources or (is_whole and runtime.offers_resources(profile.name)),
+        resources=spec.mcp_resources or (is_whole and runtime.setup.offers_resources(profile.name)),
         traced=spec.trace,
         max_line_bytes=max_content_bytes + ENVELOPE_BYTES,
         max_content_bytes=max_content_bytes,
@@ -413,7 +413,7 @@ def server_value(
 
 def _declared(runtime: Runtime, binding: str) -> tuple[str, ...]:
     """All tools of a server that any declared one is made of."""
-    tools = [tool.server for tool in runtime.catalog.tools.values() if tool.server is not None]
+    tools = [tool.server for tool in runtime.setup.catalog.tools.values() if tool.server is not None]
     return tuple(dict.fromkeys(tool.tool for tool in tools if tool.binding == binding))
 
 

@@ -18,8 +18,10 @@ from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.session.tasktree import TaskTree
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.providers.mcp.answers import PendingCall
+from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.keeper import Keeper
 from tooldispatchd.providers.mcp.server import McpTool, Server
+from tooldispatchd.providers.mcp.toollists import ToolLists
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.lines import Text
 
@@ -217,14 +219,20 @@ class View:
 
 
 class Sharing:
-    """The shared servers of the daemon, by a digest of what they are."""
+    """The shared servers of the daemon, by a digest of what they are; and what is known of all servers.
 
-    __slots__ = ("_home", "_log", "_servers")
+    `eras` and `tool_lists` are the revisions that servers speak and the tools that they have, as far as any connection
+    has found out.
+    """
+
+    __slots__ = ("_home", "_log", "_servers", "eras", "tool_lists")
 
     def __init__(self, home: trio.Nursery, log: Log) -> None:
         self._home = home
         self._log = log
         self._servers: dict[bytes, SharedServer] = {}
+        self.eras = Eras()
+        self.tool_lists = ToolLists()
 
     def __len__(self) -> int:
         return len(self._servers)

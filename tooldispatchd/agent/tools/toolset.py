@@ -39,8 +39,8 @@ HOLD: Final = Lookup.HOLD
 
 def compile_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
     """The plans of a profile's declared tools, less those of servers; every session of the profile shares them."""
-    tools = runtime.catalog.tools
-    whole = runtime.profile_keys.profile(key)
+    tools = runtime.setup.catalog.tools
+    whole = runtime.setup.profile_keys.profile(key)
     plans = {name: _compile_plan(runtime, tools[name], whole) for name in whole.tools if tools[name].server is None}
     jobs = job_plans() if whole.jobs else []
     # A declared tool of such a name wins, also one that a server has yet to show.
@@ -49,15 +49,15 @@ def compile_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
 
 def _info(runtime: Runtime, profile: Profile) -> list[Plan]:
     """The tool that gives the texts of the profile's tools, where any has one."""
-    texts = {name: runtime.catalog.tools[name].spec.doc for name in profile.tools}
+    texts = {name: runtime.setup.catalog.tools[name].spec.doc for name in profile.tools}
     docs = {name: text for name, text in texts.items() if text is not None}
-    return [InfoPlan(docs, limit_s=runtime.limits.call_s)] if docs else []
+    return [InfoPlan(docs, limit_s=runtime.setup.limits.call_s)] if docs else []
 
 
 def compile_lifted(runtime: Runtime, key: str) -> dict[str, Plan]:
     """The plans of all tools that chains lift, offered or not, less those of servers, for all sessions of a profile."""
-    tools = runtime.catalog.tools
-    profile = runtime.profile_keys.profile(key.removeprefix(LIFTED))
+    tools = runtime.setup.catalog.tools
+    profile = runtime.setup.profile_keys.profile(key.removeprefix(LIFTED))
     lifted = dict.fromkeys(name for tool in tools.values() for name in tool.needs)
     return {name: _compile_plan(runtime, tools[name], profile) for name in lifted if tools[name].server is None}
 
@@ -66,8 +66,8 @@ def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Pla
     if tool.spec.process is not None:
         return process_plan(runtime, tool, profile)
     if tool.spec.python is not None:
-        assert runtime.python_plan is not None
-        return runtime.python_plan(tool, profile)
+        assert runtime.services.python is not None
+        return runtime.services.python.plan(runtime, tool, profile)
     return InlinePlan(runtime, tool) if tool.spec.command is None else program_plan(runtime, tool, profile)
 
 
@@ -105,9 +105,9 @@ class Toolset:
     def __init__(
         self, owner: ServersOwner, runtime: Runtime, profile: Profile, log: Log, *, turns: Turns, share: Share
     ) -> None:
-        self._key = runtime.profile_keys.key_of(profile)
+        self._key = runtime.setup.profile_keys.key_of(profile)
         declared = runtime.plans(self._key, compile_plans)
-        if profile is not runtime.profile_keys.profile(self._key):
+        if profile is not runtime.setup.profile_keys.profile(self._key):
             declared = narrow_plans(runtime, declared, profile)
         self.warnings: list[str] = []
         self.refusal: Fault | None = None
@@ -122,7 +122,7 @@ class Toolset:
         # What each tool that needs servers waits for.
         self._waiting = {
             name: [self._servers.need(tool) for tool in tools]
-            for name, tools in at_servers(runtime.catalog, profile).items()
+            for name, tools in at_servers(runtime.setup.catalog, profile).items()
         }
         # What each server offers, in its own order.
         self._offered: dict[str, list[str]] = {}
@@ -199,7 +199,7 @@ class Toolset:
 
     def _made_of(self, server: SessionServer) -> list[str]:
         """The declared tools, of the profile or of its chains, that are tools of this server."""
-        tools = self._runtime.catalog.tools
+        tools = self._runtime.setup.catalog.tools
         mine = {*self._inner, *self._profile.tools}
         return [name for name in mine if (at := tools[name].server) is not None and at.binding == server.name]
 
@@ -263,7 +263,7 @@ class Toolset:
         for name, servers in list(self._waiting.items()):
             if all(server.is_settled for server in servers):
                 del self._waiting[name]
-                plan = self._plan_of(self._runtime.catalog.tools[name])
+                plan = self._plan_of(self._runtime.setup.catalog.tools[name])
                 if plan is not None:
                     self.plans[name] = plan
 
@@ -294,7 +294,7 @@ class Toolset:
 
         Raises `KeyError` for a tool that no chain of this session lifts.
         """
-        tool = self._runtime.catalog.tools[name]
+        tool = self._runtime.setup.catalog.tools[name]
         if tool.server is None:
             return self._runtime.plans(LIFTED + self._key, compile_lifted)[name]
         if name not in self._inner:
@@ -316,8 +316,8 @@ class Toolset:
             return self._unknown(name)  # it would be kept for as long as a server starts
         if name in self._waiting:
             return HOLD
-        if name in self._runtime.catalog.tools:
-            return self._why_not(self._runtime.catalog.tools[name])
+        if name in self._runtime.setup.catalog.tools:
+            return self._why_not(self._runtime.setup.catalog.tools[name])
         prefix, tool = split_name(name)
         for server in self._servers.under(prefix):
             if not server.is_settled:
@@ -327,7 +327,7 @@ class Toolset:
             if tool in server.binding.spec.deny:
                 return self._not_allowed(name)
         for each in self._profile.disabled:
-            binding = self._runtime.catalog.servers[each]
+            binding = self._runtime.setup.catalog.servers[each]
             if prefix == binding.prefix and (fault := why_never(binding)) is not None:
                 return fault
         return HOLD if self._servers.may_become(prefix) else self._unknown(name)
@@ -345,7 +345,7 @@ class Toolset:
 
     def _unknown(self, name: str) -> Fault:
         # What is that long is no slip of the hand, and comparing it would take its time.
-        may_hint = len(name) <= SHOWN_NAME and self._runtime.hints.take(len(self.plans), trio.current_time())
+        may_hint = len(name) <= SHOWN_NAME and self._runtime.state.hints.take(len(self.plans), trio.current_time())
         close = nearest(name, self.plans) if may_hint else None
         servers = [
             each.name if each.fault is None else f"{each.name} (not available)" for each in self._servers if each.use

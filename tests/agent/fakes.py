@@ -11,7 +11,7 @@ from msgspec import Raw, UnsetType
 from trio.abc import ReceiveStream, SendStream
 from trio.testing import memory_stream_pair
 
-from tooldispatchd.agent.calls.call import Call, Plan, Reason
+from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Checking, Reader
 from tooldispatchd.agent.programs.subagents import SubAgents
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
@@ -22,6 +22,7 @@ from tooldispatchd.agent.tools.toolset import compile_plans
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Answer
+from tooldispatchd.calls.stages import Reason
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import ACCEPT
@@ -193,7 +194,7 @@ class HeldPlan(Plan):
         """End a running call, as a provider does."""
         call = self.running.pop(call_id)
         call.finish(Answer(content))
-        call.owner.flush()
+        call.context.channel.flush()
 
 
 class BrokenPlan(Plan):

@@ -192,9 +192,9 @@ class Play:
             self.model.connection_is_dead([])
 
     def key_of(self, call: Call) -> Key:
-        owner = call.owner
+        owner = call.context.calls
         assert isinstance(owner, InFlight)
-        return Key(self.numbers[owner._host], owner._machine.agent, call.id)
+        return Key(self.numbers[owner._channel], owner._machine.agent, call.id)
 
     # --- ends ---
 

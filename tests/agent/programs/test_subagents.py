@@ -14,7 +14,7 @@ import pytest
 from tests.agent.agents_below import World, agents_catalog, open_world, until
 from tests.agent.fakes import Agent, HeldPlan, answer, code_of, fault_of
 from tests.processes import is_running
-from tooldispatchd.agent.calls.call import Reason
+from tooldispatchd.calls.stages import Reason
 from tooldispatchd.catalog.specs import LimitsSpec, McpSpec
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -178,7 +178,7 @@ async def test_an_inner_call_has_no_longer_than_the_outer_one_has_left() -> None
         await root.call("outer", "one", deadline_ms=200)
         await until_started(held)
         inner = held.running["1"]
-        assert inner.ends_at <= inner.started_at + 0.2
+        assert inner.machine.ends_at <= inner.machine.started_at + 0.2
         await until(lambda: bool(held.halted))
         assert held.halted == [("1", Reason.CANCELLED)]
         held.finish("1")

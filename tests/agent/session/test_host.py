@@ -17,9 +17,9 @@ from tests.agent.fakes import (
     open_runtime,
     small_catalog,
 )
-from tooldispatchd.agent.calls.call import Reason
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.calls.memory import Share
+from tooldispatchd.calls.stages import Reason
 from tooldispatchd.catalog.specs import LimitsSpec
 
 

@@ -5,9 +5,9 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.agent.fakes import Agent, HeldPlan, answer, code_of, fault_of, open_runtime, small_catalog
-from tooldispatchd.agent.calls.call import Reason
 from tooldispatchd.agent.session.host import TURN
 from tooldispatchd.calls.gate import Gate
+from tooldispatchd.calls.stages import Reason
 from tooldispatchd.catalog.specs import LimitsSpec
 
 

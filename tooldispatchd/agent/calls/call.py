@@ -1,51 +1,38 @@
-"""A tool's plan, and one call that does not end at once: where it waits, what may end it early, and that it ends once.
+"""A tool's plan, and one call that does not end at once.
 
-    OPENING ─▶ QUEUE ─▶ RUN ─▶ ENDED      (any stage may go to ENDED: deadline, cancel, the agent is gone)
-
-In OPENING it waits for its server's handshake, in QUEUE for a place among its agent's calls or in the tool's gate. It
-has one deadline at a time: while it waits, the tool's limit from its arrival; while it runs, the tool's limit from
-its start; and always the agent's own `deadline_ms`, and what is left to the call that its agent serves, if it is one
-that another agent has called.
+`calls.stages` says what a call may do next; a `Call` does it: it sets its deadline, leaves the queue that it waits in,
+halts its tool, ends. An agent's own call (`AgentCall`) and one that a chain asks for (`InnerCall`) differ in how they
+end, and in where their task runs.
 """
 
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable
-from enum import Enum, StrEnum
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Hashable
+from enum import Enum
+from functools import partial
+from typing import Final, Protocol
 
 import msgspec
 import trio
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
 from tooldispatchd.agent.calls.checking import Checking, Now, Reader
 from tooldispatchd.agent.faults import CANCELLED
-from tooldispatchd.agent.session.lineage import Lineage, RootUsage
+from tooldispatchd.agent.session.lineage import Levels, Lineage, RootUsage
+from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.jobs import Job, Jobs
+from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Outcome, Update
-from tooldispatchd.calls.trace import is_traceparent
+from tooldispatchd.calls.stages import CallEvent, CallMachine, CallState, Reason, ToDo
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.front.timer import Expiring, Timer
-from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import CallMeta, ShortReq
+from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.messages import CallMeta
 
-
-class CallStage(StrEnum):
-    """Where a call is; the values stand in `timeout` faults."""
-
-    OPENING = "opening"
-    QUEUE = "queue"
-    RUN = "run"
-    ENDED = "ended"
-
-
-class Reason(Enum):
-    """Why a running call is ended early."""
-
-    CANCELLED = "cancelled"  # by the agent, by its end, or by its own deadline
-    LIMIT = "limit"  # the tool's own limit has passed
+# What a socket takes at once from whoever reads; an answer over it may lie here for as long as its agent likes.
+LARGE_BYTES: Final = 64 * 1024
 
 
 class Plan:
@@ -89,7 +76,7 @@ class Plan:
         self.gate: Gate[Call] | None = None
 
     def start(self, call: "Call") -> None:
-        """Start a call of a tool that must wait: set `call.halt`, and see to it that `call.finish` comes."""
+        """Start a call of a tool that must wait: set `call.halt`, and make sure that `call.finish` comes."""
         raise NotImplementedError(f"{self.kind} tools answer at once")
 
     def meta(self, latency_s: float, queued_s: float, *, bytes_in: int, bytes_out: int, dropped: list[str]) -> CallMeta:
@@ -99,220 +86,209 @@ class Plan:
         return CallMeta(latency_ms, queued_ms, self.kind, self.provider, bytes_in, bytes_out, dropped=left_out)
 
 
-class CallOwner(Protocol):
-    """The session of a call."""
+class Lookup(Enum):
+    """What `find` says where there is neither a plan nor a fault yet."""
 
-    def keep(self, run: Callable[[], Awaitable[None]], close: Callable[[], None]) -> None:
-        """Run what outlives a call; when the session ends `close` is called."""
+    HOLD = "the server that may offer it is still starting"
 
-    @property
-    def agent(self) -> str | None:
-        """The agent's name on its channel; None for the channel's own."""
 
-    @property
-    def checking(self) -> Checking:
-        """The daemon's checkers."""
+HOLD: Final = Lookup.HOLD
 
-    @property
-    def account(self) -> RootUsage:
-        """That of the agent that came in from outside."""
 
-    @property
-    def jobs(self) -> Jobs:
-        """Those of this agent."""
+class SessionChannel(Protocol):
+    """The channel's side of a session."""
+
+    share: Share
+    """What it holds of the daemon's memory."""
 
     def crowding(self, size: int) -> Fault | None:
         """Why an answer of `size` bytes cannot be sent now."""
 
+    def fit(self, content: str) -> str | Fault:
+        """An answer, or why there is no room for one that may not be taken at once."""
+
+    gate_key: Hashable
+    """What gates know the channel by; one for all channels of a foreign user, and for all agents below one agent."""
+
+    def has_answered(self, size: int) -> None:
+        """An answer of `size` bytes lies among the outgoing lines."""
+
     @property
-    def wants_updates(self) -> bool:
-        """Whether the agent asked to be told how far its calls are."""
+    def is_behind(self) -> bool:
+        """Whether some of what was sent has not been taken yet."""
 
-    def update(self, call: "Call", update: Update) -> None:
-        """Tell the agent how far the call is."""
+    def flush(self) -> None:
+        """Send what lies in the machine's outgoing lines."""
 
-    def enter(self, gate: Gate["Call"], call: "Call") -> bool:
-        """Whether a call has its place in a gate; else it waits there for its turn."""
+    def closed(self, agent: str | None) -> None:
+        """Nothing of the session is left; `agent` is its name, None for the channel's own."""
 
-    def leave(self, gate: Gate["Call"]) -> None:
-        """A place in a gate is free for the next."""
 
-    def inner(self, name: str) -> Plan | Fault:
-        """The plan of a tool that a chain lifts, whether it is offered or not; or why there is none."""
+class SessionCalls(Protocol):
+    """The calls of a session, as its tools for jobs see them."""
+
+    @property
+    def jobs(self) -> Jobs:
+        """The agent's jobs."""
 
     def cancel(self, key: str | Job) -> None:
         """End a call early, by its id or as the job that it is; one that is unknown, or done, is ignored."""
 
-    def ended(self, call: "Call", outcome: Outcome) -> None:
-        """Answer the call and give its places back."""
 
-    def run(self, call: "Call") -> None:
-        """Start a call that has its places."""
+class CallContext(msgspec.Struct, frozen=True, eq=False):
+    """What all calls of one session have in common, those within chains too."""
 
-    def work(self, call: "Call", task: Callable[[], Awaitable[None]]) -> None:
-        """Run the call's task, under the call's guard."""
+    agent: str | None
+    """The agent's name on its channel; None for the channel's own."""
+    lineage: Lineage
+    timer: Timer
+    starter: "Starter"
+    checking: Checking
+    channel: SessionChannel
+    calls: SessionCalls
+    lifted: Callable[[str], Plan | Fault]
+    """The plan of a tool that a chain lifts, whether it is offered or not; or why there is none."""
+    keep: Callable[[Task, Callable[[], None]], None]
+    """Run a task that outlives a call; the second function is called when the session ends."""
 
-    def flush(self) -> None:
-        """Send what has been answered."""
+    @property
+    def account(self) -> RootUsage:
+        """That of the agent that came in from outside."""
+        return self.lineage.account
+
+    def enter(self, gate: Gate["Call"], call: "Call") -> bool:
+        """Whether a call has its place in the gate; else it waits for its turn."""
+        # In the root's name: its share is one agent's, however many it calls.
+        account, gate = self.account, self._at_level(gate)
+        if gate.enter(account.channel, account, call):
+            return True
+        call.leave_queue = partial(gate.withdraw, account.channel, account, call)
+        return False
+
+    def leave(self, gate: Gate["Call"]) -> None:
+        """Give a place in the gate back, and start the call whose turn it is."""
+        following = self._at_level(gate).leave(self.account.channel, self.account)
+        if following is not None:
+            following.machine.apply(CallEvent.LET_IN)
+            self.starter.start(following)
+
+    def _at_level(self, gate: Gate["Call"]) -> Gate["Call"]:
+        return gate.at(self.lineage.depth) if isinstance(gate, Levels) else gate
 
 
 class Call:
-    """A call in flight. `line` is its checked and re-encoded input from QUEUE on; `halt` ends it while it runs.
+    """A call in flight. `line` is its checked and re-encoded input once that was read; `halt` ends it while it runs.
 
-    `outer` is the call of a chain that asked for this one, and `lineage` where its agent stands, if it is a request of
-    one; `child` is the session of the agent that it started, for `meta`. It is over at `ends_at`, on trio's clock.
+    `doing` is what a chain waits for; `child` is the session of the agent that the call started, for `meta`; to
+    `dropped` the pointers are added to what of the input was taken as left out.
     """
 
     __slots__ = (
-        "_allowed_ms",
-        "_deadline",
         "_entry",
-        "_is_limit",
-        "_limit_s",
-        "_verdict",
-        "bytes_in",
         "child",
+        "context",
         "doing",
         "dropped",
-        "ends_at",
         "halt",
-        "has_gate",
-        "has_place",
         "id",
-        "input",
-        "job",
-        "key",
         "leave_queue",
         "line",
-        "lineage",
+        "machine",
         "name",
-        "outer",
-        "owner",
         "plan",
-        "queued_at",
-        "ran_at",
-        "stage",
-        "started_at",
-        "timer",
         "traceparent",
-    )  # fmt: skip
+    )
 
-    def __init__(self, owner: CallOwner, timer: Timer, body: ShortReq, lineage: Lineage | None = None) -> None:
-        self.owner = owner
-        self.lineage = lineage
-        self.outer: Call | None = None
-        self.child: int | None = None
-        self.id = body.id
-        # What its session knows it by: its id, or its job once that has been announced.
-        self.key: str | Job = body.id
-        self.job: Job | None = None
-        self.name = body.name
-        self.input: Raw | UnsetType = body.input
-        self.bytes_in = 0 if isinstance(body.input, UnsetType) else len(body.input)
-        # One that is not valid says nothing: by the Recommendation it is ignored.
-        trace = body.traceparent
-        self.traceparent = trace if trace is not None and is_traceparent(trace) else None
-        # Pointers to what of the input was taken as left out.
-        self.dropped: list[str] = []
-        self.line: bytes | bytearray = b""
+    def __init__(
+        self, context: CallContext, call_id: str, name: str, *, traceparent: str | None, allowed_s: float = math.inf
+    ) -> None:
+        self.context = context
+        self.machine = CallMachine(trio.current_time(), allowed_s)
+        self.id = call_id
+        self.name = name
+        self.traceparent = traceparent
         self.plan: Plan | None = None
-        self.stage = CallStage.OPENING
-        # What a chain waits for.
+        self.line: bytes | bytearray = b""
+        self.dropped: list[str] = []
         self.doing: str | None = None
-        self.has_place = False
-        self.has_gate = False
+        self.child: int | None = None
         self.halt: Callable[[Reason], None] | None = None
-        # Takes the call out of the queue that it waits in; None where it waits in none.
-        self.leave_queue: Callable[[], None] | None = None
-        self.queued_at = 0.0
-        self.started_at = trio.current_time()
-        # Not before its turn has come: what ends earlier has waited all its life.
-        self.ran_at: float | None = None
-        self.timer = timer
-        self._allowed_ms = math.inf if body.deadline_ms is None else body.deadline_ms
-        self._deadline = self.started_at + self._allowed_ms / 1000
-        if lineage is not None and lineage.until < self._deadline:
-            self._deadline = lineage.until
-            self._allowed_ms = max(0.0, lineage.until - self.started_at) * 1000
-        self.ends_at = self._deadline
-        self._limit_s = math.inf
-        self._is_limit = False
+        # Takes the call out of the queue that it waits in.
+        self.leave_queue: Callable[[], object] | None = None
         self._entry: Entry[Expiring] | None = None
-        self._verdict: Fault | None = None
 
-    def enter(self, stage: CallStage, limit_s: float, *, since: float | None = None) -> None:
-        """Go on to `stage`, in which the call may stay for `limit_s` seconds from `since` (now) on."""
-        if self.stage is CallStage.ENDED:
-            raise RuntimeError(f"call {self.id!r} has ended and cannot enter {stage}")
-        self.stage = stage
-        if stage is CallStage.RUN:
-            self.ran_at = trio.current_time()
-        self._limit_s = limit_s
-        limit_at = (trio.current_time() if since is None else since) + limit_s
-        self._is_limit = limit_at <= self._deadline
-        if self._entry is not None:
-            self.timer.drop(self._entry)
-            self._entry = None
-        self.ends_at = when = min(limit_at, self._deadline)
-        if when < math.inf:
-            self._entry = self.timer.add(when, self)
+    # --- where an agent's call and one within a chain differ ---
 
     @property
     def request(self) -> "Call":
-        """The agent's own call that this one is a part of: itself, if no chain asked for it."""
-        return self if self.outer is None else self.outer.request
+        """The agent's own call that this one is a part of, or is."""
+        raise NotImplementedError
 
     @property
     def until(self) -> float:
-        """When it is over, or what it is a part of: `ends_at` of whichever comes first."""
-        return self.ends_at if self.outer is None else min(self.ends_at, self.outer.until)
+        """When it is over, or what it is a part of, whichever comes first."""
+        raise NotImplementedError
 
     @property
     def wants_updates(self) -> bool:
         """Whether anybody will see how far it is."""
-        return self.job is not None or self.owner.wants_updates
+        raise NotImplementedError
 
     def update(self, update: Update) -> None:
-        """The tool says how far it is; nothing once the call has ended."""
-        if self.stage is CallStage.RUN and self._verdict is None:
-            self.owner.update(self, update)
+        """The tool says how far it is; ignored once the call ends."""
+        raise NotImplementedError
 
-    def meta(self, bytes_out: int) -> CallMeta | None:
-        """What it took, at its end; nothing for a call that no tool was found for."""
-        if self.plan is None:
-            return None
-        now = trio.current_time()
-        queued_s = (now if self.ran_at is None else self.ran_at) - self.started_at
-        sizes = {"bytes_in": self.bytes_in, "bytes_out": bytes_out}
-        meta = self.plan.meta(now - self.started_at, queued_s, **sizes, dropped=self.dropped)
-        return meta if self.child is None else msgspec.structs.replace(meta, child=self.child)
+    def run(self) -> None:
+        """Its turn has come."""
+        raise NotImplementedError
+
+    def spawn(self, task: Task) -> None:
+        """Run the call's task, under the call's guard."""
+        raise NotImplementedError
+
+    def ended(self, todo: ToDo) -> None:
+        """Hand on the outcome, and give back what `todo` says."""
+        raise NotImplementedError
+
+    # --- the steps of its life ---
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its tool has it, also while that ends it."""
+        return self.machine.state in {CallState.RUNNING, CallState.STOPPING}
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has its outcome."""
+        return self.machine.state is CallState.ENDED
+
+    def enter(self, event: CallEvent, limit_s: float, *, since: float | None = None) -> None:
+        """Go on to a state in which the call may stay for `limit_s` seconds from `since` (now) on."""
+        machine = self.machine
+        machine.apply(event)
+        when = machine.allow(limit_s, trio.current_time() if since is None else since)
+        self._drop_entry()
+        if when < math.inf:
+            self._entry = self.context.timer.add(when, self)
 
     def expire(self) -> None:
-        """The stage's deadline has passed."""
+        """The deadline has passed."""
         self._entry = None
-        limit_ms = self._limit_s * 1000 if self._is_limit else self._allowed_ms
-        detail = f"{self.name} was not done within {limit_ms:.0f} ms (stage {self.stage})"
-        extras: dict[str, object] = {"limit_ms": round(limit_ms), "stage": self.stage.value}
-        if self.doing is not None:
-            detail = f"{detail}: it waited for {self.doing}"
-            extras["process"] = self.doing
-        fault = Fault(Code.TIMEOUT, detail, extras)
-        self.stop(fault, Reason.LIMIT if self._is_limit else Reason.CANCELLED)
-        self.owner.flush()
+        self.stop(*self.machine.timeout(self.name, self.doing))
+        self.context.channel.flush()
 
     def stop(self, fault: Fault, reason: Reason) -> None:
         """End early with `fault`: at once where it waits, and where it runs as soon as nothing of it is left."""
-        if self.stage is CallStage.ENDED or self._verdict is not None:
-            return
-        if self.stage is CallStage.RUN:
+        todo = self.machine.apply(CallEvent.STOP, fault)
+        if todo.halt:
             assert self.halt is not None
-            self._verdict = fault
             self.halt(reason)
-        else:
-            if self.leave_queue is not None:
-                self.leave_queue()
-                self.leave_queue = None
-            self.finish(fault)
+        elif todo.end:
+            self._end(todo)
+
+    def finish(self, outcome: Outcome) -> None:
+        """The one end; a second is a defect and raises `RuntimeError`."""
+        self._end(self.machine.apply(CallEvent.FINISH, outcome))
 
     def work(self, run: Callable[[], Awaitable[Outcome]]) -> None:
         """Run in a task what ends the call; from here on `halt` ends it, also before the task has begun."""
@@ -325,18 +301,19 @@ class Call:
             self.finish(outcome)
 
         self.halt = lambda _reason: scope.cancel()
-        self.owner.work(self, ended)
+        self.spawn(ended)
 
-    def finish(self, outcome: Outcome) -> None:
-        """The one end; a second is a defect and raises `RuntimeError`."""
-        if self.stage is CallStage.ENDED:
-            raise RuntimeError(f"call {self.id!r} has ended twice")
-        self.stage = CallStage.ENDED
-        self.halt = None
+    def _end(self, todo: ToDo) -> None:
+        if todo.leave_queue and self.leave_queue is not None:
+            self.leave_queue()
+        self.halt = self.leave_queue = None
+        self._drop_entry()
+        self.ended(todo)
+
+    def _drop_entry(self) -> None:
         if self._entry is not None:
-            self.timer.drop(self._entry)
+            self.context.timer.drop(self._entry)
             self._entry = None
-        self.owner.ended(self, outcome if self._verdict is None else self._verdict)
 
 
 class Starter:
@@ -359,7 +336,7 @@ class Starter:
         try:
             while self._turn:
                 first = self._turn.popleft()
-                first.owner.run(first)
-                first.owner.flush()
+                first.run()
+                first.context.channel.flush()
         finally:
             self._is_starting = False

@@ -8,15 +8,14 @@ What a stage asks for is a call of its own (`Call`), so that it has the limit, t
 that it would have if an agent had made it. It takes no place among its agent's calls: a chain has one at a time.
 """
 
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
 import trio
 from msgspec import Raw
 
-from tooldispatchd.agent.calls.call import Call, CallStage, Plan, Reason
-from tooldispatchd.agent.calls.checking import Checking, Reader
+from tooldispatchd.agent.calls.call import Call, Plan
+from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.calls.plans import (
     CommandPlan,
     InlinePlan,
@@ -31,10 +30,9 @@ from tooldispatchd.agent.calls.plans import (
 from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.agent.programs.confining import program_of_agent
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.session.lineage import RootUsage
-from tooldispatchd.calls.gate import Gate
-from tooldispatchd.calls.jobs import Job, Jobs
+from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.outcome import Outcome, Update
+from tooldispatchd.calls.stages import CallEvent, CallState, Reason, ToDo
 from tooldispatchd.catalog.agentcycles import agents_started
 from tooldispatchd.catalog.morphisms import Invoke, StageError
 from tooldispatchd.catalog.offered import Offered
@@ -43,7 +41,7 @@ from tooldispatchd.catalog.schemas import ACCEPT, MAX_LIGHT_BYTES, is_light
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.providers.inline import MAX_DETAIL, fault_of_stage
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import QuotedText, ShortReq
+from tooldispatchd.wire.messages import QuotedText
 
 # Messages of a chain go through the dispatch thread.
 _TOO_LARGE: Final = Fault(
@@ -114,7 +112,7 @@ class ChainPlan(TaskPlan):
     async def _answer(self, call: Call, ask: Invoke) -> object:
         """The result of what a stage asked for, or the `StageError` that it failed with."""
         call.doing = ask.name
-        plan = call.owner.inner(ask.name) if ask.is_tool else self._agent(ask.name)
+        plan = call.context.lifted(ask.name) if ask.is_tool else self._agent(ask.name)
         if isinstance(plan, Fault):
             return StageError(ask.name, plan)
         line = plan.read.encode(ask.value)
@@ -126,7 +124,7 @@ class ChainPlan(TaskPlan):
                 return StageError(ask.name, value)
             if dropped:
                 line = plan.read.encode(value)
-        outcome = await InnerCall(call, self._runtime, plan, line).outcome()
+        outcome = await InnerCall(call, plan, line).outcome()
         call.doing = None
         if isinstance(outcome, Fault):
             return StageError(ask.name, outcome)
@@ -157,124 +155,71 @@ class ChainPlan(TaskPlan):
         return plan
 
 
-class InnerCall:
-    """A call within a call: it is the `agent.call.Owner` of the one that a stage asked for."""
+class InnerCall(Call):
+    """A call within a call: what a stage of a chain asks for. Its task is a part of the outer call's."""
 
-    def __init__(self, outer: Call, runtime: Runtime, plan: Plan, line: bytes) -> None:
+    __slots__ = ("_has_turn", "_outer", "_over", "_task")
+
+    def __init__(self, outer: Call, plan: Plan, line: bytes) -> None:
+        super().__init__(outer.context, outer.id, plan.name, traceparent=outer.traceparent)
+        self.plan = plan
+        self.line = line
         self._outer = outer
-        self._plan = plan
-        self._outcome: Outcome | None = None
+        self._task: Task | None = None
         self._has_turn = trio.Event()
-        self._ended = trio.Event()
-        self._task: Callable[[], Awaitable[None]] | None = None
-        self._call = Call(self, runtime.services.timer, ShortReq(outer.id, plan.name, Raw(b"null")))
-        self._call.traceparent = outer.traceparent
-        self._call.outer = outer
-        self._call.line = line
-        self._call.plan = plan
+        self._over = trio.Event()
 
     async def outcome(self) -> Outcome:
         """How it ended; cancelled with the task that waits for it."""
-        call, plan = self._call, self._plan
-        gate = plan.gate
+        plan, context = self.plan, self.context
+        assert plan is not None
         try:
-            if gate is not None and not self._outer.owner.enter(gate, call):
-                call.enter(CallStage.QUEUE, plan.limit_s)
-                # Its turn comes, or its limit does; `run` says which.
+            # The outer call has a place among its agent's calls, which is this one's too.
+            self.machine.apply(CallEvent.ADMIT)
+            if plan.gate is not None and not context.enter(plan.gate, self):
+                self.enter(CallEvent.GATE, plan.limit_s)
+                # Its turn comes, or its limit does.
                 await self._has_turn.wait()
-            elif gate is not None:
-                call.has_gate = True
-            if call.stage is not CallStage.ENDED:
-                call.enter(CallStage.RUN, plan.limit_s)
-                plan.start(call)
+            if not self.has_ended:
+                self.enter(CallEvent.START, plan.limit_s)
+                plan.start(self)
                 # What was asked for must be sent, whoever else waits for the next turn.
-                self._outer.owner.flush()
+                context.channel.flush()
                 if self._task is not None:
                     await self._task()
-                await self._ended.wait()
+                await self._over.wait()
         finally:
-            self._give_up()
-            if call.has_gate and gate is not None:
-                self._outer.owner.leave(gate)
-        assert self._outcome is not None
-        return self._outcome
-
-    def _give_up(self) -> None:
-        """End the call where the chain is ended before it."""
-        if self._outcome is None:
-            self._call.stop(CANCELLED, Reason.CANCELLED)
-        if self._outcome is None:
-            self._call.finish(CANCELLED)
-
-    # --- what the call needs of its owner ---
-
-    def keep(self, run: Callable[[], Awaitable[None]], close: Callable[[], None]) -> None:
-        """As the outer call's."""
-        self._outer.owner.keep(run, close)
+            # Where the chain is ended before it.
+            self.stop(CANCELLED, Reason.CANCELLED)
+            if not self.has_ended:
+                self.finish(CANCELLED)
+        assert self.machine.outcome is not None
+        return self.machine.outcome
 
     @property
-    def agent(self) -> str | None:
-        """As the outer call's."""
-        return self._outer.owner.agent
+    def request(self) -> Call:
+        return self._outer.request
 
     @property
-    def checking(self) -> Checking:
-        """As the outer call's."""
-        return self._outer.owner.checking
-
-    @property
-    def account(self) -> RootUsage:
-        """As the outer call's."""
-        return self._outer.owner.account
-
-    @property
-    def jobs(self) -> Jobs:
-        """Those of the agent."""
-        return self._outer.owner.jobs
-
-    def crowding(self, size: int) -> Fault | None:
-        """As the outer call's."""
-        return self._outer.owner.crowding(size)
+    def until(self) -> float:
+        return min(self.machine.ends_at, self._outer.until)
 
     @property
     def wants_updates(self) -> bool:
-        """Whether anybody will see how far the outer call is."""
         return self._outer.wants_updates
 
-    def update(self, _call: Call, update: Update) -> None:
-        """How far a stage is, said of the outer call."""
-        self._outer.update(update)
+    def update(self, update: Update) -> None:
+        if self.machine.state is CallState.RUNNING:
+            self._outer.update(update)
 
-    def cancel(self, key: str | Job) -> None:
-        """Nobody knows it by a name."""
-
-    def inner(self, name: str) -> Plan | Fault:
-        """As the outer call's."""
-        return self._outer.owner.inner(name)
-
-    def ended(self, _call: Call, outcome: Outcome) -> None:
-        """Keep the outcome for who waits."""
-        self._outcome = outcome
-        self._ended.set()
+    def run(self) -> None:
         self._has_turn.set()
 
-    def run(self, call: Call) -> None:
-        """It has its place among the children, or has ended while it waited for it."""
-        call.has_gate = True
-        self._has_turn.set()
-
-    def enter(self, gate: Gate[Call], call: Call) -> bool:
-        """As the outer call's; nothing that a chain asks for asks for more."""
-        return self._outer.owner.enter(gate, call)
-
-    def leave(self, gate: Gate[Call]) -> None:
-        """As the outer call's."""
-        self._outer.owner.leave(gate)
-
-    def work(self, _call: Call, task: Callable[[], Awaitable[None]]) -> None:
-        """Run its task in the outer call's."""
+    def spawn(self, task: Task) -> None:
         self._task = task
 
-    def flush(self) -> None:
-        """As the outer call's."""
-        self._outer.owner.flush()
+    def ended(self, todo: ToDo) -> None:
+        self._over.set()
+        self._has_turn.set()
+        if todo.free_gate and self.plan is not None and self.plan.gate is not None:
+            self.context.leave(self.plan.gate)

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.agent.calls.call import Call, CallStage, Plan, Reason
+from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Reader, compile_now, unread
 from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.agent.programs.confining import program_of_tool
@@ -18,6 +18,7 @@ from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.outcome import Outcome, Unread, Update
+from tooldispatchd.calls.stages import Reason
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.schemas import ACCEPT, Check, is_light
@@ -131,7 +132,7 @@ class CommandPlan(TaskPlan):
 async def shaped(runtime: Runtime, call: Call, result: object, output: Check) -> Outcome:
     """The answer that a tool's result is, by whoever has the time to check it: the dispatch thread, or a checker."""
     limit = runtime.setup.limits.max_content_bytes
-    account = call.request.owner.account
+    account = call.context.account
     outcome = await runtime.services.checking.shape(result, output, limit, turns=account.turns)
     if isinstance(result, Unread):
         account.share.let_go(result.text)
@@ -141,15 +142,14 @@ async def shaped(runtime: Runtime, call: Call, result: object, output: Check) ->
 def log_stderr(runtime: Runtime, call: Call, stderr: str) -> None:
     """Log at debug what a program wrote to stderr though it succeeded: of one that failed the agent is told."""
     if stderr and runtime.setup.logs_calls:
-        asked = call.request
-        session = None if asked.lineage is None else asked.lineage.number
-        runtime.setup.log.debug("stderr of a program", session=session, id=asked.id, tool=call.name, stderr_tail=stderr)
+        where = {"session": call.context.lineage.number, "id": call.id, "tool": call.name}
+        runtime.setup.log.debug("stderr of a program", **where, stderr_tail=stderr)
 
 
 def tell(call: Call, update: Update) -> None:
     """Say how far a call is, at once."""
     call.update(update)
-    call.owner.flush()
+    call.context.channel.flush()
 
 
 def program_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> CommandPlan:
@@ -230,7 +230,7 @@ class McpPlan(Plan):
     @staticmethod
     def _finish(call: Call, outcome: Outcome) -> None:
         # A connection that dies tells all its calls, of which one end may have brought another.
-        if call.stage is CallStage.RUN:
+        if call.is_running:
             call.finish(outcome)
 
 

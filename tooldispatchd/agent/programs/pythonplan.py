@@ -64,8 +64,8 @@ class PythonPlan(TaskPlan):
                 result = await self._warm.run(
                     self._tool,
                     call.line,
-                    id=call.request.id,
-                    agent=call.owner.agent,
+                    id=call.id,
+                    agent=call.context.agent,
                     deadline_s=call.until - trio.current_time(),
                     scratch=around.scratch,
                     leaf=None if around.leaf is None else around.leaf.path,

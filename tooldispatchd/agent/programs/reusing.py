@@ -12,7 +12,7 @@ from functools import partial
 import msgspec
 import trio
 
-from tooldispatchd.agent.calls.call import Call, CallOwner
+from tooldispatchd.agent.calls.call import Call, CallContext
 from tooldispatchd.agent.programs.programs import ChildSurroundings, Lent, Program, Programs, SurroundingsError
 from tooldispatchd.calls.outcome import Unread, Update
 from tooldispatchd.children.spawn import Child
@@ -46,24 +46,24 @@ class Reusers:
     def __init__(self, programs: Programs, home: trio.Nursery) -> None:
         self._programs = programs
         self._idle = IdleChildren(home)
-        self._by_session: dict[CallOwner, Reusing] = {}
+        self._by_session: dict[CallContext, Reusing] = {}
 
     async def run(
         self, program: Program, call: Call, lend: Lend, update: Callable[[Update], None] | None
     ) -> ProgramValue | Unread | Fault:
         """Have a child of the call's session serve it; `lend` gives a new child its channel."""
-        owner = call.request.owner
-        reusing = self._by_session.get(owner)
+        session = call.context
+        reusing = self._by_session.get(session)
         if reusing is None:
-            reusing = self._by_session[owner] = Reusing(self._programs, self._idle)
-            owner.keep(partial(self._live, owner, reusing), reusing.end)
+            reusing = self._by_session[session] = Reusing(self._programs, self._idle)
+            session.keep(partial(self._live, session, reusing), reusing.end)
         return await reusing.run(program, call, lend, update)
 
-    async def _live(self, owner: CallOwner, reusing: "Reusing") -> None:
+    async def _live(self, session: CallContext, reusing: "Reusing") -> None:
         try:
             await reusing.live()
         finally:
-            del self._by_session[owner]
+            del self._by_session[session]
 
 
 class Reusing:

@@ -170,8 +170,7 @@ class SubAgents:
         deepest = runtime.setup.limits.agent_depth
         if deepest == 0:
             return None
-        above = call.request.lineage
-        assert above is not None  # a chain says of its calls which one they are a part of
+        above = call.context.lineage
         if above.depth >= deepest:
             return too_deep(call.request.name, above.depth, deepest)
         lent: AgentChannel | None = None

@@ -16,7 +16,7 @@ from typing import Final
 
 import trio
 
-from tooldispatchd.agent.calls.inflight import LARGE_BYTES
+from tooldispatchd.agent.calls.call import LARGE_BYTES
 from tooldispatchd.agent.faults import DRAINING, too_many
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.entrance import Entrance, Visitor

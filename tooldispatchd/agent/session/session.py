@@ -12,9 +12,9 @@ from typing import Final, Literal, Protocol
 import trio
 from msgspec import Raw, UnsetType
 
-from tooldispatchd.agent.calls.call import Call, Plan
+from tooldispatchd.agent.calls.call import LARGE_BYTES, Lookup, Plan, SessionChannel
 from tooldispatchd.agent.calls.checking import HEAVY
-from tooldispatchd.agent.calls.inflight import LARGE_BYTES, InFlight, SessionChannel, job_content
+from tooldispatchd.agent.calls.inflight import InFlight, job_content
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, queue_full
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.entrance import Visitor
@@ -22,7 +22,7 @@ from tooldispatchd.agent.session.lineage import Lineage, closing_figures
 from tooldispatchd.agent.session.tasktree import Task, TaskTree
 from tooldispatchd.agent.tools.builtins import instructions_of
 from tooldispatchd.agent.tools.showing import PLAIN, Showing, plain_entries
-from tooldispatchd.agent.tools.toolset import Lookup, Toolset
+from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.jobs import utf8_size
 from tooldispatchd.calls.outcome import Answer, Outcome, log_fields
@@ -47,6 +47,7 @@ class Session:
         "_host",
         "_is_forced",
         "_log",
+        "_logs_calls",
         "_questions",
         "_runtime",
         "_showing",
@@ -82,6 +83,7 @@ class Session:
         self.is_leaving = False
         self._runtime = runtime
         self._host = host
+        self._logs_calls = runtime.setup.logs_calls  # every request asks
         name = {} if machine.agent is None else {"agent": machine.agent}
         self._log = runtime.setup.log.bind(session=self.number, **name, **({} if lineage is None else lineage.names()))
         # The calls that do not end at once, from the first of them on.
@@ -202,7 +204,7 @@ class Session:
         else:
             self.faults += 1
             machine.reply_fault(request, content)  # type: ignore[arg-type]  # it is no str
-        if self._runtime.setup.logs_calls:
+        if self._logs_calls:
             self._log.debug("call answered", id=body.id, tool=body.name, **log_fields(content))
 
     def _request_slowly(self, request: Request, plan: Plan | None, *, line: int) -> None:
@@ -210,7 +212,8 @@ class Session:
         if not self.machine.is_taken(request, line=line):
             # That an id is taken is told in a line of its own: the answer is the first request's.
             if not is_duplicate:
-                self._note_fault(request, self.machine.refusal or DRAINING)
+                body = body_of(request)
+                self.note_end(body.id, body.name, self.machine.refusal or DRAINING)
             return
         if not self._has_jobs and body_of(request).background:
             self.refuse_request(request, NO_JOBS)
@@ -227,14 +230,16 @@ class Session:
     def refuse_request(self, request: Request, fault: Fault) -> None:
         """Answer a request that becomes no call with why."""
         self.machine.reply_fault(request, fault)
-        self._note_fault(request, fault)
+        body = body_of(request)
+        self.note_end(body.id, body.name, fault)
 
-    def _note_fault(self, request: Request, fault: Fault) -> None:
-        """One more request has been answered with a fault, though it never was a call."""
-        self.count(fault)
-        if self._runtime.setup.logs_calls:
-            body = body_of(request)
-            self._log.debug("call answered", id=body.id, tool=body.name, **log_fields(fault))
+    def note_end(self, call_id: str, tool: str, outcome: Outcome | str, took_s: float | None = None) -> None:
+        """Count and log that a request was answered."""
+        self.answered += 1
+        self.faults += isinstance(outcome, Fault)
+        if self._logs_calls:
+            took = {} if took_s is None else {"took_s": round(took_s, 6)}
+            self._log.debug("call answered", id=call_id, tool=tool, **log_fields(outcome), **took)
 
     def _answer_now(self, request: Request, plan: Plan) -> None:
         """An inline tool in the background, or for an agent that wants to know what it took."""
@@ -250,10 +255,9 @@ class Session:
             self._calls().take(request, plan)
             return
         outcome = self._host.fit(content) if isinstance(content, str) and not body.background else content
-        self.answered += 1
-        self.faults += isinstance(outcome, Fault)
         if body.background and isinstance(outcome, str):
             outcome = self._keep(body.name, outcome)
+        self.note_end(body.id, body.name, outcome)
         content = outcome if isinstance(outcome, str) else outcome.content()
         is_fault = isinstance(outcome, Fault)
         meta: CallMeta | None = None
@@ -261,8 +265,6 @@ class Session:
             size = 0 if isinstance(body.input, UnsetType) else len(body.input)
             meta = plan.meta(perf_counter() - began, 0, bytes_in=size, bytes_out=utf8_size(content), dropped=dropped)
         self.machine.reply(request, content, is_error=is_fault, fault=is_fault, meta=meta)
-        if self._runtime.setup.logs_calls:
-            self._log.debug("call answered", id=body.id, tool=body.name, **log_fields(outcome))
 
     def _keep(self, name: str, content: str) -> str | Fault:
         """The result of a job that was done in the moment it came; what is told of the job."""
@@ -308,16 +310,14 @@ class Session:
 
     # --- what its calls need ---
 
-    def count(self, outcome: Outcome) -> None:
-        """One more call has ended."""
-        self.answered += 1
-        self.faults += isinstance(outcome, Fault)
+    @property
+    def opening_limit_s(self) -> float:
+        """How long a call may wait for the servers."""
+        return self.toolset.opening_limit_s
 
-    def is_told(self, call: Call, outcome: Outcome, took_s: float) -> None:
-        """Log that the call was answered, where calls are logged."""
-        if self._runtime.setup.logs_calls:
-            fields = log_fields(outcome) | {"took_s": round(took_s, 6)}
-            self._log.debug("call answered", id=call.id, tool=call.name, **fields)
+    def lifted(self, name: str) -> Plan | Fault:
+        """The plan of a tool that a chain of this session lifts, or why there is none."""
+        return self.toolset.inner(name)
 
     def incident(self, tool: str, error: Exception) -> Fault:
         """Log a defect in one call; the fault that tells of it."""

@@ -12,11 +12,12 @@ import msgspec
 import trio
 from msgspec import Raw, UnsetType
 
-from tooldispatchd.agent.calls.call import Call, Plan, Reason
+from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.faults import CANCELLED, SHOWN_NAME, queue_full
 from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs
 from tooldispatchd.calls.outcome import Answer
+from tooldispatchd.calls.stages import Reason
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.catalog.spelling import PROVIDER_RULES, spell
@@ -73,7 +74,7 @@ class JobPlan(Plan):
 
     def start(self, call: Call) -> None:
         """As `Plan.start`."""
-        jobs = call.owner.jobs
+        jobs = call.context.calls.jobs
         wanted = _decode(call.line)
         job = jobs.get(wanted.job)
         if job is None:
@@ -90,7 +91,7 @@ class JobListPlan(JobPlan):
 
     def start(self, call: Call) -> None:
         """As `Plan.start`."""
-        call.finish(_answer({"jobs": call.owner.jobs.list()}))
+        call.finish(_answer({"jobs": call.context.calls.jobs.list()}))
 
 
 def _answer(value: object) -> Answer:
@@ -103,10 +104,10 @@ def _read(call: Call, jobs: Jobs, job: Job, _wanted: _Input) -> None:
 
 def _give(call: Call, jobs: Jobs, job: Job) -> None:
     """Answer with the job as it is; a result that cannot be sent now is not read by that."""
-    owner = call.owner
-    crowding = None if job.outcome is None else owner.crowding(job.size)
+    context = call.context
+    crowding = None if job.outcome is None else context.channel.crowding(job.size)
     # Where there is no room beside it, the answer has the room of the job.
-    takes_room = crowding is not None and owner.crowding(0) is None and jobs.get(job.id) is job
+    takes_room = crowding is not None and context.channel.crowding(0) is None and jobs.get(job.id) is job
     if crowding is not None and not takes_room:
         call.finish(crowding)
         return
@@ -119,13 +120,13 @@ def _give(call: Call, jobs: Jobs, job: Job) -> None:
         known["content"] = ""
         head, _, tail = _encode(known).rpartition(b'""')
         parts = (head, content.literal, tail)
-        call.work(partial(owner.checking.quote, parts, turns=owner.account.turns))
+        call.work(partial(context.checking.quote, parts, turns=context.account.turns))
     else:
         call.finish(_answer(known))
 
 
 def _stop(call: Call, jobs: Jobs, job: Job, wanted: _Input) -> None:
-    call.owner.cancel(job)
+    call.context.calls.cancel(job)
     # What runs ends when nothing of it is left, which is what the agent wants to know.
     _wait(call, jobs, job, wanted)
 
@@ -148,7 +149,7 @@ class _Wait:
         self._call = call
         self._jobs = jobs
         self._job = job
-        self._entry = None if timeout_s is None else call.timer.add(trio.current_time() + timeout_s, self)
+        self._entry = None if timeout_s is None else call.context.timer.add(trio.current_time() + timeout_s, self)
         job.waiters.append(self.done)
         call.halt = self.halt
 
@@ -171,7 +172,7 @@ class _Wait:
 
     def _finish(self) -> None:
         _give(self._call, self._jobs, self._job)
-        self._call.owner.flush()
+        self._call.context.channel.flush()
 
     def _leave(self) -> None:
         if self.done in self._job.waiters:
@@ -179,7 +180,7 @@ class _Wait:
 
     def _drop_entry(self) -> None:
         if self._entry is not None:
-            self._call.timer.drop(self._entry)
+            self._call.context.timer.drop(self._entry)
             self._entry = None
 
 

@@ -6,9 +6,8 @@ from typing import Final, Literal, cast
 import msgspec
 from msgspec import Raw
 
-from tooldispatchd.agent.calls.call import Plan
+from tooldispatchd.agent.calls.call import Lookup, Plan
 from tooldispatchd.agent.faults import renamed
-from tooldispatchd.agent.tools.toolset import Lookup
 from tooldispatchd.catalog.forms.form import FORMS, render, render_open
 from tooldispatchd.catalog.spelling import Provider, Spelling, unspell
 from tooldispatchd.wire.faults import Code, Fault

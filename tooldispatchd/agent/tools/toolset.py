@@ -1,12 +1,11 @@
 """The tools of one session: which there are, and the plan of each; with `plans` the one place that names providers."""
 
 from collections.abc import Iterator
-from enum import Enum
 from typing import Final, Literal
 
 import trio
 
-from tooldispatchd.agent.calls.call import Plan
+from tooldispatchd.agent.calls.call import HOLD, Lookup, Plan
 from tooldispatchd.agent.calls.chains import process_plan
 from tooldispatchd.agent.calls.plans import DownPlan, InlinePlan, declared_mcp_plan, listed_plan, program_plan
 from tooldispatchd.agent.faults import SHOWN_NAME, propose, unknown_tool
@@ -26,15 +25,6 @@ from tooldispatchd.wire.faults import Code, Fault
 MAX_NAME: Final = 256
 # Under this name, which no profile has, lie the plans of all tools that chains lift.
 LIFTED: Final = "lifted:"
-
-
-class Lookup(Enum):
-    """What `find` says where there is neither a plan nor a fault yet."""
-
-    HOLD = "the server that may offer it is still starting"
-
-
-HOLD: Final = Lookup.HOLD
 
 
 def compile_plans(runtime: Runtime, key: str) -> dict[str, Plan]:

@@ -22,9 +22,9 @@ MAX_LINES: Final = 600
 GUARDS: Final = {
     "tooldispatchd/daemon/daemon.py",
     "tooldispatchd/front/timer.py",
-    "tooldispatchd/agent/session.py",
-    "tooldispatchd/agent/inflight.py",
-    "tooldispatchd/agent/tasktree.py",
+    "tooldispatchd/agent/session/session.py",
+    "tooldispatchd/agent/calls/inflight.py",
+    "tooldispatchd/agent/session/tasktree.py",
     "tooldispatchd/front/front.py",
     # In processes of their own, where a tool's code may raise anything.
     "tooldispatchd/forked/calling.py",

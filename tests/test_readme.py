@@ -13,7 +13,7 @@ import pytest
 
 from tests.test_documents import Expect, Send, Step, play, serving
 from tooldispatchd.__main__ import COMMANDS
-from tooldispatchd.agent.programs import TRACEPARENT
+from tooldispatchd.agent.programs.programs import TRACEPARENT
 from tooldispatchd.catalog.confined import ConfinedSpec
 from tooldispatchd.catalog.expressions import compile_expression
 from tooldispatchd.catalog.meanings import check_names

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tooldispatchd.agent.entrance import Entrance, Visitor
+from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.daemon.listen_values import ListenAddress, parse_place
 from tooldispatchd.daemon.peers import AccountError, entrance_of, find_gid, find_uid, own_visitor, peer_of, visitor_of
 

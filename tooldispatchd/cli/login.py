@@ -80,7 +80,7 @@ def _act(binding: Binding, arguments: argparse.Namespace) -> int:
     """Log in or out, and tell how it ended; the exit code."""
     import trio
 
-    from tooldispatchd.agent.accounts import LoginError, log_out
+    from tooldispatchd.agent.tools.accounts import LoginError, log_out
 
     name = binding.name
     try:
@@ -103,7 +103,7 @@ def _log_in(binding: Binding, show: Callable[[str], None]) -> Path:
     """Log in, and ask at the terminal whether to trust each new origin; the file with the tokens."""
     import trio
 
-    from tooldispatchd.agent.accounts import LoginError, log_in
+    from tooldispatchd.agent.tools.accounts import LoginError, log_in
 
     trusted: tuple[str, ...] = ()
     while True:

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.agent.entrance import Entrance, Visitor
+from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.daemon.listen_values import ListenAddress, ListenKind
 from tooldispatchd.daemon.listeners import (
     MODE,

@@ -4,26 +4,23 @@ scratch directories, cgroups, launchers ── where a program has bounds
 warm parents ───────────────────────────── where there are Python tools
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
-from tooldispatchd.agent.call import Plan
 from tooldispatchd.agent.log import Log
-from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.subagents import SubAgents
+from tooldispatchd.agent.programs.programs import ProgramBounds
+from tooldispatchd.agent.runtime import PythonPlanner
+from tooldispatchd.agent.setup import Setup
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.enforcement import programs
-from tooldispatchd.catalog.profiles import Profile
-from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.children.family import Family
-from tooldispatchd.children.launchers import Launchers, open_launchers
+from tooldispatchd.children.launchers import open_launchers
 from tooldispatchd.children.leaves import Leaves, LeavesError, delegated, open_leaves
-from tooldispatchd.children.scratch import Scratches, open_scratches
+from tooldispatchd.children.scratch import open_scratches
 from tooldispatchd.daemon.private_directories import open_private_directory
-from tooldispatchd.front.front import Front
 
 SCRATCHES: Final = "tooldispatchd-scratch-"
 TOOL_LISTS: Final = "tooldispatchd-tools-"
@@ -35,47 +32,22 @@ class EquipmentError(Exception):
     """The daemon cannot have what its configuration needs; the message says why."""
 
 
-class PlansPython(Protocol):
-    """What makes the plans of Python tools."""
-
-    def plan(self, tool: DeclaredTool, profile: Profile) -> Plan:
-        """The plan of one."""
-
-
-class Bounds(NamedTuple):
-    """What programs with bounds, and Python functions, are run with."""
-
-    scratches: Scratches
-    launchers: Launchers
-    leaves: Leaves | None
-
-
 class Equipment(NamedTuple):
     """What was opened; None for what the configuration does not need."""
 
-    bounds: Bounds | None
-    python_plans: Callable[[Runtime], PlansPython] | None
+    bounds: ProgramBounds | None
+    python: PythonPlanner | None
     tool_lists: Path | None
     """Where agents find the files with their tools."""
 
-    def fit(self, runtime: Runtime, front: Front) -> None:
-        """Have the programs of sessions use it."""
-        runtime.programs.lender = SubAgents(runtime, front, self.tool_lists)
-        if self.bounds is not None:
-            runtime.programs.equip(self.bounds.launchers, self.bounds.scratches, self.bounds.leaves)
-        if self.python_plans is not None:
-            runtime.python_plan = self.python_plans(runtime).plan
-
 
 @asynccontextmanager
-async def open_equipment(
-    catalog: Catalog, family: Family, environ: Mapping[str, str], log: Log
-) -> AsyncIterator[Equipment]:
+async def open_equipment(setup: Setup, family: Family, environ: Mapping[str, str]) -> AsyncIterator[Equipment]:
     """All that the catalog's programs need. Raises `EquipmentError`.
 
     To be opened before the family has children, and left when there are no calls any more.
     """
-    config = catalog.config
+    catalog, config = setup.catalog, setup.catalog.config
     asked = [program.asked for program in programs(config, catalog.profiles, catalog.servers)]
     is_python = any(spec.python is not None for spec in config.tools.values())
     has_agents = any(name in config.processes for name in catalog.profiles)
@@ -84,9 +56,9 @@ async def open_equipment(
         if is_python or asked:
             # Not where the sockets lie: that is memory, and programs may write much.
             scratches = _directory(SCRATCHES, {}, family, stack)
-            bounds = await _bounds(scratches, await _leaves(catalog, asked, family, stack), family, log, stack)
+            bounds = await _bounds(scratches, await _leaves(catalog, asked, family, stack), family, setup.log, stack)
         tool_lists = _directory(TOOL_LISTS, environ, family, stack) if has_agents else None
-        yield Equipment(bounds, await _python_plans(family, stack) if is_python else None, tool_lists)
+        yield Equipment(bounds, await _python_plans(setup, family, stack) if is_python else None, tool_lists)
 
 
 def _directory(prefix: str, environ: Mapping[str, str], family: Family, stack: AsyncExitStack) -> Path:
@@ -99,19 +71,21 @@ def _directory(prefix: str, environ: Mapping[str, str], family: Family, stack: A
     return directory
 
 
-async def _bounds(directory: Path, leaves: Leaves | None, family: Family, log: Log, stack: AsyncExitStack) -> Bounds:
+async def _bounds(
+    directory: Path, leaves: Leaves | None, family: Family, log: Log, stack: AsyncExitStack
+) -> ProgramBounds:
     def left(path: str) -> None:
         log.warning("scratch directory left", path=path)
 
     scratches = await stack.enter_async_context(open_scratches(directory, family, left=left))
-    return Bounds(scratches, await stack.enter_async_context(open_launchers(family)), leaves)
+    return ProgramBounds(scratches, await stack.enter_async_context(open_launchers(family)), leaves)
 
 
-async def _python_plans(family: Family, stack: AsyncExitStack) -> Callable[[Runtime], PlansPython]:
+async def _python_plans(setup: Setup, family: Family, stack: AsyncExitStack) -> PythonPlanner:
     # Few daemons have such tools.
-    from tooldispatchd.agent.pythonplan import open_python_plans  # noqa: PLC0415  # as above
+    from tooldispatchd.agent.programs.pythonplan import open_python_plans  # noqa: PLC0415  # as above
 
-    return await stack.enter_async_context(open_python_plans(family))
+    return await stack.enter_async_context(open_python_plans(family, setup))
 
 
 async def _leaves(

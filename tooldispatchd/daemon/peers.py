@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from tooldispatchd.agent.entrance import Entrance, Visitor
+from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.catalog.profiles import DEFAULT_PROFILE
 from tooldispatchd.daemon.listen_values import ANY, ListenAddress
 

@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from tests.providers.mcp.linking import SHARE
-from tooldispatchd.agent.places import FairLimiter
+from tooldispatchd.agent.runtime import FairLimiter
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import ACCEPT

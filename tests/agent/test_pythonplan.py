@@ -10,7 +10,7 @@ from tests.agent.fakes import Agent, answer, fault_of, open_runtime
 from tooldispatchd.agent.pythonplan import open_python_plans
 from tooldispatchd.children.launchers import open_launchers
 from tooldispatchd.children.scratch import open_scratches
-from tooldispatchd.daemon.configuration import load_catalog
+from tooldispatchd.config.configuration import load_catalog
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

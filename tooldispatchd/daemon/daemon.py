@@ -30,10 +30,10 @@ from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.specs import LimitsSpec
 from tooldispatchd.children.descriptors import raise_limit, require_free
 from tooldispatchd.children.family import open_family
+from tooldispatchd.config.listen_values import ListenAddress
 from tooldispatchd.daemon.doors import DescriptorPair, Door, Doors, Handed, open_doors
 from tooldispatchd.daemon.equipment import EquipmentError, open_equipment
 from tooldispatchd.daemon.heap import Heap
-from tooldispatchd.daemon.listen_values import ListenAddress
 from tooldispatchd.daemon.listeners import ListenError
 from tooldispatchd.daemon.logs import DaemonLog
 from tooldispatchd.daemon.peers import peer_of

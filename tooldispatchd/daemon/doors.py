@@ -17,7 +17,8 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.agent.entrance import Entrance, Visitor
-from tooldispatchd.daemon.listen_values import ListenAddress, ListenKind
+from tooldispatchd.config.credentials import AccountError, find_gid, find_uid
+from tooldispatchd.config.listen_values import ListenAddress, ListenKind
 from tooldispatchd.daemon.listeners import (
     MODE,
     ListenError,
@@ -26,7 +27,7 @@ from tooldispatchd.daemon.listeners import (
     listen_unix,
     take_handed,
 )
-from tooldispatchd.daemon.peers import AccountError, entrance_of, find_gid, find_uid, visitor_of
+from tooldispatchd.daemon.peers import entrance_of, visitor_of
 from tooldispatchd.daemon.systemd import UNNAMED
 
 Handed = Sequence[tuple[int, str]]

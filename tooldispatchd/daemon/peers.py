@@ -4,9 +4,7 @@ What a peer says of itself is not looked at. Its credentials are those of the mo
 SO_PEERCRED), so that a socket that is passed on keeps the rights of who opened it.
 """
 
-import grp
 import os
-import pwd
 import socket
 import stat
 import struct
@@ -15,7 +13,8 @@ from typing import Final
 
 from tooldispatchd.agent.entrance import Entrance, Visitor
 from tooldispatchd.catalog.profiles import DEFAULT_PROFILE
-from tooldispatchd.daemon.listen_values import ANY, ListenAddress
+from tooldispatchd.config.credentials import find_gid, find_uid
+from tooldispatchd.config.listen_values import ANY, ListenAddress
 
 ROOT_UID: Final = 0
 # asm-generic/socket.h, Linux 4.13; Python has no name for it.
@@ -25,15 +24,6 @@ MAX_OPTION_BYTES: Final = 1024
 
 _UCRED: Final = struct.Struct("=iII")
 _GID: Final = struct.Struct("=I")
-
-
-class AccountError(Exception):
-    """A user or a group that this host does not have."""
-
-    def __init__(self, kind: str, name: str) -> None:
-        super().__init__(f"no such {kind}: {name}")
-        self.kind = kind
-        self.name = name
 
 
 def peer_of(connection: socket.socket) -> Visitor:
@@ -72,26 +62,6 @@ def entrance_of(place: ListenAddress, *, is_abstract: bool) -> Entrance:
     elif uids is None and gids is None and is_abstract:
         uids = frozenset((os.geteuid(), ROOT_UID))
     return Entrance(profile=place.profile or DEFAULT_PROFILE, profiles=_profiles(place), uids=uids, gids=gids)
-
-
-def find_uid(name: str) -> int:
-    """The number of a user, by name or number; raises `AccountError`."""
-    if name.isdecimal():
-        return int(name)
-    try:
-        return pwd.getpwnam(name).pw_uid
-    except KeyError:
-        raise AccountError("user", name) from None
-
-
-def find_gid(name: str) -> int:
-    """The number of a group, by name or number; raises `AccountError`."""
-    if name.isdecimal():
-        return int(name)
-    try:
-        return grp.getgrnam(name).gr_gid
-    except KeyError:
-        raise AccountError("group", name) from None
 
 
 def _accounts(names: tuple[str, ...], find: Callable[[str], int]) -> frozenset[int] | None:

@@ -50,10 +50,10 @@ def test_a_wrong_configuration_gets_its_exact_report(tmp_path: Path, case: str) 
     assert report_of(tmp_path, text, ENVIRONMENT) == report
 
 
-def test_a_problem_of_a_tool_is_reported_with_those_of_the_keys(tmp_path: Path) -> None:
-    report = report_of(tmp_path, '[tools.a]\ndescription = "x"\n[limits]\ncall_s = 0\n')
-    assert "t.toml:1: tools.a: " in report
-    assert "t.toml:4: limits.call_s: " in report
+def test_what_a_configuration_means_is_judged_once_it_is_well_formed(tmp_path: Path) -> None:
+    text = '[tools.a]\ndescription = "x"\n[limits]\ncall_s = 0\n'
+    assert report_of(tmp_path, text).splitlines()[1] == "t.toml:4: limits.call_s: too small"
+    assert report_of(tmp_path, text.replace("0", "1")).splitlines()[1].startswith("t.toml:1: tools.a: ")
 
 
 def test_findings_carry_their_lines_and_keys(tmp_path: Path) -> None:
@@ -131,17 +131,55 @@ x = "hunter2"
 """
 
 
-def test_a_report_shows_no_value_that_may_be_a_secret(tmp_path: Path) -> None:
-    report = report_of(tmp_path, SECRETS, {"HOLDS": "hunter2"})
-    assert "hunter2" not in report
-    assert "4242" not in report
-    assert report.count("\nt.toml:") >= 20
+# Well formed, and none of it can be used.
+MEANT = """\
+[mcp.a]
+command = "run --key=hunter2"
+url = "https://x:hunter2@host"
+token = "hunter2"
+headers = { Host = "hunter2" }
+[mcp.c]
+url = "https://host/?key=hunter2 "
+auth = "oauth"
+oauth = { client_secret_env = "hunter2", private_key_file = "hunter2" }
+hosts = ["hunter2:99999"]
+ca = "hunter2"
+key = "hunter2"
+[mcp.d]
+url = "https://host/"
+token_env = "hunter2"
+[mcp.e]
+url = "https://host/"
+token_file = "hunter2"
+token = "hunter2"
+[tools.u]
+mcp = "https://x:hunter2@host"
+[tools.t]
+command = ["hunter2"]
+args = ["hunter2"]
+env = { A = "hunter2" }
+inline = "id"
+[processes.p]
+kind = "agent"
+prompt = "hunter2"
+options = { a = "hunter2" }
+mcp = ["https://x:hunter2@host/"]
+[agents.default]
+token = "hunter2"
+token_env = "hunter2"
+[agents.a]
+token_file = "hunter2"
+"""
 
 
-def test_no_part_of_the_error_holds_a_secret(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("text", "problems"), [(SECRETS, 20), (MEANT, 14)])
+def test_a_report_shows_no_value_that_may_be_a_secret(tmp_path: Path, text: str, problems: int) -> None:
     with pytest.raises(ConfigError) as caught:
-        load(tmp_path, SECRETS, {"HOLDS": "hunter2"})
-    assert "hunter2" not in repr(caught.value) + repr(caught.value.findings)
+        load(tmp_path, text, {"HOLDS": "hunter2"})
+    report = str(caught.value)
+    assert "hunter2" not in report + repr(caught.value) + repr(caught.value.findings)
+    assert "4242" not in report
+    assert report.count("t.toml:") >= problems
 
 
 def test_a_file_that_is_no_utf8_gets_the_line_of_the_first_bad_byte(tmp_path: Path) -> None:

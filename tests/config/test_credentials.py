@@ -13,7 +13,7 @@ from tooldispatchd.config.key_patterns import Table
 
 
 def taken(profile: Table, environ: dict[str, str] | None = None) -> Credentials:
-    return take_credentials({"agents": {"a": profile}}, environ or {}, wrong=frozenset())
+    return take_credentials({"agents": {"a": profile}}, environ or {})
 
 
 def whys(credentials: Credentials) -> list[str]:
@@ -57,13 +57,6 @@ def test_a_variable_that_holds_none_is_a_problem(environ: dict[str, str], why: s
 
 def test_a_token_may_have_4096_bytes() -> None:
     assert taken({"token": "x" * 4096}).tokens == digest(b"x" * 4096)
-
-
-@pytest.mark.parametrize("key", ["token", "token_env", "token_file"])
-@pytest.mark.parametrize("value", [5, [], {"x": 1}, True])
-def test_what_is_no_text_is_never_taken_for_no_token(key: str, value: object) -> None:
-    credentials = taken({key: value})
-    assert (credentials.tokens, whys(credentials)) == ({}, ["wrong kind of value"])
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
@@ -132,17 +125,6 @@ def test_names_become_numbers_in_place() -> None:
 def test_who_does_not_exist_is_a_problem_with_the_place(owner: object) -> None:
     credentials = taken({"uid": [0, owner], "gid": owner})
     assert [problem.path for problem in credentials.problems] == [("agents", "a", "uid", 1), ("agents", "a", "gid")]
-
-
-def test_what_has_been_refused_already_is_not_looked_at() -> None:
-    table: Table = {"agents": {"a": {"token": 5, "uid": True, "gid": ["s3-nobody"]}}}
-    wrong = frozenset({("agents", "a", "token"), ("agents", "a", "uid"), ("agents", "a", "gid", 0)})
-    assert take_credentials(table, {}, wrong=wrong) == Credentials({}, (), ())
-
-
-@pytest.mark.parametrize("agents", [None, [], "token", {"a": "token"}, {"a": ["token"]}])
-def test_a_table_of_another_shape_is_left_alone(agents: object) -> None:
-    assert take_credentials({"agents": agents}, {}, wrong=frozenset()) == Credentials({}, (), ())
 
 
 @given(st.sampled_from(["token", "token_env", "token_file"]), st.text(min_size=8, max_size=30).map("§{}".format))

@@ -357,17 +357,22 @@ t.toml:1: mcp_json: wrong kind of value
     )
 
 
-def test_no_report_shows_what_may_be_a_secret(tmp_path: Path) -> None:
-    document = {
-        "mcpServers": {
-            "a": {"command": "x --key hunter2", "args": ["hunter2", 3], "env": {"A": ["hunter2"]}, "token": "hunter2"},
-            "b": {"url": "https://x:hunter2@host/", "headers": {"A": "hunter2\n"}, "type": "hunter2"},
-            "c": "hunter2",
-        }
-    }
+FORM = {
+    "a": {"command": "x --key hunter2", "args": ["hunter2", 3], "env": {"A": ["hunter2"]}, "token": "hunter2"},
+    "b": {"url": "https://x:hunter2@host/", "headers": {"A": "hunter2\n"}, "type": "hunter2"},
+    "c": "hunter2",
+}
+MEANING = {
+    "a": {"url": "https://x:hunter2@host/", "command": "hunter2", "env": {"A": "hunter2"}},
+    "b": {"url": "https://host/", "headers": {"Host": "hunter2"}},
+}
+
+
+@pytest.mark.parametrize(("servers", "count"), [(FORM, 5), (MEANING, 3)])
+def test_no_report_shows_what_may_be_a_secret(tmp_path: Path, servers: dict[str, object], count: int) -> None:
     with pytest.raises(ConfigError) as caught:
-        load(tmp_path, document)
-    assert len(caught.value.findings) >= 6
+        load(tmp_path, {"mcpServers": servers})
+    assert len(caught.value.findings) == count
     assert "hunter2" not in f"{caught.value}{caught.value.findings!r}"
 
 

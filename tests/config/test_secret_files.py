@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tooldispatchd.config.secret_files import SecretError, read_secret_file, read_variable
+from tooldispatchd.config.credentials import SecretError, read_secret_file, read_variable
 
 
 def test_a_file_is_read_without_the_newline_at_its_end_and_shown_by_its_mode(tmp_path: Path) -> None:

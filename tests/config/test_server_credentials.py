@@ -7,15 +7,15 @@ import pytest
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.servers import ServerCredentials
 from tooldispatchd.config.configuration import ConfigError, load_catalog
+from tooldispatchd.config.credentials import MAX_KEY_CHARS, MAX_TOKEN_CHARS, read_server_secrets
 from tooldispatchd.config.key_patterns import Table
-from tooldispatchd.config.server_credentials import MAX_KEY_CHARS, MAX_TOKEN_CHARS, read_server_secrets
 
 URL = "https://docs.example/mcp"
 PEM = "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----"
 
 
 def whys(server: Table, environ: dict[str, str] | None = None) -> list[str]:
-    secrets = read_server_secrets({"mcp": {"a": {"url": URL, **server}}}, environ or {}, wrong=frozenset())
+    secrets = read_server_secrets({"mcp": {"a": {"url": URL, **server}}}, environ or {})
     return [problem.why for problem in secrets.problems]
 
 
@@ -125,18 +125,12 @@ def test_a_file_of_any_size_is_read_no_further_than_it_may_be_long(tmp_path: Pat
     assert whys({"auth": "oauth", "oauth": oauth}) == [f"the key has more than {MAX_KEY_CHARS} characters"]
 
 
-def test_what_contradicts_itself_or_was_refused_is_not_read() -> None:
+def test_what_contradicts_itself_is_not_read() -> None:
     assert whys({"token_env": "NONE", "token_file": "/none"}) == []
     assert whys({"token_env": "NONE", "auth": "oauth"}) == []
     assert whys({"oauth": {"client_secret_env": "NONE"}}) == []
     assert whys({"auth": "oauth", "oauth": {"private_key_file": "/none"}}) == []
-    table: Table = {"mcp": {"a": {"url": URL, "token_env": "NONE"}, "b": {"command": "x", "token_env": "NONE"}}}
-    assert read_server_secrets(table, {}, wrong=frozenset({("mcp", "a", "token_env")})).problems == ()
-
-
-@pytest.mark.parametrize("mcp", [None, [], "x", {"a": "x"}, {"a": {"url": 1, "token": 2}}, {"a": {"oauth": []}}])
-def test_a_table_of_another_shape_is_left_alone(mcp: object) -> None:
-    assert read_server_secrets({"mcp": mcp}, {}, wrong=frozenset()).problems == ()
+    assert read_server_secrets({"mcp": {"b": {"command": "x", "token_env": "NONE"}}}, {}).problems == ()
 
 
 def test_no_problem_and_nothing_shown_bears_a_secret(tmp_path: Path) -> None:
@@ -151,11 +145,8 @@ token_env = "HOLDS"
 url = "{URL}"
 auth = "oauth"
 oauth = {{ client_id = "x", client_secret_env = "HOLDS" }}
-[mcp.d]
-url = "{URL}"
-headers = {{ A = "${{HOLDS}}" }}
 """
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, text, {"HOLDS": "hunter2\nhunter2"})
-    assert len(caught.value.findings) == 4
+    assert len(caught.value.findings) == 3
     assert "hunter2" not in f"{caught.value}{caught.value.findings!r}{caught.value.__cause__!r}"

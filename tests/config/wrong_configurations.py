@@ -211,20 +211,39 @@ memory = 1024
 sandbox = "bubble"
 """,
         """\
-cannot use t.toml: 7 problems
+cannot use t.toml: 2 problems
+t.toml:6: tools.a.cpu_s: too small
+    seen 0; allowed: a whole number, at least 1 and at most 86400
+t.toml:13: agents.default.sandbox: no such choice
+    seen "bubble"; allowed: "best-effort", "bubblewrap", "landlock", "required"; did you mean "bubblewrap"?""",
+    ),
+    "what bounds a program, once all is well formed": (
+        """\
+[tools.a]
+command = ["x"]
+memory = "1 gigabyte"
+file_size = -1
+user = "nobody-of-that-name"
+cpu_s = 1
+[tools.b]
+inline = "id"
+nice = 5
+[agents.default]
+tools = ["a", "b"]
+memory = 1024
+sandbox = "bubblewrap"
+""",
+        """\
+cannot use t.toml: 5 problems
 t.toml:3: tools.a.memory: not a size
     seen "1 gigabyte"; allowed: bytes, as a number or with K, M, G or T: "512M"
 t.toml:4: tools.a.file_size: out of range: at least 0 bytes, at most 1099511627776
     seen -1; allowed: bytes, as a number or with K, M, G or T: "512M"
 t.toml:5: tools.a.user: no such user
     seen "nobody-of-that-name"
-t.toml:6: tools.a.cpu_s: too small
-    seen 0; allowed: a whole number, at least 1 and at most 86400
 t.toml:9: tools.b.nice: only a tool with command or python has nice
 t.toml:12: agents.default.memory: out of range: at least 16777216 bytes, at most 1099511627776
-    seen 1024; allowed: bytes, as a number or with K, M, G or T: "512M"
-t.toml:13: agents.default.sandbox: no such choice
-    seen "bubble"; allowed: "best-effort", "bubblewrap", "landlock", "required"; did you mean "bubblewrap"?""",
+    seen 1024; allowed: bytes, as a number or with K, M, G or T: "512M\"""",
     ),
     "places to listen": (
         """\
@@ -313,7 +332,50 @@ token = ["s3cret"]
 token_fil = "s3cret"
 """,
         """\
-cannot use t.toml: 17 problems
+cannot use t.toml: 6 problems
+t.toml:10: agents.c.uid: wrong kind of value
+    seen true; allowed: a number or a name, or a list of them
+t.toml:14: agents.d.jobs: wrong kind of value
+    seen 1; allowed: true or false
+t.toml:20: agents.f.gid: wrong kind of value
+    seen 3.5; allowed: a number or a name, or a list of them
+t.toml:22: agents.g.token_file: is empty once its variables are in place
+    seen a string
+t.toml:24: agents.h.token: wrong kind of value
+    seen an array; allowed: a string
+t.toml:25: agents.h.token_fil: unknown key
+    did you mean "token_file"?""",
+    ),
+    "who may open a profile, once all is well formed": (
+        """\
+[agents.a]
+token = "s3cret"
+token_env = "S3CRET"
+[agents.b]
+token_env = "S3CRET"
+uid = ["root", "s3-nobody", -1]
+gid = []
+[agents.c]
+token = "${S3CRET}"
+uid = 0
+gid = "s3-nobody"
+[agents.d]
+token_file = "s3cret"
+jobs = true
+[agents.e]
+token = ""
+[agents.f]
+token_env = "EMPTY"
+uid = 4294967295
+gid = 0
+[agents.g]
+# none
+[agents.h]
+# none
+# none
+""",
+        """\
+cannot use t.toml: 11 problems
 t.toml:3: agents.a.token_env: "token" says already where the token is
     seen "S3CRET"
 t.toml:5: agents.b.token_env: the environment has no such variable
@@ -326,28 +388,16 @@ t.toml:7: agents.b.gid: admits nobody
     seen an array; allowed: a number or a name, or a list of them that is not empty
 t.toml:9: agents.c.token: a token is taken as it is written
     seen a string; allowed: "token_env", for one in the environment
-t.toml:10: agents.c.uid: wrong kind of value
-    seen true; allowed: a number or a name, or a list of them
 t.toml:11: agents.c.gid: no such group
     seen "s3-nobody"
 t.toml:13: agents.d.token_file: cannot read the token's file: No such file or directory
     seen a string
-t.toml:14: agents.d.jobs: wrong kind of value
-    seen 1; allowed: true or false
 t.toml:16: agents.e.token: the token is empty
     seen a string; allowed: 1 to 4096 bytes
 t.toml:18: agents.f.token_env: the token is empty
     seen "EMPTY"; allowed: 1 to 4096 bytes
 t.toml:19: agents.f.uid: not a number of a user or a group
-    seen 4294967295; allowed: a whole number, at least 0 and at most 4294967294
-t.toml:20: agents.f.gid: wrong kind of value
-    seen 3.5; allowed: a number or a name, or a list of them
-t.toml:22: agents.g.token_file: is empty once its variables are in place
-    seen a string
-t.toml:24: agents.h.token: wrong kind of value
-    seen an array; allowed: a string
-t.toml:25: agents.h.token_fil: unknown key
-    did you mean "token_file"?""",
+    seen 4294967295; allowed: a whole number, at least 0 and at most 4294967294""",
     ),
     "no TOML": (
         "[daemon]\ngrace_s = \n",

@@ -257,7 +257,7 @@ a.plumb:2: tools.some.process: cannot lower filter to a tool (not total)
         """\
 plumb = ["a.plumb"]
 [limits]
-call_s = 0
+call_s = 1
 [agents.default]
 tools = ["ecko"]
 """,
@@ -268,15 +268,30 @@ let f : int -> string = id
 """
         },
         """\
-cannot use t.toml: 3 problems
-t.toml:3: limits.call_s: too small
-    seen 0; allowed: a number, over 0 and at most 86400
+cannot use t.toml: 2 problems
 t.toml:5: agents.default.tools[0]: no such tool in [tools]
     seen "ecko"; did you mean "echo"?
 a.plumb:2: tools.f.type: id of int gives int, not string
     seen "int -> string"; allowed: "int -> int"
     let f : int -> string = id
             ^""",
+    ),
+    "mistakes of form alone, where there are some": (
+        """\
+plumb = ["a.plumb"]
+[limits]
+call_s = 0
+[agents.default]
+tools = ["ecko"]
+""",
+        {"a.plumb": "let f : int -> string = id\nlet g =\n"},
+        """\
+cannot use t.toml: 2 problems
+t.toml:3: limits.call_s: too small
+    seen 0; allowed: a number, over 0 and at most 86400
+a.plumb:2: expected a value or how it runs, found the end of the file
+    let g =
+           ^""",
     ),
     "a tool that another file's profile names": (
         """\

@@ -120,19 +120,11 @@ let d : string -> string = tool { command: ["x"], description: none }
 """
         },
         """\
-cannot use t.toml: 8 problems
+cannot use t.toml: 6 problems
 a.plumb:1: "promt" is no key of an agent, and nearly one; in options: { … } it goes to its program
     did you mean "prompt"?
     let w : !string -> !string = agent { promt: "·" }
                                          ^
-a.plumb:2: processes.c.chain[1]: no such process in [processes]
-    seen "wx"; did you mean "w"?
-    let c : !string -> !string = plumb { w ; wx ; id }
-                                             ^
-a.plumb:3: tools.s.mcp: no such server in [mcp]
-    seen "nowhere"
-    let s : {} -> json = tool { mcp: nowhere }
-                                ^
 a.plumb:4: a tool takes bare types: A -> B, without !
     let t : !string -> !string = tool { command: "·" }
                                  ^
@@ -148,5 +140,25 @@ a.plumb:8: a declared name has no "__": some models are shown it in the place of
 a.plumb:10: no value is named "none"
     let d : string -> string = tool { command: ["·"], description: none }
                                                                    ^""",
+    ),
+    "names that mean nothing, once the notation can be read": (
+        'plumb = ["a.plumb"]\n',
+        {
+            "a.plumb": """\
+let w : !string -> !string = agent { command: ["x"] }
+let c : !string -> !string = plumb { w ; wx ; id }
+let s : {} -> json = tool { mcp: nowhere }
+"""
+        },
+        """\
+cannot use t.toml: 2 problems
+a.plumb:2: processes.c.chain[1]: no such process in [processes]
+    seen "wx"; did you mean "w"?
+    let c : !string -> !string = plumb { w ; wx ; id }
+                                             ^
+a.plumb:3: tools.s.mcp: no such server in [mcp]
+    seen "nowhere"
+    let s : {} -> json = tool { mcp: nowhere }
+                                ^""",
     ),
 }

@@ -253,13 +253,27 @@ token = "s3cret"
 lazy = "yes"
 """,
         """\
-cannot use t.toml: 4 problems
+cannot use t.toml: 3 problems
 t.toml:3: mcp.a.tokn: unknown key
     did you mean "token"?
 t.toml:4: mcp.a.transport: no such choice
     seen "ssh"; allowed: "auto", "http", "sse"; did you mean "sse"?
-t.toml:7: mcp.b.token: only a server with url has token
 t.toml:8: mcp.b.lazy: wrong kind of value
     seen "yes"; allowed: true or false""",
+    ),
+    "two servers with their mistakes at once, once all is well formed": (
+        """\
+[mcp.a]
+url = "https://docs.example/mcp"
+# none
+transport = "sse"
+[mcp.b]
+command = "x"
+token = "s3cret"
+lazy = true
+""",
+        """\
+cannot use t.toml: 1 problem
+t.toml:7: mcp.b.token: only a server with url has token""",
     ),
 }

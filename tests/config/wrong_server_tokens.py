@@ -140,12 +140,27 @@ url = "https://docs.example/mcp"
 token_file = "${EMPTY}"
 """,
         """\
-cannot use t.toml: 3 problems
+cannot use t.toml: 1 problem
+t.toml:9: mcp.c.token_file: is empty once its variables are in place
+    seen a string""",
+    ),
+    "a token's file that is not there, once all is well formed": (
+        """\
+[mcp.a]
+url = "https://docs.example/mcp"
+token_file = "s3cret"
+[mcp.b]
+url = "https://docs.example/mcp"
+token_file = "/"
+[mcp.c]
+url = "https://docs.example/mcp"
+# none
+""",
+        """\
+cannot use t.toml: 2 problems
 t.toml:3: mcp.a.token_file: cannot read the token's file: No such file or directory
     seen a string
 t.toml:6: mcp.b.token_file: cannot read the token's file: it is not a regular file
-    seen a string
-t.toml:9: mcp.c.token_file: is empty once its variables are in place
     seen a string""",
     ),
     "a token that is no text": (

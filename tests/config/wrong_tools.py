@@ -278,11 +278,9 @@ tools = ["c__d", "m", "a"]
 jbos = true
 """,
         """\
-cannot use t.toml: 7 problems
+cannot use t.toml: 5 problems
 t.toml:2: tools.a.commnd: unknown key
     did you mean "command"?
-t.toml:3: tools.a.type: column 1: no such type: Foo
-    seen "Foo -> int"; allowed: int, number, string, bool, unit, json, or a declared name
 t.toml:4: tools.c__d: not a valid name
     allowed: letters, digits, "-" and "_" (never two), a letter first, with dots between parts
 t.toml:9: processes.m.xx: unknown key
@@ -291,9 +289,42 @@ kind, map, mcp, memory, model, network, nice, options, output_bytes, output_mode
 reuse, sandbox, tools, type, user, write
 t.toml:22: tools.z.chain: chain is a key of [processes]; a tool is made of a process
     allowed: process = "z", and chain in [processes.z]
-t.toml:24: agents.x.tools[1]: no such tool in [tools]: m is a process; a tool can be made of it
-    seen "m"
 t.toml:25: agents.x.jbos: unknown key
     did you mean "jobs"?""",
+    ),
+    "mistakes of several tables, none of which hides another, once all is well formed": (
+        """\
+[tools.a]
+command = ["x"]
+type = "Foo -> int"
+[tools.c_d]
+inline = "id"
+[processes.m]
+kind = "merge"
+type = "(!int, !int) -> !int"
+# none
+[processes.copies]
+kind = "copy"
+type = "!int -> (!int, !int)"
+[processes.n]
+kind = "plumb"
+type = "!int -> !int"
+chain = ["copies", "m"]
+[processes.o]
+kind = "plumb"
+type = "!int -> !int"
+chain = ["lift(c_d)", "lift(a)"]
+[tools.z]
+inline = "id"
+[agents.x]
+tools = ["c_d", "m", "a"]
+jobs = true
+""",
+        """\
+cannot use t.toml: 2 problems
+t.toml:3: tools.a.type: column 1: no such type: Foo
+    seen "Foo -> int"; allowed: int, number, string, bool, unit, json, or a declared name
+t.toml:24: agents.x.tools[1]: no such tool in [tools]: m is a process; a tool can be made of it
+    seen "m\"""",
     ),
 }

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
     parser.description = (
-        "Check a configuration and say everything that is wrong with it at once. The files that it names are read; "
+        "Check a configuration and say all that is wrong with its form, or, once its form is right, with its meaning. "
+        "The files that it names are read; "
         "of programs, working directories and roots that are not there it warns. No daemon, server or program is "
         "started; modules of Python tools are imported, in processes of their own, to read their signatures. "
         "Exits with 0 if it can be used, else with 2."

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Final, cast
 
@@ -109,8 +110,6 @@ _SHOWN_IF: Final[tuple[tuple[Pattern, re.Pattern[str]], ...]] = (
     (("agents", "*", "token_env"), _VARIABLE),
 )
 _WITHIN: Final = re.compile(r"(?:line (?P<line>\d+), )?column (?P<column>\d+): ")
-_NO_FILES: Final = PlumbFiles()
-_NO_JSON: Final = McpJson()
 _KINDS: Final = (
     (bool, "a boolean"),
     (str, "a string"),
@@ -163,72 +162,82 @@ class Finding(msgspec.Struct, frozen=True):
         }
 
 
-def find(
-    problems: Iterable[Problem],
-    table: Table,
-    source: str,
-    plumb: PlumbFiles = _NO_FILES,
-    servers: McpJson = _NO_JSON,
-) -> tuple[Finding, ...]:
-    """Each problem with its line, in the order of the files: the configuration's own, those of `plumb`, of `servers`.
+class Sources:
+    """The files of one configuration, and where each part of its table was written.
 
-    `table` is what `source` and the files say together, before any expansion.
+    `table` is what all of them say together, before any expansion; `plumb` and `servers` are set once they are read.
     """
-    lines = TomlLines(source)
-    report = _Report(table, lines, plumb, servers)
-    unique = {(problem.path, problem.why): problem for problem in [*plumb.problems, *servers.problems, *problems]}
-    findings = [report.finding(problem) for problem in unique.values()]
-    findings += [report.mistake(mistake) for mistake in plumb.mistakes]
-    findings += [Finding(printable(each.why), each.line, file=each.file) for each in servers.mistakes]
-    order = {file: number for number, file in enumerate([*plumb.texts, *servers.files], 1)}
-    return tuple(sorted(findings, key=lambda finding: (order.get(finding.file or "", 0), finding.line or 0)))
 
-
-class _Report:
-    """Makes findings, of whichever file they are."""
-
-    def __init__(self, table: Table, lines: TomlLines, plumb: PlumbFiles, servers: McpJson) -> None:
-        self._table = table
-        self._lines = lines
-        self._plumb = plumb
-        self._servers = servers
+    def __init__(self, path: FilePath, text: str, table: Table) -> None:
+        self.path = path
+        self.table = table
+        self.plumb = PlumbFiles()
+        self.servers = McpJson()
+        self._text = text
         # Made once, since a file may have many problems.
-        self._texts: dict[str, MaskedText] = {}
+        self._masked: dict[str, MaskedText] = {}
 
-    def finding(self, problem: Problem) -> Finding:
+    @cached_property
+    def _lines(self) -> TomlLines:
+        return TomlLines(self._text)
+
+    def where(self, path: Path) -> str:
+        """`FILE:LINE` of what stands at `path`."""
+        foreign = self.servers.place_of(path)
+        if foreign is not None:
+            return f"{foreign[0]}:{foreign[1]}"
+        found = self.plumb.place_of(path)
+        return f"{self.path}:{self._lines.line_of(path)}" if found is None else f"{found.file}:{found.line}"
+
+    def file_of(self, path: Path) -> FilePath:
+        """The file in which what stands at `path` was written, as reports name it."""
+        return FilePath(self.where(path).rpartition(":")[0])
+
+    def findings(self, problems: Iterable[Problem]) -> tuple[Finding, ...]:
+        """Each problem with its line, and the mistakes in the files themselves, in the order of the files."""
+        said = [*self.plumb.problems, *self.servers.problems, *problems]
+        unique = {(problem.path, problem.why): problem for problem in said}
+        findings = [self._finding(problem) for problem in unique.values()]
+        findings += [self._mistake(mistake) for mistake in self.plumb.mistakes]
+        findings += [Finding(printable(each.why), each.line, file=each.file) for each in self.servers.mistakes]
+        order = {file: number for number, file in enumerate([*self.plumb.texts, *self.servers.files], 1)}
+        return tuple(sorted(findings, key=lambda finding: (order.get(finding.file or "", 0), finding.line or 0)))
+
+    def _finding(self, problem: Problem) -> Finding:
         place, why = self._place(problem)
-        foreign = self._servers.place_of(problem.path)
-        own_line = self._lines.line_of(problem.path) if foreign is None else foreign[1]
+        foreign = self.servers.place_of(problem.path)
         finding = Finding(
             why=printable(why),
             file=None if foreign is None else foreign[0],
-            line=own_line if place is None else place.line,
+            line=self._lines.line_of(problem.path) if foreign is None else foreign[1],
             key=_key(problem.path),
-            seen=None if problem.value is UNSET else _seen(problem.path, self._table),
-            allowed=self._servers.advice(problem),
+            seen=None if problem.value is UNSET else _seen(problem.path, self.table),
+            allowed=self.servers.advice(problem),
             nearest=problem.nearest and printable(problem.nearest),
         )
         if place is None:
             return finding
-        text = self._text_of(place.file)
+        text = self._masked_text(place.file)
         if _is_shown(problem.path):
             excerpt = text.excerpt(place.line, place.column, shows_value=True)
         else:
             excerpt = text.excerpt_without_value(place.line, place.column)
-        return msgspec.structs.replace(finding, file=place.file, excerpt=_indented(excerpt), column=place.column)
+        return msgspec.structs.replace(
+            finding, file=place.file, line=place.line, excerpt=_indented(excerpt), column=place.column
+        )
 
     def _place(self, problem: Problem) -> tuple[SourcePosition | None, str]:
         """Where in a plumb file a problem stands, and why, without the place within the value that the caret shows."""
         found = _WITHIN.match(problem.why)
         if found is not None:
-            place = self._plumb.place_of(problem.path, (int(found["line"] or 1), int(found["column"])))
+            place = self.plumb.place_of(problem.path, (int(found["line"] or 1), int(found["column"])))
             if place is not None:
                 # The notation is not written as what it means: a column of the one is none of the other.
                 return place, problem.why[found.end() :]
-        return self._plumb.place_of(problem.path), problem.why
+        return self.plumb.place_of(problem.path), problem.why
 
-    def mistake(self, mistake: NotationProblem) -> Finding:
-        text = self._text_of(mistake.file)
+    def _mistake(self, mistake: NotationProblem) -> Finding:
+        text = self._masked_text(mistake.file)
         return Finding(
             why=printable(mistake.why),
             line=mistake.line,
@@ -238,10 +247,10 @@ class _Report:
             column=mistake.column,
         )
 
-    def _text_of(self, file: str) -> MaskedText:
-        if file not in self._texts:
-            self._texts[file] = MaskedText(self._plumb.texts[file])
-        return self._texts[file]
+    def _masked_text(self, file: str) -> MaskedText:
+        if file not in self._masked:
+            self._masked[file] = MaskedText(self.plumb.texts[file])
+        return self._masked[file]
 
 
 def _indented(excerpt: str) -> str | None:

@@ -1,10 +1,11 @@
-"""Find a configuration file, read it, and make the catalog of it; all that is wrong with it is said at once.
+"""Find a configuration file, read it, and make the catalog of it; its mistakes are told in two phases.
 
-The way of a file: text → table (tomllib) → its plumb files and other clients' servers put in → planned keys taken out
-→ schema checked → environment put in → tokens and PEM files read, users and groups looked up → `Config` → catalog → its
-servers' credentials. A table with a mistake is replaced by a harmless one of the same name before the catalog is built,
-so that the rest is checked too and nothing is reported that only follows from that mistake. Profiles' tokens leave the
-table before it becomes a `Config`; what was read for servers goes to their bindings. Nothing is started here.
+    form      text → table (tomllib) → plumb files and other clients' servers put in → schema → environment put in
+    meaning   tokens and PEM files read, users and groups looked up → `Config` → catalog → servers' credentials
+
+All mistakes of form are collected and told together, and only a table without any goes on to the second phase: so
+nothing there meets a value of the wrong kind, and nothing is told that only follows from another mistake. Profiles'
+tokens leave the table before it becomes a `Config`; what was read for servers goes to their bindings.
 """
 
 import copy
@@ -12,7 +13,6 @@ import math
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Final, cast
 
@@ -22,39 +22,31 @@ from tooldispatchd.catalog import problems as paths
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.enforcement import wrong
 from tooldispatchd.catalog.problems import Problem
-from tooldispatchd.catalog.serverchecks import NO_WAY
-from tooldispatchd.catalog.servers import NO_SUCH_SERVER
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.speckinds import MIB
 from tooldispatchd.catalog.specs import Config
-from tooldispatchd.config.config_report import MAX_SHOWN, Finding, find, printable
-from tooldispatchd.config.credentials import Credentials, take_credentials
-from tooldispatchd.config.enforcing import enforceable_for
-from tooldispatchd.config.expansion import expand
-from tooldispatchd.config.key_patterns import Table
-from tooldispatchd.config.listen_values import ListenAddress, check_profiles, check_shared, parse_place
-from tooldispatchd.config.mcp_json import McpJson, take_mcp_json
-from tooldispatchd.config.planned_keys import take_planned
-from tooldispatchd.config.plumb_files import PlumbFiles, take_plumb
-from tooldispatchd.config.schema_check import check_schema
-from tooldispatchd.config.secret_files import is_anyones
-from tooldispatchd.config.server_credentials import (
-    ServerSecrets,
+from tooldispatchd.config.config_report import MAX_SHOWN, Finding, Sources, printable
+from tooldispatchd.config.credentials import (
+    SERVERS,
     exposed_secrets,
     read_server_secrets,
+    take_credentials,
     with_credentials,
 )
-from tooldispatchd.config.server_files import check_server_files
-from tooldispatchd.config.stand_ins import StandIns
-from tooldispatchd.config.toml_lines import TomlLines
+from tooldispatchd.config.enforcing import enforceable_for
+from tooldispatchd.config.expansion import expand
+from tooldispatchd.config.files import UnusableFileError, read_text
+from tooldispatchd.config.key_patterns import Table, places
+from tooldispatchd.config.listen_values import ListenAddress, check_profiles, check_shared, parse_place
+from tooldispatchd.config.mcp_json import take_mcp_json
+from tooldispatchd.config.planned_keys import take_planned
+from tooldispatchd.config.plumb_files import take_plumb
+from tooldispatchd.config.schema_check import check_schema
 
 # A thousand tools with their schemas have room; a larger file is not a configuration.
 MAX_FILE_BYTES: Final = 4 * MIB
 # Schemas nest in their properties, two levels each; what is deeper would exhaust a recursion somewhere below.
 MAX_DEPTH: Final = 64
-
-# Sections without which a catalog can be built, though it may know fewer servers.
-_DISPENSABLE: Final = frozenset({"daemon", "limits", "mcp_json"})
 
 
 class ConfigError(Exception):
@@ -108,70 +100,46 @@ def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
 
 def load(path: Path, environ: Mapping[str, str]) -> Loaded:
     """As `load_catalog`, with the places of what is in it."""
-    source = _read(path)
-    table = _parse(path, source)
-    lines = cache(lambda: TomlLines(source))
-    plumb = take_plumb(table, path, environ, lambda place: f"{path}:{lines().line_of(place)}")
-    servers = take_mcp_json(table, path, environ, lambda place: _written(place, plumb, McpJson(), path, lines))
-    if _depth(table) > MAX_DEPTH:
+    text = _read(path)
+    written = _parse(path, text)
+    sources = Sources(path, text, written)
+    sources.plumb = take_plumb(written, path, environ, sources.where)
+    sources.servers = take_mcp_json(written, path, environ, sources.where)
+    if _depth(written) > MAX_DEPTH:
         raise _unreadable(path, Finding(f"what its plumb files say is nested more than {MAX_DEPTH} deep", key="plumb"))
-    checked = copy.deepcopy(table)
-    stand_ins = StandIns(plumb.lacking)
-    stand_ins.put(checked, ())
-    found = _check(checked, environ, path.absolute().parent)
-    problems = [problem for problem in (*servers.problems, *found.problems) if problem.path not in plumb.lacking]
-    stand_ins.put(checked, problems)
-    knows_servers = servers.read and all(problem.path[:1] != ("mcp_json",) for problem in problems)
-    if not knows_servers:
-        checked.pop("mcp_json", None)
     directory = path.absolute().parent
-    catalog = (
-        _build(checked, problems, found.credentials, directory=directory, environ=environ) if plumb.read else problems
+    table = copy.deepcopy(written)
+    problems = _check_form(table, environ, directory)
+    # A table in which the notation has found a mistake lacks what stood there.
+    _refuse(sources, [problem for problem in problems if problem.path not in sources.plumb.lacking])
+    credentials = take_credentials(table, environ)
+    secrets = read_server_secrets(table, environ)
+    catalog = _build(table, credentials.tokens, directory, environ)
+    # Of a token that could not be read, and of a user who is not there, the catalog would tell once more.
+    told = {path for problem in credentials.problems for path in (problem.path, problem.path[:2])}
+    problems = [] if isinstance(catalog, Catalog) else [each for each in catalog if each.path not in told]
+    _refuse(sources, [*credentials.problems, *secrets.problems, *_pem_problems(table), *problems])
+    assert isinstance(catalog, Catalog)
+    finished = msgspec.structs.replace(
+        catalog,
+        servers=with_credentials(catalog.servers, secrets),
+        warnings=(
+            *catalog.warnings,
+            *credentials.warnings,
+            *secrets.warnings,
+            *sources.servers.warnings,
+            *exposed_secrets(written, sources.file_of),
+        ),
     )
-    if not isinstance(catalog, Catalog):
-        own = set(map(_key_of, problems))
-        catalog = [each for each in catalog if _key_of(each) in own or not stand_ins.is_follow_up(each, table)]
-        # A file that could not be read may declare any server.
-        catalog = [each for each in catalog if knows_servers or each.why not in {NO_SUCH_SERVER, NO_WAY}]
-    if isinstance(catalog, Catalog) and not (plumb.mistakes or servers.mistakes):
-        exposed = exposed_secrets(table, lambda place: _file_of(place, plumb, servers, path))
-        finished = _finished(catalog, found, (*servers.warnings, *exposed))
-        return Loaded(finished, lambda place: _written(place, plumb, servers, path, lines))
-    findings = find([] if isinstance(catalog, Catalog) else catalog, table, source, plumb, servers)
-    count = "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
-    raise ConfigError(f"cannot use {path}: {count}", path, findings)
+    return Loaded(finished, sources.where)
 
 
-class _Found(msgspec.Struct, frozen=True):
-    """What a table holds besides what becomes its `Config`."""
-
-    problems: list[Problem]
-    credentials: Credentials
-    secrets: ServerSecrets
-
-
-def _finished(catalog: Catalog, found: _Found, warnings: Iterable[str]) -> Catalog:
-    """The catalog with what its servers are shown, and with all that is to be said of it."""
-    said = (*catalog.warnings, *found.credentials.warnings, *found.secrets.warnings, *warnings)
-    return msgspec.structs.replace(catalog, servers=with_credentials(catalog.servers, found.secrets), warnings=said)
-
-
-def _written(place: paths.Path, plumb: PlumbFiles, servers: McpJson, path: Path, lines: Callable[[], TomlLines]) -> str:
-    """Where the table at `place` was written: in another client's file, a plumb file, or the configuration itself."""
-    foreign = servers.place_of(place)
-    found = plumb.place_of(place)
-    if foreign is not None:
-        return f"{foreign[0]}:{foreign[1]}"
-    return f"{path}:{lines().line_of(place)}" if found is None else f"{found.file}:{found.line}"
-
-
-def _file_of(place: paths.Path, plumb: PlumbFiles, servers: McpJson, path: Path) -> Path:
-    """The file in which what stands at `place` was written."""
-    foreign = servers.place_of(place)
-    found = plumb.place_of(place)
-    shown = foreign[0] if foreign is not None else None if found is None else found.file
-    # As reports name it, which is as it was read unless a variable stands in its name.
-    return path if shown is None else Path(shown)
+def _refuse(sources: Sources, problems: Iterable[Problem]) -> None:
+    """Raise `ConfigError` where there is anything to tell."""
+    findings = sources.findings(problems)
+    if findings:
+        count = "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
+        raise ConfigError(f"cannot use {sources.path}: {count}", sources.path, findings)
 
 
 def _own_places(environ: Mapping[str, str]) -> Iterator[Path]:
@@ -186,22 +154,11 @@ def _own_places(environ: Mapping[str, str]) -> Iterator[Path]:
 
 def _read(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-        anyones = is_anyones(str(path))
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError(f"cannot read {path}: {why}", path) from error
-    if anyones is not None:
-        raise ConfigError(f"cannot use {path}: {anyones}", path)
-    if len(content) > MAX_FILE_BYTES:
-        raise ConfigError(f"cannot use {path}: it is over {MAX_FILE_BYTES // MIB} MiB", path)
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        # The cause would carry the whole file along, with every token in it.
-        raise _unreadable(path, Finding("not UTF-8", line)) from None
+        return read_text(path, MAX_FILE_BYTES)
+    except UnusableFileError as error:
+        if error.line is not None:
+            raise _unreadable(path, Finding(error.why, error.line)) from None
+        raise ConfigError(f"cannot {error.verb} {path}: {error.why}", path) from error
 
 
 def _parse(path: Path, source: str) -> Table:
@@ -245,23 +202,21 @@ def _inner(holder: object) -> Iterable[object]:
     return cast("list[object]", holder) if isinstance(holder, list) else ()
 
 
-def _check(table: Table, environ: Mapping[str, str], directory: Path) -> _Found:
-    """Every problem of `table` itself, and what it had of credentials; its profiles' tokens leave it."""
-    problems = take_planned(table)
-    no_json = list(_without_json_form(table))
-    excused = {problem.path for problem in no_json}
-    problems += no_json
+def _check_form(table: Table, environ: Mapping[str, str], directory: Path) -> list[Problem]:
+    """Every mistake of form in `table`, whose texts are expanded in place."""
+    problems = [*take_planned(table), *_without_json_form(table)]
+    excused = {problem.path for problem in problems}
     problems += [problem for problem in check_schema(table) if problem.path not in excused]
-    problems += expand(table, environ, directory)
-    wrong = frozenset(problem.path for problem in problems)
-    credentials = take_credentials(table, environ, wrong=wrong)
-    secrets = read_server_secrets(table, environ, wrong=wrong)
-    files = check_server_files(table, wrong=wrong)
-    return _Found([*problems, *credentials.problems, *secrets.problems, *files], credentials, secrets)
+    return problems + expand(table, environ, directory)
 
 
-def _key_of(problem: Problem) -> tuple[paths.Path, str]:
-    return problem.path, problem.why
+def _pem_problems(table: Table) -> Iterable[Problem]:
+    keys = ((*server, key) for server in SERVERS for key in ("ca", "cert"))
+    if not any(True for key in keys for _ in places(table, key)):
+        return ()
+    from tooldispatchd.config.pem_files import check_pem_files  # noqa: PLC0415  # OpenSSL is loaded with it
+
+    return check_pem_files(table)
 
 
 def _without_json_form(holder: object, path: paths.Path = ()) -> Iterator[Problem]:
@@ -284,33 +239,29 @@ def _without_json_form(holder: object, path: paths.Path = ()) -> Iterator[Proble
 
 
 def _build(
-    table: Table, problems: list[Problem], credentials: Credentials, *, directory: Path, environ: Mapping[str, str]
+    table: Table, tokens: Mapping[str, bytes], directory: Path, environ: Mapping[str, str]
 ) -> Catalog | list[Problem]:
-    # A whole section that is missing, misspelt or of the wrong kind would make every name in it unknown.
-    if any(len(problem.path) <= 1 and problem.path[0] not in _DISPENSABLE for problem in problems):
-        return problems
+    """The catalog of a table that is well formed, or every mistake in what it means."""
     try:
         config = msgspec.convert(table, Config)
     except msgspec.ValidationError as error:
-        return problems or [_conversion_problem(str(error))]
+        return [_conversion_problem(str(error))]
+    problems: list[Problem] = []
     signatures: Mapping[str, Signature] = {}
     if any(spec.python is not None for spec in config.tools.values()):
         # Few configurations have such tools.
         from tooldispatchd.config.python_tools import as_called, read_signatures  # noqa: PLC0415  # as above
 
-        # A table that is wrong has been replaced, and would be read as what it is not.
-        bad = {problem.path[:2] for problem in problems}
-        sound = {name: spec for name, spec in config.tools.items() if ("tools", name) not in bad}
-        python = read_signatures(as_called(config, sound), directory, environ)
-        signatures, problems = python.signatures, [*problems, *python.problems]
-    catalog = build_catalog(config, credentials.tokens, signatures)
+        python = read_signatures(as_called(config, config.tools), directory, environ)
+        signatures, problems = python.signatures, list(python.problems)
+    catalog = build_catalog(config, tokens, signatures)
     if not isinstance(catalog, Catalog):
         return [*problems, *catalog]
     enforceable = enforceable_for(catalog)
     lacking, warnings = wrong(config, catalog.profiles, catalog.servers, enforceable)
-    found = [*problems, *_place_problems(catalog), *lacking]
+    problems += [*_place_problems(catalog), *lacking]
     said = (*catalog.warnings, *warnings)
-    return found or msgspec.structs.replace(catalog, enforceable=enforceable, warnings=said)
+    return problems or msgspec.structs.replace(catalog, enforceable=enforceable, warnings=said)
 
 
 def _place_problems(catalog: Catalog) -> Iterator[Problem]:

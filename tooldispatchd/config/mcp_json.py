@@ -9,7 +9,6 @@ remembered. A table of `[mcp]` with neither `command` nor `url` completes the se
 
 import json
 import re
-from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping
 from pathlib import Path as FilePath
 from typing import Final, NoReturn, cast
@@ -20,7 +19,8 @@ from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.serverchecks import NO_WAY
 from tooldispatchd.catalog.speckinds import BINDING_PATTERN, MIB
-from tooldispatchd.config.expansion import ABSENT, BROKEN, expand_file
+from tooldispatchd.config.expansion import ABSENT, BROKEN
+from tooldispatchd.config.files import NamedFile, NamedFiles, read_named
 from tooldispatchd.config.foreign_servers import (
     LISTS,
     WAYS,
@@ -35,7 +35,6 @@ from tooldispatchd.config.foreign_servers import (
 )
 from tooldispatchd.config.json_lines import JsonLines
 from tooldispatchd.config.key_patterns import Table
-from tooldispatchd.config.secret_files import is_anyones
 
 # Some hundred servers have room; what is larger is another file.
 MAX_FILE_BYTES: Final = 1 * MIB
@@ -78,8 +77,7 @@ class ServerSource(msgspec.Struct, frozen=True):
 class McpJson(msgspec.Struct, frozen=True):
     """What was read: the `files` as reports name them, and where each server's table was written, by its binding.
 
-    `problems` are those of the key `mcp_json` and of servers' tables, `mistakes` those of the files themselves. Where
-    one of them is not `read`, the names that it declares are unknown, and whoever uses one is right all the same.
+    `problems` are those of the key `mcp_json` and of servers' tables, `mistakes` those of the files themselves.
     """
 
     files: tuple[str, ...] = ()
@@ -87,7 +85,6 @@ class McpJson(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
     mistakes: tuple[Mistake, ...] = ()
     warnings: tuple[str, ...] = ()
-    read: bool = True
 
     def place_of(self, path: Path) -> tuple[str, int] | None:
         """The file and the line of what stands at `path`, or of the nearest around it; None where it is elsewhere."""
@@ -111,18 +108,10 @@ def take_mcp_json(table: Table, path: FilePath, environ: Mapping[str, str], wher
 
     `path` is the configuration's file; `where` says where the table at a path was written that is there already.
     """
-    named = table.get("mcp_json")
-    if not isinstance(named, list) or not named:
-        # What is no list is the schema's to refuse.
-        return McpJson()
-    if len(named) > MAX_FILES:
-        return McpJson(problems=(Problem(("mcp_json",), "too many files", allowed=f"at most {MAX_FILES}"),), read=False)
-    home = path.absolute().parent
-    reader = _Reader(table, home, where)
-    for index, text in enumerate(cast("list[object]", named)):
-        if isinstance(text, str) and text:
-            shown = text if "${" in text else str(path.parent / text)
-            reader.add(("mcp_json", index), expand_file(text, environ, home), shown)
+    found = read_named("mcp_json", table, path, environ, max_files=MAX_FILES, max_bytes=MAX_FILE_BYTES)
+    reader = _Reader(table, path.absolute().parent, where, found)
+    for file in found.files:
+        reader.add(file)
     return reader.found()
 
 
@@ -138,45 +127,37 @@ class _UnreadableError(Exception):
 class _Reader:
     """Collects the servers of one file after another."""
 
-    def __init__(self, table: Table, home: FilePath, where: Callable[[Path], str]) -> None:
+    def __init__(self, table: Table, home: FilePath, where: Callable[[Path], str], named: NamedFiles) -> None:
         self._table = table
         self._home = home
         self._where = where
-        self._seen: set[FilePath] = set()
         self._files: list[str] = []
         self._servers: dict[str, ServerSource] = {}
-        self._problems: list[Problem] = []
+        self._problems = list(named.problems)
         self._mistakes: list[Mistake] = []
         self._warnings: list[str] = []
-        self._read = True
+        self._is_complete = named.is_complete
 
     def found(self) -> McpJson:
         """All of it."""
         mcp = self._table.get("mcp")
-        for name, own in mcp.items() if isinstance(mcp, dict) and self._read else ():
+        for name, own in mcp.items() if isinstance(mcp, dict) and self._is_complete else ():
             if isinstance(own, dict) and name not in self._servers and own.keys().isdisjoint(WAYS):
                 close = nearest(str(name), self._servers)
                 self._problems.append(Problem(("mcp", name), NO_WAY, allowed=_ONE_OF_THEIRS, nearest=close))
         collected = (tuple(self._problems), tuple(self._mistakes), tuple(self._warnings))
-        return McpJson(tuple(self._files), self._servers, *collected, self._read)
+        return McpJson(tuple(self._files), self._servers, *collected)
 
-    def add(self, path: Path, file: FilePath | None, shown: str) -> None:
-        """Read one file, which the configuration names at `path`; None for one whose name cannot be expanded."""
-        if file is None:
-            self._read = False
-            return
-        text = _read(file) if file not in self._seen else _UnreadableError("this file is named twice")
-        self._seen.add(file)
-        if isinstance(text, _UnreadableError):
-            self._problems.append(Problem(path, text.why, value=shown))
-            self._read = False
-            return
-        self._files.append(shown)
+    def add(self, file: NamedFile) -> None:
+        """Put the servers of one file into the table."""
+        self._files.append(file.shown)
+        context = FileContext(file.path.parent, is_elsewhere=file.path.parent != self._home)
         try:
-            self._add_servers(text, shown, FileContext(file.parent, is_elsewhere=file.parent != self._home))
+            # Editors of other systems mark the text as UTF-8.
+            self._add_servers(file.text.removeprefix("\ufeff"), file.shown, context)
         except _UnreadableError as error:
-            self._mistakes.append(Mistake(shown, error.line, error.why))
-            self._read = False
+            self._mistakes.append(Mistake(file.shown, error.line, error.why))
+            self._is_complete = False
 
     def _add_servers(self, text: str, shown: str, places: FileContext) -> None:
         """Each server of one document."""
@@ -249,27 +230,6 @@ def _parse(text: str) -> object:
     except ValueError:
         # The interpreter reads no number of thousands of digits.
         raise _UnreadableError("a number has too many digits") from None
-
-
-def _read(path: FilePath) -> str | _UnreadableError:
-    """The file's text, or why there is none."""
-    content = b""
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-        if len(content) > MAX_FILE_BYTES:
-            return _UnreadableError(f"cannot use this file: it is over {MAX_FILE_BYTES // MIB} MiB")
-        anyones = is_anyones(str(path))
-        if anyones is not None:
-            return _UnreadableError(f"cannot use this file: {anyones}")
-        # Editors of other systems mark the text as UTF-8.
-        return content.removeprefix(BOM_UTF8).decode()
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        return _UnreadableError(f"cannot read this file: not UTF-8 in line {line}")
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        return _UnreadableError(f"cannot read this file: {why}")
 
 
 def _sanitised(name: str) -> str:

@@ -4,7 +4,7 @@ Nothing is checked here that is checked of every configuration: it is one table 
 was written is remembered. The notation's reader is imported where a configuration names such a file, and never else.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path as FilePath
 from typing import Final, Protocol, cast
 
@@ -13,9 +13,8 @@ import msgspec
 from tooldispatchd.catalog.notation.places import NotationError, NotationProblem, SourcePosition, problem_at
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.speckinds import MIB
-from tooldispatchd.config.expansion import expand_file
+from tooldispatchd.config.files import read_named
 from tooldispatchd.config.key_patterns import Table
-from tooldispatchd.config.secret_files import is_anyones
 
 # A tool and its prompt fill some lines; what is larger was written by no hand, and a grammar takes its time.
 MAX_FILE_BYTES: Final = 1 * MIB
@@ -40,7 +39,7 @@ class PlumbFiles(msgspec.Struct, frozen=True):
     """What was read: `texts` by file, in the order named, and where each part of the table was written.
 
     `problems` are those of the key `plumb`, `mistakes` those within the files; `clashes` are the paths of names that
-    the configuration declares too. Where one of the files is not `read`, names that it would have declared are unknown.
+    the configuration declares too.
     `lacking` are the tables, by `(section, name)`, that are less than was meant, because of a mistake.
     """
 
@@ -50,7 +49,6 @@ class PlumbFiles(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
     mistakes: tuple[NotationProblem, ...] = ()
     lacking: frozenset[Path] = frozenset()
-    read: bool = True
 
     def place_of(self, path: Path, within: tuple[int, int] | None = None) -> SourcePosition | None:
         """Where the value at `path`, or the nearest one around it, was written; None where that is in no plumb file.
@@ -68,60 +66,10 @@ def take_plumb(table: Table, path: FilePath, environ: Mapping[str, str], where: 
 
     `path` is the configuration's file; `where` says where in it the value of a path stands, as it is shown.
     """
-    named = table.get("plumb")
-    if not isinstance(named, list) or not named:
-        # What is no list is the schema's to refuse.
-        return PlumbFiles()
-    sources, problems, read = _read_files(cast("list[object]", named), path, environ)
+    found = read_named("plumb", table, path, environ, max_files=MAX_FILES, max_bytes=MAX_FILE_BYTES)
+    sources = {file.shown: file.text for file in found.files}
     files = _parse(sources, table, where) if sources else PlumbFiles()
-    return msgspec.structs.replace(files, problems=tuple(problems), read=files.read and read)
-
-
-def _read_files(
-    named: Sequence[object], path: FilePath, environ: Mapping[str, str]
-) -> tuple[dict[str, str], list[Problem], bool]:
-    """The text of each file by its shown name, what is wrong with the names, and whether all are there."""
-    if len(named) > MAX_FILES:
-        return {}, [Problem(("plumb",), "too many files", allowed=f"at most {MAX_FILES}")], False
-    texts: dict[str, str] = {}
-    problems: list[Problem] = []
-    seen: set[FilePath] = set()
-    for index, text in enumerate(named):
-        file = expand_file(text, environ, path.absolute().parent) if isinstance(text, str) and text else None
-        if file is None:
-            continue
-        content = _read(file) if file not in seen else "this file is named twice"
-        seen.add(file)
-        if isinstance(content, str):
-            problems.append(Problem(("plumb", index), content, value=text))
-        else:
-            texts[_shown(str(text), path)] = content.decode()
-    return texts, problems, len(texts) == len(named)
-
-
-def _read(path: FilePath) -> bytes | str:
-    """The file's bytes, which are UTF-8, or why it cannot be used."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-        if len(content) > MAX_FILE_BYTES:
-            return f"cannot use this file: it is over {MAX_FILE_BYTES // MIB} MiB"
-        content.decode()
-        anyones = is_anyones(str(path))
-        if anyones is not None:
-            return f"cannot use this file: {anyones}"
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        return f"cannot read this file: not UTF-8 in line {line}"
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        return f"cannot read this file: {why}"
-    return content
-
-
-def _shown(text: str, path: FilePath) -> str:
-    """How a report names the file: as it is written, beside the configuration, and with nothing of the environment."""
-    return text if "${" in text else str(path.parent / text)
+    return msgspec.structs.replace(files, problems=found.problems)
 
 
 def _parse(sources: dict[str, str], table: Table, where: Callable[[Path], str]) -> PlumbFiles:
@@ -131,7 +79,7 @@ def _parse(sources: dict[str, str], table: Table, where: Callable[[Path], str]) 
     try:
         notation = read_notation(list(sources.items()), _types_of(table))
     except NotationError as error:
-        return PlumbFiles(sources, mistakes=error.problems, read=False)
+        return PlumbFiles(sources, mistakes=error.problems)
     clashes = _merge(notation.table, table)
     mistakes = [
         problem_at(place, f"{'.'.join(map(str, path))} is declared already, at {where(path)}")

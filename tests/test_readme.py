@@ -17,7 +17,7 @@ from tooldispatchd.agent.programs import TRACEPARENT
 from tooldispatchd.catalog.confined import ConfinedSpec
 from tooldispatchd.catalog.expressions import compile_expression
 from tooldispatchd.catalog.meanings import check_names
-from tooldispatchd.catalog.speckinds import Spec
+from tooldispatchd.catalog.secrecy import Spec
 from tooldispatchd.catalog.specs import DaemonSpec, LimitsSpec, McpSpec, OAuthSpec, ProcessSpec, ProfileSpec, ToolSpec
 from tooldispatchd.catalog.types import parse_arrow, parse_type
 from tooldispatchd.children.inheritance import PASSED_ON, RUN_ID, UPDATES_FD

@@ -10,11 +10,11 @@ from typing import Final, cast
 import msgspec
 from msgspec import UNSET
 
-from tooldispatchd.catalog.confinement import KEYS
 from tooldispatchd.catalog.notation.places import NotationProblem, SourcePosition
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.speckinds import BINDING_PATTERN
-from tooldispatchd.config.key_patterns import Pattern, Table, is_of
+from tooldispatchd.catalog.secrecy import is_shown, is_shown_as
+from tooldispatchd.catalog.specs import Config
+from tooldispatchd.config.key_patterns import Table
 from tooldispatchd.config.mcp_json import McpJson
 from tooldispatchd.config.plumb_excerpts import MaskedText
 from tooldispatchd.config.plumb_files import PlumbFiles
@@ -24,91 +24,6 @@ from tooldispatchd.config.toml_lines import TomlLines
 MAX_SHOWN: Final = 50
 MAX_VALUE_CHARACTERS: Final = 80
 
-_PYTHON: Final = ("python", "venv", "prefork", "resident", "max_forks", "max_rss")
-_SERVER_SHOWN: Final[tuple[Pattern, ...]] = (
-    ("cwd",),
-    ("tools", "#"),
-    ("deny", "#"),
-    ("prefix",),
-    ("handshake_s",),
-    ("call_s",),
-    ("enabled",),
-    ("protocol",),
-    ("transport",),
-    ("private",),
-    ("on_timeout",),
-    ("restart",),
-    ("shared",),
-    ("lazy",),
-    ("mcp_resources",),
-    ("trace",),
-    ("oauth", "grant"),
-    ("oauth", "algorithm"),
-    ("oauth", "redirect_port"),
-    *((key,) for key in KEYS),
-    *((key, "#") for key in ("read", "write")),
-)
-# A list of what may be shown, not of what may not: a token ends up in `args`, in a URL and under keys that nobody
-# thought of. `env`, `args`, `command`, `hosts` and all that names a file of a server, and the value of any unknown key,
-# are named by their kind only.
-_PROGRAMS: Final[tuple[Pattern, ...]] = (("tools", "*"), ("processes", "*"), ("agents", "*"))
-_SHOWN: Final[tuple[Pattern, ...]] = (
-    ("daemon", "listen"),
-    ("daemon", "listen", "#"),
-    ("daemon", "grace_s"),
-    ("limits", "*"),
-    ("types", "*"),
-    ("plumb", "#"),
-    ("mcp_json", "#"),
-    *(("mcp", "*", *key) for key in _SERVER_SHOWN),
-    ("tools", "*", "type"),
-    ("tools", "*", "title"),
-    ("tools", "*", "call_s"),
-    ("tools", "*", "inline"),
-    ("tools", "*", "map"),
-    ("tools", "*", "process"),
-    ("tools", "*", "name"),
-    ("tools", "*", "hint"),
-    ("tools", "*", "expose"),
-    ("tools", "*", "cwd"),
-    *(("tools", "*", "mcp", *key) for key in _SERVER_SHOWN),
-    *(("tools", "*", key) for key in _PYTHON),
-    *((*table, key) for table in _PROGRAMS for key in KEYS),
-    *((*table, key, "#") for table in _PROGRAMS for key in ("read", "write")),
-    *((*table, key) for table in _PROGRAMS[:2] for key in ("input_mode", "output_mode", "reuse")),
-    ("processes", "*", "kind"),
-    ("processes", "*", "type"),
-    ("processes", "*", "map"),
-    ("processes", "*", "filter"),
-    ("processes", "*", "project"),
-    ("processes", "*", "chain", "#"),
-    ("processes", "*", "cwd"),
-    ("processes", "*", "model"),
-    ("processes", "*", "tools", "#"),
-    *(("processes", "*", "mcp", "#", *key) for key in _SERVER_SHOWN),
-    ("agents", "*", "tools", "#"),
-    ("agents", "*", "mcp", "#"),
-    ("agents", "*", "roots", "#"),
-    ("agents", "*", "mcp_resources"),
-    ("agents", "*", "jobs"),
-    ("agents", "*", "uid"),
-    ("agents", "*", "uid", "#"),
-    ("agents", "*", "gid"),
-    ("agents", "*", "gid", "#"),
-)
-# A server by its name may be shown, and by its URL not: what has no sign of a URL is taken for a name.
-_NAME: Final = re.compile(BINDING_PATTERN)
-# People put the token itself there. It has other letters than a variable (POSIX, XBD 8.1), and more than a choice.
-_VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
-_CHOICE: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,11}")
-_SERVERS: Final[tuple[Pattern, ...]] = (("mcp", "*"), ("tools", "*", "mcp"), ("processes", "*", "mcp", "#"))
-_SHOWN_IF: Final[tuple[tuple[Pattern, re.Pattern[str]], ...]] = (
-    *((server, _NAME) for server in _SERVERS[1:]),
-    *(((*server, "auth"), _CHOICE) for server in _SERVERS),
-    *(((*server, "token_env"), _VARIABLE) for server in _SERVERS),
-    *(((*server, "oauth", "client_secret_env"), _VARIABLE) for server in _SERVERS),
-    (("agents", "*", "token_env"), _VARIABLE),
-)
 _WITHIN: Final = re.compile(r"(?:line (?P<line>\d+), )?column (?P<column>\d+): ")
 _KINDS: Final = (
     (bool, "a boolean"),
@@ -218,7 +133,7 @@ class Sources:
         if place is None:
             return finding
         text = self._masked_text(place.file)
-        if _is_shown(problem.path):
+        if is_shown(Config, problem.path):
             excerpt = text.excerpt(place.line, place.column, shows_value=True)
         else:
             excerpt = text.excerpt_without_value(place.line, place.column)
@@ -281,7 +196,7 @@ def _seen(path: Path, table: Table) -> str | None:
     value = _value_at(path, table)
     if value is UNSET:
         return None
-    if not isinstance(value, (dict, list)) and (_is_shown(path) or _is_shown_as(path, value)):
+    if not isinstance(value, (dict, list)) and is_shown_as(Config, path, value):
         return _written(value)
     return next((words for kind, words in _KINDS if isinstance(value, kind)), "a date or time")
 
@@ -295,17 +210,6 @@ def _value_at(path: Path, table: Table) -> object:
             return UNSET
         value = cast("dict[str | int, object]", value)[key]
     return value
-
-
-def _is_shown(path: Path) -> bool:
-    return any(is_of(path, pattern) for pattern in _SHOWN)
-
-
-def _is_shown_as(path: Path, value: object) -> bool:
-    """Whether a value is of a form in which it can be no secret at this place."""
-    return isinstance(value, str) and any(
-        is_of(path, pattern) and form.fullmatch(value) is not None for pattern, form in _SHOWN_IF
-    )
 
 
 def _written(value: object) -> str:

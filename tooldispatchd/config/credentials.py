@@ -11,7 +11,7 @@ import os
 import pwd
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Final, cast
 
@@ -19,10 +19,11 @@ import msgspec
 
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import MAX_TOKEN_BYTES, digest_of, token_problem
+from tooldispatchd.catalog.secrecy import is_secret
 from tooldispatchd.catalog.serverchecks import TOKENS, may_be_secret
 from tooldispatchd.catalog.servers import Binding, ServerCredentials
 from tooldispatchd.catalog.speckinds import KIB, MAX_HEADER_CHARS
-from tooldispatchd.catalog.specs import McpSpec, OAuthSpec
+from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec
 from tooldispatchd.config.key_patterns import Pattern, Table, places
 
 # The kernel's numbers have 32 bits, and the largest stands for "none".
@@ -329,15 +330,18 @@ def exposed_secrets(table: Table, file_of: Callable[[Path], FilePath]) -> list[s
     return said
 
 
-def _written(table: Table) -> Iterator[Path]:
+def _written(holder: object, path: Path = ()) -> Iterator[Path]:
     """Where secrets stand as text."""
-    starts = (*SERVERS, ("tools", "*"), ("processes", "*"))
-    named = [*((*start, "env", "*") for start in starts), *((*server, "headers", "*") for server in SERVERS)]
-    for pattern in (("agents", "*", "token"), *((*server, "token") for server in SERVERS), *named):
-        for place in places(table, pattern):
-            is_secret = pattern[-1] == "token" or may_be_secret(str(place.path[-1]))
-            if is_secret and isinstance(place.value, str) and place.value and "${" not in place.value:
-                yield place.path
+    items: Iterable[tuple[str | int, object]] = ()
+    if isinstance(holder, dict):
+        items = cast("Table", holder).items()
+    elif isinstance(holder, list):
+        items = enumerate(cast("list[object]", holder))
+    for key, value in items:
+        if not isinstance(value, str):
+            yield from _written(value, (*path, key))
+        elif value and "${" not in value and may_be_secret(str(key)) and is_secret(Config, (*path, key)):
+            yield (*path, key)
 
 
 def with_credentials(servers: Mapping[str, Binding], secrets: ServerSecrets) -> dict[str, Binding]:

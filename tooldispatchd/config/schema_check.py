@@ -14,6 +14,7 @@ import msgspec
 from tooldispatchd.catalog import speckinds, specs
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.secrecy import Spec
 from tooldispatchd.config.key_patterns import Table, is_of
 
 Node = dict[str, object]
@@ -67,7 +68,7 @@ def check_schema(table: Table) -> list[Problem]:
     return _check(table, specs.Config)
 
 
-def _check(table: object, spec: type[speckinds.Spec]) -> list[Problem]:
+def _check(table: object, spec: type[Spec]) -> list[Problem]:
     schema, validator = _validator(spec)
     problems: list[Problem] = []
     for error in validator.iter_errors(table):
@@ -76,7 +77,7 @@ def _check(table: object, spec: type[speckinds.Spec]) -> list[Problem]:
 
 
 @functools.cache
-def _validator(spec: type[speckinds.Spec]) -> tuple[Node, jsonschema_rs.Validator]:
+def _validator(spec: type[Spec]) -> tuple[Node, jsonschema_rs.Validator]:
     bundled = msgspec.json.schema(spec, schema_hook=_any_value)
     schema = cast("Node", _without_null(jsonschema_rs.dereference(bundled)))
     return schema, jsonschema_rs.validator_for(schema, offline=True)

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tooldispatchd.config.absent import absent
 from tooldispatchd.config.configuration import load_catalog
+from tooldispatchd.config.machine import absent
 
 
 def said(directory: Path, text: str, environ: dict[str, str] | None = None) -> list[str]:

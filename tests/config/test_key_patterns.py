@@ -1,6 +1,6 @@
 import pytest
 
-from tooldispatchd.config.key_patterns import Pattern, Table, is_of, places
+from tooldispatchd.config.key_patterns import Table, places
 
 
 def test_every_place_of_a_pattern_is_found_and_can_be_put_anew() -> None:
@@ -17,18 +17,3 @@ def test_every_place_of_a_pattern_is_found_and_can_be_put_anew() -> None:
 @pytest.mark.parametrize("table", [{}, {"mcp": []}, {"mcp": [{"args": ["x"]}]}, {"mcp": {"a": {"args": {"0": "x"}}}}])
 def test_what_is_of_another_shape_has_no_place(table: Table) -> None:
     assert list(places(table, ("mcp", "*", "args", "#"))) == []
-
-
-@pytest.mark.parametrize(
-    ("pattern", "answer"),
-    [
-        (("a", "*", "#"), True),
-        (("a", "b", "#"), True),
-        (("a", "*", "*"), False),
-        (("a", "#", "#"), False),
-        (("a", "*"), False),
-        (("b", "*", "#"), False),
-    ],
-)
-def test_a_path_is_of_a_pattern_or_not(pattern: Pattern, answer: bool) -> None:
-    assert is_of(("a", "b", 0), pattern) is answer

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.config.plumb_excerpts import MaskedText, masked
+from tooldispatchd.config.plumb_files import MaskedText, masked
 
 
 @pytest.mark.parametrize(

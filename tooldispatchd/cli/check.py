@@ -51,9 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what the configuration holds, or its report on stderr; gives the exit code."""
     # Imported when it is called for: --help of every command declares all of them.
     from tooldispatchd.children.descriptors import occupy_standard
-    from tooldispatchd.config.absent import absent
     from tooldispatchd.config.config_report import printable
     from tooldispatchd.config.configuration import ConfigError, find_configuration, load
+    from tooldispatchd.config.machine import absent
 
     occupy_standard()
     if arguments.json and (arguments.explain or arguments.sandbox):
@@ -113,7 +113,7 @@ def _try_sandbox() -> int:
     """Print what this machine can enforce; the exit code."""
     from tooldispatchd.children.abilities import AbilitiesError, read_abilities
     from tooldispatchd.cli.sandbox import report
-    from tooldispatchd.config.enforcing import cgroup_lacks
+    from tooldispatchd.config.machine import cgroup_lacks
 
     try:
         abilities = read_abilities()

@@ -9,7 +9,6 @@ tokens leave the table before it becomes a `Config`; what was read for servers g
 """
 
 import copy
-import math
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -33,15 +32,14 @@ from tooldispatchd.config.credentials import (
     take_credentials,
     with_credentials,
 )
-from tooldispatchd.config.enforcing import enforceable_for
 from tooldispatchd.config.expansion import expand
 from tooldispatchd.config.files import UnusableFileError, read_text
-from tooldispatchd.config.key_patterns import Table, places
+from tooldispatchd.config.key_patterns import Table, entries, places
 from tooldispatchd.config.listen_values import ListenAddress, check_profiles, check_shared, parse_place
+from tooldispatchd.config.machine import enforceable_for
 from tooldispatchd.config.mcp_json import take_mcp_json
-from tooldispatchd.config.planned_keys import take_planned
 from tooldispatchd.config.plumb_files import take_plumb
-from tooldispatchd.config.schema_check import check_schema
+from tooldispatchd.config.schema_check import check_form
 
 # A thousand tools with their schemas have room; a larger file is not a configuration.
 MAX_FILE_BYTES: Final = 4 * MIB
@@ -109,7 +107,7 @@ def load(path: Path, environ: Mapping[str, str]) -> Loaded:
         raise _unreadable(path, Finding(f"what its plumb files say is nested more than {MAX_DEPTH} deep", key="plumb"))
     directory = path.absolute().parent
     table = copy.deepcopy(written)
-    problems = _check_form(table, environ, directory)
+    problems = check_form(table) + expand(table, environ, directory)
     # A table in which the notation has found a mistake lacks what stood there.
     _refuse(sources, [problem for problem in problems if problem.path not in sources.plumb.lacking])
     credentials = take_credentials(table, environ)
@@ -192,22 +190,8 @@ def _depth(table: Table) -> int:
     depth, level = 0, [cast("object", table)]
     while level and depth <= MAX_DEPTH:
         depth += 1
-        level = [inner for holder in level for inner in _inner(holder) if isinstance(inner, (dict, list))]
+        level = [inner for holder in level for _, inner in entries(holder) if isinstance(inner, (dict, list))]
     return depth
-
-
-def _inner(holder: object) -> Iterable[object]:
-    if isinstance(holder, dict):
-        return cast("Table", holder).values()
-    return cast("list[object]", holder) if isinstance(holder, list) else ()
-
-
-def _check_form(table: Table, environ: Mapping[str, str], directory: Path) -> list[Problem]:
-    """Every mistake of form in `table`, whose texts are expanded in place."""
-    problems = [*take_planned(table), *_without_json_form(table)]
-    excused = {problem.path for problem in problems}
-    problems += [problem for problem in check_schema(table) if problem.path not in excused]
-    return problems + expand(table, environ, directory)
 
 
 def _pem_problems(table: Table) -> Iterable[Problem]:
@@ -217,25 +201,6 @@ def _pem_problems(table: Table) -> Iterable[Problem]:
     from tooldispatchd.config.pem_files import check_pem_files  # noqa: PLC0415  # OpenSSL is loaded with it
 
     return check_pem_files(table)
-
-
-def _without_json_form(holder: object, path: paths.Path = ()) -> Iterator[Problem]:
-    """Each value that a configuration cannot have; it is replaced, in place, by one of the nearest kind."""
-    items: Iterable[tuple[str | int, object]] = ()
-    if isinstance(holder, dict):
-        items = list(cast("Table", holder).items())
-    elif isinstance(holder, list):
-        items = list(enumerate(cast("list[object]", holder)))
-    for key, value in items:
-        if isinstance(value, (dict, list)):
-            yield from _without_json_form(value, (*path, key))
-        elif isinstance(value, float) and not math.isfinite(value):
-            yield Problem((*path, key), "not a finite number", value=value)
-            cast("dict[str | int, object]", holder)[key] = 0.0
-        elif not isinstance(value, (str, int, float)):
-            why = "null has no meaning here" if value is None else "a date or time has no meaning here"
-            yield Problem((*path, key), why, value=value)
-            cast("dict[str | int, object]", holder)[key] = str(value)
 
 
 def _build(

@@ -11,7 +11,7 @@ import os
 import pwd
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Final, cast
 
@@ -24,7 +24,7 @@ from tooldispatchd.catalog.serverchecks import TOKENS, may_be_secret
 from tooldispatchd.catalog.servers import Binding, ServerCredentials
 from tooldispatchd.catalog.speckinds import KIB, MAX_HEADER_CHARS
 from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec
-from tooldispatchd.config.key_patterns import Pattern, Table, places
+from tooldispatchd.config.key_patterns import Pattern, Table, entries, places
 
 # The kernel's numbers have 32 bits, and the largest stands for "none".
 MAX_OWNER: Final = 2**32 - 2
@@ -332,12 +332,7 @@ def exposed_secrets(table: Table, file_of: Callable[[Path], FilePath]) -> list[s
 
 def _written(holder: object, path: Path = ()) -> Iterator[Path]:
     """Where secrets stand as text."""
-    items: Iterable[tuple[str | int, object]] = ()
-    if isinstance(holder, dict):
-        items = cast("Table", holder).items()
-    elif isinstance(holder, list):
-        items = enumerate(cast("list[object]", holder))
-    for key, value in items:
+    for key, value in entries(holder):
         if not isinstance(value, str):
             yield from _written(value, (*path, key))
         elif value and "${" not in value and may_be_secret(str(key)) and is_secret(Config, (*path, key)):

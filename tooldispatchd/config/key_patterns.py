@@ -1,6 +1,6 @@
 """Patterns of places in a configuration: `("mcp", "*", "args", "#")`, where `*` is any key and `#` any index."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import cast
 
 import msgspec
@@ -32,35 +32,28 @@ class KeyLocation(msgspec.Struct, frozen=True):
             self.holder[cast("str", self.path[-1])] = value
 
 
+def entries(holder: object) -> list[tuple[str | int, object]]:
+    """The keys and values of a table, or the indices and items of a list; none of anything else."""
+    if isinstance(holder, dict):
+        return list(cast("Table", holder).items())
+    return list(enumerate(cast("list[object]", holder))) if isinstance(holder, list) else []
+
+
 def places(table: Table, pattern: Pattern) -> Iterator[KeyLocation]:
     """Every value of `table` whose place is of `pattern`; what is of another shape has none."""
     return _places(table, pattern, ())
 
 
-def is_of(path: Path, pattern: Pattern) -> bool:
-    """Whether `path` is exactly of `pattern`."""
-    return len(path) == len(pattern) and all(map(_is_key_of, path, pattern))
-
-
-def _is_key_of(key: str | int, want: str) -> bool:
-    return want == "#" if isinstance(key, int) else want in ("*", key)
-
-
 def _places(holder: object, pattern: Pattern, path: Path) -> Iterator[KeyLocation]:
-    key, rest = pattern[0], pattern[1:]
-    for found in _keys(holder, key):
-        place = KeyLocation((*path, found), cast("Table | list[object]", holder))
+    want, rest = pattern[0], pattern[1:]
+    found: Iterable[str | int] = ()
+    if isinstance(holder, dict):
+        found = list(holder) if want == "*" else [want] if want in holder else ()
+    elif isinstance(holder, list) and want == "#":
+        found = range(len(holder))
+    for key in found:
+        place = KeyLocation((*path, key), cast("Table | list[object]", holder))
         if rest:
             yield from _places(place.value, rest, place.path)
         else:
             yield place
-
-
-def _keys(holder: object, want: str) -> list[str | int]:
-    keys: list[str | int] = []
-    if isinstance(holder, dict):
-        keys = list(holder) if want == "*" else [want]
-        return [key for key in keys if key in holder]
-    if isinstance(holder, list) and want == "#":
-        keys = list(range(len(holder)))
-    return keys

@@ -33,7 +33,6 @@ from tooldispatchd.config.foreign_servers import (
     toml_key,
     translate,
 )
-from tooldispatchd.config.json_lines import JsonLines
 from tooldispatchd.config.key_patterns import Table
 
 # Some hundred servers have room; what is larger is another file.
@@ -47,6 +46,56 @@ _MAX_NAME: Final = 32
 _ONE_OF_THEIRS: Final = "command or url, or the name of a server in a file of mcp_json"
 _SECTIONS: Final = ("mcpServers", "servers")
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+
+
+class JsonLines:
+    """On which line of a JSON text each key and each item stands; json gives values only. It must have read the text.
+
+    One pass over the text's strings and signs, with a list in the place of recursion.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._lines: dict[Path, int] = {}
+        self.depth = 0
+        """How deep arrays and objects are nested."""
+        self._read(text)
+
+    def line_of(self, path: Path) -> int:
+        """The line, from 1, of the key or the item at `path`, or of the nearest around it; the first if none is."""
+        around = (path[:length] for length in range(len(path), 0, -1))
+        return next((self._lines[each] for each in around if each in self._lines), 1)
+
+    def _read(self, text: str) -> None:
+        # Where the next value stands; within an object it ends with None until the key is there.
+        path: list[str | int | None] = []
+        line, position, is_key = 1, 0, False
+        for token in _TOKEN.finditer(text):
+            line += text.count("\n", position, token.start())
+            position = token.start()
+            sign = token.group()
+            if sign in "{[":
+                self._note(path, line)
+                path.append(None if sign == "{" else 0)
+                self.depth = max(self.depth, len(path))
+                is_key = sign == "{"
+            elif sign in "}]":
+                path.pop()
+                is_key = False
+            elif sign == ",":
+                is_key = not isinstance(path[-1], int)
+                path[-1] = None if is_key else int(path[-1] or 0) + 1
+            elif is_key and sign != ":":
+                path[-1] = json.loads(sign)
+                self._note(path, line)
+                is_key = False
+            elif sign != ":":
+                self._note(path, line)
+
+    def _note(self, path: list[str | int | None], line: int) -> None:
+        known = tuple(step for step in path if step is not None)
+        if known and len(known) == len(path):
+            self._lines.setdefault(known, line)
 
 
 class Mistake(msgspec.Struct, frozen=True):

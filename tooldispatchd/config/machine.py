@@ -1,20 +1,27 @@
-"""What a configuration names and this machine lacks just now: programs, directories, places; and what says nothing.
+"""What this machine lacks of what a configuration asks for.
 
-Each may still come to be before it is needed, so that it is said and refuses nothing. Nothing is started.
+What it cannot enforce (`enforceable_for`) is tried once, and only where anything is asked. Programs, directories and
+places that are not there (`absent`) may still come to be before they are needed: of them is warned only.
 """
 
 import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final
 from urllib.parse import unquote
 
 import msgspec
 
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.confined import ConfinedSpec
-from tooldispatchd.catalog.enforcement import MEANS
+from tooldispatchd.catalog.enforcement import MEANS, Enforceable, programs
 from tooldispatchd.catalog.specs import McpSpec, ProcessSpec, ToolSpec
+from tooldispatchd.children.abilities import Abilities, AbilitiesError, read_abilities
+
+_BOUNDS: Final = ("cpu_s", "memory", "processes", "files", "file_size", "nice", "user")
+_MEANS: Final = ("landlock", "bubblewrap")
+_KEYS: Final = ("network", "read", "write")
 
 
 class _Start(msgspec.Struct, frozen=True):
@@ -110,3 +117,40 @@ def _is_directory(path: str) -> bool:
     except ValueError:
         # A NUL, which a URI may have written as %00.
         return False
+
+
+def enforceable_for(catalog: Catalog) -> Enforceable:
+    """What can be enforced, where any program of the catalog asks for something; nothing is tried else."""
+    if not any(programs(catalog.config, catalog.profiles, catalog.servers)):
+        return Enforceable()
+    try:
+        return enforceable_by(read_abilities())
+    except AbilitiesError as error:
+        return Enforceable(dict.fromkeys(_all_abilities(), str(error)))
+
+
+def enforceable_by(abilities: Abilities) -> Enforceable:
+    """The abilities by the names that `enforce` has for them, and what the daemon's cgroup adds."""
+    lacking = {key: getattr(abilities, key) for key in _BOUNDS}
+    for means in _MEANS:
+        lacking |= {f"{means}.{key}": getattr(getattr(abilities, means), key) for key in _KEYS}
+    lacking |= cgroup_lacks()
+    return Enforceable({name: why for name, why in lacking.items() if why is not None}, is_root=os.geteuid() == 0)
+
+
+def cgroup_lacks() -> dict[str, str | None]:
+    """Why whole calls cannot be counted by a cgroup; None for what can."""
+    # It needs trio, which those who only read a configuration have not.
+    from tooldispatchd.children.leaves import LeavesError, delegated  # noqa: PLC0415  # as above
+
+    try:
+        there = (delegated() / "cgroup.controllers").read_text(encoding="ascii").split()
+    except (LeavesError, OSError) as error:
+        return dict.fromkeys(("memory_cgroup", "processes_cgroup"), str(error))
+    named = {"memory_cgroup": "memory", "processes_cgroup": "pids"}
+    return {name: None if each in there else f"the cgroup has no controller {each}" for name, each in named.items()}
+
+
+def _all_abilities() -> tuple[str, ...]:
+    of_means = (f"{means}.{key}" for means in _MEANS for key in _KEYS)
+    return (*_BOUNDS, *of_means, "memory_cgroup", "processes_cgroup")

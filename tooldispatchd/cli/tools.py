@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tooldispatchd.cli import dialogue
-from tooldispatchd.cli.dialogue import Dialogue, Line
-from tooldispatchd.cli.paint import Paint, printable
+from tooldispatchd.cli.dialogue import Dialogue, Line, Paint, printable
 
 if TYPE_CHECKING:
     from tooldispatchd.config.configuration import Loaded

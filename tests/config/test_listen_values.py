@@ -9,7 +9,6 @@ from tooldispatchd.config.listen_values import (
     ListenKind,
     SocketOwner,
     check_listen,
-    check_profiles,
     in_a_line,
     parse_place,
     parse_places,
@@ -186,13 +185,13 @@ def test_nobody_connects_to_inherited_descriptors(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["stdio?profile=devloper", "unix:/x?profiles=developer,devloper"])
 def test_a_profile_that_does_not_exist_is_a_problem_with_the_nearest(value: str) -> None:
-    problem = check_profiles(value, ["default", "developer"], ("daemon", "listen", 1))
-    assert problem == Problem(("daemon", "listen", 1), "unknown profile", value=value, nearest="developer")
+    _, problems = parse_places(["unix:/y", value], ["default", "developer"])
+    assert problems == [Problem((1,), "unknown profile", value=value, nearest="developer")]
 
 
-@pytest.mark.parametrize("value", ["stdio", "stdio?profile=developer", "unix:?"])
-def test_known_profiles_and_places_that_are_none_are_no_problem_of_profiles(value: str) -> None:
-    assert check_profiles(value, ["default", "developer"]) is None
+@pytest.mark.parametrize("value", ["stdio", "stdio?profile=developer"])
+def test_a_place_that_names_known_profiles_alone_has_no_problem(value: str) -> None:
+    assert parse_places([value], ["default", "developer"])[1] == []
 
 
 @pytest.mark.parametrize(

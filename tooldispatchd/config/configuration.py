@@ -35,7 +35,7 @@ from tooldispatchd.config.credentials import (
 from tooldispatchd.config.expansion import expand
 from tooldispatchd.config.files import UnusableFileError, read_text
 from tooldispatchd.config.key_patterns import Table, entries, places
-from tooldispatchd.config.listen_values import ListenAddress, check_profiles, check_shared, parse_place
+from tooldispatchd.config.listen_values import parse_places
 from tooldispatchd.config.machine import enforceable_for
 from tooldispatchd.config.mcp_json import take_mcp_json
 from tooldispatchd.config.plumb_files import take_plumb
@@ -224,21 +224,11 @@ def _build(
         return [*problems, *catalog]
     enforceable = enforceable_for(catalog)
     lacking, warnings = wrong(config, catalog.profiles, catalog.servers, enforceable)
-    problems += [*_place_problems(catalog), *lacking]
+    _, misplaced = parse_places(config.daemon.listen, catalog.profiles)
+    problems += [msgspec.structs.replace(each, path=("daemon", "listen", *each.path)) for each in misplaced]
+    problems += lacking
     said = (*catalog.warnings, *warnings)
     return problems or msgspec.structs.replace(catalog, enforceable=enforceable, warnings=said)
-
-
-def _place_problems(catalog: Catalog) -> Iterator[Problem]:
-    """What is wrong with the places to listen beside the profiles and beside one another."""
-    listen = catalog.config.daemon.listen
-    for index, value in enumerate(listen):
-        problem = check_profiles(value, catalog.profiles, ("daemon", "listen", index))
-        if problem is not None:
-            yield problem
-    shared = check_shared(place for place in map(parse_place, listen) if isinstance(place, ListenAddress))
-    if shared is not None:
-        yield msgspec.structs.replace(shared, path=("daemon", "listen"))
 
 
 def _conversion_problem(message: str) -> Problem:

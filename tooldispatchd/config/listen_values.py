@@ -8,7 +8,7 @@ exists is asked when the place is opened: a configuration may be checked on anot
 
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -29,6 +29,7 @@ MAX_ACCOUNT: Final = 2**32 - 2
 ANY: Final = "any"
 STANDARD_ERROR: Final = 2
 
+_PATH: Final = ("a socket's path", MAX_SOCKET_PATH_BYTES)
 _NO_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _FDS: Final = re.compile(r"([0-9]{1,9}),([0-9]{1,9})")
 _MODE: Final = re.compile(r"[0-7]{1,4}")
@@ -82,66 +83,63 @@ class ListenAddress(msgspec.Struct, frozen=True):
     gids: tuple[str, ...] = ()
 
 
+class _PlaceError(Exception):
+    """What is wrong with a place."""
+
+    def __init__(self, why: str, allowed: str | None = None, nearest_: str | None = None) -> None:
+        super().__init__(why)
+        self.why = why
+        self.allowed = allowed
+        self.nearest = nearest_
+
+
 def parse_place(text: str) -> ListenAddress | Problem:
     """The place that `text` means, or what is wrong with it; the problem's path is empty."""
     where, mark, query = text.partition("?")
-    place = _parse_where(text, where)
-    if isinstance(place, Problem) or not mark:
-        return place
-    options = _split_options(text, query)
-    if isinstance(options, Problem):
-        return options
-    known = _OPTIONS[place.kind]
-    for key in options:
-        if key not in known:
-            return _unknown_option(text, key, known)
-    return _with_options(place, options)
+    try:
+        place = _parse_where(text, where)
+        return _with_options(place, _split_options(query, place.kind)) if mark else place
+    except _PlaceError as error:
+        return Problem((), error.why, value=text, allowed=error.allowed, nearest=error.nearest)
 
 
 def parse_places(texts: Iterable[str], profiles: Collection[str]) -> tuple[list[ListenAddress], list[Problem]]:
-    """The places that `texts` mean, and what is wrong with them, each alone and all together."""
+    """The places that `texts` mean, and what is wrong with them, each alone (its path is its index) and together."""
     places: list[ListenAddress] = []
     problems: list[Problem] = []
-    for text in texts:
+    for index, text in enumerate(texts):
         place = parse_place(text)
         if isinstance(place, ListenAddress):
             places.append(place)
-            problems += filter(None, (check_profiles(text, profiles),))
+            named = (*([place.profile] if place.profile else []), *place.profiles)
+            unknown = next((profile for profile in named if profile not in profiles), None)
+            if unknown is not None:
+                close = nearest(unknown, profiles)
+                problems.append(Problem((index,), "unknown profile", value=text, nearest=close))
         else:
-            problems.append(place)
-    problems += filter(None, (check_shared(places),))
-    return places, problems
+            problems.append(msgspec.structs.replace(place, path=(index,)))
+    return places, [*problems, *_taken_twice(places)]
+
+
+def _taken_twice(places: Iterable[ListenAddress]) -> Iterator[Problem]:
+    """A problem for the first place that takes what an earlier one has."""
+    fds: set[int] = set()
+    kinds: set[ListenKind] = set()
+    for place in places:
+        if place.kind is ListenKind.SYSTEMD and place.kind in kinds:
+            yield Problem((), "what systemd hands over belongs to one place", value=place.text)
+            return
+        if place.fds is not None and not fds.isdisjoint(place.fds):
+            yield Problem((), "another place has this descriptor", value=place.text)
+            return
+        kinds.add(place.kind)
+        fds.update(place.fds or ())
 
 
 def check_listen(value: str, path: Path = ()) -> Problem | None:
     """The problem of one place to listen, if it has one; `path` is where it stands in the configuration."""
     place = parse_place(value)
     return msgspec.structs.replace(place, path=path) if isinstance(place, Problem) else None
-
-
-def check_profiles(value: str, known: Collection[str], path: Path = ()) -> Problem | None:
-    """The problem of a place, well formed as such, that names a profile which is not among the `known` ones."""
-    place = parse_place(value)
-    if isinstance(place, Problem):
-        return None
-    for profile in (*([place.profile] if place.profile else []), *place.profiles):
-        if profile not in known:
-            return Problem(path, "unknown profile", value=value, nearest=nearest(profile, known))
-    return None
-
-
-def check_shared(places: Iterable[ListenAddress]) -> Problem | None:
-    """The problem of a place that takes what an earlier one has: its descriptors, or what systemd hands over."""
-    fds: set[int] = set()
-    kinds: set[ListenKind] = set()
-    for place in places:
-        if place.kind is ListenKind.SYSTEMD and place.kind in kinds:
-            return Problem((), "what systemd hands over belongs to one place", value=place.text)
-        if place.fds is not None and not fds.isdisjoint(place.fds):
-            return Problem((), "another place has this descriptor", value=place.text)
-        kinds.add(place.kind)
-        fds.update(place.fds or ())
-    return None
 
 
 def in_a_line(problem: Problem) -> str:
@@ -156,48 +154,44 @@ def quote_path(path: str) -> str:
     return path.replace("%", "%25").replace("?", "%3F")
 
 
-def _parse_where(text: str, where: str) -> ListenAddress | Problem:
+def _parse_where(text: str, where: str) -> ListenAddress:
     kind, colon, rest = where.partition(":")
     if where == "stdio":
         return ListenAddress(text, ListenKind.STDIO, fds=(0, 1))
     if where == "systemd":
         return ListenAddress(text, ListenKind.SYSTEMD)
     if kind == "fd" and colon:
-        return _parse_fds(text, rest)
+        return ListenAddress(text, ListenKind.FD, fds=_parse_fds(rest))
     if kind == "unix" and rest:
-        return _parse_socket(text, rest)
-    return Problem((), "no such way to listen", value=text, allowed=ALLOWED, nearest=_meant(text, where))
+        is_abstract = rest.startswith("@")
+        name = _parse_name(rest.removeprefix("@"), is_abstract=is_abstract)
+        return ListenAddress(text, ListenKind.ABSTRACT if is_abstract else ListenKind.UNIX, name)
+    is_path = where.startswith(("/", "./", "@"))
+    raise _PlaceError(
+        "no such way to listen", ALLOWED, f"unix:{text}" if is_path else nearest(where, ("stdio", "systemd"))
+    )
 
 
-def _meant(text: str, where: str) -> str | None:
-    if where.startswith(("/", "./", "@")):
-        return f"unix:{text}"
-    return nearest(where, ("stdio", "systemd"))
-
-
-def _parse_fds(text: str, numbers: str) -> ListenAddress | Problem:
+def _parse_fds(numbers: str) -> tuple[int, int]:
     found = _FDS.fullmatch(numbers)
     if found is None:
-        return Problem((), "no pair of descriptors", value=text, allowed='"fd:READ,WRITE", two numbers')
-    read_fd, write_fd = int(found[1]), int(found[2])
-    if STANDARD_ERROR in {read_fd, write_fd}:
-        return Problem((), "descriptor 2 is for the log", value=text)
-    return ListenAddress(text, ListenKind.FD, fds=(read_fd, write_fd))
+        raise _PlaceError("no pair of descriptors", '"fd:READ,WRITE", two numbers')
+    fds = int(found[1]), int(found[2])
+    if STANDARD_ERROR in fds:
+        raise _PlaceError("descriptor 2 is for the log")
+    return fds
 
 
-def _parse_socket(text: str, written: str) -> ListenAddress | Problem:
-    is_abstract = written.startswith("@")
-    name = _decoded(written.removeprefix("@"))
+def _parse_name(written: str, *, is_abstract: bool) -> str:
+    name = _decoded(written)
     if name is None:
-        return Problem((), 'a "%" begins no escape', value=text, allowed='"%25" for a percent sign, "%3F" for a "?"')
+        raise _PlaceError('a "%" begins no escape', '"%25" for a percent sign, "%3F" for a "?"')
     if not name or "\0" in name:
-        return Problem((), "a socket's name has a character at least, and no NUL", value=text)
-    size = len(os.fsencode(name))
-    if is_abstract and size > MAX_ABSTRACT_BYTES:
-        return Problem((), f"an abstract socket's name has at most {MAX_ABSTRACT_BYTES} bytes", value=text)
-    if not is_abstract and size > MAX_SOCKET_PATH_BYTES:
-        return Problem((), f"a socket's path has at most {MAX_SOCKET_PATH_BYTES} bytes", value=text)
-    return ListenAddress(text, ListenKind.ABSTRACT if is_abstract else ListenKind.UNIX, name)
+        raise _PlaceError("a socket's name has a character at least, and no NUL")
+    what, limit = ("an abstract socket's name", MAX_ABSTRACT_BYTES) if is_abstract else _PATH
+    if len(os.fsencode(name)) > limit:
+        raise _PlaceError(f"{what} has at most {limit} bytes")
+    return name
 
 
 def _decoded(written: str) -> str | None:
@@ -207,38 +201,45 @@ def _decoded(written: str) -> str | None:
     return os.fsdecode(unquote_to_bytes(os.fsencode(written)))
 
 
-def _split_options(text: str, query: str) -> dict[str, str] | Problem:
+def _split_options(query: str, kind: ListenKind) -> dict[str, str]:
     options: dict[str, str] = {}
     for option in query.split("&"):
         key, is_given, written = option.partition("=")
         value = _decoded(written)
         if not key or not is_given or not value:
-            return Problem((), 'an option is "NAME=VALUE", and "&" stands between two', value=text)
+            raise _PlaceError('an option is "NAME=VALUE", and "&" stands between two')
         if key in options:
-            return Problem((), "an option is given twice", value=text)
+            raise _PlaceError("an option is given twice")
         options[key] = value
+    known = _OPTIONS[kind]
+    allowed = ", ".join(f'"{option}"' for option in known)
+    for key in options:
+        if key in known:
+            continue
+        # The option itself is not quoted: it may have come from the environment.
+        if key in _FILE:
+            raise _PlaceError("mode and owner are for a socket that has a path", allowed)
+        if key in _PEERS:
+            raise _PlaceError("uid and gid are for a socket that others connect to", allowed)
+        raise _PlaceError("unknown option of a place", allowed, nearest(key, known))
     return options
 
 
-def _unknown_option(text: str, key: str, known: tuple[str, ...]) -> Problem:
-    allowed = ", ".join(f'"{option}"' for option in known)
-    # The option itself is not quoted: it may have come from the environment.
-    if key in _FILE:
-        return Problem((), "mode and owner are for a socket that has a path", value=text, allowed=allowed)
-    if key in _PEERS:
-        return Problem((), "uid and gid are for a socket that others connect to", value=text, allowed=allowed)
-    return Problem((), "unknown option of a place", value=text, allowed=allowed, nearest=nearest(key, known))
-
-
-def _with_options(place: ListenAddress, options: dict[str, str]) -> ListenAddress | Problem:
+def _with_options(place: ListenAddress, options: dict[str, str]) -> ListenAddress:
     mode, owner = options.get("mode"), options.get("owner")
-    lists: dict[str, tuple[str, ...]] = {
-        key: tuple(options[key].split(",")) for key in ("profiles", "uid", "gid") if key in options
-    }
-    why, allowed = _value_problem(mode, owner, lists)
-    if why is not None:
-        return Problem((), why, value=place.text, allowed=allowed)
-    user, _, group = (owner or "").partition(":")
+    if mode is not None and not (_MODE.fullmatch(mode) and int(mode, 8) <= MAX_MODE):
+        raise _PlaceError("mode is no octal number of at most 0777", '"mode=0660"')
+    user, colon, group = (owner or "").partition(":")
+    is_whole = bool(user) and bool(group) == bool(colon) and ":" not in group
+    if owner is not None and not (is_whole and _are_accounts((user, group))):
+        allowed = '"owner=USER" or "owner=USER:GROUP", names or numbers'
+        raise _PlaceError("owner is no user, nor a user and a group", allowed)
+    lists = {key: tuple(options[key].split(",")) for key in ("profiles", "uid", "gid") if key in options}
+    for key, members in lists.items():
+        if not all(members):
+            raise _PlaceError(f"{key} has an empty name in its list")
+        if key != "profiles" and not _are_accounts(members):
+            raise _PlaceError(f"{key} is no list of names or numbers", f'"{key}=NAME,NUMBER" or "{key}=any"')
     return msgspec.structs.replace(
         place,
         profile=options.get("profile"),
@@ -250,33 +251,12 @@ def _with_options(place: ListenAddress, options: dict[str, str]) -> ListenAddres
     )
 
 
-def _value_problem(
-    mode: str | None, owner: str | None, lists: dict[str, tuple[str, ...]]
-) -> tuple[str | None, str | None]:
-    """Why a value cannot be, and what can; both None where nothing is wrong."""
-    if mode is not None and not (_MODE.fullmatch(mode) and int(mode, 8) <= MAX_MODE):
-        return "mode is no octal number of at most 0777", '"mode=0660"'
-    if owner is not None and not _is_owner(owner):
-        return "owner is no user, nor a user and a group", '"owner=USER" or "owner=USER:GROUP", names or numbers'
-    for key, members in lists.items():
-        if not all(members):
-            return f"{key} has an empty name in its list", None
-        if key != "profiles" and not _are_accounts(members):
-            return f"{key} is no list of names or numbers", f'"{key}=NAME,NUMBER" or "{key}=any"'
-    return None, None
-
-
-def _is_owner(owner: str) -> bool:
-    user, colon, group = owner.partition(":")
-    return bool(user) and bool(group) == bool(colon) and ":" not in group and _are_accounts((user, group))
-
-
 def _are_accounts(members: tuple[str, ...]) -> bool:
     if ANY in members:
         return members == (ANY,)
-    return not any(member.isdecimal() and not _is_account_number(member) for member in members)
-
-
-def _is_account_number(text: str) -> bool:
     # The length first: Python refuses to convert thousands of digits.
-    return text.isascii() and len(text) <= len(str(MAX_ACCOUNT)) and int(text) <= MAX_ACCOUNT
+    return all(
+        not member.isdecimal()
+        or (member.isascii() and len(member) <= len(str(MAX_ACCOUNT)) and int(member) <= MAX_ACCOUNT)
+        for member in members
+    )

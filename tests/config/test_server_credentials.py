@@ -7,7 +7,7 @@ import pytest
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.servers import ServerCredentials
 from tooldispatchd.config.configuration import ConfigError, load_catalog
-from tooldispatchd.config.credentials import MAX_KEY_CHARS, MAX_TOKEN_CHARS, read_server_secrets
+from tooldispatchd.config.credentials import MAX_KEY_CHARS, MAX_TOKEN_CHARS, take_credentials
 from tooldispatchd.config.key_patterns import Table
 
 URL = "https://docs.example/mcp"
@@ -15,7 +15,7 @@ PEM = "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----"
 
 
 def whys(server: Table, environ: dict[str, str] | None = None) -> list[str]:
-    secrets = read_server_secrets({"mcp": {"a": {"url": URL, **server}}}, environ or {})
+    secrets = take_credentials({"mcp": {"a": {"url": URL, **server}}}, environ or {})
     return [problem.why for problem in secrets.problems]
 
 
@@ -130,7 +130,7 @@ def test_what_contradicts_itself_is_not_read() -> None:
     assert whys({"token_env": "NONE", "auth": "oauth"}) == []
     assert whys({"oauth": {"client_secret_env": "NONE"}}) == []
     assert whys({"auth": "oauth", "oauth": {"private_key_file": "/none"}}) == []
-    assert read_server_secrets({"mcp": {"b": {"command": "x", "token_env": "NONE"}}}, {}).problems == ()
+    assert take_credentials({"mcp": {"b": {"command": "x", "token_env": "NONE"}}}, {}).problems == ()
 
 
 def test_no_problem_and_nothing_shown_bears_a_secret(tmp_path: Path) -> None:

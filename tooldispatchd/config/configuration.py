@@ -25,13 +25,7 @@ from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.speckinds import MIB
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.config.config_report import MAX_SHOWN, Finding, Sources, printable
-from tooldispatchd.config.credentials import (
-    SERVERS,
-    exposed_secrets,
-    read_server_secrets,
-    take_credentials,
-    with_credentials,
-)
+from tooldispatchd.config.credentials import SERVERS, exposed_secrets, take_credentials, with_credentials
 from tooldispatchd.config.expansion import expand
 from tooldispatchd.config.files import UnusableFileError, read_text
 from tooldispatchd.config.key_patterns import Table, entries, places
@@ -111,20 +105,18 @@ def load(path: Path, environ: Mapping[str, str]) -> Loaded:
     # A table in which the notation has found a mistake lacks what stood there.
     _refuse(sources, [problem for problem in problems if problem.path not in sources.plumb.lacking])
     credentials = take_credentials(table, environ)
-    secrets = read_server_secrets(table, environ)
     catalog = _build(table, credentials.tokens, directory, environ)
     # Of a token that could not be read, and of a user who is not there, the catalog would tell once more.
     told = {path for problem in credentials.problems for path in (problem.path, problem.path[:2])}
     problems = [] if isinstance(catalog, Catalog) else [each for each in catalog if each.path not in told]
-    _refuse(sources, [*credentials.problems, *secrets.problems, *_pem_problems(table), *problems])
+    _refuse(sources, [*credentials.problems, *_pem_problems(table), *problems])
     assert isinstance(catalog, Catalog)
     finished = msgspec.structs.replace(
         catalog,
-        servers=with_credentials(catalog.servers, secrets),
+        servers=with_credentials(catalog.servers, credentials.secrets),
         warnings=(
             *catalog.warnings,
             *credentials.warnings,
-            *secrets.warnings,
             *sources.servers.warnings,
             *exposed_secrets(written, sources.file_of),
         ),

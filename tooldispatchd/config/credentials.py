@@ -46,7 +46,6 @@ _OTHERS: Final = {
     "client_secret_file": ("secret", MAX_SECRET_CHARS),
     "private_key_file": ("key", MAX_KEY_CHARS),
 }
-_OWNERS_ALLOWED: Final = "a number or a name, or a list of them that is not empty"
 # RFC 6750, 2.1, allows less; some servers' keys have more signs.
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 # RFC 7468, 2; which kind of key it is, who signs with it will see.
@@ -71,122 +70,91 @@ class SecretError(Exception):
         self.allowed = allowed
 
 
-class SecretFile(msgspec.Struct, frozen=True):
-    """What a file holds, with bytes that are no UTF-8 as lone surrogates, and its mode's twelve bits."""
-
-    text: str
-    mode: int
-
-    @property
-    def is_exposed(self) -> bool:
-        """Whether users other than its owner and its group may use it."""
-        return bool(self.mode & (stat.S_IROTH | stat.S_IWOTH))
-
-    def __repr__(self) -> str:
-        """Its mode alone."""
-        return f"SecretFile(mode={self.mode:04o})"
-
-
 class Credentials(msgspec.Struct, frozen=True):
-    """What was read: `tokens` by profile, as SHA-256; `warnings` are whole sentences."""
+    """What was read: `tokens` by profile, as SHA-256; `secrets` of servers, by the key and the text that named each.
+
+    `warnings` are whole sentences.
+    """
 
     tokens: dict[str, bytes]
     problems: tuple[Problem, ...]
     warnings: tuple[str, ...]
-
-
-class ServerSecrets(msgspec.Struct, frozen=True):
-    """What was read for servers, by the key and the text that named it; `warnings` are whole sentences."""
-
-    values: dict[tuple[str, str], str] = {}
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[str, ...] = ()
+    secrets: dict[tuple[str, str], str] = {}
 
     def __repr__(self) -> str:
-        """How many there are."""
-        return f"ServerSecrets({len(self.values)} values, problems={self.problems}, warnings={self.warnings})"
+        counts = f"{len(self.tokens)} tokens, {len(self.secrets)} secrets"
+        return f"Credentials({counts}, problems={self.problems}, warnings={self.warnings})"
 
 
 def take_credentials(table: Table, environ: Mapping[str, str]) -> Credentials:
-    """Read the tokens of every profile in `table`, and put numbers in the place of all users' and groups' names.
+    """Read all that `table`, which is well formed and expanded, names as secrets, and look up its users and groups.
 
-    `token` is taken out, in place.
+    In place, profiles' tokens are taken out, and numbers stand for users and groups.
     """
     tokens: dict[str, bytes] = {}
+    secrets: dict[tuple[str, str], str] = {}
     problems: list[Problem] = []
     warnings: list[str] = []
+    for path, value, limit in (*_of_profiles(table, problems), *_of_servers(table)):
+        key = str(path[-1])
+        try:
+            text, mode = _read(key, value, environ, limit)
+            if path[0] == "agents":
+                tokens[str(path[1])] = digest_of(_checked_token(text))
+            else:
+                secrets[key, value] = _checked(key, text)
+        except SecretError as error:
+            # What was seen is shown by its kind alone; the report knows these keys.
+            problems.append(Problem(path, error.why, value=None, allowed=error.allowed))
+            continue
+        if mode is not None:
+            warnings.append(f"{_dotted(path)}: others may read or change the file (mode {mode:04o})")
+    problems += _look_up(table)
+    return Credentials(tokens, tuple(problems), tuple(warnings), secrets)
+
+
+def _of_profiles(table: Table, problems: list[Problem]) -> Iterator[tuple[Path, str, int]]:
+    """Where each profile names its token, what stands there, and the most bytes of it; `token` is taken out."""
     for place in places(table, ("agents", "*")):
         profile = cast("Table", place.value)
-        named = [(str(key), str(profile[key])) for key in TOKENS if key in profile]
+        named = [(key, str(profile[key])) for key in TOKENS if key in profile]
         profile.pop("token", None)
-        path = (*place.path, named[-1][0] if named else "token")
         if len(named) > 1:
-            problems.append(Problem(path, f'"{named[0][0]}" says already where the token is', value=None))
+            why = f'"{named[0][0]}" says already where the token is'
+            problems.append(Problem((*place.path, named[-1][0]), why, value=None))
         elif named:
-            try:
-                token, mode = _read_token(*named[0], environ)
-            except SecretError as error:
-                # What was seen is shown by its kind only; the report knows these keys.
-                problems.append(Problem(path, error.why, value=None, allowed=error.allowed))
-            else:
-                tokens[str(place.path[-1])] = digest_of(token)
-                warnings += [] if mode is None else [f"{_dotted(path)}: {_exposed(mode)}"]
-    problems += _look_up(table)
-    return Credentials(tokens, tuple(problems), tuple(warnings))
-
-
-def _read_token(key: str, value: str, environ: Mapping[str, str]) -> tuple[str, int | None]:
-    """A profile's token, and the mode of its file where others may use that."""
-    text, mode = _read(key, value, environ, MAX_TOKEN_BYTES)
-    why = token_problem(text)
-    if why is not None:
-        raise SecretError(why, f"1 to {MAX_TOKEN_BYTES} bytes")
-    return text, mode
+            yield (*place.path, named[0][0]), named[0][1], MAX_TOKEN_BYTES
 
 
 def _look_up(table: Table) -> list[Problem]:
     """Put numbers in the place of users and groups, in place; a problem for each that there is not."""
     problems: list[Problem] = []
-    for key, number_of in (("uid", _uid_of), ("gid", _gid_of)):
+    for key, kind in (("uid", "user"), ("gid", "group")):
         for place in places(table, ("agents", "*", key)):
-            place.put(list(_numbers(place.value, place.path, number_of, problems)))
-    for key, number_of in (("user", _uid_of), ("group", _gid_of)):
+            place.put(list(_numbers(place.value, place.path, kind, problems)))
+    for key in ("user", "group"):
         for place in (each for program in _PROGRAMS for each in places(table, (*program, key))):
-            place.put(next(_numbers(place.value, place.path, number_of, problems), place.value))
+            place.put(next(_numbers(place.value, place.path, key, problems), place.value))
     return problems
 
 
-def _numbers(owners: object, path: Path, number_of: Callable[[object], int], problems: list[Problem]) -> Iterator[int]:
+def _numbers(owners: object, path: Path, kind: str, problems: list[Problem]) -> Iterator[int]:
     if owners == []:
-        problems.append(Problem(path, "admits nobody", value=owners, allowed=_OWNERS_ALLOWED))
-    listed = cast("list[object]", owners) if isinstance(owners, list) else [owners]
-    for index, owner in enumerate(listed):
-        try:
-            yield number_of(owner)
-        except SecretError as error:
-            place = (*path, index) if isinstance(owners, list) else path
-            problems.append(Problem(place, error.why, value=owner, allowed=error.allowed))
-
-
-def _uid_of(owner: object) -> int:
-    try:
-        return find_uid(owner) if isinstance(owner, str) else _number(owner)
-    except (AccountError, ValueError):
-        raise SecretError("no such user") from None
-
-
-def _gid_of(owner: object) -> int:
-    try:
-        return find_gid(owner) if isinstance(owner, str) else _number(owner)
-    except (AccountError, ValueError):
-        raise SecretError("no such group") from None
-
-
-def _number(owner: object) -> int:
-    # A fraction of nothing, as in 3.0, is a whole number to the schema.
-    if not isinstance(owner, int) or not 0 <= owner <= MAX_OWNER:
-        raise SecretError("not a number of a user or a group", f"a whole number, at least 0 and at most {MAX_OWNER}")
-    return owner
+        allowed = "a number or a name, or a list of them that is not empty"
+        problems.append(Problem(path, "admits nobody", value=owners, allowed=allowed))
+    for index, owner in enumerate(owners if isinstance(owners, list) else [owners]):
+        place = (*path, index) if isinstance(owners, list) else path
+        if isinstance(owner, str):
+            try:
+                yield find_uid(owner) if kind == "user" else find_gid(owner)
+            except (AccountError, ValueError):
+                problems.append(Problem(place, f"no such {kind}", value=owner))
+        # A fraction of nothing, as in 3.0, is a whole number to the schema.
+        elif isinstance(owner, int) and 0 <= owner <= MAX_OWNER:
+            yield owner
+        else:
+            allowed = f"a whole number, at least 0 and at most {MAX_OWNER}"
+            problems.append(Problem(place, "not a number of a user or a group", value=owner, allowed=allowed))
 
 
 def find_uid(name: str) -> int:
@@ -209,31 +177,13 @@ def find_gid(name: str) -> int:
         raise AccountError("group", name) from None
 
 
-def read_server_secrets(table: Table, environ: Mapping[str, str]) -> ServerSecrets:
-    """Read every secret that a server's table in `table` names; its paths must be absolute already."""
-    values: dict[tuple[str, str], str] = {}
-    problems: list[Problem] = []
-    warnings: list[str] = []
-    for path, value in _named(table):
-        key = str(path[-1])
-        try:
-            text, mode = _read(key, value, environ, MAX_KEY_CHARS)
-            values[key, value] = _checked(key, text)
-        except SecretError as error:
-            problems.append(Problem(path, error.why, value=None, allowed=error.allowed))
-            continue
-        if mode is not None:
-            warnings.append(f"{_dotted(path)}: {_exposed(mode)}")
-    return ServerSecrets(values, tuple(problems), tuple(warnings))
-
-
-def _named(table: Table) -> Iterator[tuple[Path, str]]:
-    """Each place of a server that names a secret, and what stands there."""
+def _of_servers(table: Table) -> Iterator[tuple[Path, str, int]]:
+    """Where each server names a secret, what stands there, and the most bytes of it."""
     for place in (each for pattern in SERVERS for each in places(table, pattern)):
         server = cast("Table", place.value)
         for key in _readable(server) if isinstance(server, dict) else ():
             for named in places(server, key):
-                yield (*place.path, *named.path), str(named.value)
+                yield (*place.path, *named.path), str(named.value), MAX_KEY_CHARS
 
 
 def _readable(server: Table) -> Iterator[Pattern]:
@@ -258,22 +208,18 @@ def _read(key: str, value: str, environ: Mapping[str, str], max_bytes: int) -> t
             raise SecretError("a token is taken as it is written", '"token_env", for one in the environment')
         return value, None
     if key.endswith("_env"):
-        return read_variable(value, environ), None
-    file = read_secret_file(value, max_bytes, what=_kind(key)[0])
-    return file.text, file.mode if file.is_exposed else None
+        if value not in environ:
+            raise SecretError("the environment has no such variable")
+        return environ[value], None
+    text, mode = read_secret_file(value, max_bytes, what=_kind(key)[0])
+    return text, mode if mode & (stat.S_IROTH | stat.S_IWOTH) else None
 
 
-def read_variable(name: str, environ: Mapping[str, str]) -> str:
-    """What a variable holds; raises `SecretError`."""
-    if name not in environ:
-        raise SecretError("the environment has no such variable")
-    return environ[name]
+def read_secret_file(path: str, max_bytes: int, *, what: str) -> tuple[str, int]:
+    """What a file holds without the newline at its end, and its mode; `what` that is stands in a `SecretError`.
 
-
-def read_secret_file(path: str, max_bytes: int, *, what: str) -> SecretFile:
-    """What a file holds without the newline at its end; `what` it is the file of stands in a `SecretError`.
-
-    Of a file over `max_bytes` a little more than that is read, so that who looks at the text finds it too long.
+    Bytes that are not UTF-8 become lone surrogates. Of a file over `max_bytes` a little more than that is read, so that
+    whoever looks at the text finds it too long.
     """
     try:
         # A pipe or a terminal would be waited for.
@@ -290,12 +236,19 @@ def read_secret_file(path: str, max_bytes: int, *, what: str) -> SecretFile:
     if content is None:
         raise SecretError(f"cannot read the {what}'s file: it is not a regular file")
     text = content.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
-    return SecretFile(text, stat.S_IMODE(mode))
+    return text, stat.S_IMODE(mode)
 
 
 def _kind(key: str) -> tuple[str, int]:
     """What a key names, and the most characters of it."""
     return _OTHERS.get(key, ("token", MAX_TOKEN_CHARS))
+
+
+def _checked_token(text: str) -> str:
+    why = token_problem(text)
+    if why is not None:
+        raise SecretError(why, f"1 to {MAX_TOKEN_BYTES} bytes")
+    return text
 
 
 def _checked(key: str, text: str) -> str:
@@ -339,7 +292,7 @@ def _written(holder: object, path: Path = ()) -> Iterator[Path]:
             yield (*path, key)
 
 
-def with_credentials(servers: Mapping[str, Binding], secrets: ServerSecrets) -> dict[str, Binding]:
+def with_credentials(servers: Mapping[str, Binding], secrets: Mapping[tuple[str, str], str]) -> dict[str, Binding]:
     """The bindings, each with what was read for it."""
     return {
         name: msgspec.structs.replace(binding, credentials=_credentials(binding.spec, secrets))
@@ -347,7 +300,7 @@ def with_credentials(servers: Mapping[str, Binding], secrets: ServerSecrets) -> 
     }
 
 
-def _credentials(spec: McpSpec, secrets: ServerSecrets) -> ServerCredentials:
+def _credentials(spec: McpSpec, secrets: Mapping[tuple[str, str], str]) -> ServerCredentials:
     token = _first(spec, TOKENS, secrets)
     oauth = spec.oauth or OAuthSpec()
     return ServerCredentials(
@@ -357,13 +310,9 @@ def _credentials(spec: McpSpec, secrets: ServerSecrets) -> ServerCredentials:
     )
 
 
-def _first(spec: McpSpec | OAuthSpec, keys: tuple[str, ...], secrets: ServerSecrets) -> str | None:
+def _first(spec: McpSpec | OAuthSpec, keys: tuple[str, ...], secrets: Mapping[tuple[str, str], str]) -> str | None:
     """The secret that one of `keys` names; at most one of them is there."""
-    return next((secrets.values[key, text] for key in keys if (text := getattr(spec, key)) is not None), None)
-
-
-def _exposed(mode: int) -> str:
-    return f"others may read or change the file (mode {mode:04o})"
+    return next((secrets[key, text] for key in keys if (text := getattr(spec, key)) is not None), None)
 
 
 def _dotted(path: Path) -> str:

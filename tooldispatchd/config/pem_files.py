@@ -95,7 +95,7 @@ def _check_pair(cert: str, key: str) -> None:
 
 
 def _read(file: str, what: str) -> str:
-    text = read_secret_file(file, MAX_PEM_BYTES, what=what).text
+    text, _ = read_secret_file(file, MAX_PEM_BYTES, what=what)
     if len(text) > MAX_PEM_BYTES:
         raise SecretError(f"this file is over {MAX_PEM_BYTES // MIB} MiB")
     return text

@@ -123,34 +123,28 @@ class _Translation:
         unknown = [key for key in given if key not in _KEYS]
         switches = self._switches(given)
         if unknown and not any(way in given for way in WAYS):
-            return ForeignServer(self._table(self._reached(given, unknown)) | switches, self._problems, [])
+            # What else it has belongs to the way that is not there.
+            return ForeignServer({}, [*self._problems, *self._wayless(unknown)], [])
         if switches.get("enabled") is False or self._own.get("enabled") is False:
-            return ForeignServer(_left_out(given) | {"enabled": False}, self._problems, unknown)
+            # It is never started: nothing is asked of the environment for it.
+            ways = {way: given[way] for way in WAYS if way in given}
+            blank = {way: _ANY_VARIABLE.sub("x", text) if isinstance(text, str) else text for way, text in ways.items()}
+            return ForeignServer(blank | {"enabled": False}, self._problems, unknown)
         if not is_decided(self._own):
-            self._problems += [self._restricting(key) for key in unknown if may_restrict(key)]
+            where = f"[mcp.{toml_key(str(self._path[1]))}]"
+            allowed = f'"tools", "deny" or "enabled" in {where}, which then says what holds here'
+            for key in filter(may_restrict, unknown):
+                close = nearest(key, (*LISTS, *_SWITCHES))
+                why = "unknown key, which may restrict the server"
+                self._problems.append(Problem((*self._path, key), why, allowed=allowed, nearest=close))
         return ForeignServer(self._table(given) | switches, self._problems, unknown)
 
-    def _restricting(self, key: str) -> Problem:
-        allowed = (
-            f'"tools", "deny" or "enabled" in [mcp.{toml_key(str(self._path[1]))}], which then says what holds here'
-        )
-        return Problem(
-            (*self._path, key),
-            "unknown key, which may restrict the server",
-            allowed=allowed,
-            nearest=nearest(key, (*LISTS, *_SWITCHES)),
-        )
-
-    def _reached(self, given: Table, unknown: list[str]) -> Table:
-        """An entry with no way to its server, as if an unknown key that must be meant were that; a problem anyway."""
-        meant = {key: way for key in unknown if (way := _way_meant(key)) is not None}
-        self._problems += [Problem((*self._path, key), "unknown key", nearest=way) for key, way in meant.items()]
-        if meant:
-            return {**given, **{way: given[key] for key, way in meant.items()}}
+    def _wayless(self, unknown: list[str]) -> list[Problem]:
+        """Of an entry with no way to its server: other clients have `serverUrl`, and a way may be misspelt."""
+        meant = {key: next((way for way in WAYS if way in key.lower()), None) or nearest(key, WAYS) for key in unknown}
+        problems = [Problem((*self._path, key), "unknown key", nearest=way) for key, way in meant.items() if way]
         why = f"a server has command or url, this one has neither; unknown: {listed(unknown)}"
-        self._problems.append(Problem(self._path, why))
-        # What else it has belongs to the way that is not there.
-        return {}
+        return problems or [Problem(self._path, why)]
 
     def _table(self, given: Table) -> Table:
         table: Table = {key: self._rewritten(given[key]) for key in _COPIED if key in given}
@@ -227,12 +221,6 @@ class _Translation:
         return f"${{{found['body']}}}" if text is None else text.replace("$", "$$")
 
 
-def _left_out(given: Table) -> Table:
-    """A server that is never started: nothing is asked of the environment for it."""
-    ways = {way: given[way] for way in WAYS if way in given}
-    return {way: _ANY_VARIABLE.sub("x", text) if isinstance(text, str) else text for way, text in ways.items()}
-
-
 def _combined(key: str, one: list[object], other: list[object]) -> list[object]:
     """What two lists of tools allow, or deny, together."""
     return [each for each in one if each in other] if key == "tools" else [*one, *(x for x in other if x not in one)]
@@ -246,11 +234,6 @@ def _anchor(table: Table, directory: PurePath) -> None:
         table["command"] = f"{prefix}/{command}"
     if isinstance(cwd, str) and cwd and not cwd.startswith(("/", "${")):
         table["cwd"] = f"{prefix}/{cwd}"
-
-
-def _way_meant(key: str) -> str | None:
-    """Which way to a server a key must mean that other clients have: `serverUrl`, or one that is misspelt."""
-    return next((way for way in WAYS if way in key.lower()), None) or nearest(key, WAYS)
 
 
 def toml_key(name: str) -> str:

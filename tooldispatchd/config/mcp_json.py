@@ -231,7 +231,9 @@ class _Reader:
     def _add_server(self, file: str, lines: JsonLines, path: Path, entry: object, places: FileContext) -> bool:
         """Put an entry into `[mcp]`; whether nothing there says what it may do."""
         name = str(path[-1])
-        binding = name if re.fullmatch(BINDING_PATTERN, name) else _sanitised(name)
+        # Else the nearest name that a binding may have.
+        is_name = re.fullmatch(BINDING_PATTERN, name) is not None
+        binding = name if is_name else _NO_NAME.sub("-", name).strip("-._")[:_MAX_NAME] or "server"
         mcp = self._table.setdefault("mcp", {})
         if not isinstance(mcp, dict):
             # The schema says what is wrong with it.
@@ -242,7 +244,7 @@ class _Reader:
             at = self._servers[binding] if binding in self._servers else self._where(("mcp", binding))
             self._mistakes.append(Mistake(file, lines.line_of(path), f"mcp.{binding} is declared already, at {at}"))
             return False
-        if binding != name:
+        if not is_name:
             self._warnings.append(f"{written}: server {quoted(name)} is called {binding}")
         own = cast("Table", own or {})
         given = cast("Table", entry) if isinstance(entry, dict) else {}
@@ -279,8 +281,3 @@ def _parse(text: str) -> object:
     except ValueError:
         # The interpreter reads no number of thousands of digits.
         raise _UnreadableError("a number has too many digits") from None
-
-
-def _sanitised(name: str) -> str:
-    """The nearest name that a binding may have."""
-    return _NO_NAME.sub("-", name).strip("-._")[:_MAX_NAME] or "server"

@@ -31,7 +31,7 @@ from tests.wire.conversations import (
     transcripts,
 )
 from tests.wire.toolbox import FORMS, spell
-from tooldispatchd.daemon.configuration import load_catalog
+from tooldispatchd.config.configuration import load_catalog
 from tooldispatchd.wire.decode import Refused, decode_line
 from tooldispatchd.wire.faults import CATEGORY, Code
 

@@ -64,7 +64,7 @@ PROVEN: Final[dict[str, tuple[str, ...]]] = {
     "M98": ("tests/wire/test_decode.py::test_no_fault_quotes_the_line",),
     "M100": ("tests/agent/tools/test_servers.py::test_a_deadline_of_the_agent_passes_and_the_connection_still_works",),
     "M103": ("tests/agent/session/test_host.py::test_a_defect_at_the_start_of_a_call_is_that_call_s_fault_alone",),
-    "M104": ("tests/daemon/test_configuration.py::test_a_wrong_configuration_gets_its_exact_report",),
+    "M104": ("tests/config/test_configuration.py::test_a_wrong_configuration_gets_its_exact_report",),
     "M105": (
         "tests/daemon/test_ends.py::test_a_running_call_has_its_grace_and_a_new_one_gets_draining",
         "tests/daemon/test_ends.py::test_a_request_after_the_grace_gets_draining_while_the_session_is_torn_down",

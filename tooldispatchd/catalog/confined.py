@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from tooldispatchd.catalog.speckinds import Owner, Size, SomeWord, Spec
+from tooldispatchd.catalog.secrecy import Spec
+from tooldispatchd.catalog.speckinds import Owner, Size, SomeWord
 
 Sandbox = Literal["required", "landlock", "bubblewrap", "best-effort"]
 

@@ -1,6 +1,6 @@
 """The configuration as values: what each table and key means, its type and its default.
 
-`daemon.configuration` parses a TOML file into `Config`; past that, values are typed and trusted. Every limit states
+`config.configuration` parses a TOML file into `Config`; past that, values are typed and trusted. Every limit states
 where its number comes from.
 
 `${VAR}`, `${VAR:-default}` and `$$` (a dollar) are expanded in `daemon.listen`, `plumb` and `mcp_json`, in `command`,
@@ -8,16 +8,16 @@ where its number comes from.
 `write`, in `url`, `headers` (their values), `ca`, `cert` and `key` of servers, in `roots` of profiles and in every key
 that names a file with a secret, and nowhere else. In the same keys a relative path (a socket's, a `cwd`, a command with
 a slash in it, a file's, a root) starts at the directory of the configuration file: a service has no other directory
-that its author would expect. Past `daemon.configuration` all of them are absolute, roots are `file://` URIs, users and
+that its author would expect. Past `config.configuration` all of them are absolute, roots are `file://` URIs, users and
 groups are numbers, and no profile's token is left. A `~` means nothing.
 """
 
 from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta
 
 from tooldispatchd.catalog.confined import ConfinedSpec
+from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, SecretVariable, Spec
 from tooldispatchd.catalog.speckinds import (
     KIB,
     MIB,
@@ -37,7 +37,6 @@ from tooldispatchd.catalog.speckinds import (
     ServerToolName,
     Size,
     SomeWord,
-    Spec,
     Word,
 )
 
@@ -46,7 +45,7 @@ class DaemonSpec(Spec, frozen=True, kw_only=True):
     """`[daemon]`: where agents come in, and how long running calls have at the end."""
 
     listen: tuple[SomeWord, ...] = ()
-    """Ways in, as `daemon.listen_values` writes them; `serve --listen` stands in its place."""
+    """Ways in, as `config.listen_values` writes them; `serve --listen` stands in its place."""
     grace_s: Annotated[float, Meta(ge=0, le=3600)] = 10.0
     """What running calls have after SIGTERM; with the teardown it stays well under systemd's 90 s."""
 
@@ -104,19 +103,19 @@ class OAuthSpec(Spec, frozen=True, kw_only=True):
 
     grant: Literal["authorization_code", "client_credentials", "private_key_jwt"] = "authorization_code"
     """`authorization_code` needs a person once, at `tooldispatchd login`; the others need none."""
-    client_id: SomeWord | None = None
+    client_id: Secret[SomeWord] | None = None
     """The client as it was registered; without one the daemon registers itself, where the server lets it."""
-    client_secret_env: SomeWord | None = None
+    client_secret_env: SecretVariable | None = None
     """The variable of the daemon's environment that holds the client's secret. At most one of it and the file."""
-    client_secret_file: SomeWord | None = None
+    client_secret_file: SecretFile | None = None
     """The file that holds the client's secret; a newline at its end does not count."""
-    client_metadata_url: SomeWord | None = None
+    client_metadata_url: Secret[SomeWord] | None = None
     """The https URL of the client's own metadata document, for servers that know clients by it."""
-    private_key_file: SomeWord | None = None
+    private_key_file: SecretFile | None = None
     """The PEM file of the key that signs a `private_key_jwt`."""
     algorithm: Literal["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"] = "RS256"
     """How a `private_key_jwt` is signed."""
-    scopes: tuple[SomeWord, ...] = ()
+    scopes: tuple[Secret[SomeWord], ...] = ()
     """What is asked for; by default what the server says that it needs."""
     redirect_port: Annotated[int, Meta(ge=1, le=65_535)] | None = None
     """The port of the loopback redirect, where the client is registered with a fixed one."""
@@ -129,38 +128,38 @@ class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
     a `shared` server keeps to this table alone, that of any other to its agent's profile too.
     """
 
-    command: SomeWord | None = None
+    command: Secret[SomeWord] | None = None
     """The program: a name looked for in `PATH`, or a path."""
-    url: SomeWord | None = None
+    url: Secret[SomeWord] | None = None
     """Where a server is that runs already: `http://`, `https://`, `ws://` or `wss://`."""
     transport: Literal["auto", "http", "sse"] = "auto"
     """How an http URL is spoken to: Streamable HTTP, or the older pair of a stream and an endpoint. `auto` begins with
     the first and goes over to the other where the server refuses it."""
-    headers: dict[HeaderName, HeaderValue] = {}
+    headers: dict[HeaderName, Secret[HeaderValue]] = {}
     """Sent with every request to `url`; never to another origin."""
-    token: str | None = None
+    token: Secret[str] | None = None
     """The bearer token for `url`; taken as it is written. At most one of `token`, `token_env` and `token_file`."""
-    token_env: SomeWord | None = None
+    token_env: SecretVariable | None = None
     """The variable of the daemon's environment that holds the token for `url`."""
-    token_file: SomeWord | None = None
+    token_file: SecretFile | None = None
     """The file that holds the token; a newline at its end does not count."""
-    auth: Literal["oauth"] | None = None
+    auth: SecretChoice[Literal["oauth"]] | None = None
     """How the daemon gets a token by itself."""
     oauth: OAuthSpec | None = None
     """The particulars of `auth = "oauth"`."""
-    ca: SomeWord | None = None
+    ca: SecretFile | None = None
     """The PEM file of the authorities that are trusted for `url`, in the place of the system's."""
-    cert: SomeWord | None = None
+    cert: SecretFile | None = None
     """The PEM file of the certificate that the daemon shows to `url`, and of its key unless `key` names it."""
-    key: SomeWord | None = None
+    key: SecretFile | None = None
     """The PEM file of the key to `cert`."""
-    hosts: tuple[HostPort, ...] = ()
+    hosts: tuple[Secret[HostPort], ...] = ()
     """Further hosts, as HOST or HOST:PORT, that redirects and the discovery of an authorization server may lead to.
     Credentials for `url` never go there."""
     private: bool = False
     """Whether names that a server leads to may have a private address (loopback, 10.0.0.0/8, …); `url` always may."""
-    args: tuple[Word, ...] = ()
-    env: dict[EnvName, Word] = {}
+    args: tuple[Secret[Word], ...] = ()
+    env: dict[EnvName, Secret[Word]] = {}
     """Added to the small environment that every child gets."""
     cwd: SomeWord | None = None
     """Where it runs; by default where the daemon does."""
@@ -193,18 +192,6 @@ class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
     enabled: bool = True
     """A server that is not enabled is never started; profiles that name it go without, with a warning."""
 
-    def __repr__(self) -> str:
-        """The table without what may be secret: what is shown ends up in logs."""
-        shown = msgspec.structs.replace(
-            self,
-            url=None if self.url is None else self.url.partition("?")[0],
-            token=None if self.token is None else "…",
-            headers=dict.fromkeys(self.headers, "…"),
-            args=tuple("…" for _ in self.args),
-            env=dict.fromkeys(self.env, "…"),
-        )
-        return msgspec.Struct.__repr__(shown)
-
 
 Server = str | McpSpec
 """A server that is used: a binding's name, a URL, or a table as in `[mcp]`."""
@@ -235,12 +222,12 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
     """Which of its streams a `project` gives, from 0."""
     chain: Annotated[tuple[str, ...], Meta(min_length=1, max_length=64)] | None = None
     """The processes of a `plumb`, in order; `lift(TOOL)` stands for a tool over every message."""
-    command: Argv | None = None
+    command: Secret[Argv] | None = None
     """The program of an `agent`: one message on stdin, one JSON value on stdout; by default `agent_command`."""
-    args: tuple[Word, ...] = ()
-    env: dict[EnvName, Word] = {}
+    args: tuple[Secret[Word], ...] = ()
+    env: dict[EnvName, Secret[Word]] = {}
     cwd: SomeWord | None = None
-    prompt: str | None = None
+    prompt: Secret[str] | None = None
     """What an `agent` is told to do; it reads it in its spec."""
     model: str | None = None
     """The model that an `agent` is asked to use; it reads it in its spec."""
@@ -248,7 +235,7 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
     """What an `agent` may call, as in a profile; an agent that names `tools` or `mcp` is a profile of its name."""
     mcp: tuple[Server, ...] | None = None
     """Servers that an `agent` is offered whole."""
-    options: dict[str, object] = {}
+    options: Secret[dict[str, object]] = {}
     """Anything else that the agent's program reads in its spec."""
     input_mode: InputMode = "json"
     """How an `agent` gets its message, as of a tool."""
@@ -288,11 +275,11 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     inline: Literal["id", "copy", "discard"] | None = None
     map: str | None = None
     """A CEL expression over the input."""
-    command: Argv | None = None
+    command: Secret[Argv] | None = None
     """The program and its first arguments, never a shell's line."""
-    args: tuple[Word, ...] = ()
+    args: tuple[Secret[Word], ...] = ()
     """Further arguments, after those of `command`."""
-    env: dict[EnvName, Word] = {}
+    env: dict[EnvName, Secret[Word]] = {}
     """Added to the small environment that every child gets."""
     cwd: SomeWord | None = None
     """Where it runs; by default where the daemon does, in its scratch directory where `read` or `write` is given."""
@@ -330,21 +317,16 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     """Whether resources and prompts are offered of every server that is offered whole, as `mcp_resources` there."""
     jobs: bool = True
     """Whether `job_wait`, `job_read`, `job_list` and `job_stop` are offered."""
-    token: str | None = None
+    token: Secret[str] | None = None
     """What a `hello` must show; taken as it is written. At most one of `token`, `token_env` and `token_file`."""
-    token_env: SomeWord | None = None
+    token_env: SecretVariable | None = None
     """The variable of the daemon's environment that holds the token."""
-    token_file: SomeWord | None = None
+    token_file: SecretFile | None = None
     """The file that holds the token; a newline at its end does not count."""
     uid: Owners | None = None
     """Users who may open it; with `gid`, one of both is enough. A token is asked for beside them."""
     gid: Owners | None = None
     """Groups whose members may open it."""
-
-    def __repr__(self) -> str:
-        """The table without its token: what is shown ends up in logs."""
-        masked = None if self.token is None else "…"
-        return msgspec.Struct.__repr__(msgspec.structs.replace(self, token=masked))
 
 
 class Config(Spec, frozen=True, kw_only=True):
@@ -362,7 +344,7 @@ class Config(Spec, frozen=True, kw_only=True):
     """Files in the plumb notation, which declare types, servers, processes and tools like the tables here."""
     mcp_json: tuple[SomeWord, ...] = ()
     """Files in which other MCP clients keep their servers (`mcpServers`, or `servers`); each is one in `[mcp]`."""
-    agent_command: Argv | None = None
+    agent_command: Secret[Argv] | None = None
     """What runs an agent that has no `command`: these words, and the path of the file with its spec."""
     agents: dict[Name, ProfileSpec] = {}
     """Without any there is one, `default`, that offers every tool and every server."""

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Log in, or out; the exit code."""
-    from tooldispatchd.daemon.configuration import ConfigError, find_configuration, load_catalog
+    from tooldispatchd.config.configuration import ConfigError, find_configuration, load_catalog
 
     try:
         catalog = load_catalog(arguments.config or find_configuration(os.environ), os.environ)

@@ -15,6 +15,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from time import thread_time
 from typing import Final
 
 import trio
@@ -33,15 +34,13 @@ from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.specs import LimitsSpec
 from tooldispatchd.children.descriptors import raise_limit, require_free
 from tooldispatchd.children.family import open_family
-from tooldispatchd.daemon.doors import DescriptorPair, Door, Doors, Handed, open_doors
+from tooldispatchd.config.listen_values import ListenAddress
+from tooldispatchd.daemon.doors import DescriptorPair, Door, Doors, Handed, open_doors, peer_of
 from tooldispatchd.daemon.equipment import EquipmentError, open_equipment
 from tooldispatchd.daemon.heap import Heap
-from tooldispatchd.daemon.listen_values import ListenAddress
 from tooldispatchd.daemon.listeners import ListenError
 from tooldispatchd.daemon.logs import DaemonLog
-from tooldispatchd.daemon.peers import peer_of
 from tooldispatchd.daemon.systemd import Notifier, open_pulse
-from tooldispatchd.daemon.turns import LongestTurn
 from tooldispatchd.forked.signals import IGNORED
 from tooldispatchd.front.channel import Channel
 from tooldispatchd.front.front import Front, Listener
@@ -63,6 +62,32 @@ RESERVED_DESCRIPTORS: Final = 128
 RESERVED_PART: Final = 4
 # Nothing of what exists: who is not let in learns that alone.
 NOT_ADMITTED: Final = Fault(Code.NOT_AUTHENTICATED, "you may not connect here")
+# A name has the module and the function.
+MAX_NAME_CHARS: Final = 120
+
+
+class LongestTurn(trio.abc.Instrument):
+    """Watches every task step from when it is added; some microsecond for each."""
+
+    def __init__(self) -> None:
+        self.took_s = 0.0
+        self._name = ""
+        self._began = thread_time()
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:  # noqa: ARG002  # trio's own signature
+        """A turn begins."""
+        self._began = thread_time()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        """It ends."""
+        took_s = thread_time() - self._began
+        if took_s > self.took_s:
+            self.took_s = took_s
+            self._name = task.name
+
+    def fields(self) -> dict[str, object]:
+        """For a line of the log."""
+        return {"longest_turn_ms": round(self.took_s * 1000, 1), "longest_turn": self._name[:MAX_NAME_CHARS]}
 
 
 class Daemon:

@@ -5,7 +5,12 @@ warm parents ──────────────────────�
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,12 +25,17 @@ from tooldispatchd.children.family import Family
 from tooldispatchd.children.launchers import open_launchers
 from tooldispatchd.children.leaves import Leaves, LeavesError, delegated, open_leaves
 from tooldispatchd.children.scratch import open_scratches
-from tooldispatchd.daemon.private_directories import open_private_directory
+from tooldispatchd.children.removal import LOCK, remove_tree
 
 SCRATCHES: Final = "tooldispatchd-scratch-"
 TOOL_LISTS: Final = "tooldispatchd-tools-"
 # Other users' programs have theirs in them: they may pass through, and see nothing.
 _MODE: Final = 0o711
+# What killed daemons have left may be large, and a start waits for it: what takes longer is left to the next one.
+SWEEP_S: Final = 1.0
+# At the end nothing large should be left there.
+REMOVE_S: Final = 1.0
+_PREFIX: Final = "tooldispatchd-agents-"
 
 
 class EquipmentError(Exception):
@@ -108,3 +118,84 @@ async def _leaves(
 
 
 CONTROLLERS: Final = {"memory": "memory", "processes": "pids"}
+
+
+@contextmanager
+def open_private_directory(prefix: str, environ: Mapping[str, str], *, mode: int = 0o700) -> Iterator[Path]:
+    """A new directory in `$RUNTIME_DIRECTORY`, else where temporary files are; its path has no symbolic links.
+
+    Its name begins with `prefix`. Others that do, and that daemons of this user have left which were killed, are
+    removed first. Raises OSError where it cannot be made.
+    """
+    parent = environ.get("RUNTIME_DIRECTORY", "").partition(":")[0] or tempfile.gettempdir()
+    directory = Path(tempfile.mkdtemp(prefix=prefix, dir=parent)).resolve()
+    with ExitStack() as stack:
+        stack.callback(lambda: remove_tree(str(directory), until=time.monotonic() + REMOVE_S))
+        directory.chmod(mode)
+        stack.callback(os.close, _lock(directory))
+        stack.callback(os.close, _hold(directory))
+        _sweep(directory.parent, prefix)
+        yield directory
+
+
+def _lock(directory: Path) -> int:
+    """The lock of a directory, held by the descriptor: the kernel lets it go however the daemon ends."""
+    # It appears as what it is: one that another daemon finds unlocked was left.
+    unnamed = directory / f"{LOCK}-new"
+    descriptor = os.open(unnamed, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    unnamed.rename(directory / LOCK)
+    return descriptor
+
+
+def _hold(directory: Path) -> int:
+    """A lock on the directory itself, which keeps systemd from ageing its content: tmpfiles.d(5)."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    return descriptor
+
+
+def _sweep(parent: Path, prefix: str) -> None:
+    """Remove what daemons of this user have left that were killed."""
+    until = time.monotonic() + SWEEP_S
+    for left in parent.glob(f"{prefix}*"):
+        # Another user's, one in use, and one that is just being made or removed, are nobody else's business.
+        with suppress(OSError):
+            if left.lstat().st_uid == os.geteuid() and not left.is_symlink():
+                with (left / LOCK).open("r", encoding="ascii") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    remove_tree(str(left), until=until)
+
+
+class AgentSpecsError(Exception):
+    """The files cannot be written; the message says where and why."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"cannot write what agents are told to {error.filename}: {error.strerror}")
+
+
+@contextmanager
+def open_agent_specs(catalog: Catalog, environ: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The path of each spec by its process's name, in a directory that nobody else may read.
+
+    No directory is made where there is no spec. Raises `AgentSpecsError`.
+    """
+    specs = catalog.agent_specs
+    if not specs:
+        yield {}
+        return
+    with ExitStack() as stack:
+        try:
+            directory = stack.enter_context(open_private_directory(_PREFIX, environ))
+            paths = {name: str(_write(directory / f"{name}.json", spec)) for name, spec in specs.items()}
+        except OSError as error:
+            raise AgentSpecsError(error) from error
+        yield paths
+
+
+def _write(path: Path, spec: bytes) -> Path:
+    # Who runs as the daemon's user may read it, as its agents do; nobody can change it by accident.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(spec)
+    return path

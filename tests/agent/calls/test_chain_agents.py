@@ -8,7 +8,7 @@ import pytest
 
 from tests.agent.fakes import PATIENCE_S, Agent, open_runtime
 from tests.daemon.spawned import Message
-from tooldispatchd.daemon.configuration import load_catalog
+from tooldispatchd.config.configuration import load_catalog
 
 # `chained` runs an agent and then a tool that is one; `lead` is an agent that asks for a tool which lifts another one.
 CONFIG: Final = r'''

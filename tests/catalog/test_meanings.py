@@ -8,10 +8,10 @@ from tooldispatchd.catalog.meanings import (
     is_stream,
     leads_to_itself,
     resolve,
-    same,
     strip_stream,
     to_schema,
 )
+from tooldispatchd.catalog.relations import SAME
 from tooldispatchd.catalog.types import Named, Primitive, Product, Stream, TypeNameError, parse_type
 
 TREE = {"Tree": parse_type("{value: int, children: [Tree]}")}
@@ -204,8 +204,8 @@ def test_an_unknown_name_is_refused_where_a_stream_is_looked_for() -> None:
     ],
 )
 def test_types_of_one_structure_are_the_same(left: str, right: str) -> None:
-    assert same(parse_type(left), parse_type(right), SAME)
-    assert same(parse_type(right), parse_type(left), SAME)
+    assert SAME.holds(parse_type(left), parse_type(right), NAMES_OF_SAME)
+    assert SAME.holds(parse_type(right), parse_type(left), NAMES_OF_SAME)
 
 
 @pytest.mark.parametrize(
@@ -225,10 +225,10 @@ def test_types_of_one_structure_are_the_same(left: str, right: str) -> None:
     ],
 )
 def test_types_of_other_structures_are_not(left: str, right: str) -> None:
-    assert not same(parse_type(left), parse_type(right), SAME)
+    assert not SAME.holds(parse_type(left), parse_type(right), NAMES_OF_SAME)
 
 
-SAME = declare(
+NAMES_OF_SAME = declare(
     Int="int",
     Either="int | string",
     List="{head: int, tail: List} | unit",

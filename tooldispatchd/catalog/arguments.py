@@ -176,7 +176,7 @@ def untyped_target(spec: Moded) -> Type:
 def compile_feed(spec: Moded, source: Type, declared: Declared, path: Path) -> tuple[Feed, list[Problem]]:
     """How a program gets an input of type `source`, and what is wrong with that; `path` is where `spec` stands.
 
-    The names in `source` must be declared; of a schema it is what `approximate_type` gives. Where there is a problem
+    The names in `source` must be declared; of a schema it is what `outline_of` gives. Where there is a problem
     the feed is as near as can be, and must not be used.
     """
     if spec.input_mode == "json":

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.fromschema import describe
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.processes import Process
 from tooldispatchd.catalog.programlines import bound_lines, kept_lines, program_lines
-from tooldispatchd.catalog.schematypes import describe
 from tooldispatchd.catalog.serverchecks import credential_kinds
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.serverurls import without_query

@@ -203,54 +203,6 @@ def _schema(type_: Type) -> dict[str, object]:
             raise ValueError("a stream has no schema")
 
 
-def same(left: Type, right: Type, declared: Declared) -> bool:
-    """Whether two types mean the same structure, whatever their names; options and fields may stand in any order.
-
-    Raises `TypeNameError`. Types are graphs with cycles, so they are compared as automata are: all nodes begin in one
-    class and are parted, round by round, by the classes of what stands in them, until a round parts no more.
-    """
-    check_names(left, declared)
-    check_names(right, declared)
-    _, nodes = graph(left, right, declared)
-    classes = [0] * len(nodes)
-    count = 1
-    while True:
-        signs: dict[frozenset[tuple[object, tuple[int, ...]]], int] = {}
-        fresh = []
-        for node in nodes:
-            sign = frozenset((label, tuple(classes[child] for child in children)) for label, children in node)
-            fresh.append(signs.setdefault(sign, len(signs)))
-        classes = fresh
-        if len(signs) == count:
-            return classes[0] == classes[1]
-        count = len(signs)
-
-
-# What kind of type it is, field names included, and its parts as indices of other nodes.
-Option = tuple[object, tuple[int, ...]]
-# A type as its options, in the order of `options_of`.
-Node = list[Option]
-
-
-def graph(left: Type, right: Type, declared: Declared) -> tuple[list[Type], list[Node]]:
-    """Every type in and behind two types whose names are checked, each with its node; theirs are the first two."""
-    order: list[Type] = [left, right]
-    places: dict[Type, int] = {right: 1, left: 0}
-    nodes: list[Node] = []
-    # `order` grows while it is walked, and ends: there are finitely many types in a text.
-    for type_ in order:
-        node: Node = []
-        for option in options_of(type_, declared):
-            label, inner = _shape(option)
-            for part in inner:
-                if part not in places:
-                    places[part] = len(order)
-                    order.append(part)
-            node.append((label, tuple(places[part] for part in inner)))
-        nodes.append(node)
-    return order, nodes
-
-
 def options_of(type_: Type, declared: Declared) -> list[Type]:
     """The alternatives of a type whose names are checked: names and unions opened, any other type alone."""
     options: list[Type] = []
@@ -266,17 +218,3 @@ def options_of(type_: Type, declared: Declared) -> list[Type]:
             opened.add(node.name)
             waiting.append(declared[node.name])
     return options
-
-
-def _shape(type_: Type) -> tuple[object, tuple[Type, ...]]:
-    """What tells one kind of type from another, and the parts in an order that does not depend on the text."""
-    match type_:
-        case Primitive(word):
-            return word, ()
-        case Record(fields):
-            ordered = sorted(fields, key=lambda field: field.name)
-            names = tuple((field.name, field.optional) for field in ordered)
-            return ("record", names), tuple(field.type for field in ordered)
-        case _:
-            inner = parts(type_)
-            return (type(type_).__name__, len(inner)), inner

@@ -22,12 +22,12 @@ from tooldispatchd.catalog.arguments import (
     untyped_source,
     untyped_target,
 )
-from tooldispatchd.catalog.compatible import compatible, difference
 from tooldispatchd.catalog.confinement import KEYS, problems_of
-from tooldispatchd.catalog.meanings import Declared, has_stream, is_stream, resolve, same, strip_stream
+from tooldispatchd.catalog.meanings import Declared, has_stream, is_stream, resolve, strip_stream
 from tooldispatchd.catalog.morphisms import Morphism, StreamMorphism
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.relations import COMPATIBLE, SAME
 from tooldispatchd.catalog.reuse import reuse_problems
 from tooldispatchd.catalog.specs import Config, ProcessSpec
 from tooldispatchd.catalog.stages import PipelineStage
@@ -295,11 +295,11 @@ class Processes:
         if arrow is None:
             return morphisms.compose(process.name, tuple(stages))
         given = stages[-1].target
-        if not compatible(given, arrow[1], self._declared):
-            why = f"the chain {show_arrow(stages[0].source, given)} does not give {show(arrow[1])}"
-            why = self._explained(why, given, arrow[1])
+        differs = COMPATIBLE.difference(given, arrow[1], self._declared)
+        if differs is not None:
+            why = f"the chain {show_arrow(stages[0].source, given)} does not give {show(arrow[1])}: {differs}"
             raise WiringError(why, ("processes", process.name, "type"), process.spec.type)
-        if not same(given, arrow[1], self._declared):
+        if not SAME.holds(given, arrow[1], self._declared):
             stages[-1] = promised(stages[-1], arrow[1], self._declared)
         made = morphisms.compose(process.name, tuple(stages))
         return msgspec.structs.replace(made, source=arrow[0], target=arrow[1])
@@ -321,16 +321,13 @@ class Processes:
 
     def _link(self, stage: StreamMorphism, entry: str, upstream: Type | None) -> StreamMorphism:
         """The stage behind what gives `upstream`: refused where they do not meet, guarded where they may not."""
-        if upstream is None or same(upstream, stage.source, self._declared):
+        if upstream is None or SAME.holds(upstream, stage.source, self._declared):
             return stage
-        if not compatible(upstream, stage.source, self._declared):
-            why = f"{entry} takes {show(stage.source)}, and what comes is {show(upstream)}"
-            raise WiringError(self._explained(why, upstream, stage.source), value=entry)
+        differs = COMPATIBLE.difference(upstream, stage.source, self._declared)
+        if differs is not None:
+            why = f"{entry} takes {show(stage.source)}, and what comes is {show(upstream)}: {differs}"
+            raise WiringError(why, value=entry)
         return guarded(stage, stage.source, self._declared)
-
-    def _explained(self, why: str, left: Type, right: Type) -> str:
-        found = difference(left, right, self._declared)
-        return f"{why}: {found}" if found else why
 
 
 def _bound(stages: list[StreamMorphism]) -> None:

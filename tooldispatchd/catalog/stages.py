@@ -9,10 +9,10 @@ import msgspec
 
 from tooldispatchd.catalog import morphisms
 from tooldispatchd.catalog.celsource import ExpressionError
-from tooldispatchd.catalog.compatible import compatible
 from tooldispatchd.catalog.expressions import Expression, compile_expression, compile_predicate
-from tooldispatchd.catalog.meanings import Declared, resolve, same, strip_stream
+from tooldispatchd.catalog.meanings import Declared, resolve, strip_stream
 from tooldispatchd.catalog.morphisms import StreamMorphism
+from tooldispatchd.catalog.relations import COMPATIBLE, SAME
 from tooldispatchd.catalog.schemas import Check, SchemaError
 from tooldispatchd.catalog.specs import ProcessSpec
 from tooldispatchd.catalog.types import JSON, Product, Stream, Type, show
@@ -52,13 +52,13 @@ class PipelineStage:
     def _promised(self, made: StreamMorphism, wanted: Type) -> StreamMorphism:
         """The stage at its declared type; what it gives is looked at where it promises less by itself."""
         wanted = self._shaped(wanted, made.target)
-        if not compatible(made.target, wanted, self._declared):
+        if not COMPATIBLE.holds(made.target, wanted, self._declared):
             assert self._arrow is not None
             sides = [self._arrow[0], made.target, self._arrow[1]]
             shown = [show(strip_stream(side, self._declared) if self._is_bare else side) for side in sides]
             why = f"{self._spec.kind} of {shown[0]} gives {shown[1]}, not {shown[2]}"
             raise self._wrong(why, "type", value=self._spec.type)
-        if same(made.target, wanted, self._declared):
+        if SAME.holds(made.target, wanted, self._declared):
             return made
         return msgspec.structs.replace(promised(made, wanted, self._declared), kind=made.kind)
 
@@ -110,10 +110,10 @@ class PipelineStage:
 
     def _merge(self, streams: Product, inner: list[Type]) -> StreamMorphism:
         first = inner[0]
-        if not all(compatible(first, other, self._declared) for other in inner):
+        if not all(COMPATIBLE.holds(first, other, self._declared) for other in inner):
             raise self._wrong(f"merge takes streams of one type, and not {show(streams)}")
         made = morphisms.merging(self._name, streams, Stream(first))
-        if all(same(first, other, self._declared) for other in inner):
+        if all(SAME.holds(first, other, self._declared) for other in inner):
             return made
         # Of the others it is only known that they may be.
         looking = guarded(made, Product(tuple(Stream(first) for _ in inner)), self._declared)

@@ -1,9 +1,11 @@
 """JSON pointers (RFC 6901), as schemas and violations have them: `/a~1b/0`, and "" for the whole."""
 
+import re
 from typing import Final
 
 # No list of a schema has more entries than this many digits count.
 MAX_DIGITS: Final = 6
+_ESCAPES: Final = re.compile("(?:%[0-9A-Fa-f]{2})+")
 
 
 def escape(step: str) -> str:
@@ -14,6 +16,11 @@ def escape(step: str) -> str:
 def unescape(step: str) -> str:
     """The key that a step of a pointer names."""
     return step.replace("~1", "/").replace("~0", "~")
+
+
+def unescape_fragment(fragment: str) -> str:
+    """A fragment of a URL without its percent signs."""
+    return _ESCAPES.sub(lambda found: bytes.fromhex(found[0].replace("%", "")).decode(errors="replace"), fragment)
 
 
 def at(value: object, pointer: str) -> object:

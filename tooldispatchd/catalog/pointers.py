@@ -5,6 +5,7 @@ from typing import Final
 
 # No list of a schema has more entries than this many digits count.
 MAX_DIGITS: Final = 6
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9/~_.$-]+")
 _ESCAPES: Final = re.compile("(?:%[0-9A-Fa-f]{2})+")
 
 
@@ -21,6 +22,12 @@ def unescape(step: str) -> str:
 def unescape_fragment(fragment: str) -> str:
     """A fragment of a URL without its percent signs."""
     return _ESCAPES.sub(lambda found: bytes.fromhex(found[0].replace("%", "")).decode(errors="replace"), fragment)
+
+
+def escape_fragment(pointer: str) -> str:
+    """A pointer as it stands in a URL's fragment."""
+    # `quote` of the standard library lies beside what opens connections, which no pure module may import.
+    return _UNSAFE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), pointer)
 
 
 def at(value: object, pointer: str) -> object:

@@ -4,11 +4,10 @@ from tooldispatchd.agent.policies import policy_of
 from tooldispatchd.agent.program import Program
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.catalog.arguments import JSON_FEED, Feed, Output
-from tooldispatchd.catalog.confined import ConfinedSpec
 from tooldispatchd.catalog.confinement import confinement_of
 from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforced, enforce
 from tooldispatchd.catalog.profiles import Profile
-from tooldispatchd.catalog.specs import McpSpec, ProcessSpec, ToolSpec
+from tooldispatchd.catalog.specs import ConfinedSpec, McpSpec, ProcessSpec, ToolSpec
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.children.owners import home_of
 from tooldispatchd.providers.process.limits import Limits

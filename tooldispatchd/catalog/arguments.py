@@ -310,3 +310,12 @@ def _variable_problem(name: str, spec: Moded) -> str | None:
 def text_of(value: object) -> str:
     """A string itself, any other value its JSON without spaces."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def reuse_problems(spec: Moded, path: Path) -> list[Problem]:
+    """What is wrong with `reuse`: only lines of JSON say where one call's input ends and the next one's begins."""
+    return [
+        Problem((*path, key), f'reuse takes {key} = "json": a line for each call', value=mode)
+        for key, mode in (("input_mode", spec.input_mode), ("output_mode", spec.output_mode))
+        if spec.reuse is not None and mode != "json"
+    ]

@@ -15,8 +15,7 @@ from tooldispatchd.catalog.confinement import NOTHING, Confinement, confinement_
 from tooldispatchd.catalog.names import nearest, split_name
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import Binding, binding_of, server_tool
-from tooldispatchd.catalog.speckinds import Owners
-from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, Server
+from tooldispatchd.catalog.specs import Config, McpSpec, Owners, ProfileSpec, Server
 
 DEFAULT_PROFILE: Final = "default"
 # Far over any key that is in use. A bound, since a digest is made of whatever an agent sends.

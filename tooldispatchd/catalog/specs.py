@@ -12,34 +12,104 @@ that its author would expect. Past `daemon.configuration` all of them are absolu
 groups are numbers, and no profile's token is left. A `~` means nothing.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
-from tooldispatchd.catalog.confined import ConfinedSpec
-from tooldispatchd.catalog.speckinds import (
-    KIB,
-    MIB,
-    PREFIX_PATTERN,
-    PYTHON_PATTERN,
-    TIB,
-    Argv,
-    Binding,
-    Count,
-    EnvName,
-    HeaderName,
-    HeaderValue,
-    HostPort,
-    Name,
-    Owners,
-    Seconds,
-    ServerToolName,
-    Size,
-    SomeWord,
-    Spec,
-    Word,
-)
+# --- kinds of values, and the patterns and bounds that they keep to ---
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+TIB: Final = 1024 * 1024 * MIB
+
+# A declared name may be spelt `prefix__name` for a model's provider, so that two underscores stay free for it.
+NAME_PATTERN: Final = r"^(?!.*__)[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*$"
+# A binding's name is its prefix unless it states another one.
+BINDING_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$"
+PREFIX_PATTERN: Final = r"^([A-Za-z0-9][A-Za-z0-9._-]{0,31})?$"
+# As `names.is_server_tool_name`: what else a list names is no tool, and a pattern that is meant would match none.
+SERVER_TOOL_PATTERN: Final = r"^[A-Za-z0-9_./-]{1,128}$"
+ENV_PATTERN: Final = r"^[^=\x00]+$"
+WORD_PATTERN: Final = r"^[^\x00]*$"
+SOME_WORD_PATTERN: Final = r"^[^\x00]+$"
+PYTHON_PATTERN: Final = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$"
+HEADER_NAME_PATTERN: Final = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
+HEADER_VALUE_PATTERN: Final = r"^[\t\x20-\x7e]*$"
+HOST_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]{1,5})?$"
+# Servers commonly take 8 to 16 KiB of one field.
+MAX_HEADER_CHARS: Final = 16 * KIB
+
+# Upper bounds catch a slip of the hand (one zero too many in seconds, bytes for kilobytes), not a policy.
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+Name = Annotated[str, Meta(pattern=NAME_PATTERN, max_length=128)]
+Binding = Annotated[str, Meta(pattern=BINDING_PATTERN)]
+ServerToolName = Annotated[str, Meta(pattern=SERVER_TOOL_PATTERN)]
+EnvName = Annotated[str, Meta(pattern=ENV_PATTERN)]
+# The kernel ends an argument at a NUL.
+Word = Annotated[str, Meta(pattern=WORD_PATTERN)]
+SomeWord = Annotated[str, Meta(pattern=SOME_WORD_PATTERN)]
+# RFC 9110, 5.1 and 5.5: a field's name is a token, and its value is visible text.
+HeaderName = Annotated[str, Meta(pattern=HEADER_NAME_PATTERN, max_length=128)]
+HeaderValue = Annotated[str, Meta(pattern=HEADER_VALUE_PATTERN, max_length=MAX_HEADER_CHARS)]
+HostPort = Annotated[str, Meta(pattern=HOST_PATTERN, max_length=260)]
+Argv = Annotated[tuple[Word, ...], Meta(min_length=1)]
+# Users or groups: by number, or by name on this machine. No `Meta` here, whose bounds are checked where names are
+# looked up: a union of three kinds with it crashes the interpreter at its end, now and then (msgspec 0.22).
+Owner = int | str
+Owners = int | str | tuple[Owner, ...]
+# Bytes, as a number or as text with a binary unit ("512M"); `confinement.size_of` reads both. No `Meta` here, as above.
+Size = int | str
+
+
+class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of the configuration: immutable, and an unknown key is an error."""
+
+
+# --- tables ---
+
+Sandbox = Literal["required", "landlock", "bubblewrap", "best-effort"]
+
+
+class ConfinedSpec(Spec, frozen=True, kw_only=True):
+    """What a program may use and see: keys of tools, processes and servers that run one, and of profiles for theirs.
+
+    A profile's keys narrow what its tools have and never widen it; they hold for what agent processes call in turn,
+    too. What is asked for and cannot be had on the machine stops the start, unless `sandbox` says otherwise.
+    """
+
+    cpu_s: Annotated[int, Meta(ge=1, le=86_400)] | None = None
+    """Seconds of processor time of each of a call's processes."""
+    memory: Size | None = None
+    """Memory of a call, or of a server: of all its processes together where the daemon has a cgroup of its own, else of
+    each."""
+    processes: Annotated[int, Meta(ge=1, le=100_000)] | None = None
+    """Processes and threads of a call at once, its first included."""
+    files: Annotated[int, Meta(ge=8, le=1_000_000)] | None = None
+    """Descriptors that one of its processes may have open."""
+    file_size: Size | None = None
+    """The largest file that it may write."""
+    output_bytes: Size | None = None
+    """What it may write to stdout, and how long its answer may be; never more than `limits.max_content_bytes`."""
+    nice: Annotated[int, Meta(ge=0, le=19)] | None = None
+    """How much it stands back behind others for the processor."""
+    user: Owner | None = None
+    """Who it runs as, by name or number; only where the daemon is root."""
+    group: Owner | None = None
+    """Its group; by default the user's own. Beside it a user has its other groups; without `user` there are none."""
+    network: bool = True
+    """With `false` it cannot reach or be reached by anything: no sockets but pairs of its own."""
+    read: tuple[SomeWord, ...] | None = None
+    """The only files and directories that it may read, beside the system's own, its program, `write` and its scratch
+    directory; a function reads the places of its modules too. Where it is left out, everything may be read."""
+    write: tuple[SomeWord, ...] | None = None
+    """The only files and directories that it may change, beside its scratch directory; by default nothing where `read`
+    is given."""
+    sandbox: Sandbox | None = None
+    """How all this is enforced: whole or not at all, by what the machine has (`required`, the default) or for
+    `network`, `read` and `write` by that means alone (`bubblewrap` for programs only); or as far as the machine can
+    (`best-effort`: what it cannot is told in the log, and as `unenforced` in `ready` and in lists of tools)."""
 
 
 class DaemonSpec(Spec, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 Nothing here knows how a tool is run; it says what one takes, what it gives, and how it is shown to a model.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -15,6 +15,7 @@ from tooldispatchd.catalog.arguments import (
     Output,
     compile_feed,
     compile_output,
+    reuse_problems,
     untyped_source,
     untyped_target,
 )
@@ -25,13 +26,12 @@ from tooldispatchd.catalog.fromschema import describe, exact_type, outline_of
 from tooldispatchd.catalog.meanings import Declared, has_stream, to_schema
 from tooldispatchd.catalog.morphisms import LowerError, Morphism, lower
 from tooldispatchd.catalog.names import declared_name_problem
+from tooldispatchd.catalog.offered import is_object, show_schema
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.processes import Processes
 from tooldispatchd.catalog.relations import COMPATIBLE, SAME, STATED_INPUT, STATED_OUTPUT
-from tooldispatchd.catalog.reuse import reuse_problems
 from tooldispatchd.catalog.schemas import Both, Check, SchemaError, compile_check
 from tooldispatchd.catalog.servers import Binding, ServerTool, server_tool
-from tooldispatchd.catalog.shown import is_object, show_schema
 from tooldispatchd.catalog.signatures import Signature, stated_misfit
 from tooldispatchd.catalog.specs import ToolSpec
 from tooldispatchd.catalog.types import JSON, UNIT, Product, Stream, Type, column_of, show, show_arrow
@@ -380,3 +380,29 @@ def _missing(schema: dict[str, object]) -> dict[str, object] | UnsetType | None:
     if is_object(schema):
         return {}
     return None if schema.get("type") == "null" else UNSET
+
+
+Transform = Callable[[object], object]
+
+
+def _id(value: object) -> object:
+    return value
+
+
+def _copy(value: object) -> object:
+    return [value, value]
+
+
+def _discard(_value: object) -> object:
+    return None
+
+
+_TRANSFORMS: Final[dict[str, Transform]] = {"id": _id, "copy": _copy, "discard": _discard}
+
+
+def compile_transform(spec: ToolSpec, expression: Expression | None) -> Transform:
+    """The function of an `inline` or `map` tool; it gives the result, or `Failed` where an expression gave none."""
+    if expression is not None:
+        return expression.evaluate
+    assert spec.inline is not None
+    return _TRANSFORMS[spec.inline]

@@ -12,9 +12,8 @@ from urllib.parse import unquote
 import msgspec
 
 from tooldispatchd.catalog.catalog import Catalog
-from tooldispatchd.catalog.confined import ConfinedSpec
 from tooldispatchd.catalog.enforcement import MEANS
-from tooldispatchd.catalog.specs import McpSpec, ProcessSpec, ToolSpec
+from tooldispatchd.catalog.specs import ConfinedSpec, McpSpec, ProcessSpec, ToolSpec
 
 
 class _Start(msgspec.Struct, frozen=True):

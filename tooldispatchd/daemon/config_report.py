@@ -12,7 +12,7 @@ from msgspec import UNSET
 from tooldispatchd.catalog.confinement import KEYS
 from tooldispatchd.catalog.notation.places import NotationProblem, SourcePosition
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.speckinds import BINDING_PATTERN
+from tooldispatchd.catalog.specs import BINDING_PATTERN
 from tooldispatchd.daemon.key_patterns import Pattern, Table, is_of
 from tooldispatchd.daemon.mcp_json import McpJson
 from tooldispatchd.daemon.plumb_excerpts import MaskedText

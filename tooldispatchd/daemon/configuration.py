@@ -22,11 +22,9 @@ from tooldispatchd.catalog import problems as paths
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.enforcement import wrong
 from tooldispatchd.catalog.problems import Problem
-from tooldispatchd.catalog.serverchecks import NO_WAY
-from tooldispatchd.catalog.servers import NO_SUCH_SERVER
+from tooldispatchd.catalog.servers import NO_SUCH_SERVER, NO_WAY
 from tooldispatchd.catalog.signatures import Signature
-from tooldispatchd.catalog.speckinds import MIB
-from tooldispatchd.catalog.specs import Config
+from tooldispatchd.catalog.specs import MIB, Config
 from tooldispatchd.daemon.config_report import MAX_SHOWN, Finding, find, printable
 from tooldispatchd.daemon.credentials import Credentials, take_credentials
 from tooldispatchd.daemon.enforcing import enforceable_for

@@ -15,8 +15,8 @@ from urllib.parse import quote
 import msgspec
 
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.serverurls import is_meant_as_url
-from tooldispatchd.catalog.speckinds import HEADER_VALUE_PATTERN, MAX_HEADER_CHARS
+from tooldispatchd.catalog.servers import is_meant_as_url
+from tooldispatchd.catalog.specs import HEADER_VALUE_PATTERN, MAX_HEADER_CHARS
 from tooldispatchd.daemon.key_patterns import KeyLocation, Pattern, Table, places
 from tooldispatchd.daemon.listen_values import check_listen, quote_path
 

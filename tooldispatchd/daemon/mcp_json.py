@@ -18,8 +18,8 @@ import msgspec
 
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.serverchecks import NO_WAY
-from tooldispatchd.catalog.speckinds import BINDING_PATTERN, MIB
+from tooldispatchd.catalog.servers import NO_WAY
+from tooldispatchd.catalog.specs import BINDING_PATTERN, MIB
 from tooldispatchd.daemon.expansion import ABSENT, BROKEN, expand_file
 from tooldispatchd.daemon.foreign_servers import (
     LISTS,

@@ -7,7 +7,7 @@ file.
 import ssl
 from typing import Final
 
-from tooldispatchd.catalog.speckinds import MIB
+from tooldispatchd.catalog.specs import MIB
 from tooldispatchd.daemon.secret_files import SecretError, read_secret_file
 
 # A system's whole bundle of authorities has a quarter of that.

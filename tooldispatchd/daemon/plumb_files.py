@@ -12,7 +12,7 @@ import msgspec
 
 from tooldispatchd.catalog.notation.places import NotationError, NotationProblem, SourcePosition, problem_at
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.speckinds import MIB
+from tooldispatchd.catalog.specs import MIB
 from tooldispatchd.daemon.expansion import expand_file
 from tooldispatchd.daemon.key_patterns import Table
 from tooldispatchd.daemon.secret_files import is_anyones

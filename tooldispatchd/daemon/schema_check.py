@@ -11,7 +11,7 @@ from typing import Final, cast
 import jsonschema_rs
 import msgspec
 
-from tooldispatchd.catalog import speckinds, specs
+from tooldispatchd.catalog import specs
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.daemon.key_patterns import Table, is_of
@@ -19,17 +19,17 @@ from tooldispatchd.daemon.key_patterns import Table, is_of
 Node = dict[str, object]
 
 _PATTERN_WORDS: Final = {
-    speckinds.PYTHON_PATTERN: 'a function, as "package.module:function"',
-    speckinds.NAME_PATTERN: 'letters, digits, "-" and "_" (never two), a letter first, with dots between parts',
-    speckinds.BINDING_PATTERN: '1 to 32 letters, digits, ".", "-" and "_", a letter or digit first',
-    speckinds.PREFIX_PATTERN: 'at most 32 letters, digits, ".", "-" and "_", a letter or digit first; or ""',
-    speckinds.SERVER_TOOL_PATTERN: "a tool's name: 1 to 128 letters, digits and _ . / -",
-    speckinds.ENV_PATTERN: 'a variable\'s name: not empty, with no "=" and no NUL',
-    speckinds.WORD_PATTERN: "a string without NUL",
-    speckinds.SOME_WORD_PATTERN: "a string that is not empty, without NUL",
-    speckinds.HEADER_NAME_PATTERN: "a header's name: letters, digits and signs, no space and no colon",
-    speckinds.HEADER_VALUE_PATTERN: f"ASCII in one line, at most {speckinds.MAX_HEADER_CHARS} characters",
-    speckinds.HOST_PATTERN: "HOST or HOST:PORT",
+    specs.PYTHON_PATTERN: 'a function, as "package.module:function"',
+    specs.NAME_PATTERN: 'letters, digits, "-" and "_" (never two), a letter first, with dots between parts',
+    specs.BINDING_PATTERN: '1 to 32 letters, digits, ".", "-" and "_", a letter or digit first',
+    specs.PREFIX_PATTERN: 'at most 32 letters, digits, ".", "-" and "_", a letter or digit first; or ""',
+    specs.SERVER_TOOL_PATTERN: "a tool's name: 1 to 128 letters, digits and _ . / -",
+    specs.ENV_PATTERN: 'a variable\'s name: not empty, with no "=" and no NUL',
+    specs.WORD_PATTERN: "a string without NUL",
+    specs.SOME_WORD_PATTERN: "a string that is not empty, without NUL",
+    specs.HEADER_NAME_PATTERN: "a header's name: letters, digits and signs, no space and no colon",
+    specs.HEADER_VALUE_PATTERN: f"ASCII in one line, at most {specs.MAX_HEADER_CHARS} characters",
+    specs.HOST_PATTERN: "HOST or HOST:PORT",
 }
 _TYPE_WORDS: Final = {
     "string": "a string",
@@ -67,7 +67,7 @@ def check_schema(table: Table) -> list[Problem]:
     return _check(table, specs.Config)
 
 
-def _check(table: object, spec: type[speckinds.Spec]) -> list[Problem]:
+def _check(table: object, spec: type[specs.Spec]) -> list[Problem]:
     schema, validator = _validator(spec)
     problems: list[Problem] = []
     for error in validator.iter_errors(table):
@@ -76,7 +76,7 @@ def _check(table: object, spec: type[speckinds.Spec]) -> list[Problem]:
 
 
 @functools.cache
-def _validator(spec: type[speckinds.Spec]) -> tuple[Node, jsonschema_rs.Validator]:
+def _validator(spec: type[specs.Spec]) -> tuple[Node, jsonschema_rs.Validator]:
     bundled = msgspec.json.schema(spec, schema_hook=_any_value)
     schema = cast("Node", _without_null(jsonschema_rs.dereference(bundled)))
     return schema, jsonschema_rs.validator_for(schema, offline=True)

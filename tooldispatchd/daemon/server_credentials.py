@@ -14,10 +14,8 @@ from typing import Final, cast
 import msgspec
 
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.serverchecks import may_be_secret
-from tooldispatchd.catalog.servers import Binding, ServerCredentials
-from tooldispatchd.catalog.speckinds import KIB, MAX_HEADER_CHARS
-from tooldispatchd.catalog.specs import McpSpec, OAuthSpec
+from tooldispatchd.catalog.servers import Binding, ServerCredentials, may_be_secret
+from tooldispatchd.catalog.specs import KIB, MAX_HEADER_CHARS, McpSpec, OAuthSpec
 from tooldispatchd.daemon.key_patterns import Pattern, Table, places
 from tooldispatchd.daemon.secret_files import SecretError, read_secret_file, read_variable
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final, cast
 
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.speckinds import BINDING_PATTERN, NAME_PATTERN
+from tooldispatchd.catalog.specs import BINDING_PATTERN, NAME_PATTERN
 from tooldispatchd.catalog.tools import WAYS
 from tooldispatchd.catalog.wiring import LIFT
 from tooldispatchd.daemon.key_patterns import Table

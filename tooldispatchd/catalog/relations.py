@@ -24,7 +24,7 @@ _Pair = tuple[int, int]
 _Part = tuple[str, _Pair]
 
 
-class Rule(msgspec.Struct, frozen=True):
+class Relation(msgspec.Struct, frozen=True):
     """When a left type goes with a right one. Without any of these: where both have one structure.
 
     A declared name is what it stands for, fields and options may stand in any order, and of two unions each option
@@ -57,15 +57,15 @@ class Rule(msgspec.Struct, frozen=True):
             return f"{_is_not(left, right)}, as far as types of this size are compared"
 
 
-SAME: Final = Rule()
+SAME: Final = Relation()
 """Both mean the same structure."""
-COMPATIBLE: Final = Rule(json_is_any=True)
+COMPATIBLE: Final = Relation(json_is_any=True)
 """Both may mean the same structure: `json` promises nothing."""
-STATED_INPUT: Final = Rule(json_is_any=True, may_require=True, may_omit=True)
+STATED_INPUT: Final = Relation(json_is_any=True, may_require=True, may_omit=True)
 """A tool may say that it takes the left where its function takes the right: it passes on less, and asks for more."""
-STATED_OUTPUT: Final = Rule(json_is_any=True, may_require=True)
+STATED_OUTPUT: Final = Relation(json_is_any=True, may_require=True)
 """A tool may say that it gives the left where its function gives the right, whose defaults are always written."""
-MADE: Final = Rule(json_is_any=True, may_omit=True, is_guess=True)
+MADE: Final = Relation(json_is_any=True, may_omit=True, is_guess=True)
 """What an expression makes, as far as that is known, may be of the type that is wanted. An int is a number."""
 
 
@@ -76,7 +76,7 @@ class _TooLargeError(Exception):
 class _Comparison:
     """Two types' pairs; `_refuted` holds those that do not agree, in the order in which that was found."""
 
-    def __init__(self, rule: Rule, left: Type, right: Type, declared: Declared) -> None:
+    def __init__(self, rule: Relation, left: Type, right: Type, declared: Declared) -> None:
         self._rule = rule
         self._declared = declared
         self._numbers: dict[Type, int] = {left: 0, right: 1}

@@ -11,7 +11,7 @@ import msgspec
 
 from tooldispatchd.catalog.fromschema import structure_of
 from tooldispatchd.catalog.meanings import Declared
-from tooldispatchd.catalog.relations import Rule
+from tooldispatchd.catalog.relations import Relation
 from tooldispatchd.catalog.types import Type
 
 # Marks of names in a type's text, where a field's colon follows its name.
@@ -36,7 +36,7 @@ class Signature(msgspec.Struct, frozen=True):
     place: str = ""
 
 
-def stated_misfit(stated: Type | Schema, own: Schema, rule: Rule, declared: Declared) -> str | None:
+def stated_misfit(stated: Type | Schema, own: Schema, rule: Relation, declared: Declared) -> str | None:
     """Why a tool cannot say `stated` where its function's schema is `own`; None where it can.
 
     `rule` is `STATED_INPUT` or `STATED_OUTPUT`. Raises `TypeNameError`.

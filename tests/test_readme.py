@@ -14,11 +14,19 @@ import pytest
 from tests.test_documents import Expect, Send, Step, play, serving
 from tooldispatchd.__main__ import COMMANDS
 from tooldispatchd.agent.programs.programs import TRACEPARENT
-from tooldispatchd.catalog.confined import ConfinedSpec
 from tooldispatchd.catalog.expressions import compile_expression
 from tooldispatchd.catalog.meanings import check_names
 from tooldispatchd.catalog.secrecy import Spec
-from tooldispatchd.catalog.specs import DaemonSpec, LimitsSpec, McpSpec, OAuthSpec, ProcessSpec, ProfileSpec, ToolSpec
+from tooldispatchd.catalog.specs import (
+    ConfinedSpec,
+    DaemonSpec,
+    LimitsSpec,
+    McpSpec,
+    OAuthSpec,
+    ProcessSpec,
+    ProfileSpec,
+    ToolSpec,
+)
 from tooldispatchd.catalog.types import parse_arrow, parse_type
 from tooldispatchd.children.inheritance import PASSED_ON, RUN_ID, UPDATES_FD
 from tooldispatchd.config.configuration import load_catalog

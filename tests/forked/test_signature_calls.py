@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from tests.forked.annotated import Color, Hit, Node, Place, Point, Size, make
+from tooldispatchd.catalog.relations import STATED_INPUT, STATED_OUTPUT
 from tooldispatchd.catalog.schemas import compile_check
-from tooldispatchd.catalog.signatures import input_misfit, output_misfit
+from tooldispatchd.catalog.signatures import stated_misfit
 from tooldispatchd.forked.signature import InputError, ResultError, describe, prepare
 
 # --- calls ---
@@ -214,5 +215,5 @@ def test_a_function_fits_what_it_says_itself(kind: Kind) -> None:
     run.__annotations__ = {"value": kind[0], "return": kind[0]}
     described = msgspec.convert(describe(run), dict[str, Any])
 
-    assert input_misfit(described["input_schema"], described["input_schema"], {}) is None
-    assert output_misfit(described["output_schema"], described["output_schema"], {}) is None
+    assert stated_misfit(described["input_schema"], described["input_schema"], STATED_INPUT, {}) is None
+    assert stated_misfit(described["output_schema"], described["output_schema"], STATED_OUTPUT, {}) is None

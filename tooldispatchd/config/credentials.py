@@ -20,8 +20,7 @@ import msgspec
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import MAX_TOKEN_BYTES, digest_of, token_problem
 from tooldispatchd.catalog.secrecy import is_secret
-from tooldispatchd.catalog.serverchecks import TOKENS, may_be_secret
-from tooldispatchd.catalog.servers import Binding, ServerCredentials
+from tooldispatchd.catalog.servers import TOKENS, Binding, ServerCredentials, may_be_secret
 from tooldispatchd.catalog.speckinds import KIB, MAX_HEADER_CHARS
 from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec
 from tooldispatchd.config.key_patterns import Pattern, Table, entries, places

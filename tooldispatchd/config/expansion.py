@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.serverurls import is_meant_as_url
+from tooldispatchd.catalog.servers import is_meant_as_url
 from tooldispatchd.catalog.speckinds import HEADER_VALUE_PATTERN, MAX_HEADER_CHARS
 from tooldispatchd.config.key_patterns import KeyLocation, Pattern, Table, places
 from tooldispatchd.config.listen_values import check_listen, quote_path

@@ -14,9 +14,8 @@ from urllib.parse import unquote
 import msgspec
 
 from tooldispatchd.catalog.catalog import Catalog
-from tooldispatchd.catalog.confined import ConfinedSpec
 from tooldispatchd.catalog.enforcement import MEANS, Enforceable, programs
-from tooldispatchd.catalog.specs import McpSpec, ProcessSpec, ToolSpec
+from tooldispatchd.catalog.specs import ConfinedSpec, McpSpec, ProcessSpec, ToolSpec
 from tooldispatchd.children.abilities import Abilities, AbilitiesError, read_abilities
 
 _BOUNDS: Final = ("cpu_s", "memory", "processes", "files", "file_size", "nice", "user")

@@ -17,7 +17,7 @@ import msgspec
 
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.serverchecks import NO_WAY
+from tooldispatchd.catalog.servers import NO_WAY
 from tooldispatchd.catalog.speckinds import BINDING_PATTERN, MIB
 from tooldispatchd.config.expansion import ABSENT, BROKEN
 from tooldispatchd.config.files import NamedFile, NamedFiles, read_named

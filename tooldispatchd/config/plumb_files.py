@@ -5,13 +5,12 @@ was written is remembered. The notation's reader is imported where a configurati
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path as FilePath
 from typing import Final, Protocol, cast
 
 import msgspec
 
-from tooldispatchd.catalog.notation.grammar import STRANGE
 from tooldispatchd.catalog.notation.places import NotationError, NotationProblem, SourcePosition, caret, problem_at
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.speckinds import MIB
@@ -162,31 +161,17 @@ class MaskedText:
 
 def masked(text: str) -> str:
     """`text` with a mask for every letter inside quotes and blanks for comments; each line is as long as it was."""
+    # Who shows no excerpt needs no tokens.
+    from tooldispatchd.catalog.notation.reader import words_of  # noqa: PLC0415  # see above
+
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     parts: list[str] = []
     end = 0
-    for place, word, is_text in _words(text):
+    for place, word, is_text in words_of(text):
         start = starts[place.line - 1] + place.column - 1
         parts += [_masked_rest(text[end:start]), _masked_text(word) if is_text else word]
         end = start + len(word)
     return "".join([*parts, _masked_rest(text[end:])])
-
-
-def _words(text: str) -> Iterator[tuple[SourcePosition, str, bool]]:
-    """The tokens and the parts of expressions as far as there are any: where, what, and whether it is a string."""
-    # Who shows no excerpt needs no tokens.
-    from tooldispatchd.catalog.notation.tokens import tokens_of  # noqa: PLC0415  # see above
-
-    try:
-        for token in tokens_of("", text):
-            # What begins with no sign of the notation may be a string of another one.
-            if token.type == STRANGE:
-                return
-            yield token.place, token.text, token.type == "STRING"
-            pieces = token.value if isinstance(token.value, tuple) else ()
-            yield from ((piece.place, piece.text, piece.kind == "text") for piece in pieces if piece.kind != "space")
-    except NotationError:
-        return
 
 
 def _masked_text(text: str) -> str:

@@ -4,12 +4,11 @@ scratch directories, cgroups, launchers ── where a program has bounds
 warm parents ───────────────────────────── where there are Python tools
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping
 import fcntl
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -24,8 +23,8 @@ from tooldispatchd.catalog.enforcement import programs
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.launchers import open_launchers
 from tooldispatchd.children.leaves import Leaves, LeavesError, delegated, open_leaves
-from tooldispatchd.children.scratch import open_scratches
 from tooldispatchd.children.removal import LOCK, remove_tree
+from tooldispatchd.children.scratch import open_scratches
 
 SCRATCHES: Final = "tooldispatchd-scratch-"
 TOOL_LISTS: Final = "tooldispatchd-tools-"

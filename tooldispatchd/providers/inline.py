@@ -6,9 +6,8 @@ from typing import Final
 from tooldispatchd.calls.violations import fault_at, fault_of
 from tooldispatchd.catalog.expressions import Expression, FailedEvaluation
 from tooldispatchd.catalog.morphisms import Broken, Morphism, StageError, run_now
-from tooldispatchd.catalog.schemas import Violation
-from tooldispatchd.catalog.tools import DeclaredTool
-from tooldispatchd.catalog.transforms import Transform, compile_transform
+from tooldispatchd.catalog.tools import DeclaredTool, Transform, compile_transform
+from tooldispatchd.catalog.violations import Violation
 from tooldispatchd.wire.faults import Code, Fault
 
 # As much of what a stage said as a model should read.

@@ -15,8 +15,8 @@ from tooldispatchd.agent.setup import Setup
 from tooldispatchd.children.family import open_family
 from tooldispatchd.children.launchers import open_launchers
 from tooldispatchd.children.scratch import open_scratches
-from tooldispatchd.front.timer import Timer
 from tooldispatchd.config.configuration import load_catalog
+from tooldispatchd.front.timer import Timer
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -3,11 +3,10 @@
 from tooldispatchd.agent.programs.programs import Program
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.catalog.arguments import JSON_FEED, Feed, Output
-from tooldispatchd.catalog.confined import ConfinedSpec
 from tooldispatchd.catalog.confinement import confinement_of
 from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforced, enforce
 from tooldispatchd.catalog.profiles import Profile
-from tooldispatchd.catalog.specs import McpSpec, ProcessSpec, ToolSpec
+from tooldispatchd.catalog.specs import ConfinedSpec, McpSpec, ProcessSpec, ToolSpec
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.children.owners import home_of, owner_of
 from tooldispatchd.forked.policy import Policy

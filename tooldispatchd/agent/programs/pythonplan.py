@@ -17,9 +17,9 @@ from tooldispatchd.agent.programs.programs import SurroundingsError
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.catalog.confinement import size_of
 from tooldispatchd.catalog.enforcement import Enforced
 from tooldispatchd.catalog.profiles import Profile
-from tooldispatchd.catalog.sizes import size_of
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.owners import home_of

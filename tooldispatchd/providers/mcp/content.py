@@ -19,7 +19,8 @@ from msgspec import UNSET, Raw, UnsetType
 from tooldispatchd.calls.jobs import utf8_size
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.calls.violations import fault_at, fault_of
-from tooldispatchd.catalog.schemas import Check, Violation
+from tooldispatchd.catalog.schemas import Check
+from tooldispatchd.catalog.violations import Violation
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, Incoming
 from tooldispatchd.providers.mcp.resources import READ_RESOURCE, content_of
 from tooldispatchd.providers.mcp.rounds import InputRequired, read_input_required

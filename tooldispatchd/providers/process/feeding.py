@@ -10,7 +10,7 @@ import msgspec
 from tooldispatchd.calls.violations import fault_at
 from tooldispatchd.catalog.arguments import WHOLE, WHOLE_VARIABLE, Each, Feed, Flag, Slot, Template, text_of
 from tooldispatchd.catalog.pointers import escape
-from tooldispatchd.catalog.schemas import Violation
+from tooldispatchd.catalog.violations import Violation
 from tooldispatchd.children.spawn import SpawnError
 from tooldispatchd.wire.faults import Code, Fault
 

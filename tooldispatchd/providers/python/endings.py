@@ -11,7 +11,8 @@ import msgspec
 from tooldispatchd.calls.outcome import Unread, UnreadableError
 from tooldispatchd.calls.violations import fault_at
 from tooldispatchd.catalog.arguments import Output
-from tooldispatchd.catalog.schemas import ACCEPT, Violation, is_light
+from tooldispatchd.catalog.schemas import ACCEPT, is_light
+from tooldispatchd.catalog.violations import Violation
 from tooldispatchd.children.spawn import Exit
 from tooldispatchd.children.tail import STDERR_TAIL_BYTES
 from tooldispatchd.forked.signals import signal_name

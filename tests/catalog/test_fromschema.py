@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalog.random_types import FIELD_NAMES, JSON_VALUES, TYPES, declarations, is_of
-from tooldispatchd.catalog.meanings import check_names, resolve, same, to_schema
-from tooldispatchd.catalog.schematypes import MAX_DESCRIBED, describe, type_of_schema
+from tooldispatchd.catalog.fromschema import MAX_DESCRIBED, describe, exact_type
+from tooldispatchd.catalog.meanings import check_names, resolve, to_schema
+from tooldispatchd.catalog.relations import SAME
 from tooldispatchd.catalog.types import Named, Type, parse_type, show
 
 TREE = {
@@ -19,11 +20,11 @@ TREE = {
 @given(TYPES, declarations())
 def test_the_schema_of_a_type_is_read_back_as_the_same_type(type_: Type, declared: dict[str, Type]) -> None:
     schema = to_schema(type_, declared)
-    found = type_of_schema(schema)
+    found = exact_type(schema)
     assert found is not None
     back, names = found
     assert names.items() <= declared.items()
-    assert same(back, type_, declared)
+    assert SAME.holds(back, type_, declared)
     assert back == resolve(type_, declared)
     assert to_schema(back, names) == schema
     assert describe(schema) == show(back) or len(show(back)) > MAX_DESCRIBED
@@ -51,7 +52,7 @@ def test_the_schema_of_a_type_is_read_back_as_the_same_type(type_: Type, declare
     ],
 )
 def test_a_schema_that_says_what_a_type_says_is_that_type(schema: object, text: str) -> None:
-    assert type_of_schema(schema) == (parse_type(text), {})
+    assert exact_type(schema) == (parse_type(text), {})
     assert describe(schema) == text
 
 
@@ -121,13 +122,13 @@ def test_a_schema_that_says_what_a_type_says_is_that_type(schema: object, text: 
     ],
 )
 def test_a_schema_that_no_type_says_is_only_described(schema: object, description: str) -> None:
-    assert type_of_schema(schema) is None
+    assert exact_type(schema) is None
     assert describe(schema) == description
 
 
 def test_a_definition_is_a_declared_type() -> None:
     schema = {"$ref": "#/$defs/Tree", "$defs": {"Tree": TREE}}
-    assert type_of_schema(schema) == (Named("Tree"), {"Tree": parse_type("{children: [Tree]}")})
+    assert exact_type(schema) == (Named("Tree"), {"Tree": parse_type("{children: [Tree]}")})
     assert describe(schema) == "{children: [Tree]}"
 
 
@@ -144,20 +145,20 @@ def test_a_deep_schema_is_described_down_to_where_there_is_room() -> None:
     assert describe(schema) == (
         "{a_long_enough_name?: {a_long_enough_name?: {…}, b?: {…}, …}, b?: {a_long_enough_name?: {…}, b?: {…}, …}, …}"
     )
-    assert type_of_schema(schema) is None
+    assert exact_type(schema) is None
 
 
 def test_a_closed_schema_nested_too_deep_is_no_type() -> None:
     schema: object = True
     for _ in range(10_000):
         schema = {"type": "array", "items": schema}
-    assert type_of_schema(schema) is None
+    assert exact_type(schema) is None
     assert describe(schema) == "[[[[[[[…]]]]]]]"
 
 
 def test_a_schema_of_thousands_of_definitions_is_read_in_a_moment() -> None:
     definitions: dict[str, object] = {f"T{place}": {"$ref": f"#/$defs/T{place + 1}"} for place in range(6_000)}
-    assert type_of_schema({"$ref": "#/$defs/T0", "$defs": {**definitions, "T6000": {"$ref": "#/$defs/T0"}}}) is None
+    assert exact_type({"$ref": "#/$defs/T0", "$defs": {**definitions, "T6000": {"$ref": "#/$defs/T0"}}}) is None
     assert describe({"$ref": "#/$defs/T0", "$defs": {**definitions, "T6000": {"type": "string"}}}) == "string"
 
 
@@ -200,7 +201,7 @@ SCHEMAS = st.recursive(KEYWORDS | st.booleans(), _larger, max_leaves=5)
 
 @given(SCHEMAS, st.lists(JSON_VALUES, min_size=1, max_size=5))
 def test_the_type_of_any_schema_has_the_schemas_values(schema: object, values: list[object]) -> None:
-    found = type_of_schema(schema)
+    found = exact_type(schema)
     validator = jsonschema.Draft202012Validator(schema)
     for value in values if found else ():
         assert is_of(value, *found) is validator.is_valid(value)  # type: ignore[misc]  # it is found
@@ -229,6 +230,6 @@ def test_what_a_description_says_is_true_of_every_value(schema: object, values: 
 )
 def test_anything_is_described_and_is_a_type_or_not(anything: object) -> None:
     assert 0 < len(describe(anything)) <= MAX_DESCRIBED
-    found = type_of_schema(anything)
+    found = exact_type(anything)
     if found:
         check_names(*found)

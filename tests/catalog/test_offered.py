@@ -1,5 +1,5 @@
+from tooldispatchd.catalog.offered import show_schema
 from tooldispatchd.catalog.schemas import compile_check
-from tooldispatchd.catalog.shown import show_schema
 
 
 def test_an_object_is_shown_as_it_is() -> None:

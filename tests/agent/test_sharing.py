@@ -15,7 +15,7 @@ from tooldispatchd.agent.sharing import Sharing, View
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.keeper import Keeper
-from tooldispatchd.providers.mcp.toollists import ToolLists
+from tooldispatchd.providers.mcp.remembered import ToolLists
 
 QUIET = msgspec.structs.replace(SERVER, dies_of_timeouts=False)
 

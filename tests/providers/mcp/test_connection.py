@@ -14,7 +14,7 @@ from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.children.family import open_family
 from tooldispatchd.providers.mcp.connection import Connection
-from tooldispatchd.providers.mcp.eras import Eras
+from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.stdio import StdioWay
 from tooldispatchd.wire.faults import Code

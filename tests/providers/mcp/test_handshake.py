@@ -19,7 +19,7 @@ from tooldispatchd.children.family import open_family
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide
 from tooldispatchd.providers.mcp.connection import Connection
-from tooldispatchd.providers.mcp.eras import Era, Eras
+from tooldispatchd.providers.mcp.remembered import Era, Eras
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.stdio import StdioWay
 from tooldispatchd.wire.faults import Fault

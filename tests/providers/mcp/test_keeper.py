@@ -9,7 +9,7 @@ from tests.providers.mcp.keeping import SERVER, Session, keeping
 from tests.providers.mcp.scripted import ScriptedServer
 from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.providers.mcp.link import LinkError
-from tooldispatchd.providers.mcp.toollists import ToolLists
+from tooldispatchd.providers.mcp.remembered import ToolLists
 from tooldispatchd.wire.faults import Code
 
 # --- one connection ---

@@ -26,11 +26,11 @@ from tooldispatchd.checkers.pool import Running
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide, capabilities
 from tooldispatchd.providers.mcp.conversation import Conversation, Subscription
-from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.greeting import Greeting
 from tooldispatchd.providers.mcp.handshake import Handshake, HandshakeError, ServerOffer
 from tooldispatchd.providers.mcp.link import LinkError, Transport
 from tooldispatchd.providers.mcp.logmessages import BoundLog
+from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.rounds import InputRequired, InputRound
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.updates import Held

@@ -21,7 +21,7 @@ from tooldispatchd.children.tail import telling_line
 from tooldispatchd.providers.mcp.answers import Answers, More, PendingRequest
 from tooldispatchd.providers.mcp.asking import AgentSide, ServerRequests
 from tooldispatchd.providers.mcp.content import error_in
-from tooldispatchd.providers.mcp.dialect import Dialect
+from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.link import Link, LinkError, Transport
 from tooldispatchd.providers.mcp.logmessages import BoundLog, printable
 from tooldispatchd.providers.mcp.messages import Incoming, Outgoing

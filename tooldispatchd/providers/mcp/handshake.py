@@ -14,8 +14,7 @@ from msgspec import Raw, UnsetType
 
 from tooldispatchd.providers.mcp.content import error_in, error_words
 from tooldispatchd.providers.mcp.conversation import Conversation
-from tooldispatchd.providers.mcp.dialect import Dialect
-from tooldispatchd.providers.mcp.eras import Eras
+from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.greeting import Greeting
 from tooldispatchd.providers.mcp.link import LinkError, Transport
 from tooldispatchd.providers.mcp.listing import LIGHT_PAGE_BYTES, LIGHT_TOOL_BYTES, MAX_PAGE_BYTES, Listing
@@ -29,6 +28,7 @@ from tooldispatchd.providers.mcp.negotiation import (
     Respawn,
     Send,
 )
+from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.resources import MAX_PROMPT_PAGES, Prompt, read_prompts, resource_tools
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.wire.faults import Fault

@@ -23,8 +23,8 @@ from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.logmessages import BoundLog
+from tooldispatchd.providers.mcp.remembered import ToolList, ToolLists, key_of
 from tooldispatchd.providers.mcp.server import McpTool, Server
-from tooldispatchd.providers.mcp.toollists import ToolList, ToolLists, key_of
 from tooldispatchd.providers.updates import Held
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.lines import Text

@@ -13,10 +13,10 @@ from tests.providers.mcp.oauth.asking import PERSON, SECRET, Daemon, reach_of
 from tests.servers.authorization_server import OAuthServer, serving
 from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.providers.mcp.connection import Connection
-from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.oauth.tokens import Grant
+from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import OAuth
-from tooldispatchd.providers.mcp.ways import StreamableWay
+from tooldispatchd.providers.mcp.ways import url_way
 from tooldispatchd.wire.faults import Code, Fault
 
 LOGIN = "it needs a login: run tooldispatchd login docs"
@@ -32,7 +32,7 @@ async def connected(daemon: Daemon, server: OAuthServer, oauth: OAuth) -> AsyncI
         session.connection = Connection(
             told,
             share=SHARE,
-            way=StreamableWay(told, reach, daemon.accounts),
+            way=url_way(told, reach, daemon.accounts),
             eras=Eras(),
             opening=trio.CapacityLimiter(1),
             checkers=IN_PLACE,

@@ -14,11 +14,9 @@ import trio
 
 from tooldispatchd.calls.memory import Holding
 from tooldispatchd.providers.mcp.content import too_large
-from tooldispatchd.providers.mcp.http.errorbody import error_of, read_error_body
 from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent
-from tooldispatchd.providers.mcp.http.outbox import Sent
-from tooldispatchd.providers.mcp.http.peer import (
+from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent, ServerStream, is_message, no_room
+from tooldispatchd.providers.mcp.http.posting import (
     DISCOVER,
     DRAIN_S,
     EVENT_STREAM,
@@ -27,9 +25,17 @@ from tooldispatchd.providers.mcp.http.peer import (
     POST_HEADERS,
     SESSION_HEADER,
     HttpPeer,
+    Sent,
 )
-from tooldispatchd.providers.mcp.http.refusals import failed, refused, status_words, unavailable, wrong_transport
-from tooldispatchd.providers.mcp.http.stream import ServerStream, is_message, no_room
+from tooldispatchd.providers.mcp.http.refusals import (
+    error_of,
+    failed,
+    read_error_body,
+    refused,
+    status_words,
+    unavailable,
+    wrong_transport,
+)
 from tooldispatchd.providers.mcp.http.wire import HttpReply
 from tooldispatchd.providers.mcp.logmessages import printable
 from tooldispatchd.providers.mcp.messages import Incoming

@@ -13,14 +13,11 @@ from urllib.parse import urljoin
 import trio
 
 from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent
+from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent, ServerStream, is_message
 from tooldispatchd.providers.mcp.http.exchange import fault_of, refuse
-from tooldispatchd.providers.mcp.http.outbox import Sent
-from tooldispatchd.providers.mcp.http.peer import DRAIN_S, EVENT_STREAM, POST_HEADERS
 from tooldispatchd.providers.mcp.http.places import place
-from tooldispatchd.providers.mcp.http.posting import PostingLink
+from tooldispatchd.providers.mcp.http.posting import DRAIN_S, EVENT_STREAM, POST_HEADERS, PostingLink, Sent
 from tooldispatchd.providers.mcp.http.refusals import status_words, wrong_transport
-from tooldispatchd.providers.mcp.http.stream import ServerStream, is_message
 from tooldispatchd.providers.mcp.http.wire import Authorizer, HttpReply
 from tooldispatchd.providers.mcp.link import Inbox, LinkError
 from tooldispatchd.providers.mcp.server import Server

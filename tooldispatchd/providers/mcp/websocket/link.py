@@ -30,22 +30,18 @@ from wsproto.events import (
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
 from tooldispatchd.calls.memory import Holding
-from tooldispatchd.providers.mcp.bell import Bell
 from tooldispatchd.providers.mcp.content import too_large
-from tooldispatchd.providers.mcp.dialect import Dialect
-from tooldispatchd.providers.mcp.http.connecting import open_connection
-from tooldispatchd.providers.mcp.http.doubts import ALERT, meaning, question
-from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.network import Socket
+from tooldispatchd.providers.mcp.dialects import Dialect
+from tooldispatchd.providers.mcp.greeting import USER_AGENT
+from tooldispatchd.providers.mcp.http.errors import ALERT, WireError, meaning, question
+from tooldispatchd.providers.mcp.http.http1 import Socket
+from tooldispatchd.providers.mcp.http.network import files_of, open_connection, proxy_for
 from tooldispatchd.providers.mcp.http.places import HttpTarget, place
-from tooldispatchd.providers.mcp.http.product import USER_AGENT
-from tooldispatchd.providers.mcp.http.proxies import proxy_for
 from tooldispatchd.providers.mcp.http.refusals import status_words
-from tooldispatchd.providers.mcp.http.tls import files_of
+from tooldispatchd.providers.mcp.http.tasks import Bell, Tasks
 from tooldispatchd.providers.mcp.link import MAX_NOTICES, MAX_QUEUED_BYTES, NO_ROOM, Inbox, LinkError
 from tooldispatchd.providers.mcp.messages import Outgoing, peek_number
 from tooldispatchd.providers.mcp.server import Reach, Server
-from tooldispatchd.providers.mcp.tasks import Tasks
 from tooldispatchd.wire.lines import HEAD_BYTES
 
 SUBPROTOCOL: Final = "mcp"

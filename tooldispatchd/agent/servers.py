@@ -247,7 +247,7 @@ class Servers:
         if not server.is_settled:
             return
         if server.is_unnamed and server.prefix is None and server.kept is not None:
-            server.prefix = self._prefix(server, server.kept.said_name)
+            server.prefix = self._prefix(server, server.kept.offer.said_name)
         self._changed(server)
 
     def _settle(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
@@ -262,9 +262,9 @@ class Servers:
                 break
             one.is_settled = True
             if one.kept is not None:
-                one.warnings += one.kept.warnings
+                one.warnings += one.kept.offer.warnings
                 if one.is_unnamed and one.fault is None:
-                    one.prefix = self._prefix(one, one.kept.said_name)
+                    one.prefix = self._prefix(one, one.kept.offer.said_name)
             settled(one)
 
     def _prefix(self, server: SessionServer, said: str | None) -> str:

@@ -103,7 +103,7 @@ class Session:
         self.ended.set()
 
     def start(self, **arguments: object) -> tuple[PendingCall, Waiting]:
-        tool = next(iter(self.connection.tools.values()))
+        tool = next(iter(self.connection.offer.tools.values()))
         waiting = Waiting()
         call = self.connection.call(tool, msgspec.json.encode(arguments), waiting.done)
         assert isinstance(call, PendingCall)

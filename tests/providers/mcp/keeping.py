@@ -101,7 +101,7 @@ class Session:
         self.batches += 1
 
     def changed(self) -> None:
-        self.changes.append(list(self.keeper.tools))
+        self.changes.append(list(self.keeper.offer.tools))
 
     def settle(self) -> None:
         self.settled += 1

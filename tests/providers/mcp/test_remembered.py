@@ -2,8 +2,8 @@ import msgspec
 import pytest
 
 from tests.providers.mcp.connecting import DEFAULT, ECHO
-from tooldispatchd.providers.mcp.remembered import MAX_ORIGINS, Era, Eras, ToolList, ToolLists, key_of
-from tooldispatchd.providers.mcp.server import OAuth, Reach
+from tooldispatchd.providers.mcp.remembered import MAX_ORIGINS, Era, Eras, ToolLists, key_of
+from tooldispatchd.providers.mcp.server import OAuth, Reach, ServerOffer
 
 
 def test_what_was_learnt_of_an_origin_is_known_until_it_is_forgotten() -> None:
@@ -51,14 +51,14 @@ def test_no_more_than_so_many_origins_are_remembered() -> None:
     assert eras.of(1) is Era.LEGACY
 
 
-KNOWN = ToolList({"echo": ECHO}, ("echo",), "s", None, ())
+KNOWN = ServerOffer(tools={"echo": ECHO}, listed=("echo",), said_name="s")
 URL = Reach(url="https://x.example/mcp")
 
 
 def test_a_list_is_good_until_the_server_said() -> None:
     lists = ToolLists()
-    lists.keep(b"a", msgspec.structs.replace(KNOWN, good_until=10.0))
-    lists.keep(b"b", KNOWN)
+    lists.keep(b"a", msgspec.structs.replace(KNOWN, ttl_s=10.0), 0.0)
+    lists.keep(b"b", KNOWN, 0.0)
     assert lists.get(b"a", 9.9) is not None
     assert lists.get(b"a", 10.0) is None
     assert lists.get(b"a", 0.0) is None
@@ -67,7 +67,7 @@ def test_a_list_is_good_until_the_server_said() -> None:
 
 def test_what_is_forgotten_is_not_known() -> None:
     lists = ToolLists()
-    lists.keep(b"a", KNOWN)
+    lists.keep(b"a", KNOWN, 0.0)
     lists.forget(b"a")
     lists.forget(b"b")
     assert lists.get(b"a", 0.0) is None
@@ -75,10 +75,10 @@ def test_what_is_forgotten_is_not_known() -> None:
 
 def test_the_list_that_was_not_asked_for_longest_leaves() -> None:
     lists = ToolLists(limit=2)
-    lists.keep(b"a", KNOWN)
-    lists.keep(b"b", KNOWN)
+    lists.keep(b"a", KNOWN, 0.0)
+    lists.keep(b"b", KNOWN, 0.0)
     lists.get(b"a", 0.0)
-    lists.keep(b"c", KNOWN)
+    lists.keep(b"c", KNOWN, 0.0)
     assert [key for key in (b"a", b"b", b"c") if lists.get(key, 0.0) is not None] == [b"a", b"c"]
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.providers.mcp.server import McpTool, Server
+from tooldispatchd.providers.mcp.server import Server, ServerOffer
 
 # More servers than a daemon is told of; without a bound, URLs made up by agents could fill the memory.
 MAX_ORIGINS: Final = 1024
@@ -65,40 +65,30 @@ MAX_LISTS: Final = 1024
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class ToolList(msgspec.Struct, frozen=True):
-    """What a connection knew of its server once it was open; as there. `good_until` is in the caller's seconds."""
-
-    tools: dict[str, McpTool]
-    listed: tuple[str, ...]
-    said_name: str | None
-    instructions: str | None
-    warnings: tuple[str, ...]
-    good_until: float = math.inf
-
-
 class ToolLists:
-    """At most `limit` lists; the one that was not asked for longest leaves."""
+    """What at most `limit` servers offered last; the one that was not asked for longest leaves."""
 
     __slots__ = ("_limit", "_lists")
 
     def __init__(self, *, limit: int = MAX_LISTS) -> None:
         self._limit = limit
-        self._lists: OrderedDict[bytes, ToolList] = OrderedDict()
+        # Each with the time until which it is good.
+        self._lists: OrderedDict[bytes, tuple[ServerOffer, float]] = OrderedDict()
 
-    def get(self, key: bytes, now: float) -> ToolList | None:
-        """The list of the server of that key; None where nobody knows it, or not any more."""
-        known = self._lists.get(key)
-        if known is None:
+    def get(self, key: bytes, now: float) -> ServerOffer | None:
+        """The offer of the server of that key; None where it is not known, or not any more at `now`."""
+        offer, good_until = self._lists.get(key, (None, 0.0))
+        if offer is None:
             return None
-        if known.good_until <= now:
+        if good_until <= now:
             del self._lists[key]
             return None
         self._lists.move_to_end(key)
-        return known
+        return offer
 
-    def keep(self, key: bytes, known: ToolList) -> None:
-        """Remember a list, in the place of an older one."""
-        self._lists[key] = known
+    def keep(self, key: bytes, offer: ServerOffer, now: float) -> None:
+        """Remember what a server offers at `now`, in the place of an older offer."""
+        self._lists[key] = offer, now + offer.ttl_s if offer.ttl_s > 0 else math.inf
         self._lists.move_to_end(key)
         if len(self._lists) > self._limit:
             self._lists.popitem(last=False)

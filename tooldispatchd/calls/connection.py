@@ -12,7 +12,7 @@ a new one (`keeping`).
 from enum import Enum
 from typing import Final, Generic, TypeVar
 
-from tooldispatchd.calls.machine import Machine
+from tooldispatchd.calls.machine import StateMachine
 
 
 class ConnectionState(Enum):
@@ -65,7 +65,7 @@ TRANSITIONS: Final[dict[ConnectionState, dict[ConnectionEvent, ConnectionState]]
 }
 
 
-class ConnectionMachine(Machine[ConnectionState, ConnectionEvent]):
+class ConnectionMachine(StateMachine[ConnectionState, ConnectionEvent]):
     """The state of one connection."""
 
     __slots__ = ()

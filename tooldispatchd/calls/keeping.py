@@ -15,7 +15,7 @@ are held in ASLEEP and WAKING, taken in OPEN, and refused elsewhere.
 from enum import Enum
 from typing import Final
 
-from tooldispatchd.calls.machine import Machine
+from tooldispatchd.calls.machine import StateMachine
 
 
 class KeeperState(Enum):
@@ -81,7 +81,7 @@ TRANSITIONS: Final[dict[KeeperState, dict[KeeperEvent, KeeperState]]] = {
 }
 
 
-class KeeperMachine(Machine[KeeperState, KeeperEvent]):
+class KeeperMachine(StateMachine[KeeperState, KeeperEvent]):
     """The state of one keeper."""
 
     __slots__ = ()

@@ -17,7 +17,7 @@ class TransitionError(Exception):
         self.event = event
 
 
-class Machine(Generic[State, Event]):
+class StateMachine(Generic[State, Event]):
     """Begins in `state`, and moves by `table`: for each state the states that follow, by event."""
 
     __slots__ = ("_table", "state")

@@ -117,7 +117,6 @@ class Connection:
 
     @property
     def state(self) -> ConnectionState:
-        """Where the connection stands."""
         return self._machine.state
 
     # --- the owner ---------------------------------------------------------------------------------------------------
@@ -424,7 +423,6 @@ class Connection:
 
     @property
     def link(self) -> Link:
-        """The link that there is while `run` runs."""
         assert self._link is not None
         return self._link
 

@@ -68,7 +68,6 @@ class Legacy:
         self._headers = [(VERSION, revision)] if revision in _WITH_HEADER else []
 
     def request(self, number: int, method: str, params: dict[str, object]) -> Outgoing:
-        """A request other than a tool's call."""
         return Outgoing(request_line(number, method, params), method, number, name_in(method, params))
 
     def call(
@@ -80,7 +79,6 @@ class Legacy:
         meta: dict[str, object] | None = None,
         answered: dict[str, object] | None = None,
     ) -> Outgoing:
-        """A call of `tool` with `arguments`, a compact JSON object; `answered` are further members of `params`."""
         if tool.method != CALL:
             return self.request(number, tool.method, call_params(arguments, meta, answered))
         # What the server is to know beside the arguments (MCP, "General fields": `_meta`).
@@ -88,7 +86,6 @@ class Legacy:
         return call_of(number, tool.name, arguments, b"," + msgspec.json.encode(more)[1:-1] if more else b"")
 
     def notification(self, method: str, params: dict[str, object] | None = None) -> Outgoing:
-        """A notification."""
         return Outgoing(notification_line(method, params), method)
 
     def headers(self, message: Outgoing) -> list[tuple[str, str]]:
@@ -138,7 +135,6 @@ class Modern:
         meta: dict[str, object] | None = None,
         answered: dict[str, object] | None = None,
     ) -> Outgoing:
-        """A call of `tool` with `arguments`, a compact JSON object; `answered` are further members of `params`."""
         if tool.method != CALL:
             return self.request(number, tool.method, call_params(arguments, meta, answered))
         more = self._with(meta)
@@ -147,7 +143,6 @@ class Modern:
         return call_of(number, tool.name, arguments, more, tool.params)
 
     def notification(self, method: str, params: dict[str, object] | None = None) -> Outgoing:
-        """A notification."""
         return Outgoing(notification_line(method, params), method)
 
     def headers(self, message: Outgoing) -> list[tuple[str, str]]:

@@ -334,7 +334,6 @@ class Keeper:
             self._connection.expire(call)
 
     def flush(self) -> None:
-        """Send what is queued."""
         if self._connection is not None:
             self._connection.flush()
 

@@ -43,7 +43,6 @@ class Socket(trio.abc.Stream):
         self.sent = 0
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """As `trio.abc.SendStream`."""
         with memoryview(data) as view:
             done = 0
             try:
@@ -56,11 +55,9 @@ class Socket(trio.abc.Stream):
                 raise trio.BrokenResourceError(str(error)) from error
 
     async def wait_send_all_might_not_block(self) -> None:
-        """As `trio.abc.SendStream`."""
         await trio.lowlevel.wait_writable(self._socket)
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """As `trio.abc.ReceiveStream`."""
         try:
             return await self._socket.recv(max_bytes or _CHUNK_BYTES)
         except (OSError, trio.ClosedResourceError) as error:
@@ -75,7 +72,6 @@ class Socket(trio.abc.Stream):
         self._socket.close()
 
     async def aclose(self) -> None:
-        """As `trio.abc.AsyncResource`."""
         self.close()
         await trio.lowlevel.checkpoint()
 

@@ -67,7 +67,6 @@ class PairLink(PostingLink):
         return self._outbox.give_up(number) or False
 
     async def close(self) -> None:
-        """Close what is connected."""
         self.drop()
         with trio.move_on_after(TASKS_S, shield=True):
             await self._tasks.ended()

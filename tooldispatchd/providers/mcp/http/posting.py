@@ -293,34 +293,27 @@ class PostingLink:
         self._undelivered = 0
 
     def send(self, message: Outgoing) -> None:
-        """Queue a message."""
         self._outbox.add(message, self.dialect)
 
     def flush(self) -> bool:
-        """Begin to send what is queued; whether what waits is within the bounds."""
         return self._outbox.flush()
 
     async def turn(self, until: float) -> None:
-        """Wait for `wake`, for the end of the link or for the time; what comes in is taken by other tasks."""
         await self._bell.wait(until)
 
     def wake(self) -> None:
-        """Let `turn` return soon."""
         self._bell.ring()
 
     def drop(self) -> None:
-        """End all exchanges, and begin none any more."""
         self._outbox.drop()
         self._tasks.cancel()
 
     @property
     def stderr_tail(self) -> str:
-        """It has none."""
         return ""
 
     @property
     def ended(self) -> dict[str, object]:
-        """How many notifications and answers the server did not take."""
         return {"undelivered": self._undelivered}
 
     def _meet(self) -> HttpPeer:

@@ -58,7 +58,6 @@ class _Inflater:
         self._is_begun = False
 
     def decode(self, chunk: bytes) -> Iterator[bytes]:
-        """As `Decoder`."""
         if self._head is not None:
             chunk = self._begin(self._head + chunk)
         while chunk:
@@ -71,7 +70,6 @@ class _Inflater:
             chunk = self._inflate.unused_data
 
     def finish(self) -> None:
-        """As `Decoder`."""
         if (self._is_begun or self._head) and not self._inflate.eof:
             raise WireError("cannot read the answer: its compressed body is cut short", was_sent=True)
 

@@ -133,7 +133,6 @@ class WebSocketLink:
         """Everything goes over the one connection."""
 
     def send(self, message: Outgoing) -> None:
-        """Queue a message."""
         if self._tasks.is_over:
             return
         self._messages.append(message)
@@ -141,7 +140,6 @@ class WebSocketLink:
         self._notices += _is_notice(message)
 
     def flush(self) -> bool:
-        """Begin to write what is queued; whether what waits is within the bounds."""
         if self._stream is not None and not self._is_writing and (self._messages or self._pong is not None):
             self._is_writing = True
             self._tasks.start(functools.partial(self._write, self._stream))
@@ -149,11 +147,9 @@ class WebSocketLink:
         return is_within and (self._queued == self._waiting.held or self._waiting.resize(self._queued))
 
     async def turn(self, until: float) -> None:
-        """Wait for `wake`, for the end of the connection or for the time; what comes in is taken by another task."""
         await self._bell.wait(until)
 
     def wake(self) -> None:
-        """Let `turn` return soon."""
         self._bell.ring()
 
     def give_up(self, number: int) -> bool:  # noqa: ARG002  # one connection carries all requests

@@ -17,7 +17,8 @@ from tooldispatchd.calls.memory import Holding, Share
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
 from tooldispatchd.checkers.pool import CheckerError, Running
-from tooldispatchd.providers.mcp.content import failed, is_header_mismatch, outcome_of, too_large
+from tooldispatchd.providers.mcp.content import failed, is_header_mismatch, outcome_of
+from tooldispatchd.providers.mcp.faults import too_large
 from tooldispatchd.providers.mcp.large import ReadMessage, found_in, job_for, read_large
 from tooldispatchd.providers.mcp.link import NO_ROOM, LinkError
 from tooldispatchd.providers.mcp.logmessages import BoundLog, log_message

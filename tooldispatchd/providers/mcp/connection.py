@@ -31,6 +31,7 @@ from tooldispatchd.children.tail import telling_line
 from tooldispatchd.providers.mcp.answers import Answers, PendingCall, PendingRequest
 from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide, ServerRequests, capabilities
 from tooldispatchd.providers.mcp.dialects import Dialect
+from tooldispatchd.providers.mcp.faults import call_failed
 from tooldispatchd.providers.mcp.greeting import Greeting
 from tooldispatchd.providers.mcp.handshake import Handshake, HandshakeError
 from tooldispatchd.providers.mcp.link import Link, LinkError, Transport
@@ -296,8 +297,7 @@ class Connection:
             self.flush()
             return
         del self._between[call]
-        detail = f"the call failed at server {self.server.name}: {answered}"
-        call.finish(Fault(Code.TOOL_FAILED, detail, {"server": self.server.name, "reason": answered}))
+        call.finish(call_failed(self.server, answered))
         self._batch_done()
 
     def _list_soon(self) -> None:

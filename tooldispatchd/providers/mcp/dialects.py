@@ -5,7 +5,7 @@ follows. `Modern` is the stateless one (2026-07-28): each request says in `param
 what the client can do, and over HTTP in headers too, which must say the same ("Versioning", "Streamable HTTP").
 """
 
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -23,16 +23,20 @@ from tooldispatchd.providers.mcp.server import McpTool
 from tooldispatchd.wire.lines import Text
 
 
-class Dialect(Protocol):
-    """How messages are written for one server."""
+class Dialect:
+    """How messages are written for one server. `revision` is "" until `initialize` is answered."""
 
-    revision: str
-    """The agreed revision; "" before `initialize` is answered."""
-    is_modern: bool
+    __slots__ = ("revision",)
+
+    is_modern: bool = False
     """Whether there is no session: each request says all that it needs, and a closed response is a cancelled call."""
+
+    def __init__(self, revision: str) -> None:
+        self.revision = revision
 
     def request(self, number: int, method: str, params: dict[str, object]) -> Outgoing:
         """A request other than a tool's call."""
+        raise NotImplementedError
 
     def call(
         self,
@@ -44,27 +48,28 @@ class Dialect(Protocol):
         answered: dict[str, object] | None = None,
     ) -> Outgoing:
         """A call of `tool` with `arguments`, a compact JSON object; `answered` are further members of `params`."""
+        raise NotImplementedError
 
     def notification(self, method: str, params: dict[str, object] | None = None) -> Outgoing:
         """A notification."""
+        return Outgoing(notification_line(method, params), method)
 
     def headers(self, message: Outgoing) -> list[tuple[str, str]]:
         """The HTTP headers that the revision asks for with this message, besides those of HTTP itself."""
+        raise NotImplementedError
 
 
 # The revisions before knew no such header.
 _WITH_HEADER: Final = frozenset({"2025-06-18", "2025-11-25"})
 
 
-class Legacy:
-    """The `Dialect` of one revision with a handshake; `revision` is "" until `initialize` is answered."""
+class Legacy(Dialect):
+    """A revision with a handshake."""
 
-    __slots__ = ("_headers", "revision")
-
-    is_modern: bool = False
+    __slots__ = ("_headers",)
 
     def __init__(self, revision: str = "") -> None:
-        self.revision = revision
+        super().__init__(revision)
         self._headers = [(VERSION, revision)] if revision in _WITH_HEADER else []
 
     def request(self, number: int, method: str, params: dict[str, object]) -> Outgoing:
@@ -85,9 +90,6 @@ class Legacy:
         more = {**(answered or {}), **({} if meta is None else {"_meta": meta})}
         return call_of(number, tool.name, arguments, b"," + msgspec.json.encode(more)[1:-1] if more else b"")
 
-    def notification(self, method: str, params: dict[str, object] | None = None) -> Outgoing:
-        return Outgoing(notification_line(method, params), method)
-
     def headers(self, message: Outgoing) -> list[tuple[str, str]]:
         """The negotiated revision on everything but `initialize` (2025-06-18 and 2025-11-25, "Transports")."""
         return [] if message.method == "initialize" else list(self._headers)
@@ -98,15 +100,15 @@ _PREFIX: Final = "io.modelcontextprotocol/"
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Modern:
-    """The `Dialect` of a revision without a handshake; `capabilities` are the client's, as in `initialize` before."""
+class Modern(Dialect):
+    """A revision without a handshake; `capabilities` are the client's, as in `initialize` before."""
 
-    __slots__ = ("_open", "_stamp", "revision")
+    __slots__ = ("_open", "_stamp")
 
-    is_modern: bool = True
+    is_modern = True
 
     def __init__(self, revision: str, capabilities: dict[str, object]) -> None:
-        self.revision = revision
+        super().__init__(revision)
         said = {
             f"{_PREFIX}protocolVersion": revision,
             f"{_PREFIX}clientInfo": CLIENT,
@@ -141,9 +143,6 @@ class Modern:
         if answered:
             more = b"," + _encode(answered)[1:-1] + more
         return call_of(number, tool.name, arguments, more, tool.params)
-
-    def notification(self, method: str, params: dict[str, object] | None = None) -> Outgoing:
-        return Outgoing(notification_line(method, params), method)
 
     def headers(self, message: Outgoing) -> list[tuple[str, str]]:
         """The revision, the method, what it is about, and those arguments that the tool wants to be seen outside."""

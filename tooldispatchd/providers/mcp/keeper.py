@@ -19,6 +19,7 @@ from tooldispatchd.calls.keeping import KeeperEvent, KeeperMachine, KeeperState
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.connection import Connection
+from tooldispatchd.providers.mcp.faults import unavailable
 from tooldispatchd.providers.mcp.logmessages import BoundLog
 from tooldispatchd.providers.mcp.remembered import ToolLists, key_of
 from tooldispatchd.providers.mcp.server import McpTool, Server, ServerOffer
@@ -266,9 +267,13 @@ class Keeper:
         self._wake.set()
         if self._connection is not None:
             self._connection.close()
-        elif self._lost is None:
-            self._lost = self._not_there("its session is over")
-        self._end_held(self._lost or self._not_there("its session is over"))
+        fault = self._lost or unavailable(self.server, "its session is over")
+        if self._connection is None:
+            self._lost = fault
+        if self._held:
+            for call in self._taken():
+                call.finish(fault)
+            self._batch_done()
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
@@ -288,7 +293,7 @@ class Keeper:
             made = self._connection.call(tool, arguments, done, traceparent=traceparent, update=update)
             return (self.fault or made) if isinstance(made, Fault) else made
         if state is not KeeperState.ASLEEP and state is not KeeperState.WAKING:
-            return self.fault or self._not_there("it is still starting")
+            return self.fault or unavailable(self.server, "it is still starting")
         call = PendingCall(tool, done, arguments, traceparent=traceparent, update=update)
         self._held[call] = None
         self._machine.apply(KeeperEvent.CALLED)
@@ -305,12 +310,6 @@ class Keeper:
                 call.finish(fault)
         connection.flush()
         self._batch_done()
-
-    def _end_held(self, fault: Fault) -> None:
-        if self._held:
-            for call in self._taken():
-                call.finish(fault)
-            self._batch_done()
 
     def _taken(self) -> Iterator[PendingCall]:
         """The held calls in the order they came, each held no more; the end of one may cancel another."""
@@ -336,8 +335,3 @@ class Keeper:
     def flush(self) -> None:
         if self._connection is not None:
             self._connection.flush()
-
-    def _not_there(self, why: str) -> Fault:
-        name = self.server.name
-        extras: dict[str, object] = {"server": name, "reason": why}
-        return Fault(Code.SERVER_UNAVAILABLE, f"server {name} is not available: {why}", extras)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable
 
 import trio
 
-from tooldispatchd.providers.mcp.http import pair, streamable
+from tooldispatchd.providers.mcp.http import pair, posting, streamable
 from tooldispatchd.providers.mcp.http.wire import Authorizer
 from tooldispatchd.providers.mcp.link import Inbox, Link, Transport, origin_of
 from tooldispatchd.providers.mcp.server import Reach, Server
@@ -51,10 +51,10 @@ class StreamableWay(_HttpWay):
 
 
 class PairWay(_HttpWay):
-    """The older pair of a stream and an endpoint."""
+    """HTTP+SSE: the older pair of a stream and an endpoint."""
 
     may_probe = False
-    close_s = pair.CLOSE_S
+    close_s = posting.CLOSE_S
 
     def link(self, inbox: Inbox, nursery: trio.Nursery | None) -> Link:
         assert nursery is not None

@@ -11,6 +11,7 @@ import functools
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -31,6 +32,11 @@ from tooldispatchd.providers.mcp.server import Server
 MAX_AT_ONCE: Final = 250
 # A notification is taken in milliseconds; a server that takes longer must not hold up those behind it for ever.
 NOTICE_S: Final = 10.0
+# The steps of closing that both forms have.
+TASKS_S: Final = 1.0
+LAST_S: Final = 1.0
+WIRE_S: Final = 1.0
+CLOSE_S: Final = TASKS_S + LAST_S + WIRE_S
 
 INITIALIZED: Final = "notifications/initialized"
 CANCELLED: Final = "notifications/cancelled"
@@ -235,11 +241,8 @@ class HttpPeer:
         return [] if self.session_id is None else [(SESSION_HEADER, self.session_id)]
 
     async def refuses_session(self, reply: HttpReply, sent: list[tuple[str, str]]) -> bool:
-        """Whether an answer to what is no request, sent with these headers, ends the connection; as `is_session_over`.
-
-        The body is read where it counts.
-        """
-        body = await read_error_body(reply) if reply.status == 400 else b""
+        """As `is_session_over`, for the answer to what is no request; its body is read where it counts."""
+        body = await read_error_body(reply) if reply.status == 400 and _shows_session(sent) else b""
         return self.is_session_over(reply.status, sent, body)
 
     def is_session_over(
@@ -249,7 +252,7 @@ class HttpPeer:
 
         `sent` are the headers of what was answered so, and `number` its own, where it was a request.
         """
-        if not any(name == SESSION_HEADER for name, _ in sent):
+        if not _shows_session(sent):
             return False
         if status == 404:
             why = "the server ended the session (HTTP 404)"
@@ -261,8 +264,12 @@ class HttpPeer:
         return True
 
 
+def _shows_session(headers: list[tuple[str, str]]) -> bool:
+    return any(name == SESSION_HEADER for name, _ in headers)
+
+
 class PostingLink:
-    """A link that POSTs; how a message is POSTed, and what else there is, its form of HTTP says."""
+    """A link that POSTs, to the server's URL or to `_endpoint`; how requests are answered, its form of HTTP says."""
 
     def __init__(
         self,
@@ -290,6 +297,7 @@ class PostingLink:
             notice_s=notice_s,
         )
         self._peer: HttpPeer | None = None
+        self._endpoint: str | None = None
         self._undelivered = 0
 
     def send(self, message: Outgoing) -> None:
@@ -328,10 +336,42 @@ class PostingLink:
         self._peer = HttpPeer(self._server, wire, self._inbox, self._bell)
         return self._peer
 
+    def _headers(self, sent: Sent) -> list[tuple[str, str]]:
+        """All that goes with a POST. The stateless revision has no session, and the pair none that it shows."""
+        assert self._peer is not None
+        return [*POST_HEADERS, *sent.headers, *([] if sent.is_modern else self._peer.session_headers())]
+
     async def _request(self, sent: Sent) -> None:
         """POST a request, and see to it that it is answered or failed."""
         raise NotImplementedError
 
     async def _notify(self, sent: Sent) -> None:
         """POST what has no answer. That it does not arrive is nobody's failure yet."""
-        raise NotImplementedError
+        peer, headers = self._peer, self._headers(sent)
+        assert peer is not None
+        self._undelivered += 1
+        with suppress(WireError):
+            async with peer.wire.exchange("POST", headers, sent.message.body, url=self._endpoint) as reply:
+                if 200 <= reply.status < 300:
+                    self._undelivered -= 1
+                elif await peer.refuses_session(reply, headers):
+                    return
+                await reply.drain(DRAIN_S)
+
+    async def close(self) -> None:
+        self.drop()
+        with trio.move_on_after(TASKS_S, shield=True):
+            await self._tasks.ended()
+        peer = self._peer
+        if peer is None:
+            return
+        if not self._bell.is_lost:
+            await self._take_leave(peer)
+        with trio.move_on_after(WIRE_S, shield=True):
+            await peer.wire.aclose()
+        self._peer = None
+        self._outbox.forget()
+
+    async def _take_leave(self, peer: HttpPeer) -> None:  # noqa: ARG002  # one form has more to say to it
+        with trio.move_on_after(LAST_S, shield=True):
+            await self._outbox.say_last()

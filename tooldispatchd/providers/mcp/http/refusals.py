@@ -14,11 +14,12 @@ from typing import Final
 import trio
 
 from tooldispatchd.providers.mcp.content import error_in, error_words
+from tooldispatchd.providers.mcp.faults import call_failed, unavailable
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.wire import HttpReply
 from tooldispatchd.providers.mcp.messages import Incoming, read_message
 from tooldispatchd.providers.mcp.server import Reach, Server
-from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.faults import Fault
 
 # Names that people look up; others are shown as the bare number.
 _WORDS: Final = {
@@ -65,28 +66,10 @@ def refused(server: Server, status: int, retry_after_ms: int | None, hint: str =
     extras: dict[str, object] = {"http_status": status}
     why = status_words(status, server.reach) + hint
     if status not in {429, 503}:
-        return failed(server, why, extras)
+        return call_failed(server, why, extras)
     if retry_after_ms is not None:
         extras["retry_after_ms"] = retry_after_ms
     return unavailable(server, why, extras)
-
-
-def failed(server: Server, why: str, extras: dict[str, object] | None = None) -> Fault:
-    """The fault for a request that reached the server and went wrong there."""
-    return Fault(
-        Code.TOOL_FAILED,
-        f"the call failed at server {server.name}: {why}",
-        {"server": server.name, "reason": why} | (extras or {}),
-    )
-
-
-def unavailable(server: Server, why: str, extras: dict[str, object] | None = None) -> Fault:
-    """The fault for a request that the server has not begun."""
-    return Fault(
-        Code.SERVER_UNAVAILABLE,
-        f"server {server.name} is not available: {why}",
-        {"server": server.name, "reason": why} | (extras or {}),
-    )
 
 
 # An error is a sentence or two; a page of HTML is nobody's answer.

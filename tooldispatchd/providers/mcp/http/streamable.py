@@ -10,10 +10,12 @@ server's word that the session is over.
 
 import functools
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import trio
 
+from tooldispatchd.providers.mcp.http import posting
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent, ServerStream, is_message
 from tooldispatchd.providers.mcp.http.exchange import HttpExchange
@@ -21,7 +23,6 @@ from tooldispatchd.providers.mcp.http.posting import (
     DRAIN_S,
     EVENT_STREAM,
     NOTICE_S,
-    POST_HEADERS,
     HttpPeer,
     PostingLink,
     Sent,
@@ -102,12 +103,9 @@ class Listening:
 
 # The first call waits for the stream, so that nothing is missed that it brings about; but not for ever.
 GREETED_S: Final = 5.0
-# The steps of closing. A server that hangs gets as long as one that is asked to end politely.
-TASKS_S: Final = 1.0
-LAST_S: Final = 1.0
+# To end the MCP session: a server that hangs gets as long as one that is asked to end politely.
 DELETE_S: Final = 2.0
-WIRE_S: Final = 1.0
-CLOSE_S: Final = TASKS_S + LAST_S + DELETE_S + WIRE_S
+CLOSE_S: Final = posting.CLOSE_S + DELETE_S
 
 # Stands for requests that bear no message, where headers are asked for.
 _NO_MESSAGE: Final = Outgoing(b"")
@@ -150,24 +148,13 @@ class StreamableLink(PostingLink):
             return self.dialect is not None and self.dialect.is_modern
         return is_told
 
-    async def close(self) -> None:
-        """End all exchanges and the MCP session, where there is one, and close what is connected."""
-        self.drop()
-        with trio.move_on_after(TASKS_S, shield=True):
-            await self._tasks.ended()
-        peer = self._peer
-        if peer is None:
-            return
-        if not self._bell.is_lost:
-            with trio.move_on_after(LAST_S, shield=True):
-                await self._outbox.say_last()
+    async def _take_leave(self, peer: HttpPeer) -> None:
+        await super()._take_leave(peer)
         if peer.session_id is not None and not self._bell.is_lost:
-            with trio.move_on_after(DELETE_S, shield=True):
-                await self._delete(peer)
-        with trio.move_on_after(WIRE_S, shield=True):
-            await peer.wire.aclose()
-        self._peer = None
-        self._outbox.forget()
+            # A server that does not let clients end sessions answers 405, and ends them by itself.
+            with trio.move_on_after(DELETE_S, shield=True), suppress(WireError):
+                async with peer.wire.exchange("DELETE", self._bare_headers(peer), b"") as reply:
+                    await reply.drain(DRAIN_S)
 
     # --- exchanges ---------------------------------------------------------------------------------------------------
 
@@ -178,32 +165,6 @@ class StreamableLink(PostingLink):
     async def _request(self, sent: Sent) -> None:
         assert self._peer is not None
         await HttpExchange(self._peer, sent).run()
-
-    async def _notify(self, sent: Sent) -> None:
-        peer = self._peer
-        assert peer is not None
-        headers = [*POST_HEADERS, *sent.headers]
-        if not sent.is_modern:
-            headers += peer.session_headers()
-        self._undelivered += 1
-        try:
-            async with peer.wire.exchange("POST", headers, sent.message.body) as reply:
-                if 200 <= reply.status < 300:
-                    self._undelivered -= 1
-                elif await peer.refuses_session(reply, headers):
-                    return
-                await reply.drain(DRAIN_S)
-        except WireError:
-            return
-
-    async def _delete(self, peer: HttpPeer) -> None:
-        """Say that the session is over; a server that does not let clients say so answers 405."""
-        try:
-            async with peer.wire.exchange("DELETE", self._bare_headers(peer), b"") as reply:
-                await reply.drain(DRAIN_S)
-        except WireError:
-            # It ends its sessions by itself.
-            return
 
     def _bare_headers(self, peer: HttpPeer | None = None) -> list[tuple[str, str]]:
         """What a request without a message shows: the revision and the session."""

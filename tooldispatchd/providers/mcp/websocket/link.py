@@ -30,8 +30,8 @@ from wsproto.events import (
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
 from tooldispatchd.calls.memory import Holding
-from tooldispatchd.providers.mcp.content import too_large
 from tooldispatchd.providers.mcp.dialects import Dialect
+from tooldispatchd.providers.mcp.faults import too_large
 from tooldispatchd.providers.mcp.greeting import USER_AGENT
 from tooldispatchd.providers.mcp.http.errors import ALERT, WireError, meaning, question
 from tooldispatchd.providers.mcp.http.http1 import Socket

@@ -15,7 +15,7 @@ from tooldispatchd.agent.tools.sharing import Sharing, View
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.keeper import Keeper
-from tooldispatchd.providers.mcp.toollists import ToolLists
+from tooldispatchd.providers.mcp.remembered import ToolLists
 
 QUIET = msgspec.structs.replace(SERVER, dies_of_timeouts=False)
 
@@ -116,7 +116,7 @@ async def test_who_comes_later_need_not_wait(autojump_clock: MockClock) -> None:
         assert not first.view.is_settled
         await wait_all_tasks_blocked()
         second = Session(shared)
-        assert (second.view.is_settled, list(second.view.tools), len(way.links)) == (True, ["echo"], 1)
+        assert (second.view.is_settled, list(second.view.offer.tools), len(way.links)) == (True, ["echo"], 1)
         first.view.close()
         second.view.close()
 

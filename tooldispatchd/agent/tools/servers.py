@@ -25,7 +25,7 @@ from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.keeper import Keeper, ServerHandle
 from tooldispatchd.providers.mcp.server import OAuth, Reach, Server
-from tooldispatchd.providers.mcp.toollists import key_of
+from tooldispatchd.providers.mcp.remembered import key_of
 from tooldispatchd.providers.mcp.ways import preload, way_to
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -247,7 +247,7 @@ class Servers:
         if not server.is_settled:
             return
         if server.is_unnamed and server.prefix is None and server.kept is not None:
-            server.prefix = self._prefix(server, server.kept.said_name)
+            server.prefix = self._prefix(server, server.kept.offer.said_name)
         self._changed(server)
 
     def _settle(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
@@ -262,9 +262,9 @@ class Servers:
                 break
             one.is_settled = True
             if one.kept is not None:
-                one.warnings += one.kept.warnings
+                one.warnings += one.kept.offer.warnings
                 if one.is_unnamed and one.fault is None:
-                    one.prefix = self._prefix(one, one.kept.said_name)
+                    one.prefix = self._prefix(one, one.kept.offer.said_name)
             settled(one)
 
     def _prefix(self, server: SessionServer, said: str | None) -> str:

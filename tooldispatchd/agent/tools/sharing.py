@@ -20,8 +20,8 @@ from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.keeper import Keeper
-from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.mcp.toollists import ToolLists
+from tooldispatchd.providers.mcp.server import McpTool, Server, ServerOffer
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.lines import Text
 
@@ -147,29 +147,9 @@ class View:
         return self._shared.keeper.server
 
     @property
-    def tools(self) -> dict[str, McpTool]:
-        """Its tools."""
-        return self._shared.keeper.tools
-
-    @property
-    def listed(self) -> tuple[str, ...]:
-        """The names of all that it has."""
-        return self._shared.keeper.listed
-
-    @property
-    def said_name(self) -> str | None:
-        """What it calls itself."""
-        return self._shared.keeper.said_name
-
-    @property
-    def instructions(self) -> str | None:
-        """What it advises."""
-        return self._shared.keeper.instructions
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Of tools that were left out."""
-        return self._shared.keeper.warnings
+    def offer(self) -> ServerOffer:
+        """What it offers."""
+        return self._shared.keeper.offer
 
     @property
     def fault(self) -> Fault | None:

@@ -153,8 +153,8 @@ class Toolset:
         """What the servers that are offered advise, each with its prefix."""
         for server in self._servers:
             kept, prefix = server.kept, server.prefix
-            if server.use is not None and prefix is not None and kept is not None and kept.instructions:
-                yield prefix, kept.instructions
+            if server.use is not None and prefix is not None and kept is not None and kept.offer.instructions:
+                yield prefix, kept.offer.instructions
 
     def _settled(self, server: SessionServer) -> None:
         kept, fault = server.kept, server.fault
@@ -199,12 +199,12 @@ class Toolset:
         missing = {
             tool: f"{lacks} {tool}, which the tool {declared} is made of"
             for tool, declared in server.needed.items()
-            if tool not in kept.tools
+            if tool not in kept.offer.tools
         }
         if server.use is not None:
             deny = server.binding.spec.deny
             named = (*(server.use.only or ()), *(server.binding.spec.tools or ()))
-            missing |= {tool: f"{lacks} {tool}" for tool in named if tool not in kept.tools and tool not in deny}
+            missing |= {tool: f"{lacks} {tool}" for tool in named if tool not in kept.offer.tools and tool not in deny}
         for tool, detail in missing.items():
             self._log.warning("tool missing", server=server.name, tool=tool, reason=detail)
         return missing
@@ -217,7 +217,7 @@ class Toolset:
         whitelist = server.binding.spec.tools
         hidden: list[str] = []
         offered = self._offered[server.name] = []
-        for tool in kept.tools.values():
+        for tool in kept.offer.tools.values():
             # Some may be there for declared ones alone.
             if any(names is not None and tool.name not in names for names in (use.only, whitelist)):
                 continue
@@ -234,7 +234,7 @@ class Toolset:
         if self.refusal is not None:
             return
         fault = Fault(Code.MISSING_TOOL, detail, {"server": kept.server.name, "tool": tool})
-        self.refusal = propose(fault, nearest(tool, kept.listed or kept.tools))
+        self.refusal = propose(fault, nearest(tool, kept.offer.listed or kept.offer.tools))
 
     def _miss(self, server: SessionServer, fault: Fault) -> None:
         """A server that did not come up is a warning, and a refusal where its tools were named to be offered."""
@@ -290,7 +290,7 @@ class Toolset:
         if name not in self._inner:
             server = self._servers[tool.server.binding]
             kept = server.kept
-            listed = None if kept is None else kept.tools.get(tool.server.tool)
+            listed = None if kept is None else kept.offer.tools.get(tool.server.tool)
             if kept is None or listed is None:
                 # One that its server lacks is no tool of this session, or the session is refused for it.
                 return server.fault or self._unknown(name)

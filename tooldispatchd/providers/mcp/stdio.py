@@ -12,7 +12,7 @@ import trio
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.procstat import ProcessorTime, processor_time
 from tooldispatchd.children.spawn import KILL_S, Child, Exit, SpawnError
-from tooldispatchd.providers.mcp.dialect import Dialect
+from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.link import Inbox, LinkError
 from tooldispatchd.providers.mcp.messages import Outgoing
 from tooldispatchd.providers.mcp.pipes import MAX_REST_CHUNKS, Pipes

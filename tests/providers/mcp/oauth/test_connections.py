@@ -15,11 +15,11 @@ from tests.providers.mcp.oauth.asking import PERSON, SECRET, Daemon, logged_in, 
 from tests.servers.authorization_server import OAuthServer, serving
 from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.providers.mcp.connection import Connection
-from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.oauth.accounts import entry_name
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
+from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import OAuth
-from tooldispatchd.providers.mcp.ways import StreamableWay
+from tooldispatchd.providers.mcp.ways import url_way
 from tooldispatchd.wire.faults import Code, Fault
 
 SDK = Path(__file__).parents[3] / "servers" / "sdk_oauth_server.py"
@@ -36,7 +36,7 @@ async def connected(daemon: Daemon, server: OAuthServer, oauth: OAuth) -> AsyncI
         session.connection = Connection(
             told,
             share=SHARE,
-            way=StreamableWay(told, reach, daemon.accounts),
+            way=url_way(told, reach, daemon.accounts),
             eras=Eras(),
             opening=trio.CapacityLimiter(1),
             checkers=IN_PLACE,

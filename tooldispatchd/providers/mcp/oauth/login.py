@@ -17,7 +17,6 @@ from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.memory import Memory
 from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.providers.mcp.connection import Connection
-from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire
 from tooldispatchd.providers.mcp.oauth.accounts import bearer, entry_name
@@ -32,6 +31,7 @@ from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
 from tooldispatchd.providers.mcp.oauth.flow import MAX_ANSWER_BYTES, UNKNOWN_CLIENT, OAuthFlow, Person
 from tooldispatchd.providers.mcp.oauth.redirect import Redirected, open_listener, port_in
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, TokenStoreError
+from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import Reach, Server
 from tooldispatchd.providers.mcp.ways import url_way
 

@@ -18,11 +18,11 @@ from wsproto.events import (
 from tests.providers.mcp.http.certificates import Authority
 from tests.providers.mcp.http.turns import TURN_S, Turns
 from tests.providers.mcp.linking import LEGACY, Inbox, Linked, answer_to, at, linked
-from tests.providers.mcp.websockets import Caller, Deal, answer_all, calling, way
+from tests.providers.mcp.websocket.websockets import Caller, Deal, answer_all, calling, way
 from tests.servers.raw_http import Peer, serving
-from tooldispatchd.providers.mcp import websocket
 from tooldispatchd.providers.mcp.link import LinkError
-from tooldispatchd.providers.mcp.ways import WebSocketWay
+from tooldispatchd.providers.mcp.websocket import link as websocket
+from tooldispatchd.providers.mcp.websocket.door import WebSocketWay
 
 # --- messages --------------------------------------------------------------------------------------------------------
 
@@ -314,10 +314,6 @@ async def test_the_owner_may_be_cancelled_at_any_time() -> None:
                 await far.result()
                 await trio.sleep_forever()
         assert limit.cancelled_caught
-
-
-def test_its_bounds_are_what_its_way_states() -> None:
-    assert WebSocketWay.close_s == websocket.CLOSE_S
 
 
 @given(st.lists(st.binary(max_size=40) | st.sampled_from([b'\x81\x0f{"method":"hi"}', b"\x89\x00", b"\x01\x01{"])))

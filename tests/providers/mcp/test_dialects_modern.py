@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from tooldispatchd.catalog.schemas import ACCEPT
-from tooldispatchd.providers.mcp.dialect import Dialect
+from tooldispatchd.providers.mcp.dialects import Dialect, Modern
 from tooldispatchd.providers.mcp.greeting import CLIENT
 from tooldispatchd.providers.mcp.messages import Outgoing
-from tooldispatchd.providers.mcp.modern import Modern
 from tooldispatchd.providers.mcp.server import McpTool
 
 ECHO = McpTool(

@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from tooldispatchd.catalog.schemas import ACCEPT
-from tooldispatchd.providers.mcp.dialect import Dialect
-from tooldispatchd.providers.mcp.legacy import Legacy
+from tooldispatchd.providers.mcp.dialects import Dialect, Legacy
 from tooldispatchd.providers.mcp.messages import Outgoing
 from tooldispatchd.providers.mcp.server import McpTool
 

@@ -30,22 +30,18 @@ from wsproto.events import (
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
 from tooldispatchd.calls.memory import Holding
-from tooldispatchd.providers.mcp.bell import Bell
-from tooldispatchd.providers.mcp.content import too_large
-from tooldispatchd.providers.mcp.dialect import Dialect
-from tooldispatchd.providers.mcp.http.connecting import open_connection
-from tooldispatchd.providers.mcp.http.doubts import ALERT, meaning, question
-from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.network import Socket
+from tooldispatchd.providers.mcp.dialects import Dialect
+from tooldispatchd.providers.mcp.faults import too_large
+from tooldispatchd.providers.mcp.greeting import USER_AGENT
+from tooldispatchd.providers.mcp.http.errors import ALERT, WireError, meaning, question
+from tooldispatchd.providers.mcp.http.http1 import Socket
+from tooldispatchd.providers.mcp.http.network import files_of, open_connection, proxy_for
 from tooldispatchd.providers.mcp.http.places import HttpTarget, place
-from tooldispatchd.providers.mcp.http.product import USER_AGENT
-from tooldispatchd.providers.mcp.http.proxies import proxy_for
 from tooldispatchd.providers.mcp.http.refusals import status_words
-from tooldispatchd.providers.mcp.http.tls import files_of
+from tooldispatchd.providers.mcp.http.tasks import Bell, Tasks
 from tooldispatchd.providers.mcp.link import MAX_NOTICES, MAX_QUEUED_BYTES, NO_ROOM, Inbox, LinkError
 from tooldispatchd.providers.mcp.messages import Outgoing, peek_number
 from tooldispatchd.providers.mcp.server import Reach, Server
-from tooldispatchd.providers.mcp.tasks import Tasks
 from tooldispatchd.wire.lines import HEAD_BYTES
 
 SUBPROTOCOL: Final = "mcp"
@@ -137,7 +133,6 @@ class WebSocketLink:
         """Everything goes over the one connection."""
 
     def send(self, message: Outgoing) -> None:
-        """Queue a message."""
         if self._tasks.is_over:
             return
         self._messages.append(message)
@@ -145,7 +140,6 @@ class WebSocketLink:
         self._notices += _is_notice(message)
 
     def flush(self) -> bool:
-        """Begin to write what is queued; whether what waits is within the bounds."""
         if self._stream is not None and not self._is_writing and (self._messages or self._pong is not None):
             self._is_writing = True
             self._tasks.start(functools.partial(self._write, self._stream))
@@ -153,11 +147,9 @@ class WebSocketLink:
         return is_within and (self._queued == self._waiting.held or self._waiting.resize(self._queued))
 
     async def turn(self, until: float) -> None:
-        """Wait for `wake`, for the end of the connection or for the time; what comes in is taken by another task."""
         await self._bell.wait(until)
 
     def wake(self) -> None:
-        """Let `turn` return soon."""
         self._bell.ring()
 
     def give_up(self, number: int) -> bool:  # noqa: ARG002  # one connection carries all requests

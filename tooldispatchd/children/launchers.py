@@ -4,7 +4,7 @@
                                    └── dead ──▶ replaced by the next call
 
 The limits that a process inherits are put on the launcher once; what a call needs for itself the launcher does between
-a fork and the exec (`forked.launch`).
+a fork and the exec (`forked.sandbox.launch`).
 """
 
 import os
@@ -159,7 +159,7 @@ class _Launch(NamedTuple):
     scratch: str | None
 
     def request(self, env: dict[str, str], pipes: int) -> dict[str, object]:
-        """As `forked.launch.Launch` reads it."""
+        """As `forked.sandbox.launch.LaunchRequest` reads it."""
         fds = [*range(pipes), *self.extra]
         return {"argv": self.argv, "env": env, "cwd": self.cwd, "fds": fds, "scratch": self.scratch}
 

@@ -36,7 +36,7 @@ _STEP: Final = re.compile(r"\.([^.\[`]+)|\[(\d+)\]")
 
 
 class ChildError(msgspec.Struct, frozen=True):
-    """An ERROR frame, as `forked.calling.failure` writes it."""
+    """An ERROR frame, as `forked.python.calling.failure` writes it."""
 
     kind: str
     message: str

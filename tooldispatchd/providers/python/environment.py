@@ -23,9 +23,9 @@ from tooldispatchd.children.control import ForkerGone
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.forker import Forker
 from tooldispatchd.children.spawn import Child, SpawnError
-from tooldispatchd.forked.marking import room
 from tooldispatchd.forked.policy import Policy
-from tooldispatchd.forked.warm import Errand, Load
+from tooldispatchd.forked.python.marking import room
+from tooldispatchd.forked.python.warm import Errand, Load
 from tooldispatchd.providers.python.tool import PythonTool
 
 # By its place and not as a module: it runs where nothing of the daemon is installed.

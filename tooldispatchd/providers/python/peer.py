@@ -24,7 +24,7 @@ from tooldispatchd.children.descriptors import close_all, open_pipe
 from tooldispatchd.children.procstat import processor_time
 from tooldispatchd.children.spawn import Child, Exit
 from tooldispatchd.children.tail import STDERR_TAIL_BYTES, Tail
-from tooldispatchd.forked.frames import FrameError, FrameKind, FrameReader
+from tooldispatchd.forked.python.frames import FrameError, FrameKind, FrameReader
 from tooldispatchd.providers.python.endings import ChildError, Ending
 from tooldispatchd.providers.python.environment import ParentLease
 from tooldispatchd.providers.updates import INTERVAL_S, Held

@@ -22,8 +22,8 @@ from tooldispatchd.children.control import ForkerGone
 from tooldispatchd.children.descriptors import close_all
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import SpawnError
-from tooldispatchd.forked.frames import FrameKind, frame, prefix
-from tooldispatchd.forked.warm import Errand
+from tooldispatchd.forked.python.frames import FrameKind, frame, prefix
+from tooldispatchd.forked.python.warm import Errand
 from tooldispatchd.providers.python.endings import Ending, Remains, judge, not_started
 from tooldispatchd.providers.python.environment import NoParentError, WarmEnvironment, resident_bytes
 from tooldispatchd.providers.python.peer import UNKNOWN, WorkerPipes
@@ -233,7 +233,7 @@ class Warm:
 
 
 class CallHeader(msgspec.Struct, frozen=True):
-    """The header of a call, as `forked.frames.Kind.CALL` describes it."""
+    """The header of a call, as `forked.python.frames.FrameKind.CALL` describes it."""
 
     id: str
     agent: str | None

@@ -10,8 +10,8 @@ from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforced, en
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.specs import McpSpec, ProcessSpec, ToolSpec
 from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.children.endings import Limits
 from tooldispatchd.children.owners import home_of
-from tooldispatchd.providers.process.limits import Limits
 from tooldispatchd.providers.process.running import Command
 
 

@@ -77,7 +77,7 @@ class Forker:
             theirs.close()
         self._control = Control(ours, answer_s=answer_s, take=self._take, fail=self._give_up)
         self._process.close_stdin()
-        self._process.close_stdout()
+        self._process.close_pipe(self._process.stdout)
 
     @property
     def pid(self) -> int:

@@ -129,9 +129,7 @@ class Scratches:
                 return False
             try:
                 # It has much to say of each thing that it cannot remove, and nobody to read it.
-                child.close_stdin()
-                child.close_stdout()
-                child.close_stderr()
+                child.close_pipes()
                 with trio.move_on_after(PASS_S):
                     await child.exited()
             finally:

@@ -103,24 +103,21 @@ class Child:
         self._lot = trio.lowlevel.ParkingLot()
 
     def close_stdin(self) -> None:
-        """Close our end; the child reads end of input. Idempotent, as its siblings."""
-        fd, self.stdin = self.stdin, -1
-        _close(fd)
+        """Close our end; the child reads end of input. Idempotent."""
+        self.close_pipe(self.stdin)
 
-    def close_stdout(self) -> None:
-        """Close our end; what the child writes from now on gets a broken pipe."""
-        fd, self.stdout = self.stdout, -1
-        _close(fd)
+    def close_pipe(self, fd: int) -> None:
+        """Close our end of the pipe that is `fd`, and forget it; a child that writes there gets a broken pipe."""
+        for name in ("stdin", "stdout", "stderr", "updates"):
+            if fd >= 0 and getattr(self, name) == fd:
+                setattr(self, name, -1)
+                os.close(fd)
 
-    def close_stderr(self) -> None:
-        """Close our end; what the child writes from now on gets a broken pipe."""
-        fd, self.stderr = self.stderr, -1
-        _close(fd)
-
-    def close_updates(self) -> None:
-        """Close our end, where there is one; what the child writes from now on gets a broken pipe."""
-        fd, self.updates = self.updates, -1
-        _close(fd)
+    def close_pipes(self) -> None:
+        """Close our ends of all pipes. Idempotent."""
+        fds = self.stdin, self.stdout, self.stderr, self.updates
+        self.stdin = self.stdout = self.stderr = self.updates = -1
+        close_all(fd for fd in fds if fd >= 0)
 
     def signal_group(self, signum: int) -> None:
         """Signal every process of the group; nothing happens once the leader is reaped or about to be."""
@@ -191,7 +188,7 @@ class Child:
         if self._exit is not None:
             return self._exit
         self.signal_group(signal.SIGKILL)
-        self._close_pipes()
+        self.close_pipes()
         self._owner.take_over(self)
         return Exit(signal=signal.SIGKILL)
 
@@ -249,19 +246,13 @@ class Child:
 
     def _settle(self, ended: Exit) -> Exit:
         self._exit = ended
-        self._close_pipes()
+        self.close_pipes()
         fd, self.pidfd = self.pidfd, -1
         if self._watched:
             trio.lowlevel.notify_closing(fd)
-        _close(fd)
+        os.close(fd)
         self._lot.unpark_all()
         return ended
-
-    def _close_pipes(self) -> None:
-        self.close_stdin()
-        self.close_stdout()
-        self.close_stderr()
-        self.close_updates()
 
 
 def spawn(
@@ -358,9 +349,3 @@ def _is_readable(pidfd: int) -> bool:
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     return bool(poll.poll(0))
-
-
-def _close(fd: int) -> None:
-    # Nobody waits for a pipe in trio itself: who reads one has it in an epoll set of his own.
-    if fd >= 0:
-        os.close(fd)

@@ -24,8 +24,7 @@ import trio
 
 from tooldispatchd.calls.outcome import Unread, Update
 from tooldispatchd.children.spawn import KILL_S, Child, SpawnError
-from tooldispatchd.providers.process.running import Command, ProgramValue
-from tooldispatchd.providers.process.starting import ChildStarter
+from tooldispatchd.providers.process.running import ChildStarter, Command, ProgramValue
 from tooldispatchd.providers.process.turns import POLITE_S, TERM_S, WHY, Flaw, Passed, ReusedChild, Turn
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -62,8 +61,8 @@ class IdleChildren:
         if self._epoll is None:
             self._epoll = select.epoll()
             self._home.start_soon(self._watch, self._epoll)
-        self._epoll.register(kept.epoll, select.EPOLLIN)
-        self._idle[kept.epoll.fileno()] = kept
+        self._epoll.register(kept.streams, select.EPOLLIN)
+        self._idle[kept.streams.fileno()] = kept
         if len(self._idle) > self._most:
             oldest = next(iter(self._idle.values()))
             oldest.owner.take_out(oldest)
@@ -71,9 +70,9 @@ class IdleChildren:
 
     def remove(self, kept: ReusedChild) -> None:
         """A child idles no longer."""
-        del self._idle[kept.epoll.fileno()]
+        del self._idle[kept.streams.fileno()]
         if self._epoll is not None:
-            self._epoll.unregister(kept.epoll)
+            self._epoll.unregister(kept.streams)
 
     def end(self, kept: ReusedChild) -> None:
         """Ask a child that does not idle to end, and see to it that it does."""

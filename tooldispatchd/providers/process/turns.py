@@ -7,13 +7,11 @@ What a program writes later than its answer cannot always be told from its next 
 promises that is declared for this. An answer that it wrote before its end is one.
 """
 
-import contextlib
 import fcntl
 import os
-import select
 import sys
 import termios
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import Enum, auto
 from functools import partial
 from typing import Final, Protocol
@@ -23,14 +21,12 @@ import trio
 from tooldispatchd.calls.outcome import Unread, UnreadableError, Update
 from tooldispatchd.catalog.arguments import Output
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
+from tooldispatchd.children.pipes import rest
 from tooldispatchd.children.procstat import ProcessorTime, processor_time
 from tooldispatchd.children.spawn import Child, Exit
-from tooldispatchd.children.tail import STDERR_TAIL_BYTES, Tail
-from tooldispatchd.providers.process import endings
-from tooldispatchd.providers.process.exchange import CHUNK_BYTES, LOOKS, UPDATES_CHUNK_BYTES, ready_or_due
-from tooldispatchd.providers.process.limits import passed_limit
 from tooldispatchd.providers.process.reading import read_output
-from tooldispatchd.providers.process.running import Command, ProgramValue
+from tooldispatchd.providers.process.running import Command, ProgramValue, ended_badly, no_answer, too_much
+from tooldispatchd.providers.process.streams import ProgramStreams
 from tooldispatchd.providers.updates import UpdateLines
 from tooldispatchd.wire.faults import Fault
 
@@ -76,29 +72,26 @@ class ChildOwner(Protocol):
 
 
 class ReusedChild:
-    """One child, and the epoll set in which its pipes and its end are for as long as it lives."""
+    """One child, and the set in which its pipes and its end are for as long as it lives."""
 
-    __slots__ = ("calls", "child", "epoll", "gone", "owner")
+    __slots__ = ("calls", "child", "gone", "owner", "streams")
 
     def __init__(self, child: Child, owner: ChildOwner, *, calls: int) -> None:
         self.child = child
         self.owner = owner
         self.calls = calls  # that it may yet serve
         self.gone = trio.Event()
-        self.epoll = select.epoll()
-        for fd in (child.pidfd, child.stdout, child.stderr, child.updates):
-            if fd >= 0:
-                self.epoll.register(fd, select.EPOLLIN)
+        self.streams = ProgramStreams(child)
 
     def rest(self) -> None:
         """Be woken by stdout and by its end only."""
         for fd in (self.child.stderr, self.child.updates):
-            if fd >= 0:
-                self.epoll.unregister(fd)
+            self.streams.unwatch(fd)
+        self.streams.forget()
 
     def look(self) -> Flaw | None:
         """What it did while it rested, and should not have."""
-        ready = [fd for fd, _ in self.epoll.poll(0)]
+        ready = self.streams.ready()
         if not ready:
             return None
         if self.child.stdout in ready:
@@ -114,23 +107,9 @@ class ReusedChild:
         """Watch all of its pipes again, and drop what it wrote to them since the last call."""
         for fd in (self.child.stderr, self.child.updates):
             if fd >= 0:
-                self.epoll.register(fd, select.EPOLLIN)
-                for _ in _chunks(fd):
+                self.streams.watch(fd)
+                for _ in rest(fd):
                     pass
-
-    def close(self, fd: int) -> None:
-        """Close a pipe that is at its end: it would be ready for ever.
-
-        Closing alone need not take it out of the set: a child that is just being started holds a copy until its exec
-        is done, and its number may be another pipe's by then.
-        """
-        self.epoll.unregister(fd)
-        if fd == self.child.stdout:
-            self.child.close_stdout()
-        elif fd == self.child.stderr:
-            self.child.close_stderr()
-        else:
-            self.child.close_updates()
 
     async def stop(self) -> None:
         """Ask it to end, ever less politely, and reap it; bounded, cannot be cancelled."""
@@ -147,8 +126,8 @@ class ReusedChild:
             await self.leave()  # noqa: ASYNC102  # it shields itself
 
     async def leave(self) -> None:
-        """It has been reaped; cannot be cancelled."""
-        self.epoll.close()
+        """Close the set of a child that has been reaped, and have its owner forget it; cannot be cancelled."""
+        self.streams.close()
         try:
             with trio.CancelScope(shield=True):
                 await self.owner.has_gone(self)
@@ -164,13 +143,12 @@ class Turn:
     ) -> None:
         self.kept = kept
         self._child = kept.child
+        self._streams = kept.streams
         self._command = command
-        self._max = self._room = command.max_output_bytes
-        self._pending = memoryview(line)
+        self._room = command.max_output_bytes
         self._updates = None if update is None else UpdateLines(update)
+        self._asked = line
         self._line = bytearray()
-        self._errors = Tail(STDERR_TAIL_BYTES)
-        self._length = len(line)
         self._cpu: ProcessorTime | None = None
         self.is_unread = False
         """Whether the child ended by itself and had read nothing."""
@@ -179,148 +157,72 @@ class Turn:
 
     def begin(self) -> bool:
         """Write what the pipe takes; false where the child can have read nothing, for nobody holds the other end."""
-        length = len(self._pending)
-        is_open = self._write()
-        if is_open and self._pending:
-            self.kept.epoll.register(self._child.stdin, select.EPOLLOUT)
-        return is_open or len(self._pending) < length
+        return self._streams.begin(self._asked, self._take, self._updates)
 
     async def run(self) -> None:
         """Serve the pipes until there is an answer, or will be none."""
-        while not self._is_over:
-            await ready_or_due(self.kept.epoll, self._updates)
-            self._serve_ready()
+        if await self._streams.serve():
+            # An answer that it wrote before its end is one.
+            for chunk in rest(self._child.stdout):
+                self._take(chunk)
+            if not self._is_answered and self._flaw is None:
+                self._flaw = Flaw.ENDED
         if self._flaw is Flaw.ENDED:
             with trio.move_on_after(END_S):
                 await self._child.exited()
 
     def outcome(self) -> ProgramValue | Unread | Fault | None:
         """How the call ends, and the rest of its updates; None where the child's own end tells."""
-        updates, flaw = self._updates, self._flaw
-        if updates is not None:
-            for chunk in _chunks(self._child.updates):
-                updates.take(chunk)
-            updates.end()
+        flaw, command, streams = self._flaw, self._command, self._streams
+        argv0, max_bytes = command.argv[0], command.max_output_bytes
+        streams.drain_updates()
         if flaw is None and not is_light(self._line, ACCEPT):
-            fault = partial(endings.no_answer, self._command.argv[0], self._errors)
-            return Unread(self._line, Output.JSON, self._max, fault)
+            return Unread(self._line, Output.JSON, max_bytes, partial(no_answer, argv0, streams.errors.text()))
         if flaw is None:
             try:
-                value = read_output(Output.JSON, self._line, max_bytes=self._max)
-                return ProgramValue(value, 0 if updates is None else updates.skipped)
+                value = read_output(Output.JSON, self._line, max_bytes=max_bytes)
+                return ProgramValue(value, 0 if self._updates is None else self._updates.skipped)
             except UnreadableError as error:
-                self._hear()
-                return endings.no_answer(self._command.argv[0], self._errors, error)
+                streams.hear()
+                return no_answer(argv0, streams.errors.text(), error)
+        streams.hear()
         if flaw is Flaw.ENDED and self._child.has_exited():
             self._note_end()
             return None
-        self._hear()
         if flaw is Flaw.LONG:
-            return endings.too_much(self._command.argv[0], self._errors, max_output_bytes=self._max)
-        return endings.no_answer(self._command.argv[0], self._errors, UnreadableError(WHY[flaw]))
+            return too_much(command, streams.errors.text())
+        return no_answer(argv0, streams.errors.text(), UnreadableError(WHY[flaw]))
 
     def fault_of(self, ended: Exit, passed: Passed | None) -> Fault:
         """The fault of a call whose child ended by itself, now that it is reaped."""
-        command, errors = self._command, self._errors
+        command, stderr = self._command, self._streams.errors.text()
         if ended.code == 0:
-            return endings.no_answer(command.argv[0], errors, UnreadableError("exited before it had answered"))
-        ended = endings.unwrapped(ended) if command.is_wrapped else ended
-        limit = (None if passed is None else passed(self._child)) or passed_limit(
-            command.limits, ended, errors.text(), cpu=self._cpu, is_wrapped=command.is_wrapped
-        )
-        return endings.failed(command.argv[0], ended, errors, limits=command.limits, limit=limit)
+            return no_answer(command.argv[0], stderr, UnreadableError("exited before it had answered"))
+        counted = None if passed is None else partial(passed, self._child)
+        return ended_badly(command, ended, stderr, cpu=self._cpu, passed=counted)
 
     def _note_end(self) -> None:
-        self._hear()
         if self._command.limits.cpu_s is not None:
             # The kernel tells it until the child is reaped.
             self._cpu = processor_time(self._child.pid)
         unread = bytearray(4)
         fcntl.ioctl(self._child.stdin, termios.FIONREAD, unread)
-        is_whole = int.from_bytes(unread, sys.byteorder) == self._length - len(self._pending)
-        self.is_unread = is_whole and not self._line
+        written = len(self._asked) - len(self._streams.unwritten)
+        self.is_unread = int.from_bytes(unread, sys.byteorder) == written and not self._line
 
-    @property
-    def _is_over(self) -> bool:
-        return self._is_answered or self._flaw is not None
-
-    def _serve_ready(self) -> None:
-        # What follows the first event mostly comes while that is served, and looking is cheaper than waiting.
-        for _ in range(LOOKS):
-            ready = [fd for fd, _ in self.kept.epoll.poll(0)]
-            for fd in ready:
-                self._serve(fd)
-            if self._child.pidfd in ready:
-                # An answer that it wrote before its end is one.
-                for chunk in _chunks(self._child.stdout):
-                    self._take(chunk)
-                if not self._is_over:
-                    self._flaw = Flaw.ENDED
-            if self._is_over or not ready:
-                return
-
-    def _serve(self, fd: int) -> None:
-        child = self._child
-        if fd == child.pidfd:
-            return
-        if fd == child.stdin:
-            if not self._write() or not self._pending:
-                self.kept.epoll.unregister(fd)
-            return
-        is_stdout = fd == child.stdout
-        try:
-            chunk = os.read(fd, CHUNK_BYTES if fd != child.updates else UPDATES_CHUNK_BYTES)
-        except BlockingIOError:
-            return
-        if is_stdout:
-            self._take(chunk)
-        elif fd == child.stderr:
-            self._errors.add(chunk)
-        elif self._updates is not None:
-            self._updates.take(chunk)
-        if not chunk:
-            self.kept.close(fd)
-            if is_stdout and not self._is_over:
-                self._flaw = Flaw.ENDED
-
-    def _take(self, chunk: bytes) -> None:
+    def _take(self, chunk: bytes) -> bool:
         line, newline, more = chunk.partition(b"\n")
         self._line += line
         self._room -= len(line)
-        if self._is_answered or more:
+        if not chunk:
+            if not self._is_answered and self._flaw is None:
+                self._flaw = Flaw.ENDED
+        elif self._is_answered or more:
             self._flaw = Flaw.MORE
         elif self._room < 0:
             self._flaw = Flaw.LONG
         elif newline:
-            self._is_answered = not self._pending
-            if self._pending:
+            self._is_answered = not self._streams.unwritten
+            if not self._is_answered:
                 self._flaw = Flaw.EARLY
-
-    def _write(self) -> bool:
-        """Whether somebody holds the other end."""
-        try:
-            written = os.write(self._child.stdin, self._pending)
-        except BlockingIOError:
-            return True
-        except BrokenPipeError:
-            return False
-        self._pending = self._pending[written:]
-        return True
-
-    def _hear(self) -> None:
-        for chunk in _chunks(self._child.stderr):
-            self._errors.add(chunk)
-
-
-def _chunks(fd: int) -> Iterator[bytes]:
-    """What lies in a pipe, but never more than it holds; nothing where it is closed.
-
-    There may be more without end: the child's, or another process's that got the other end from it.
-    """
-    if fd < 0:
-        return
-    left = fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ)
-    with contextlib.suppress(BlockingIOError):
-        while left > 0 and (chunk := os.read(fd, CHUNK_BYTES)):
-            left -= len(chunk)
-            yield chunk
+        return self._is_answered or self._flaw is not None

@@ -21,7 +21,8 @@ import trio
 
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.descriptors import close_all, open_pipe
-from tooldispatchd.children.procstat import processor_time
+from tooldispatchd.children.pipes import CHUNK_BYTES, LOOKS, ChildPipes, rest, write
+from tooldispatchd.children.procstat import ProcessorTime, processor_time
 from tooldispatchd.children.spawn import Child, Exit
 from tooldispatchd.children.tail import STDERR_TAIL_BYTES, Tail
 from tooldispatchd.forked.python.frames import FrameError, FrameKind, FrameReader
@@ -29,15 +30,9 @@ from tooldispatchd.providers.python.endings import ChildError, Ending
 from tooldispatchd.providers.python.environment import ParentLease
 from tooldispatchd.providers.updates import INTERVAL_S, Held
 
-CHUNK_BYTES: Final = 64 * 1024
-
-# A child that writes for ever does not hold the loop: so many reads in a row, then others have their turn.
-LOOKS: Final = 4
-
 # What a child that has exited can have left in its socket: some times the buffer (208 KiB by default), of which small
 # writes fill less.
 LEFT_CHUNKS: Final = 64
-
 
 # A parent that died may have forked a child that nobody told us of: it is killed as an orphan, well within this time.
 UNKNOWN_S: Final = 5.0
@@ -59,7 +54,6 @@ class WorkerPipes:
     _is_holding: bool
     _is_leaving: bool
     _is_reset: bool
-    _is_closed: bool
     _ending: Ending | None
 
     def __init__(self, max_bytes: int) -> None:
@@ -67,28 +61,25 @@ class WorkerPipes:
         self.child: Child | None = None
         self.parent: ParentLease | None = None
         self.calls = 0
-        self.cpu_s = 0.0
-        """Processor time that the child had used when it was ended, where it had not answered."""
+        self.cpu: ProcessorTime | None = None
+        """Processor time that the child had used when it was ended."""
         self.waits_since = -math.inf
         """When a worker began to wait for a call."""
         self._max = max_bytes
-        self._is_silent = False
         self._tail = Tail(STDERR_TAIL_BYTES)
         fds: list[int] = []
         try:
             open_pipe(fds)
-            os.set_blocking(fds[0], False)  # the standard library's own
             ours, sock = socket.socketpair()
-            ours.setblocking(False)  # noqa: FBT003  # as above
             fds += (ours.detach(), sock.detach())
-            self._epoll = select.epoll()
+            self._stderr, errors, self._sock, theirs = fds
+            for fd in (self._stderr, self._sock):
+                os.set_blocking(fd, False)  # the standard library's own
+            self._pipes = ChildPipes(self._sock, self._stderr)
         except BaseException:
             close_all(fds)
             raise
-        self._stderr, errors, self._sock, sock_fd = fds
-        self.theirs = [sock_fd, errors]
-        self._epoll.register(self._sock, select.EPOLLIN)
-        self._epoll.register(self._stderr, select.EPOLLIN)
+        self.theirs = [theirs, errors]
         self._reset(b"", None)
 
     @property
@@ -106,7 +97,7 @@ class WorkerPipes:
         """The child has been forked by `parent`."""
         self.child = child
         self.parent = parent
-        self._epoll.register(child.pidfd, select.EPOLLIN)
+        self._pipes.watch(child.pidfd)
 
     def hand_over(self) -> None:
         """Close the child's ends, of which it has its own now, or never will. Idempotent."""
@@ -115,8 +106,8 @@ class WorkerPipes:
 
     async def finish(self) -> Ending:
         """Serve the child until its call is answered or it is gone."""
-        if self._pending and not self._is_closed:
-            self._epoll.modify(self._sock, select.EPOLLIN | select.EPOLLOUT)
+        if self._pending and self._pipes.is_watched(self._sock):
+            self._pipes.watch(self._sock, select.EPOLLIN | select.EPOLLOUT)
         if self.child is not None:
             await self._serve()
         else:
@@ -124,7 +115,7 @@ class WorkerPipes:
                 await self._serve()
         ending = self._ending or Ending()
         if ending.value is None:
-            self._drain_stderr()
+            self._hear()
         if self._held is not None:
             self._held.tell()
             self._held = None
@@ -139,26 +130,22 @@ class WorkerPipes:
         try:
             if child is None:
                 return UNKNOWN
-            used = processor_time(child.pid)
-            self.cpu_s = 0.0 if used is None else used.own_s
+            # The kernel tells it until the child is reaped.
+            self.cpu = processor_time(child.pid)
             return await child.kill()
         finally:
             self._close()
 
     async def _serve(self) -> None:
         while self._ending is None:
-            if (due := self._due()) == math.inf:
-                await trio.lowlevel.wait_readable(self._epoll)
-            else:
-                with trio.move_on_at(due):
-                    await trio.lowlevel.wait_readable(self._epoll)
+            await self._pipes.wait(self._due())
             self._serve_ready()
 
     def _reset(self, frames: bytes | bytearray, update: Callable[[Update], None] | None) -> None:
         self._pending = memoryview(frames)
         # A worker's earlier words are not this call's; there are none where the child is new.
         if self.calls > 1:
-            self._drain_stderr()
+            self._hear()
             self._tail = Tail(STDERR_TAIL_BYTES)
         # Faults are told in frames too, whatever answers are bounded to.
         self._reader = FrameReader(max(self._max, CHUNK_BYTES))
@@ -167,7 +154,6 @@ class WorkerPipes:
         self._is_holding = False
         self._is_leaving = False
         self._is_reset = False
-        self._is_closed = False
         self._ending = None
 
     def _due(self) -> float:
@@ -183,14 +169,14 @@ class WorkerPipes:
         return math.inf
 
     def _serve_ready(self) -> None:
-        ready = dict(self._epoll.poll(0))
+        ready = self._pipes.ready()
         if self._stderr in ready:
-            self._read_stderr()
+            self._tail.add(self._pipes.read(self._stderr) or b"")
         if self._sock in ready:
             if ready[self._sock] & select.EPOLLOUT:
                 self._write()
                 if not self._pending:
-                    self._epoll.modify(self._sock, select.EPOLLIN)
+                    self._pipes.watch(self._sock)
             for _ in range(LOOKS):
                 if not self._read():
                     break
@@ -201,7 +187,7 @@ class WorkerPipes:
         """Whether nothing can come any more; what had come by then has been read."""
         if self.child is None:
             # It was forked perhaps, but nobody said so: its socket is all that is known of it.
-            return self._is_closed
+            return not self._pipes.is_watched(self._sock)
         if self.child.pidfd not in ready:
             return False
         for _ in range(LEFT_CHUNKS):
@@ -211,28 +197,23 @@ class WorkerPipes:
 
     def _write(self) -> None:
         try:
-            while self._pending:
-                self._pending = self._pending[os.write(self._sock, self._pending) :]
-        except BlockingIOError:
-            return
+            while self._pending and (written := write(self._sock, self._pending)):
+                self._pending = self._pending[written:]
         except (BrokenPipeError, ConnectionResetError):
             # It is gone: what is left unsaid shows that it has not read everything.
             return
 
     def _read(self) -> bool:
         """Take what lies in the socket, up to a chunk; whether there may be more that is wanted."""
-        if self._is_closed or self._ending is not None:
+        if self._ending is not None or not self._pipes.is_watched(self._sock):
             return False
         try:
-            chunk = os.read(self._sock, CHUNK_BYTES)
-        except BlockingIOError:
-            return False
+            chunk = self._pipes.read(self._sock)
         except ConnectionResetError:
             self._is_reset = True
-            chunk = b""
+            self._pipes.unwatch(self._sock)
+            return False
         if not chunk:
-            self._is_closed = True
-            self._epoll.unregister(self._sock)
             return False
         self._reader.add(chunk)
         try:
@@ -269,29 +250,13 @@ class WorkerPipes:
             return
         self._is_holding = True
 
-    def _read_stderr(self) -> bool:
-        if self._is_silent:
-            return False
-        try:
-            chunk = os.read(self._stderr, CHUNK_BYTES)
-        except BlockingIOError:
-            return False
-        if not chunk:
-            self._is_silent = True
-            self._epoll.unregister(self._stderr)
-            return False
-        self._tail.add(chunk)
-        return len(chunk) == CHUNK_BYTES
-
-    def _drain_stderr(self) -> None:
-        # No more than the pipe may hold: the rest would be another process's, without end.
-        for _ in range(LOOKS):
-            if not self._read_stderr():
-                return
+    def _hear(self) -> None:
+        for chunk in rest(self._stderr):
+            self._tail.add(chunk)
 
     def _close(self) -> None:
         self.hand_over()
         if self._sock >= 0:
-            self._epoll.close()
+            self._pipes.close()
             close_all((self._sock, self._stderr))
             self._sock = self._stderr = -1

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tooldispatchd.children.endings import NO_LIMITS, Limits
 from tooldispatchd.forked.policy import Policy
 
 
@@ -32,8 +33,8 @@ class PythonTool(msgspec.Struct, frozen=True, kw_only=True):
     path: tuple[str, ...] = ()
     """Directories in which its modules are looked for after the interpreter's own."""
     policy: Policy = Policy()
-    limits: frozenset[str] = frozenset()
-    """The names of the limits that it has, by policy or by cgroup; no other one is ever said to be passed."""
+    limits: Limits = NO_LIMITS
+    """Those that it has, by policy or by cgroup; no other one is ever said to be passed."""
     max_output_bytes: int
     """The longest answer, as JSON."""
     prefork: int = 0

@@ -184,7 +184,7 @@ class Warm:
                 exited = await peer.end()  # noqa: ASYNC102  # it shields and bounds itself
         # What a worker says is this call's until the next one begins, and it may be taken as soon as it waits.
         # A worker's processor time is that of all its calls, and says nothing of this one.
-        remains = Remains(exited, peer.stderr, 0.0 if tool.resident else peer.cpu_s)
+        remains = Remains(exited, peer.stderr, None if tool.resident else peer.cpu)
         if is_fit:
             self._keep(place, peer)
         return ending, remains

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tooldispatchd.forked.python.context import Context, ToolContext
+from tooldispatchd.forked.python.context import ToolContext
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def _own_places() -> Iterator[None]:
 
 
 def context(*, left_s: float | None = None, scratch: str | None = None, told: list[bytes] | None = None) -> ToolContext:
-    return Context(id="c1", agent=None, left_s=left_s, scratch=scratch, tell=None if told is None else told.append)
+    return ToolContext(id="c1", agent=None, left_s=left_s, scratch=scratch, tell=None if told is None else told.append)
 
 
 def test_the_deadline_is_on_the_monotonic_clock() -> None:

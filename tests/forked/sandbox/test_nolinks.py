@@ -2,41 +2,36 @@
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import open_descriptors
 from tests.forked.sandbox.confined import need_means, run_python
-from tooldispatchd.forked.sandbox.nolinks import open_straight, step_by_step
-
-BOTH = pytest.mark.parametrize("opener", [open_straight, step_by_step])
+from tooldispatchd.forked.sandbox.nolinks import open_straight
 
 
-@BOTH
-def test_a_path_without_links_is_opened(tmp_path: Path, opener: Callable[[str], int]) -> None:
+def test_a_path_without_links_is_opened(tmp_path: Path) -> None:
     place = tmp_path.resolve()
     (place / "file").write_text("text")
 
     for path in (place, place / "file", Path("/")):
-        fd = opener(str(path))
+        fd = open_straight(str(path))
         try:
             assert os.path.samestat(os.fstat(fd), path.stat())
         finally:
             os.close(fd)
 
 
-@BOTH
 @pytest.mark.parametrize("name", ["link", "link/below", "absent", "real/below/absent"])
-def test_a_path_with_a_link_is_refused(tmp_path: Path, opener: Callable[[str], int], name: str) -> None:
+def test_a_path_with_a_link_is_refused(tmp_path: Path, name: str) -> None:
     place = tmp_path.resolve()
     (place / "real" / "below").mkdir(parents=True)
     (place / "link").symlink_to("real")
     before = open_descriptors()
 
     with pytest.raises(OSError, match=name) as refused:
-        os.close(opener(f"{place}/{name}"))
+        os.close(open_straight(f"{place}/{name}"))
 
     assert refused.value.errno == (errno.ENOENT if "absent" in name else errno.ELOOP)
     assert open_descriptors() == before

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from tooldispatchd.forked.python.context import Context
+from tooldispatchd.forked.python.context import ToolContext
 from tooldispatchd.forked.python.frames import FrameKind, FrameReader, frame
 
 CHUNK_BYTES = 64 * 1024
@@ -137,9 +137,9 @@ def perform(function: Function, header: bytes, line: bytes, channel: CallSocket)
         return frame(ERROR, failure(stage, error))  # noqa: ASYNC104  # no task runs here
 
 
-def context_of(header: dict[str, Any], channel: CallSocket) -> Context:
+def context_of(header: dict[str, Any], channel: CallSocket) -> ToolContext:
     """What the function is told of its call."""
-    return Context(
+    return ToolContext(
         id=header["id"],
         agent=header["agent"],
         left_s=header["left_s"],

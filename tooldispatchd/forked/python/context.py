@@ -6,45 +6,17 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 # What one update may hold: at twelve bytes for each, as JSON writes the rarest, it is well under what the daemon takes.
 MAX_MESSAGE_CHARS = 4_000
 
 
-class ToolContext(Protocol):
-    """The type to annotate `ctx` with, for who wants his checker to know it; nothing need be imported to be called."""
+class ToolContext:
+    """One call, as its function is told of it. `ctx` may be annotated with this type, and need not be.
 
-    @property
-    def id(self) -> str:
-        """The call's id, as its agent gave it."""
-
-    @property
-    def agent(self) -> str | None:
-        """Who calls; None for the unnamed agent of a channel."""
-
-    @property
-    def deadline(self) -> float | None:
-        """When the call is given up, on the clock of `time.monotonic`; None where nothing bounds it."""
-
-    @property
-    def left_s(self) -> float | None:
-        """Seconds until then, never below 0; None where nothing bounds it."""
-
-    @property
-    def scratch(self) -> Path:
-        """A directory of this call's own, removed after it; raises RuntimeError where the call has none.
-
-        From when it is asked for it is also where `tempfile` and programs make their files; a function that is shut in
-        has it from the start.
-        """
-
-    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell the agent how far the call is, where it wants to know; from any thread, and never to be waited for."""
-
-
-class Context:
-    """`ToolContext` of one call; `tell` takes the bytes of an update, and is None where nobody wants any."""
+    `id` is the call's, as its agent gave it, and `agent` the one that calls (None for the unnamed agent of a channel).
+    `deadline` is when the call is given up, on the clock of `time.monotonic`; None where nothing bounds it.
+    """
 
     __slots__ = ("_scratch", "_tell", "agent", "deadline", "id")
 
@@ -57,6 +29,7 @@ class Context:
         scratch: str | None,
         tell: Callable[[bytes], None] | None,
     ) -> None:
+        """`tell` takes the bytes of an update, and is None where nobody wants any."""
         self.id = id
         self.agent = agent
         self.deadline = None if left_s is None else time.monotonic() + left_s
@@ -65,12 +38,16 @@ class Context:
 
     @property
     def left_s(self) -> float | None:
-        """As in `ToolContext`."""
+        """Seconds until the deadline, never below 0; None where nothing bounds the call."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     @property
     def scratch(self) -> Path:
-        """As in `ToolContext`."""
+        """A directory of this call's own, removed after it; raises RuntimeError where the call has none.
+
+        From when it is asked for it is also where `tempfile` and programs make their files; a function that is shut in
+        has it from the start.
+        """
         if self._scratch is None:
             raise RuntimeError("this call has no scratch directory")
         if not os.path.isdir(self._scratch):  # noqa: PTH112  # pathlib costs more, and this may be asked again and again
@@ -79,7 +56,10 @@ class Context:
         return Path(self._scratch)
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """As in `ToolContext`; raises TypeError for anything but numbers and a string."""
+        """Tell the agent how far the call is, where it wants to know; from any thread, and never to be waited for.
+
+        Raises TypeError for anything but numbers and a string.
+        """
         if not isinstance(done, (int, float)) or not isinstance(total, (int, float, type(None))):
             raise TypeError("progress takes numbers: how much is done, and of how much")
         if not isinstance(message, (str, type(None))):

@@ -38,85 +38,53 @@ MACHINES: Final = {
 # Numbers on x86_64 and aarch64; None where the architecture lacks the call. From the kernel's asm/unistd.h.
 _Numbers = tuple[int | None, int | None]
 
-REFUSED: Final[dict[str, _Numbers]] = {
+
+def _calls(table: str) -> dict[str, _Numbers]:
+    """Calls by name: each with its number on x86_64 and on aarch64, "-" where the architecture lacks it."""
+    rows = (row.split() for row in table.split(","))
+    return {name: (_number(x86_64), _number(aarch64)) for name, x86_64, aarch64 in rows}
+
+
+def _number(word: str) -> int | None:
+    return None if word == "-" else int(word)
+
+
+REFUSED: Final = {
     # Other processes.
-    "ptrace": (101, 117),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "process_madvise": (440, 440),
-    "pidfd_getfd": (438, 438),
-    "kcmp": (312, 272),
-    "migrate_pages": (256, 238),
+    **_calls(
+        "ptrace 101 117, process_vm_readv 310 270, process_vm_writev 311 271, process_madvise 440 440, "
+        "pidfd_getfd 438 438, kcmp 312 272, migrate_pages 256 238"
+    ),
     # Mounts and namespaces.
-    "mount": (165, 40),
-    "umount2": (166, 39),
-    "pivot_root": (155, 41),
-    "chroot": (161, 51),
-    "open_tree": (428, 428),
-    "open_tree_attr": (467, 467),
-    "move_mount": (429, 429),
-    "fsopen": (430, 430),
-    "fsconfig": (431, 431),
-    "fsmount": (432, 432),
-    "fspick": (433, 433),
-    "mount_setattr": (442, 442),
-    "setns": (308, 268),
-    "unshare": (272, 97),
+    **_calls(
+        "mount 165 40, umount2 166 39, pivot_root 155 41, chroot 161 51, open_tree 428 428, open_tree_attr 467 467, "
+        "move_mount 429 429, fsopen 430 430, fsconfig 431 431, fsmount 432 432, fspick 433 433, "
+        "mount_setattr 442 442, setns 308 268, unshare 272 97"
+    ),
     # What has been a way out: much code of the kernel behind one call, or files without their paths.
-    "bpf": (321, 280),
-    "perf_event_open": (298, 241),
-    "userfaultfd": (323, 282),
-    "open_by_handle_at": (304, 265),
-    "fanotify_init": (300, 262),
-    "add_key": (248, 217),
-    "request_key": (249, 218),
-    "keyctl": (250, 219),
-    "lookup_dcookie": (212, 18),
+    **_calls(
+        "bpf 321 280, perf_event_open 298 241, userfaultfd 323 282, open_by_handle_at 304 265, "
+        "fanotify_init 300 262, add_key 248 217, request_key 249 218, keyctl 250 219, lookup_dcookie 212 18"
+    ),
     # The machine.
-    "init_module": (175, 105),
-    "finit_module": (313, 273),
-    "delete_module": (176, 106),
-    "kexec_load": (246, 104),
-    "kexec_file_load": (320, 294),
-    "reboot": (169, 142),
-    "swapon": (167, 224),
-    "swapoff": (168, 225),
-    "acct": (163, 89),
-    "quotactl": (179, 60),
-    "quotactl_fd": (443, 443),
-    "syslog": (103, 116),
-    "sethostname": (170, 161),
-    "setdomainname": (171, 162),
-    "settimeofday": (164, 170),
-    "clock_settime": (227, 112),
-    "vhangup": (153, 58),
-    "iopl": (172, None),
-    "ioperm": (173, None),
-    "modify_ldt": (154, None),
-    "uselib": (134, None),
+    **_calls(
+        "init_module 175 105, finit_module 313 273, delete_module 176 106, kexec_load 246 104, "
+        "kexec_file_load 320 294, reboot 169 142, swapon 167 224, swapoff 168 225, acct 163 89, quotactl 179 60, "
+        "quotactl_fd 443 443, syslog 103 116, sethostname 170 161, setdomainname 171 162, settimeofday 164 170, "
+        "clock_settime 227 112, vhangup 153 58, iopl 172 -, ioperm 173 -, modify_ldt 154 -, uselib 134 -"
+    ),
 }
 
-MISSING: Final[dict[str, _Numbers]] = {
-    "clone3": (435, 435),
-    "io_uring_setup": (425, 425),
-    "io_uring_enter": (426, 426),
-    "io_uring_register": (427, 427),
+MISSING: Final = {
+    **_calls("clone3 435 435, io_uring_setup 425 425, io_uring_enter 426 426, io_uring_register 427 427"),
     # It takes a new file's mode from memory, which a filter cannot look at.
-    "openat2": (437, 437),
+    **_calls("openat2 437 437"),
     # Memory and messages that all processes of a user share.
-    "shmget": (29, 194),
-    "shmat": (30, 196),
-    "shmctl": (31, 195),
-    "semget": (64, 190),
-    "semop": (65, 193),
-    "semctl": (66, 191),
-    "semtimedop": (220, 192),
-    "msgget": (68, 186),
-    "msgsnd": (69, 189),
-    "msgrcv": (70, 188),
-    "msgctl": (71, 187),
-    "mq_open": (240, 180),
-    "mq_unlink": (241, 181),
+    **_calls(
+        "shmget 29 194, shmat 30 196, shmctl 31 195, semget 64 190, semop 65 193, semctl 66 191, "
+        "semtimedop 220 192, msgget 68 186, msgsnd 69 189, msgrcv 70 188, msgctl 71 187, mq_open 240 180, "
+        "mq_unlink 241 181"
+    ),
 }
 
 OF_ITSELF: Final[dict[str, tuple[_Numbers, int]]] = {
@@ -145,28 +113,12 @@ users to run. A directory, which a filter cannot tell from a file, gets the latt
 OPENING: Final[dict[str, tuple[_Numbers, int]]] = {"open": ((2, None), 1), "openat": ((257, 56), 2)}
 """What may make a file, with the index of the flags; the mode stands behind them and means nothing else."""
 
-ATTRIBUTES: Final[dict[str, _Numbers]] = {
-    "chmod": (90, None),
-    "fchmod": (91, 52),
-    "fchmodat": (268, 53),
-    "fchmodat2": (452, 452),
-    "chown": (92, None),
-    "fchown": (93, 55),
-    "lchown": (94, None),
-    "fchownat": (260, 54),
-    "setxattr": (188, 5),
-    "lsetxattr": (189, 6),
-    "fsetxattr": (190, 7),
-    "setxattrat": (463, 463),
-    "removexattr": (197, 14),
-    "lremovexattr": (198, 15),
-    "fremovexattr": (199, 16),
-    "removexattrat": (466, 466),
-    "file_setattr": (469, 469),
-    "utime": (132, None),
-    "utimes": (235, None),
-    "futimesat": (261, None),
-}
+ATTRIBUTES: Final = _calls(
+    "chmod 90 -, fchmod 91 52, fchmodat 268 53, fchmodat2 452 452, chown 92 -, fchown 93 55, lchown 94 -, "
+    "fchownat 260 54, setxattr 188 5, lsetxattr 189 6, fsetxattr 190 7, setxattrat 463 463, removexattr 197 14, "
+    "lremovexattr 198 15, fremovexattr 199 16, removexattrat 466 466, file_setattr 469 469, utime 132 -, "
+    "utimes 235 -, futimesat 261 -"
+)
 """What changes a file's attributes, of which Landlock does not speak; `utimensat` has a rule of its own."""
 
 UNREACHABLE: Final[dict[str, _Numbers]] = {"socket": (41, 198), "connect": (42, 203), "bind": (49, 200)}

@@ -65,7 +65,8 @@ class Pipes(ChildPipes):
                 self.watch(self._child.stdin, select.EPOLLOUT)
                 return len(leaving) <= self._max_queued and self._waiting.resize(len(leaving))
         self.watch(self._child.stdin, 0)
-        self._waiting.resize(0)
+        if self._waiting.held:
+            self._waiting.resize(0)
         return True
 
     def drop(self) -> None:

@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -28,7 +29,7 @@ from tooldispatchd.children.tail import STDERR_TAIL_BYTES, Tail
 from tooldispatchd.forked.python.frames import FrameError, FrameKind, FrameReader
 from tooldispatchd.providers.python.endings import ChildError, Ending
 from tooldispatchd.providers.python.environment import ParentLease
-from tooldispatchd.providers.updates import INTERVAL_S, Held
+from tooldispatchd.providers.updates import Held
 
 # What a child that has exited can have left in its socket: some times the buffer (208 KiB by default), of which small
 # writes fill less.
@@ -50,8 +51,6 @@ class WorkerPipes:
     _pending: memoryview
     _reader: FrameReader
     _held: Held | None
-    _told: float
-    _is_holding: bool
     _is_leaving: bool
     _is_reset: bool
     _ending: Ending | None
@@ -134,11 +133,15 @@ class WorkerPipes:
             self.cpu = processor_time(child.pid)
             return await child.kill()
         finally:
-            self._close()
+            self.hand_over()
+            if self._sock >= 0:
+                self._pipes.close()
+                close_all((self._sock, self._stderr))
+                self._sock = self._stderr = -1
 
     async def _serve(self) -> None:
         while self._ending is None:
-            await self._pipes.wait(self._due())
+            await self._pipes.wait(math.inf if self._held is None else self._held.tell_due(trio.current_time()))
             self._serve_ready()
 
     def _reset(self, frames: bytes | bytearray, update: Callable[[Update], None] | None) -> None:
@@ -150,23 +153,9 @@ class WorkerPipes:
         # Faults are told in frames too, whatever answers are bounded to.
         self._reader = FrameReader(max(self._max, CHUNK_BYTES))
         self._held = None if update is None else Held(update)
-        self._told = -math.inf
-        self._is_holding = False
         self._is_leaving = False
         self._is_reset = False
         self._ending = None
-
-    def _due(self) -> float:
-        """When the agent is to be told what is held; infinite where nothing is."""
-        if self._held is None or not self._is_holding:
-            return math.inf
-        now = trio.current_time()
-        if (due := self._told + INTERVAL_S) > now:
-            return due
-        self._told = now
-        self._is_holding = False
-        self._held.tell()
-        return math.inf
 
     def _serve_ready(self) -> None:
         ready = self._pipes.ready()
@@ -229,7 +218,10 @@ class WorkerPipes:
             is_over = len(payload) > self._max
             self._ending = Ending(value=None if is_over else payload, is_over=is_over, is_leaving=self._is_leaving)
         elif kind is FrameKind.UPDATE:
-            self._take_update(bytes(payload))
+            # Not a number, or no text: what is no update is none.
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                if self._held is not None:
+                    self._held.add(_decode_update(payload))
         elif kind is FrameKind.LEAVING:
             self._is_leaving = True
         elif kind is FrameKind.ERROR:
@@ -240,23 +232,6 @@ class WorkerPipes:
         else:
             self._ending = Ending(nonsense=f"a {kind.name} frame")
 
-    def _take_update(self, payload: bytes) -> None:
-        if self._held is None:
-            return
-        try:
-            self._held.add(_decode_update(payload))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            # Not a number, or no text: what is no update is none.
-            return
-        self._is_holding = True
-
     def _hear(self) -> None:
         for chunk in rest(self._stderr):
             self._tail.add(chunk)
-
-    def _close(self) -> None:
-        self.hand_over()
-        if self._sock >= 0:
-            self._pipes.close()
-            close_all((self._sock, self._stderr))
-            self._sock = self._stderr = -1

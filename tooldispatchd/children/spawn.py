@@ -6,7 +6,7 @@ The order is the rule of this module. Until the leader is reaped its number cann
 that a signal to the group can hit nobody else; once it is reaped, nothing is signalled any more. The group is that of
 a session, whose leader cannot leave it, and which no process of another session can join.
 
-A child that a forker started for us (`forker`) is the same to whoever uses it; only who reaps it differs.
+A child that a forker started (`forker`) is used in the same way; it is only reaped by another process.
 """
 
 import contextlib
@@ -50,17 +50,17 @@ def exit_of(status: int) -> Exit:
 
 
 class ChildRegistry(Protocol):
-    """Who keeps account of children."""
+    """Keeps account of children."""
 
     def release(self, child: "Child") -> None:
         """The child's group has been killed and its leader is about to be reaped."""
 
-    def take_over(self, child: "Child") -> None:
+    def adopt(self, child: "Child") -> None:
         """The child was killed and does not end; it must be reaped when it does."""
 
 
 class ForkingParent(Protocol):
-    """A process of ours that forked a child for us and reaps it when it is told to."""
+    """A process of ours that forked a child and reaps it when it is told to."""
 
     def seen(self, pid: int) -> Exit | None:
         """How a child that has exited ended, where that can be told at once."""
@@ -123,7 +123,7 @@ class Child:
         """Signal every process of the group; nothing happens once the leader is reaped or about to be."""
         if self._is_released:
             return
-        # It may be gone, or hold only processes that changed their user.
+        # The group may be gone, or hold only processes that changed their user.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             try:
                 os.killpg(self.pid, signum)
@@ -169,8 +169,8 @@ class Child:
 
         Cannot be cancelled, takes at most `within_s` (and, for a forker's child, the bound of the forker's answer). A
         child of our own that has exited is reaped without a checkpoint. A leader that the kernel cannot end in that
-        time (it sleeps in a driver) is left to the family, which reaps it later; its exit is then given as by SIGKILL,
-        which is the only one that it can have.
+        time (it sleeps in a driver) is left to the family, which reaps it later; the exit is then given as SIGKILL, the
+        only one that it can have.
         """
         if not (has_exited := self.has_exited()):
             self.signal_group(signal.SIGKILL)
@@ -189,7 +189,7 @@ class Child:
             return self._exit
         self.signal_group(signal.SIGKILL)
         self.close_pipes()
-        self._owner.take_over(self)
+        self._owner.adopt(self)
         return Exit(signal=signal.SIGKILL)
 
     async def stop(self, *, polite_s: float = 2.0, term_s: float = 2.0) -> Exit:

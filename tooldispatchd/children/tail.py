@@ -1,4 +1,4 @@
-"""What a child wrote to its stderr: its beginning, a ring with its end, and the one line that says most."""
+"""The stderr of a child: its beginning, a ring with its end, and the one line that says most."""
 
 import codecs
 import re

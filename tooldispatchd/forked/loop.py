@@ -47,7 +47,7 @@ Raises OSError or ValueError where it cannot. A child that it forks must never r
 def serve(start: Start, *, is_retiring: Callable[[], bool] = lambda: False) -> None:
     """Greet, then serve until the daemon closes the socket; raises for what is no request."""
     os.set_inheritable(CONTROL, False)  # noqa: FBT003  # the standard library's own
-    # Killed, and not yet seen to have ended: no more than the daemon has children.
+    # Killed, and not yet seen to have ended: at most as many as the daemon has children.
     dying: list[int] = []
     with socket.socket(fileno=CONTROL) as control:
         _say(control, b'{"ready":true}')
@@ -60,7 +60,7 @@ def serve(start: Start, *, is_retiring: Callable[[], bool] = lambda: False) -> N
                 _say(control, _lacking(request) if fds is None else _answer(request, fds, start, is_retiring))
             if ended is not None:
                 dying += ended
-            # Nobody waits for this, and the answer has gone.
+            # No request waits for this, and the answer has gone.
             if dying:
                 dying = [pid for pid in dying if not _reap(pid)]
 
@@ -79,7 +79,7 @@ def failure(error: OSError | ValueError) -> dict[str, Any]:
 
 
 def _say(control: socket.socket, reply: bytes) -> None:
-    # Nobody listens any more where the daemon has died; the next read ends the loop.
+    # Where the daemon has died, the next read ends the loop.
     # Not `suppress`: after a fork each page that is written to is copied, and it would be an object more.
     try:  # noqa: SIM105  # as above
         control.send(reply)
@@ -114,7 +114,7 @@ def _receive(control: socket.socket, buffer: memoryview) -> tuple[dict[str, Any]
 
 
 def _lacking(request: dict[str, Any]) -> bytes:
-    """What is said of a request some of whose descriptors were lost (unix(7), SCM_RIGHTS)."""
+    """The reply to a request some of whose descriptors were lost (unix(7), SCM_RIGHTS)."""
     reply = failure(OSError(errno.EMFILE, f"its forker: {os.strerror(errno.EMFILE)}"))
     # Children that were to be reaped may have been named in what is lost: they end with this process.
     return json.dumps({**reply, "retiring": True} if "memfd" in request else reply).encode()
@@ -139,7 +139,7 @@ def _answer(request: dict[str, Any], fds: list[int], start: Start, is_retiring: 
         raise ValueError(f"there is no request '{kind}'")
     if is_retiring():
         return json.dumps({**reply, "retiring": True}).encode()
-    # What is nearly always said, at a fraction of the cost.
+    # Nearly always, at a fraction of the cost.
     return b'{"pid":%d}' % reply["pid"] if "pid" in reply else json.dumps(reply).encode()
 
 

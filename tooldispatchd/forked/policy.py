@@ -1,4 +1,4 @@
-"""What one process may use and see, as the daemon tells it to who starts that process."""
+"""What one process may use and see, as the daemon tells it to the forker that starts the process."""
 
 import json
 from typing import NamedTuple

@@ -47,14 +47,14 @@ def _compile_program(program: Morphism) -> Transform:
 
 
 def fault_of_failed(failed: FailedEvaluation) -> Fault:
-    """What is told of an expression that gave no value."""
+    """The fault of an expression that gave no value."""
     if failed.invalid_input:
         return fault_at(Code.INVALID_INPUT, [Violation("", failed.why)])
     return Fault(Code.TOOL_FAILED, failed.why, {} if failed.limit is None else {"limit": failed.limit})
 
 
 def fault_of_stage(error: StageError) -> Fault:
-    """What is told of a stage that failed: the `process`, its `position` in the chain (from 1), and why."""
+    """The fault of a stage that failed: the `process`, its `position` in the chain (from 1), and why."""
     where: dict[str, object] = {"process": error.stage}
     if error.position is not None:
         where["position"] = error.position

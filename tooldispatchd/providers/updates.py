@@ -1,4 +1,4 @@
-"""What a running call says of itself, merged so that a chatty tool costs no more than a quiet one; no clock, no I/O.
+"""Updates of a running call, coalesced so that a chatty tool costs no more than a quiet one; no clock, no I/O.
 
 The rule: an agent is told at most one update of a call in `INTERVAL_S`, and one more at its end. It holds the latest
 progress, total and message, and all parts of the content since the one before, joined. The part with which these
@@ -15,7 +15,7 @@ import msgspec
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.wire.lines import LineCutter, LongLine
 
-# Twenty a second: more often nobody looks.
+# Twenty a second: a reader notices no more.
 INTERVAL_S: Final = 0.05
 # What one update may hold: as much as a pipe, so that a program's usual output passes whole.
 MAX_CONTENT_BYTES: Final = 64 * 1024
@@ -90,7 +90,7 @@ class Held:
 
 
 class _Line(msgspec.Struct):
-    """A `tool_update` as a program writes it. Whose it is it cannot say: `id` and `agent` are not looked at."""
+    """A `tool_update` as a program writes it; its `id` and `agent` are not looked at."""
 
     port: Literal["tool_update"] = msgspec.field(name="__port")
     progress: float | None = None
@@ -113,7 +113,7 @@ class UpdateLines(Held):
         self._cutter = LineCutter(MAX_UPDATE_BYTES)
 
     def take(self, chunk: bytes) -> None:
-        """Deal with what was read."""
+        """Take a chunk that was read."""
         for line in self._cutter.cut(chunk):
             if isinstance(line, LongLine):
                 self.skipped += 1

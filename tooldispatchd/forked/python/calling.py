@@ -1,4 +1,4 @@
-"""One call in the child: its frames are read, the function runs, its value or what went wrong is written. Stdlib only.
+"""One call in the child: its frames are read, the function runs, its value or its failure is written. Stdlib only.
 
 Nothing of this is imported, looked up or opened in the child: what it needs stands ready in the parent that is forked.
 """
@@ -50,7 +50,7 @@ class Function(NamedTuple):
     wants_ctx: bool
 
 
-class Gone(Exception):  # noqa: N818  # nothing is wrong: nobody waits for the answer any more
+class Gone(Exception):  # noqa: N818  # no error: the answer is not wanted any more
     """The daemon has closed its end."""
 
 
@@ -117,7 +117,7 @@ class CallSocket:
 
 
 def perform(function: Function, header: bytes, line: bytes, channel: CallSocket) -> bytes:
-    """Call the function; the frame that says what came of it. Raises Gone."""
+    """Call the function; the frame with its value or its failure. Raises Gone."""
     stage = "input"
     # Whatever a function raises is its answer: what runs here is the tool's code, not ours.
     try:
@@ -138,7 +138,6 @@ def perform(function: Function, header: bytes, line: bytes, channel: CallSocket)
 
 
 def context_of(header: dict[str, Any], channel: CallSocket) -> ToolContext:
-    """What the function is told of its call."""
     return ToolContext(
         id=header["id"],
         agent=header["agent"],
@@ -149,7 +148,7 @@ def context_of(header: dict[str, Any], channel: CallSocket) -> ToolContext:
 
 
 def failure(kind: str, error: BaseException) -> bytes:
-    """The payload of an ERROR: what was being done (`import`, `input`, `exception`, `output`), and what was raised."""
+    """The payload of an ERROR: the stage (`import`, `input`, `exception`, `output`), and what was raised in it."""
     try:
         flush()
         said = {"kind": kind, "message": message_of(error), "trace": trace_of(error), "limit": limit_of(error)}
@@ -197,15 +196,14 @@ def limit_of(error: BaseException) -> str | None:
 
 
 def flush() -> None:
-    """Bring what was printed on its way."""
     for stream in (sys.stdout, sys.stderr):
-        # The tool may have put anything there, and what is lost is only words.
+        # The tool may have put anything there; a lost line of output is no failure of the call.
         with suppress(Exception):
             stream.flush()
 
 
 def caller(function: Callable[..., Any], *, is_async: bool) -> Callable[..., object]:
-    """`function` itself; of one whose result is awaited, what runs it to its end.
+    """`function` itself; for a coroutine function, one that runs it to its end.
 
     Under trio where trio is imported by now, as the function's module (or another one of its environment) has done
     that uses it; else under asyncio.

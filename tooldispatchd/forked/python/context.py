@@ -1,4 +1,4 @@
-"""What a function with a parameter named `ctx` is told of its call. Stdlib only."""
+"""The context of a call, for functions with a parameter named `ctx`. Stdlib only."""
 
 import json
 import os
@@ -70,7 +70,7 @@ class ToolContext:
 
 
 def enter_scratch(path: str) -> None:
-    """Make `path`, which is a directory, what programs and `tempfile` take for their files."""
+    """Have programs and `tempfile` make their files in the directory `path`."""
     os.environ["TMPDIR"] = os.environ["TOOLDISPATCHD_SCRATCH"] = path
     if "tempfile" in sys.modules:
         # It may have chosen another one in the parent.

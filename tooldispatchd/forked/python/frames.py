@@ -1,4 +1,4 @@
-"""What goes over a call's stream socket: frames of one byte that says what they are, a length, and so many bytes.
+"""The frames of a call's stream socket: one byte for the kind, a length, and that many bytes.
 
     daemon ── CALL (JSON), INPUT (JSON) ──▶ child
     daemon ◀── UPDATE (JSON)*, LEAVING?, then VALUE (JSON) or ERROR (JSON) ── child
@@ -14,8 +14,6 @@ _PREFIX = struct.Struct("<BQ")
 
 
 class FrameKind(IntEnum):
-    """What a frame holds."""
-
     CALL = 1
     """An object: `id`, `agent`, `left_s` (seconds or null), `scratch` (path or null), `updates`."""
     INPUT = 2
@@ -53,12 +51,10 @@ _KINDS = {int(kind): kind for kind in FrameKind}
 
 
 def frame(kind: FrameKind, payload: bytes = b"") -> bytes:
-    """One frame."""
     return prefix(kind, len(payload)) + payload
 
 
 def prefix(kind: FrameKind, size: int) -> bytes:
-    """What stands before a payload of so many bytes."""
     return _PREFIX.pack(kind, size)
 
 
@@ -96,7 +92,7 @@ class FrameReader:
         if len(buffer) < end:
             return None
         if len(buffer) == end and length > COPIED_BYTES:
-            # Copying an answer of megabytes would hold up whoever reads it.
+            # Copying an answer of megabytes would hold the loop of its reader.
             del buffer[: _PREFIX.size]
             self._buffer = bytearray()
             return kind, buffer

@@ -1,7 +1,8 @@
 """Gather this process's memory in large pages (madvise(2), MADV_COLLAPSE; from Linux 6.1). Stdlib only.
 
-A fork copies an entry for each page of memory, and its end undoes that: most of what both cost. What lies in a large
-page is copied as one, and stays cheap when single pages of it have been written to, and so are no longer in it.
+A fork copies an entry for each page of memory, and its end undoes that. A large page is copied as one, and stays cheap
+when single pages of it have been written to. A small parent gains nothing; with one of 300 MB a call takes less than
+half the time.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""The number by which the daemon knows what a child leaves behind, written where the kernel shows it. Stdlib only.
+"""The number by which the daemon recognises the orphans of a child, written where the kernel shows it. Stdlib only.
 
 A process that only forks keeps showing the variables that its program was started with (proc(5), environ), and so all
 children of a warm parent would seem to be that parent. The parent is started with room for another number, and writes

@@ -36,12 +36,12 @@ def main(argv: Sequence[str]) -> None:
     os.set_inheritable(answer_fd, False)  # noqa: FBT003  # its own way to say it
     with os.fdopen(answer_fd, "wb", buffering=0) as answers:
         _serve(request, answers)
-    # Threads and what is registered for the end of the interpreter are nobody's business any more.
+    # Without waiting for threads, or for what is registered for the end of the interpreter.
     os._exit(0)
 
 
 def _serve(request: "dict[str, Any]", stream: "IO[bytes]") -> None:
-    # Should the daemon be killed meanwhile, nobody else would end this process.
+    # Should the daemon be killed meanwhile, nothing else would end this process.
     signal.alarm(request["seconds"])
     try:
         # Imported now, since it needs what the interpreter may lack.
@@ -78,7 +78,7 @@ def _threads() -> "set[str]":
 
 
 def _new_threads(before: "set[str]") -> "list[str]":
-    """What the threads are called that an import has started and that still run."""
+    """The names of threads that an import has started and that still run."""
     for _ in range(_TRIES):
         new = _threads() - before
         if not new:

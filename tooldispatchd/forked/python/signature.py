@@ -30,13 +30,13 @@ except ImportError as _error:
         f"{sys.executable} -m pip install msgspec"
     ) from _error
 
-# What a model reads of a function; more than that is documentation.
+# A model reads no more of a description than this; the rest is documentation.
 MAX_DESCRIPTION = 8 * 1024
 # A default that is longer than this in JSON is not shown.
 MAX_DEFAULT_BYTES = 4 * 1024
 # Of an annotation in a message.
 MAX_SHOWN_TYPE = 120
-# The parameter that is given what is known of the call, and is no part of its input.
+# The parameter that is given the context of the call, and is no part of its input.
 CONTEXT = "ctx"
 
 _REFERENCE = "#/$defs/"
@@ -152,7 +152,7 @@ def describe(function: object) -> "dict[str, object]":
 
 
 class _Signature(typing.NamedTuple):
-    """What a function takes and gives: types that JSON can be converted to and from."""
+    """The parameters and the result of a function, in types that JSON can be converted to and from."""
 
     parameters: "list[Parameter]"
     result: object
@@ -180,7 +180,7 @@ def _plain(function: object) -> Callable[..., object]:
 
 
 def _innermost(function: object) -> object:
-    """What is called in the end: without decorators that say what they wrap, and without arguments given ahead."""
+    """The function that is called in the end, below decorators that say what they wrap and below partial ones."""
     inner = inspect.unwrap(function) if callable(function) else function
     while isinstance(inner, functools.partial):
         inner = inspect.unwrap(inner.func)
@@ -274,7 +274,7 @@ def _check_type(which: str, type_: object) -> None:
 
 
 def _input_struct(parameters: "list[Parameter]") -> "type[msgspec.Struct]":
-    # Under names of ours, since a class has names of its own that a parameter may bear too.
+    # Under names of ours, since a class has attributes of its own that a parameter may be named like.
     absent = msgspec.field(default_factory=lambda: _ABSENT)
     fields = [
         (f"p{place}", parameter.type, absent) if parameter.has_default else (f"p{place}", parameter.type)

@@ -3,7 +3,7 @@
     imported ──▶ frozen ──▶ asked ──▶ fork ──▶ confined ──▶ call read ──▶ function ──▶ answer ──▶ _exit
                               ▲─────────┘         └── resident: the next call ──▶ …
 
-What a module of a tool does wrong when it is imported is no end of the parent: the calls of that tool are told.
+A module that fails when it is imported does not end the parent: the calls of its tool are told the failure.
 Stdlib only, but for what `signature` needs.
 """
 
@@ -39,7 +39,7 @@ EX_SOFTWARE = 70
 
 
 class Errand(NamedTuple):
-    """What one child is forked for; private to the Python provider, which sends it as the request's `fork`."""
+    """The task of one child; private to the Python provider, which sends it as the request's `fork`."""
 
     function: str
     policy: int
@@ -58,7 +58,7 @@ class Errand(NamedTuple):
 
 
 class Load(NamedTuple):
-    """What a parent is started for: the functions of its tools, their policies, and where its modules lie."""
+    """The task of a parent: the functions of its tools, their policies, and where its modules lie."""
 
     functions: tuple[str, ...]
     policies: tuple[str, ...]
@@ -99,13 +99,13 @@ class WarmParent:
         for policy in self._policies:
             self._prepare(policy, load, own_path)
         for stream in (sys.stdout, sys.stderr):
-            # What a child printed before it was killed should be read.
+            # The output of a child that is killed should be read up to its last line.
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(line_buffering=True)
         self._mark = find_mark()
         # Each child has a copy.
         self._channel = CallSocket(self._fd)
-        # What lives now lives for ever: the collector would only make the children copy its pages.
+        # These objects live as long as the parent: the collector would only make the children copy their pages.
         gc.collect()
         gc.freeze()
         gather()
@@ -158,7 +158,7 @@ class WarmParent:
     def _rehearse(self) -> None:
         name = "rehearsal"
         errand = Errand(name, 0, os.devnull, is_ahead=False, has_leaf=False, is_late=False, is_resident=False)
-        # Whatever an interpreter lacks, or its msgspec raises, the calls are told of; without this they take longer.
+        # Whatever an interpreter lacks, or its msgspec raises, the calls are told; without this they take longer.
         with suppress(Exception):
             self._functions[name] = rehearsed()
             rehearse(lambda channel, fds: self._live(errand, channel, fds), self._fd, CONTROL)
@@ -261,7 +261,7 @@ def has_more_threads(before: int) -> bool:
 
 
 def threaded(name: str) -> bytes:
-    """What every call is told once a module has started a thread.
+    """The failure of every call once a module has started a thread.
 
     A lock that another thread holds while we fork is held in the child for ever: no function can be trusted then.
     """
@@ -320,7 +320,7 @@ class ForkConfinement:
 
         `own_path` was `sys.path` before that of `load` came to it, where code and nothing else may be read.
         """
-        # What it cannot be without is imported by whoever has something to confine.
+        # Imported only where there is something to confine.
         from tooldispatchd.forked.python import siblings  # noqa: PLC0415
         from tooldispatchd.forked.sandbox import confine  # noqa: PLC0415
 
@@ -358,12 +358,12 @@ def serve_warm(text: str, serve: Callable[[Callable[[tuple[Any, ...], list[int]]
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    # What modules print while they are imported is no answer to anything.
+    # Output of modules while they are imported is no answer to anything.
     os.dup2(2, 1)
     load = Load.from_json(text)
     policy = Policy.from_json(load.policies[0])
     if policy.uid is not None or policy.gid is not None:
-        from tooldispatchd.forked.sandbox.confine import become  # noqa: PLC0415  # most have nobody to become
+        from tooldispatchd.forked.sandbox.confine import become  # noqa: PLC0415  # most stay the daemon's user
 
         # Before any of the modules is imported: their code is the tool's.
         become(policy)

@@ -31,7 +31,7 @@ _MIB: Final = 1 << 20
 
 
 def find() -> dict[str, object]:
-    """What can be enforced, key by key: None, or why it cannot."""
+    """For each key None where it can be enforced, or why it cannot."""
     return {
         "cpu_s": attempt(_try_cpu),
         "memory": attempt(_try_memory),
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def attempt(trial: Trial) -> str | None:
-    """What the trial returned in a process of its own, or the error that it raised."""
+    """The trial's result in a process of its own, or the error that it raised."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -73,7 +73,7 @@ def attempt(trial: Trial) -> str | None:
 
 
 def _report(trial: Trial, writer: int) -> None:
-    """Run the trial, say what came of it, and end this process."""
+    """Run the trial, write its result, and end this process."""
     words = "it failed"
     try:
         words = trial() or "held"

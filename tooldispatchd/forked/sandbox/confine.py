@@ -77,7 +77,7 @@ def become(policy: Policy) -> None:
 
 
 def set_limits(policy: Policy) -> None:
-    """Put the policy's limits on this process and what it starts; may be done again. Raises ConfineError.
+    """Put the policy's limits on this process and on those that it starts; may be done again. Raises ConfineError.
 
     `processes` is not among them: it needs a namespace or a cgroup of the call's own. A process that lives on must look
     at `is_worn`: the limit on processor time is its own too.
@@ -117,7 +117,7 @@ def prepare(policy: Policy) -> PreparedPolicy:
     landlock.abi()
     if not policy.is_sandboxed:
         return PreparedPolicy(policy, None, (), (), (), b"", has_mounts=False)
-    # Who may write to the root may write to everything, and nothing can be mounted over it.
+    # Where the root may be written to, everything may, and nothing can be mounted over it.
     restricts_writes = policy.write is not None and "/" not in policy.write
     in_bubble = policy.means == "bubblewrap"
     # Where all files may be written to, root could still write to the kernel's, and change the whole machine.
@@ -153,7 +153,7 @@ def confine(
 
     `program` is the path of what will be executed, by which it may be read and executed, and its interpreter where it
     is a script; not the directory that it stands in. `scratch` may be read and changed, `also` read. `leaf` is the
-    path of a cgroup, or a descriptor of its `cgroup.procs`, opened by one who may move processes there.
+    path of a cgroup, or a descriptor of its `cgroup.procs`, opened by a process that may move others there.
     """
     prepared = prepare(policy)
     counted = policy.processes is not None and leaf is None
@@ -206,7 +206,7 @@ def interpreter(program: str) -> str | None:
 
 
 def _limit(kind: int, amount: int, *, spare: int) -> None:
-    # Never above what holds already, which another than root may not pass.
+    # Never above the limit that holds already, which only root may raise.
     _, hard = resource.getrlimit(kind)
     most = amount + spare if hard == resource.RLIM_INFINITY else min(amount + spare, hard)
     resource.setrlimit(kind, (min(amount, most), most))

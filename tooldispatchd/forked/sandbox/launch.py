@@ -4,8 +4,8 @@
                                └─ greeted ──▶ fork, confine, exec for each call that needs something of its own
 
 Where nothing but inherited limits is asked for, the program is started at the speed of vfork. A fork that cannot be
-confined, or cannot execute the program, says so through a pipe that an exec closes: what could not be started is never
-taken for a program's own exit.
+confined, or cannot execute the program, says so through a pipe that an exec closes: a failed start is never taken for a
+program's own exit.
 """
 
 import errno
@@ -18,7 +18,7 @@ from tooldispatchd.forked.policy import Policy
 from tooldispatchd.forked.sandbox import bubble, confine
 from tooldispatchd.forked.signals import RESET_SIGNALS
 
-# What children may have as their own; what we open lies above, so that giving one never overwrites another.
+# The numbers that children may be given; this process opens nothing below, so that giving one overwrites no other.
 MAX_TARGETS: Final = 10
 
 # What this process itself needs to have open: under a limit that is lower each call is forked, and limited there.
@@ -36,7 +36,7 @@ MAX_WHY_BYTES: Final = 4096
 
 
 class LaunchRequest(NamedTuple):
-    """What is asked for: words, environment, directory, and the call's private directory."""
+    """The program's words, environment and directory, and the call's private directory."""
 
     argv: list[str]
     env: dict[str, str]
@@ -50,7 +50,7 @@ class Launcher:
     """Starts programs under `policy`, which this process takes on; raises OSError with a sentence where it cannot.
 
     Where `has_leaf`, the last descriptor of each request is the `cgroup.procs` of a cgroup for that call: it was opened
-    by one who may write to it, which this process, as another user, need not be.
+    by the daemon, which may write to it; this process, as another user, perhaps may not.
     """
 
     def __init__(self, policy: Policy, *, has_leaf: bool) -> None:
@@ -144,7 +144,7 @@ class Launcher:
         self, launch: LaunchRequest, program: str, sources: list[tuple[int, int]], leaf: int | None, writing: int
     ) -> NoReturn:
         """In the fork: shut this process in and execute the program, or say why not, and end."""
-        # For where there is no memory left to say more.
+        # Prepared, as there may be no memory left to say more.
         said = b"0 it cannot be said why"
         try:
             os.setsid()

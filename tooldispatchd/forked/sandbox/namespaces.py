@@ -136,7 +136,7 @@ def keep_limits() -> None:
     try:
         prctl(_PR_CAPBSET_DROP, _CAP_SYS_RESOURCE)
     except OSError as error:
-        # Without CAP_SETPCAP; who runs as root in a box so small has no capability to raise limits with.
+        # Without CAP_SETPCAP: root in a box so small has no capability to raise limits with.
         if error.errno != errno.EPERM:
             raise
     header = struct.pack("=Ii", _CAP_VERSION, 0)

@@ -3,8 +3,8 @@
     ENV/pyvenv.cfg    home = PREFIX/bin
     ENV/bin/python    a link into PREFIX/bin; its standard library lies in PREFIX/lib/python3.N
 
-Whoever may write to the environment may write its settings too, so that a prefix counts only as far as it is an
-installation of Python: of another directory nothing is given. See https://docs.python.org/3/library/venv.html.
+A program that may write to the environment may write its settings too, so that a prefix counts only if it is an
+installation of Python: another directory is not made readable. See https://docs.python.org/3/library/venv.html.
 """
 
 import errno
@@ -43,7 +43,7 @@ def _installation(prefix: str) -> list[str]:
 def _home(settings: str) -> str | None:
     """The directory that `home` names in the file; None where there is no such file, or no such line in it."""
     try:
-        # It may be a pipe, whose other end nobody opens.
+        # It may be a pipe whose other end is never opened.
         fd = os.open(settings, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):

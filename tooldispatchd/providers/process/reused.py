@@ -59,8 +59,8 @@ MAX_IDLE_EACH: Final = 8
 MAX_IDLE: Final = 64
 # Children that are being asked to end at once. Where more do not listen, further ones are killed.
 MAX_LEAVING: Final = 64
-# How long a child that has served its calls may take to see the end of its input, and then to heed TERM. Nobody waits
-# for it but a session that ends, whose whole teardown has a few seconds.
+# How long a child that has served its calls may take to end at the end of its input, and then after TERM. Only the end
+# of a session waits for it, whose whole teardown has a few seconds.
 POLITE_S: Final = 0.5
 TERM_S: Final = 0.5
 # Between the end of a program's stdout and its own lie microseconds; one that lives on is not waited for.
@@ -98,13 +98,13 @@ class ReusedChild:
         self.streams = ProgramStreams(child)
 
     def rest(self) -> None:
-        """Be woken by stdout and by its end only."""
+        """Watch stdout and its end only."""
         for fd in (self.child.stderr, self.child.updates):
             self.streams.unwatch(fd)
         self.streams.forget()
 
     def look(self) -> Flaw | None:
-        """What it did while it rested, and should not have."""
+        """The flaw that it showed while it idled, if any."""
         ready = self.streams.ready()
         if not ready:
             return None
@@ -186,7 +186,7 @@ class Turn:
                 await self._child.exited()
 
     def outcome(self) -> ProgramValue | Unread | Fault | None:
-        """How the call ends, and the rest of its updates; None where the child's own end tells."""
+        """The outcome of the call, and the rest of its updates; None where it depends on how the child ended."""
         flaw, command, streams = self._flaw, self._command, self._streams
         argv0, max_bytes = command.argv[0], command.max_output_bytes
         streams.drain_updates()
@@ -260,7 +260,7 @@ class IdleChildren:
         return len(self._idle)
 
     def add(self, kept: ReusedChild) -> None:
-        """A child idles from now on; raises OSError where the kernel has no room to watch it."""
+        """Watch a child that idles from now on; raises OSError where the kernel has no room for that."""
         if self._epoll is None:
             self._epoll = select.epoll()
             self._home.start_soon(self._watch, self._epoll)
@@ -272,13 +272,13 @@ class IdleChildren:
             self.end(oldest)
 
     def remove(self, kept: ReusedChild) -> None:
-        """A child idles no longer."""
+        """Watch a child no longer."""
         del self._idle[kept.streams.fileno()]
         if self._epoll is not None:
             self._epoll.unregister(kept.streams)
 
     def end(self, kept: ReusedChild) -> None:
-        """Ask a child that does not idle to end, and see to it that it does."""
+        """Ask a child that does not idle to end, and kill it if it does not."""
         if self._leaving < MAX_LEAVING:
             self._leaving += 1
             self._home.start_soon(self._stop, kept)
@@ -286,7 +286,7 @@ class IdleChildren:
             self.kill(kept)
 
     def kill(self, kept: ReusedChild) -> None:
-        """End a child that does not idle at once."""
+        """Kill a child that does not idle."""
         self._home.start_soon(kept.kill)
 
     async def _stop(self, kept: ReusedChild) -> None:
@@ -393,17 +393,17 @@ class Reused:
                 await kept.gone.wait()
 
     def take_out(self, kept: ReusedChild) -> None:
-        """A child idles no longer."""
+        """Take a child out of those that idle."""
         self._idle.remove(kept)
         self._idle_children.remove(kept)
 
     def lose(self, kept: ReusedChild, seen: Flaw | None) -> None:
-        """A child that idled has `seen` its end, or is to; it is ended at once."""
+        """End a child that idled at once, because of what was `seen` of it."""
         self._has_spoken |= seen is Flaw.UNASKED
         self._idle_children.kill(kept)
 
     async def has_gone(self, kept: ReusedChild) -> None:
-        """A child has been reaped."""
+        """Forget a child that has been reaped."""
         self._living.discard(kept)
         if self._gone is not None:
             await self._gone(kept.child)
@@ -437,7 +437,7 @@ class Reused:
         return outcome
 
     async def _ask(self, turn: Turn, passed: Passed | None) -> ProgramValue | Unread | Fault:
-        """What came of a call; its child is gone where that is no value."""
+        """The outcome of a call; its child is gone where that is no value."""
         kept, outcome = turn.kept, None
         try:
             await turn.run()

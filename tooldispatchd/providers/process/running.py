@@ -41,11 +41,11 @@ class Command(msgspec.Struct, frozen=True):
     """How to run a program: words, variables beside those of every child, directory, and the bound on stdout in bytes.
 
     `feed` says how it gets its input: words made of the input come after those of `argv`. They are arguments, never a
-    shell's text, but a program may take one that begins with "-" for an option: whose input comes from an agent has
-    "--" before it in its arguments, or writes `--name=${field}`. `output` says how it gives its answer.
+    shell's text, but a program may take one that begins with "-" for an option: where the input comes from an agent,
+    `argv` ends with "--", or has words like `--name=${field}`. `output` says how it gives its answer.
 
-    `cwd` is used by whatever makes its `ChildStarter`. `limits` are those that it runs under, to name the one that was
-    passed. `is_wrapped`: by a program of ours that ends with 128 + n where signal n ended what it wraps.
+    `cwd` is used by the maker of its `ChildStarter`. `limits` are those that it runs under, to name the one that was
+    passed. `is_wrapped`: by a program that ends with 128 + n where signal n ended the wrapped one.
     """
 
     argv: tuple[str, ...]

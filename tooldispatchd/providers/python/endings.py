@@ -1,4 +1,4 @@
-"""What the agent is told when a call of a Python tool has no value: each way of going wrong its own sentence. Pure."""
+"""The faults of Python tools: each way in which a call fails has its own sentence. Pure."""
 
 import re
 from functools import partial
@@ -35,7 +35,7 @@ class ChildError(msgspec.Struct, frozen=True):
 
 
 class Remains(msgspec.Struct, frozen=True):
-    """What is known of a child once it is gone: how it ended, its last words, and its processor time."""
+    """How a child ended, the end of its stderr, and its processor time."""
 
     exited: Exit
     stderr: str = ""
@@ -43,14 +43,14 @@ class Remains(msgspec.Struct, frozen=True):
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """How a call ended, as its socket tells it; nothing is set where the child was gone before it said anything."""
+    """How a call ended, as its socket tells it; nothing is set where the child was gone before it wrote anything."""
 
     value: bytes | bytearray | None = None
     error: ChildError | None = None
     nonsense: str | None = None
     """Why what was read is no answer."""
     is_cut: bool = False
-    """Whether the child was gone in the midst of saying something."""
+    """Whether the child was gone in the midst of a frame."""
     is_over: bool = False
     """Whether the answer was longer than it may be."""
     is_unread: bool = False
@@ -60,12 +60,11 @@ class Ending(msgspec.Struct, frozen=True):
 
     @property
     def is_answer(self) -> bool:
-        """Whether the child said how the call ended."""
         return self.value is not None or self.error is not None
 
 
 def judge(tool: PythonTool, ending: Ending, remains: Remains) -> ReturnedValue | Unread | Fault:
-    """The value, or why there is none; `remains` tell of the child where it said nothing."""
+    """The value, or why there is none; `remains` tell where the child wrote no answer."""
     exited, stderr = remains.exited, remains.stderr
     if ending.value is not None:
         return _decode(tool, ending.value, stderr)

@@ -1,7 +1,7 @@
 """One forked child as the daemon sees it: its socket, its stderr and its own end, behind one epoll set.
 
-    ahead of its birth ── call written ──▶ born ──▶ frames read ──▶ answered, or gone ──▶ killed, reaped, closed
-                              ▲─────────── a worker that lives on ─────────┘
+    not yet forked ── call written ──▶ forked ──▶ frames read ──▶ answered, or gone ──▶ killed, reaped, closed
+                           ▲─────────── a worker that lives on ─────────┘
 
 A call is over with its answer, or with the end of the child; never with the end of a pipe, which a process that left
 the group may hold for ever. The kernel tells whether a child that is gone had read its call: if not, the other end of
@@ -35,10 +35,10 @@ from tooldispatchd.providers.updates import Held
 # writes fill less.
 LEFT_CHUNKS: Final = 64
 
-# A parent that died may have forked a child that nobody told us of: it is killed as an orphan, well within this time.
+# A parent that died may have forked a child without telling: that is killed as an orphan, well within this time.
 UNKNOWN_S: Final = 5.0
 
-# How a child ended that nobody could be asked about; never taken for a success.
+# The exit of a child whose end is not known; never taken for a success.
 UNKNOWN: Final = Exit(signal=signal.SIGKILL)
 
 _decode_update: Final = msgspec.json.Decoder(Update).decode
@@ -83,7 +83,7 @@ class WorkerPipes:
 
     @property
     def stderr(self) -> str:
-        """The end of what this call, so far, has printed and complained of."""
+        """The end of the output that this call has printed so far, to stdout and to stderr."""
         return self._tail.text()
 
     def begin(self, frames: bytes | bytearray, update: Callable[[Update], None] | None) -> None:
@@ -92,14 +92,14 @@ class WorkerPipes:
         self._reset(frames, update)
         self._write()
 
-    def born(self, child: Child, parent: ParentLease) -> None:
+    def attach(self, child: Child, parent: ParentLease) -> None:
         """The child has been forked by `parent`."""
         self.child = child
         self.parent = parent
         self._pipes.watch(child.pidfd)
 
     def hand_over(self) -> None:
-        """Close the child's ends, of which it has its own now, or never will. Idempotent."""
+        """Close the child's ends: it has copies, or was not forked. Idempotent."""
         fds, self.theirs = self.theirs, []
         close_all(fds)
 
@@ -175,7 +175,7 @@ class WorkerPipes:
     def _has_gone(self, ready: dict[int, int]) -> bool:
         """Whether nothing can come any more; what had come by then has been read."""
         if self.child is None:
-            # It was forked perhaps, but nobody said so: its socket is all that is known of it.
+            # Perhaps it was forked before its parent died: its socket is all that is known of it.
             return not self._pipes.is_watched(self._sock)
         if self.child.pidfd not in ready:
             return False
@@ -189,7 +189,7 @@ class WorkerPipes:
             while self._pending and (written := write(self._sock, self._pending)):
                 self._pending = self._pending[written:]
         except (BrokenPipeError, ConnectionResetError):
-            # It is gone: what is left unsaid shows that it has not read everything.
+            # It is gone: the rest of `_pending` shows that it has not read everything.
             return
 
     def _read(self) -> bool:

@@ -1,4 +1,4 @@
-"""A Python tool as it is run, and what comes of a call."""
+"""A Python tool as it is run, and the value of a call."""
 
 from typing import NamedTuple
 
@@ -48,7 +48,6 @@ class PythonTool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def surroundings(self) -> WarmKey:
-        """Of which environment it is."""
         policy = self.policy
         return WarmKey(
             self.interpreter, tuple(sorted(self.env)), self.cwd, self.path, policy.uid, policy.gid, policy.groups
@@ -61,7 +60,7 @@ class PythonTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReturnedValue(msgspec.Struct, frozen=True):
-    """The JSON value that a function returned, decoded; and what its stderr has said by then, its end."""
+    """The JSON value that a function returned, decoded; and the end of its stderr by then."""
 
     value: object
     stderr: str = ""

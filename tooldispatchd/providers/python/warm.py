@@ -1,8 +1,8 @@
 """Calls of Python tools: a fork of a warm parent for each, a child forked ahead, or a worker that lives on.
 
-    run ──▶ worker, child ahead, or new peer ── call written ──▶ born ──▶ answered ──▶ killed ──▶ Value | Fault
-                            ▲                                     │
-                            └── gone before it had read the call ─┘
+    run ──▶ worker, child ahead, or new pipes ── call written ──▶ forked ──▶ answered ──▶ killed ──▶ Value | Fault
+                            ▲                                        │
+                            └──── gone before it had read the call ──┘
 
 How long a call may take and how many run at once are the caller's decisions. A call is begun at most once: another
 child is asked only where the kernel says that the first did not read it.
@@ -160,7 +160,7 @@ class Warm:
         leaf: str | None,
         update: Callable[[Update], None] | None,
     ) -> tuple[Ending, Remains]:
-        """Ask one child; what it said, and what is left of it.
+        """Have one child serve the call; how that ended, and how the child did.
 
         Raises NoParentError, or SpawnError where no child can be had.
         """
@@ -173,7 +173,7 @@ class Warm:
                 move(peer.child.pid, leaf)
             peer.begin(frames, update)
             if peer.child is None:
-                await bear(place, peer, scratch=scratch, leaf=leaf)
+                await fork_child(place, peer, scratch=scratch, leaf=leaf)
             self._fork_ahead(place)
             ending = await peer.finish()
             if ending.error is not None and ending.error.kind == "import" and peer.parent is not None:
@@ -182,7 +182,7 @@ class Warm:
         finally:
             if not is_fit:
                 exited = await peer.end()  # noqa: ASYNC102  # it shields and bounds itself
-        # What a worker says is this call's until the next one begins, and it may be taken as soon as it waits.
+        # A worker's output is this call's until the next one begins, which may be as soon as it waits.
         # A worker's processor time is that of all its calls, and says nothing of this one.
         remains = Remains(exited, peer.stderr, None if tool.resident else peer.cpu)
         if is_fit:
@@ -198,7 +198,7 @@ class Warm:
             self._nursery.start_soon(place.waiting.pop(0).end)
 
     def _take(self, place: WarmTool) -> WorkerPipes | None:
-        """A child that waits for a call; those of parents that have had their time are ended, or these would stay."""
+        """A child that waits for a call. Those of worn parents are ended, or the parents would stay."""
         if not place.waiting:
             return None
         waiting = take_all(place)
@@ -217,12 +217,12 @@ class Warm:
             self._nursery.start_soon(self._fork_one_ahead, place)
 
     async def _fork_one_ahead(self, place: WarmTool) -> None:
-        # Where there is none to be had now, the next call asks again, and is told why if it cannot have one either.
+        # Where none can be had now, the next call asks again, and is told why if that fails too.
         try:
             with suppress(NoParentError, SpawnError, OSError):
                 peer = WorkerPipes(place.tool.max_output_bytes)
                 try:
-                    await bear(place, peer, scratch=None, leaf=None, ahead=True)
+                    await fork_child(place, peer, scratch=None, leaf=None, ahead=True)
                 finally:
                     if place.is_kept and peer.child is not None:
                         place.waiting.append(peer)
@@ -242,10 +242,10 @@ class CallHeader(msgspec.Struct, frozen=True):
     updates: bool
 
 
-async def bear(
+async def fork_child(
     place: WarmTool, peer: WorkerPipes, *, scratch: str | None, leaf: str | None, ahead: bool = False
 ) -> None:
-    """Have the peer's child forked. Where the parent dies meanwhile the peer has none, and tells what became of it.
+    """Have the peer's child forked. Where the parent dies meanwhile the peer has none, and its socket tells the rest.
 
     Raises NoParentError, or SpawnError.
     """
@@ -264,7 +264,7 @@ async def bear(
     try:
         if leaf is not None:
             fds.append(os.open(f"{leaf}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
-        peer.born(await parent.bear(tool, fds, errand), parent)
+        peer.attach(await parent.fork(tool, fds, errand), parent)
     except ForkerGone:
         place.environment.lost(parent)
     except SpawnError:
@@ -289,7 +289,6 @@ def is_fit_for_more(place: WarmTool, worker: WorkerPipes, ending: Ending) -> boo
 
 
 def has_current_parent(peer: WorkerPipes) -> bool:
-    """Whether the child's parent may still bear others."""
     return peer.parent is not None and peer.parent.forker.is_usable
 
 
@@ -300,7 +299,7 @@ def move(pid: int, leaf: str) -> None:
 
 
 def take_all(place: WarmTool) -> list[WorkerPipes]:
-    """All that waits there, which waits there no longer."""
+    """Take all children that wait for a call of the tool."""
     peers, place.waiting = place.waiting, []
     return peers
 

@@ -105,8 +105,9 @@ class Control:
             if len(chunk) <= MAX_DATAGRAM_BYTES:
                 await self._send(waiter, chunk, fds)
             else:
-                memfd = _in_memory(chunk)
+                memfd = os.memfd_create("tooldispatchd-request", os.MFD_CLOEXEC)
                 try:
+                    os.write(memfd, chunk)
                     await self._send(waiter, _encode({"memfd": len(chunk)}), (*fds, memfd))
                 finally:
                     os.close(memfd)
@@ -230,14 +231,3 @@ def _encode(request: Mapping[str, object]) -> bytes:
     # A fraction of what JSON costs either side, and it takes the lone surrogates that stand for bytes which are not
     # UTF-8. Every interpreter reads version 2.
     return marshal.dumps(request, 2)  # type: ignore[arg-type]  # a dict of what it takes, as all requests are
-
-
-def _in_memory(chunk: bytes) -> int:
-    """A descriptor of a file in memory that holds `chunk`; raises OSError."""
-    fd = os.memfd_create("tooldispatchd-request", os.MFD_CLOEXEC)
-    try:
-        os.write(fd, chunk)
-    except OSError:
-        os.close(fd)
-        raise
-    return fd

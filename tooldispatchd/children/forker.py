@@ -129,8 +129,7 @@ class Forker:
         self._drain()
         try:
             reply = await self._control.ask(request, fds)
-            pid = self._pid_of(reply, argv0)
-            pidfd = self._hold(pid, argv0)
+            pid, pidfd = self._hold(reply, argv0)
         except OSError as error:
             self._family.cancel(reserved)
             raise SpawnError(argv0, error.strerror or str(error)) from error
@@ -200,19 +199,16 @@ class Forker:
         # At once: a forker without children may be ended before the task that asked for this one has its turn.
         self.children += reply.pid is not None
 
-    def _pid_of(self, reply: ForkerReply, argv0: str) -> int:
+    def _hold(self, reply: ForkerReply, argv0: str) -> tuple[int, int]:
+        """The pid of a new child and a pidfd; raises SpawnError, or OSError where there is none to be had."""
         if reply.pid is None:
             self._end_if_done()
             raise SpawnError(argv0, reply.error or f"the {self.name} does not say why")
-        return reply.pid
-
-    def _hold(self, pid: int, argv0: str) -> int:
-        """A pidfd of a newborn child; raises SpawnError, or OSError where there is none to be had."""
-        pidfd = -1
+        pid, pidfd = reply.pid, -1
         try:
             pidfd = os.pidfd_open(pid)
-            if self._has_born(pid):
-                return pidfd
+            if self._has_started(pid):
+                return pid, pidfd
         except ProcessLookupError:
             pass
         except OSError as error:
@@ -230,7 +226,7 @@ class Forker:
         self.children -= 1
         self._give_up(why)
 
-    def _has_born(self, pid: int) -> bool:
+    def _has_started(self, pid: int) -> bool:
         """Whether `pid` is a child of the forker that is not reaped: then the number is its own.
 
         Raises OSError where that cannot be known.
@@ -266,14 +262,9 @@ class Forker:
         return True
 
 
-def _tells_exits(release: str) -> bool:
-    # Before 5.17 it told the first thread's end, which is not its process's where another thread outlived that one.
-    numbers = re.match(r"(\d+)\.(\d+)", release)
-    return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (5, 17)
-
-
-# Whether proc(5) tells how a process ended as wait(2) does.
-TELLS_EXITS: Final = _tells_exits(os.uname().release)
+# Whether proc(5) tells how a process ended as wait(2) does. Before Linux 5.17 it told the first thread's end, which is
+# not its process's where another thread outlived that one.
+TELLS_EXITS: Final = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (5, 17)
 
 
 def _ended(pid: int) -> Exit | None:

@@ -108,16 +108,19 @@ class Child:
 
     def close_pipe(self, fd: int) -> None:
         """Close our end of the pipe that is `fd`, and forget it; a child that writes there gets a broken pipe."""
-        for name in ("stdin", "stdout", "stderr", "updates"):
-            if fd >= 0 and getattr(self, name) == fd:
+        for name in ("stdin", "stdout", "stderr", "updates") if fd >= 0 else ():
+            if getattr(self, name) == fd:
                 setattr(self, name, -1)
                 os.close(fd)
+                break
 
     def close_pipes(self) -> None:
         """Close our ends of all pipes. Idempotent."""
         fds = self.stdin, self.stdout, self.stderr, self.updates
         self.stdin = self.stdout = self.stderr = self.updates = -1
-        close_all(fd for fd in fds if fd >= 0)
+        for fd in fds:
+            if fd >= 0:
+                os.close(fd)
 
     def signal_group(self, signum: int) -> None:
         """Signal every process of the group; nothing happens once the leader is reaped or about to be."""
@@ -137,7 +140,12 @@ class Child:
         """Whether the leader has exited, reaped or not."""
         if self._exit is not None:
             return True
-        return has_exited(self.pidfd) if self._parent is None else _is_readable(self.pidfd)
+        if self._parent is None:
+            return has_exited(self.pidfd)
+        # Only a parent may wait for a process; that a pidfd is readable says the same to anybody.
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        return bool(poll.poll(0))
 
     async def exited(self) -> None:
         """Wait until the leader has exited; any number of tasks may."""
@@ -162,7 +170,10 @@ class Child:
             raise RuntimeError(f"cannot reap child {self.pid}: it still runs")
         if self._parent is None:
             return self._reap()
-        return self._leave(self._parent, self._parent.seen(self.pid) or Exit(signal=signal.SIGKILL))
+        ended = self._parent.seen(self.pid) or Exit(signal=signal.SIGKILL)
+        self._release()
+        self._parent.forget(self.pid, self.pidfd)
+        return self._settle(ended)
 
     async def kill(self, *, within_s: float = KILL_S) -> Exit:
         """KILL the group, wait for its leader and reap it: how every owner ends a child.
@@ -234,11 +245,6 @@ class Child:
         _, status = os.waitpid(self.pid, 0)
         return self._settle(exit_of(status))
 
-    def _leave(self, parent: ForkingParent, ended: Exit) -> Exit:
-        self._release()
-        parent.forget(self.pid, self.pidfd)
-        return self._settle(ended)
-
     def _release(self) -> None:
         self.signal_group(signal.SIGKILL)
         self._is_released = True
@@ -271,7 +277,18 @@ def spawn(
     unless `extra` says so: our descriptors by their numbers in the child, which stay open here.
     """
     try:
-        return _spawn(argv, env, cwd, owner, pipes=4 if with_updates else 3, extra=extra)
+        theirs, ours = open_pipes(4 if with_updates else 3)
+        try:
+            sources = list(enumerate(theirs))
+            if extra:
+                _add_extra(sources, theirs, extra)
+            pid = start_program(argv, env=env, cwd=cwd, sources=sources)
+            pidfd = open_pidfd(pid)
+        except BaseException:
+            close_all(ours)
+            raise
+        finally:
+            close_all(theirs)
     except OSError as error:
         why = error.strerror or str(error)
         # The kernel does not say whether it missed the directory or the program.
@@ -281,6 +298,7 @@ def spawn(
     except ValueError as error:
         # A NUL or a lone surrogate in a word, an equals sign in a variable's name.
         raise SpawnError(argv[0], str(error)) from error
+    return Child(pid, pidfd, ours, owner=owner)
 
 
 def open_pipes(count: int) -> tuple[list[int], list[int]]:
@@ -297,30 +315,6 @@ def open_pipes(count: int) -> tuple[list[int], list[int]]:
         close_all(fds)
         raise
     return [fds[0], *fds[3::2]], ours
-
-
-def _spawn(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    cwd: str | None,
-    owner: ChildRegistry,
-    *,
-    pipes: int,
-    extra: Mapping[int, int],
-) -> Child:
-    theirs, ours = open_pipes(pipes)
-    try:
-        sources = list(enumerate(theirs))
-        if extra:
-            _add_extra(sources, theirs, extra)
-        pid = start_program(argv, env=env, cwd=cwd, sources=sources)
-        pidfd = open_pidfd(pid)
-    except BaseException:
-        close_all(ours)
-        raise
-    finally:
-        close_all(theirs)
-    return Child(pid, pidfd, ours, owner=owner)
 
 
 def _add_extra(sources: list[tuple[int, int]], theirs: list[int], extra: Mapping[int, int]) -> None:
@@ -342,10 +336,3 @@ def _directory_error(cwd: str) -> str | None:
     except OSError as error:
         return error.strerror
     return None
-
-
-def _is_readable(pidfd: int) -> bool:
-    # Only a parent may wait for a process; that a pidfd is readable says the same to anybody.
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(0))

@@ -44,6 +44,8 @@ class Tail:
 
     def text(self) -> str:
         """What is kept, as text: a character cut at the front or the end is left out, other bad bytes are replaced."""
+        if not self.total:
+            return ""
         start = 0
         if self.total > len(self._kept):
             # A UTF-8 character has at most three bytes after its first, and they alone look like 10xxxxxx.

@@ -107,7 +107,13 @@ def _receive(control: socket.socket, buffer: memoryview) -> tuple[dict[str, Any]
         for fd in numbers:
             os.close(fd)
     elif "memfd" in request:
-        request = marshal.loads(_read_memory(numbers.pop(), request["memfd"]))  # noqa: S302  # as above
+        fd, size = numbers.pop(), request["memfd"]
+        try:
+            if not 0 < size <= MAX_REQUEST_BYTES:
+                raise ValueError(f"a request of {size} bytes")
+            request = marshal.loads(os.pread(fd, size, 0))  # noqa: S302  # as above
+        finally:
+            os.close(fd)
     if not isinstance(request, dict):
         raise TypeError("a request is a dict")
     return request, None if is_lacking else numbers
@@ -120,21 +126,22 @@ def _lacking(request: dict[str, Any]) -> bytes:
     return json.dumps({**reply, "retiring": True} if "memfd" in request else reply).encode()
 
 
-def _read_memory(fd: int, size: int) -> bytes:
-    try:
-        if not 0 < size <= MAX_REQUEST_BYTES:
-            raise ValueError(f"a request of {size} bytes")
-        return os.pread(fd, size, 0)
-    finally:
-        os.close(fd)
-
-
 def _answer(request: dict[str, Any], fds: list[int], start: Start, is_retiring: Callable[[], bool]) -> bytes:
     ((kind, what),) = request.items()
     if kind in STARTS:
-        reply = _start(what, fds, start)
+        try:
+            reply = {"pid": start(what, fds)}
+        except (OSError, ValueError) as error:
+            reply = failure(error)
+        finally:
+            for fd in fds:
+                os.close(fd)
     elif kind == "status":
-        reply = _status(what)
+        try:
+            code = os.waitstatus_to_exitcode(os.waitpid(what, 0)[1])
+            reply = {"code": code} if code >= 0 else {"signal": -code}
+        except ChildProcessError as error:
+            reply = failure(error)
     else:
         raise ValueError(f"there is no request '{kind}'")
     if is_retiring():
@@ -143,28 +150,9 @@ def _answer(request: dict[str, Any], fds: list[int], start: Start, is_retiring: 
     return b'{"pid":%d}' % reply["pid"] if "pid" in reply else json.dumps(reply).encode()
 
 
-def _start(what: Any, fds: list[int], start: Start) -> dict[str, Any]:
-    try:
-        return {"pid": start(what, fds)}
-    except (OSError, ValueError) as error:
-        return failure(error)
-    finally:
-        for fd in fds:
-            os.close(fd)
-
-
 def _reap(pid: int) -> bool:
     """Whether there is no such child any more."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
         return True
-
-
-def _status(pid: int) -> dict[str, Any]:
-    try:
-        _, status = os.waitpid(pid, 0)
-    except ChildProcessError as error:
-        return failure(error)
-    code = os.waitstatus_to_exitcode(status)
-    return {"code": code} if code >= 0 else {"signal": -code}

@@ -164,7 +164,8 @@ def _prepare(function: Callable[..., object], signature: _Signature) -> Prepared
         return PreparedFunction(function, signature)
     except TypeError as error:
         # Each type is fine by itself: two classes of one name, or whatever else only shows together.
-        raise FunctionError(f"its types cannot be read from JSON: {_first_line(error)}") from error
+        first_line, _, _ = str(error).partition("\n")
+        raise FunctionError(f"its types cannot be read from JSON: {first_line}") from error
 
 
 def _plain(function: object) -> Callable[..., object]:
@@ -338,7 +339,3 @@ def _description(function: object) -> str:
         paragraphs.append(paragraph.strip("\n"))
     text = "\n\n".join(paragraphs).strip()
     return text if len(text) <= MAX_DESCRIPTION else text[: MAX_DESCRIPTION - 1] + "…"
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0]

@@ -44,15 +44,8 @@ class Errand(NamedTuple):
     function: str
     policy: int
     """Its place among the policies that the parent was told of."""
-    scratch: str | None
-    """Its scratch directory, where that is known by now; else the call's header says it."""
-    is_ahead: bool
-    """Whether it is forked before its call is known."""
-    has_leaf: bool
-    """Whether a descriptor of its cgroup's `cgroup.procs` comes along."""
-    is_late: bool
-    """Whether it is confined when its call has come, which alone says what its scratch directory is."""
     is_resident: bool
+    """Whether it serves many calls, and is confined before the first of them."""
     number: int = 0
     """The child's, by which the daemon knows what it leaves behind."""
 
@@ -157,7 +150,7 @@ class WarmParent:
 
     def _rehearse(self) -> None:
         name = "rehearsal"
-        errand = Errand(name, 0, os.devnull, is_ahead=False, has_leaf=False, is_late=False, is_resident=False)
+        errand = Errand(name, 0, is_resident=False)
         # Whatever an interpreter lacks, or its msgspec raises, the calls are told; without this they take longer.
         with suppress(Exception):
             self._functions[name] = rehearsed()
@@ -181,28 +174,25 @@ class WarmParent:
         os.close(stderr)
         os.dup2(sock, self._fd, inheritable=False)
         os.close(sock)
-        if not errand.is_late:
-            self._confine(errand, channel, *leaf)
         if errand.is_resident:
+            self._confine(errand, channel, None, *leaf)
             self._serve(errand, channel)
             return
+        # The call alone says what its scratch directory is, and this child may be forked ahead of it.
         header, line = channel.receive()
-        if errand.is_late:
-            errand = errand._replace(scratch=json.loads(header)["scratch"])
-            self._confine(errand, channel)
-        elif errand.is_ahead:
-            enter_given(json.loads(header)["scratch"])
+        self._confine(errand, channel, json.loads(header)["scratch"], *leaf)
         channel.answer(self._answer(errand, channel, header, line))
 
-    def _confine(self, errand: Errand, channel: CallSocket, leaf: int | None = None) -> None:
+    def _confine(self, errand: Errand, channel: CallSocket, scratch: str | None, leaf: int | None = None) -> None:
         """Raises Gone where it cannot be, which the daemon is told."""
         try:
-            enter_given(errand.scratch)
-            confinement = self._confinement(errand) if self._confinements else None
+            enter_given(scratch)
+            policy = self._policies[errand.policy]
+            confinement = self._confinements.get(for_worker(policy) if errand.is_resident else policy)
             if isinstance(confinement, OSError):
                 raise confinement
             if confinement is not None:
-                confinement.enter(errand.scratch, leaf)
+                confinement.enter(scratch, leaf)
             elif leaf is not None:
                 os.write(leaf, b"0")
             if leaf is not None:
@@ -210,10 +200,6 @@ class WarmParent:
         except OSError as error:
             channel.answer(frame(FrameKind.ERROR, failure("confine", error)))
             raise Gone from error
-
-    def _confinement(self, errand: Errand) -> "ForkConfinement | OSError | None":
-        policy = self._policies[errand.policy]
-        return self._confinements.get(for_worker(policy) if errand.is_resident else policy)
 
     def _serve(self, errand: Errand, channel: CallSocket) -> None:
         before = threads()

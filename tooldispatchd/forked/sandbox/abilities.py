@@ -11,6 +11,7 @@ import os
 import resource
 import select
 import signal
+import socket
 import subprocess
 from collections.abc import Callable
 from typing import Final
@@ -41,8 +42,8 @@ def find() -> dict[str, object]:
         "nice": attempt(_try_nice),
         "user": attempt(_try_user),
         "seccomp": attempt(_try_seccomp),
-        "user_namespaces": attempt(_try_user_namespace),
-        "mount_namespaces": attempt(_try_mount_namespace),
+        "user_namespaces": attempt(namespaces.enter_user_namespace),
+        "mount_namespaces": attempt(confine.try_mounts),
         "landlock": _landlock(),
         "bubblewrap": _bubblewrap(),
     }
@@ -58,7 +59,14 @@ def attempt(trial: Trial) -> str | None:
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _report(trial, writer)
+        words = "it failed"
+        try:
+            words = trial() or "held"
+        except (OSError, ValueError) as error:
+            words = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        finally:
+            os.write(writer, words.encode()[:4096])
+            os._exit(0)
     os.close(writer)
     try:
         ready, _, _ = select.select([reader], [], [], TRIAL_S)
@@ -68,20 +76,8 @@ def attempt(trial: Trial) -> str | None:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     # An empty end is a process that was killed before it could say anything.
-    words = said.decode(errors="replace") or "the attempt was killed"
-    return None if words == "held" else words
-
-
-def _report(trial: Trial, writer: int) -> None:
-    """Run the trial, write its result, and end this process."""
-    words = "it failed"
-    try:
-        words = trial() or "held"
-    except (OSError, ValueError) as error:
-        words = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-    finally:
-        os.write(writer, words.encode()[:4096])
-        os._exit(0)
+    result = said.decode(errors="replace") or "the attempt was killed"
+    return None if result == "held" else result
 
 
 def _try_cpu() -> str | None:
@@ -99,7 +95,7 @@ def _try_processes() -> str | None:
     if os.getuid() == 0:
         confine.become(Policy(uid=NOBODY, gid=NOBODY))
     confine.confine(Policy(processes=1), program=None, scratch=None, leaf=None)
-    return _refused(_fork, errno.EAGAIN)
+    return _refused(lambda: os.fork() or os._exit(0), errno.EAGAIN)
 
 
 def _try_files() -> str | None:
@@ -130,17 +126,7 @@ def _try_user() -> str | None:
 def _try_seccomp() -> str | None:
     seccomp.forbid_privileges()
     seccomp.install(seccomp.build(network=False, attributes=True))
-    return _refused(_socketpair_that_sends, errno.EACCES)
-
-
-def _try_user_namespace() -> str | None:
-    namespaces.enter_user_namespace()
-    return None
-
-
-def _try_mount_namespace() -> str | None:
-    confine.try_mounts()
-    return None
+    return _refused(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM), errno.EACCES)
 
 
 def _landlock() -> dict[str, object]:
@@ -152,14 +138,14 @@ def _landlock() -> dict[str, object]:
     }
     return {
         "version": str(version) if version else "",
-        "network": attempt(lambda: _try_confined(Policy(network=False), _open_socket)),
-        "read": attempt(lambda: _try_confined(Policy(read=(), write=()), _list_root)),
+        "network": attempt(lambda: _try_confined(Policy(network=False), lambda: socket.socket(socket.AF_INET))),
+        "read": attempt(lambda: _try_confined(Policy(read=(), write=()), lambda: os.scandir("/").close())),
         "write": attempt(lambda: _try_confined(Policy(write=()), _open_for_writing)),
         "gaps": [text for since, text in gaps.items() if version < since],
     }
 
 
-def _try_confined(policy: Policy, action: Callable[[], None]) -> str | None:
+def _try_confined(policy: Policy, action: Callable[[], object]) -> str | None:
     if landlock.abi() == 0:
         return "the kernel has no Landlock, or was not told to use it"
     confine.confine(policy, program=None, scratch=None, leaf=None)
@@ -212,32 +198,6 @@ def _refused(action: Callable[[], object], *numbers: int) -> str | None:
     except OSError as error:
         return None if error.errno in numbers else f"it was refused otherwise: {error}"
     return "what should be refused is not"
-
-
-def _fork() -> None:
-    if os.fork() == 0:
-        os._exit(0)
-
-
-def _socketpair_that_sends() -> None:
-    _socket(pair=True)
-
-
-def _open_socket() -> None:
-    _socket(pair=False)
-
-
-def _socket(*, pair: bool) -> None:
-    import socket  # noqa: PLC0415  # only a trial needs it
-
-    if pair:
-        socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    else:
-        socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-
-
-def _list_root() -> None:
-    os.listdir("/")  # noqa: PTH208  # the call itself is what is tried
 
 
 def _open_for_writing() -> None:

@@ -175,7 +175,9 @@ def confine(
         elif counted:
             # Those that its new namespace has given it; a function would keep them.
             namespaces.drop_capabilities()
-        _close_places()
+        # Those of all policies: each leads past the mounts of this process, and a function would see them.
+        for low, high in _held:
+            os.closerange(low, high)
     except ConfineError:
         raise
     except OSError as error:
@@ -239,12 +241,6 @@ def _enter_namespaces(prepared: PreparedPolicy, scratch: str | None, *, counted:
         # Behind the namespace: before, it would also bound what its parent counts.
         spare = OUTSIDE_BUBBLE if policy.is_sandboxed and policy.means == "bubblewrap" else 0
         _limit(resource.RLIMIT_NPROC, policy.processes + spare, spare=0)
-
-
-def _close_places() -> None:
-    # Those of all policies: each leads past the mounts of this process. A program never sees them, a function would.
-    for low, high in _held:
-        os.closerange(low, high)
 
 
 def _hold(found: list[Place]) -> list[Place]:

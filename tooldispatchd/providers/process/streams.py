@@ -46,14 +46,17 @@ class ProgramStreams(ChildPipes):
         self._closes_stdin = closes_stdin
         self._updates = updates
         self._is_done = False
-        self.errors = Tail(STDERR_TAIL_BYTES)
         self.unwritten = memoryview(stdin)
         is_open = self._write()
         return is_open or len(self.unwritten) < len(stdin)
 
     def forget(self) -> None:
         """Keep nothing of the last call: a child may idle for long."""
-        self.begin(b"", _ignore, None)
+        self._take = _ignore
+        self._updates = None
+        self.unwritten = memoryview(b"")
+        if self.errors.total:
+            self.errors = Tail(STDERR_TAIL_BYTES)
 
     async def serve(self) -> bool:
         """Serve the pipes until the child has exited, or until no more is wanted; whether it has exited."""
@@ -120,7 +123,7 @@ class ProgramStreams(ChildPipes):
         if is_open and self.unwritten:
             self.watch(stdin, select.EPOLLOUT)
         else:
-            # Most inputs fit into the pipe at once, and it need never be watched.
+            # Most inputs fit into the pipe at once, and it was never watched.
             self.unwatch(stdin)
             if self._closes_stdin:
                 self.child.close_stdin()

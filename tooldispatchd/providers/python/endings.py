@@ -107,7 +107,9 @@ def _raised(tool: PythonTool, error: ChildError, stderr: str) -> Fault:
         return _broken(Code.INVALID_INPUT, message)
     if error.kind == "output":
         return _broken(Code.INVALID_OUTPUT, message)
-    said = _joined(stderr, error.trace)
+    # What was printed comes first, as it did in time; the traceback is whole wherever it can be.
+    room = max(0, STDERR_TAIL_BYTES - len(error.trace))
+    said = (stderr[-room:] if room else "") + error.trace
     if error.kind == "import":
         return tool_failed(f"cannot load '{name}': {message}", said)
     if error.kind == "confine":
@@ -126,9 +128,3 @@ def _broken(code: Code, message: str) -> Fault:
         why, place = said, ""
     path = "".join(f"/{key or index}" for key, index in _STEP.findall(place))
     return fault_at(code, [Violation(path, why)])
-
-
-def _joined(stderr: str, trace: str) -> str:
-    # What was printed comes first, as it did in time; the traceback is whole wherever it can be.
-    room = max(0, STDERR_TAIL_BYTES - len(trace))
-    return (stderr[-room:] if room else "") + trace

@@ -75,13 +75,13 @@ class ParentLease:
         """Whether another parent should take its place, by the bounds of the tool."""
         return self._forks >= tool.max_forks or self._rss > tool.max_rss
 
-    async def fork(self, tool: PythonTool, fds: Sequence[int], errand: Errand) -> Child:
+    async def fork(self, tool: PythonTool, fds: Sequence[int]) -> Child:
         """Fork a child, which has copies of `fds`; raises ForkerGone, or SpawnError where the kernel refuses."""
         self._forks += 1
         if self._forks % FORKS_PER_LOOK == 0:
             self._rss = resident_bytes(self.forker.pid)
         reserved = self._family.reserve(tool.function)
-        errand = errand._replace(policy=self._policies[tool.policy], number=reserved.number)
+        errand = Errand(tool.function, self._policies[tool.policy], tool.resident, reserved.number)
         return await self.forker.start_child(reserved, tool.function, {"fork": tuple(errand)}, fds, NO_PIPES)
 
 

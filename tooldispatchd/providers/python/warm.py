@@ -23,7 +23,6 @@ from tooldispatchd.children.descriptors import close_all
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import SpawnError
 from tooldispatchd.forked.python.frames import FrameKind, frame, prefix
-from tooldispatchd.forked.python.warm import Errand
 from tooldispatchd.providers.python.endings import Ending, Remains, judge, not_started
 from tooldispatchd.providers.python.environment import NoParentError, WarmEnvironment, resident_bytes
 from tooldispatchd.providers.python.peer import UNKNOWN, WorkerPipes
@@ -100,7 +99,7 @@ class Warm:
         while True:
             tries -= 1
             try:
-                ending, remains = await self._try(place, frames, scratch, leaf, update)
+                ending, remains = await self._try(place, frames, leaf, update)
             except (NoParentError, SpawnError) as error:
                 return not_started(tool, error.why)
             if not ending.is_unread or not tries:
@@ -156,7 +155,6 @@ class Warm:
         self,
         place: WarmTool,
         frames: bytes | bytearray,
-        scratch: str | None,
         leaf: str | None,
         update: Callable[[Update], None] | None,
     ) -> tuple[Ending, Remains]:
@@ -173,7 +171,7 @@ class Warm:
                 move(peer.child.pid, leaf)
             peer.begin(frames, update)
             if peer.child is None:
-                await fork_child(place, peer, scratch=scratch, leaf=leaf)
+                await fork_child(place, peer, leaf)
             self._fork_ahead(place)
             ending = await peer.finish()
             if ending.error is not None and ending.error.kind == "import" and peer.parent is not None:
@@ -222,7 +220,7 @@ class Warm:
             with suppress(NoParentError, SpawnError, OSError):
                 peer = WorkerPipes(place.tool.max_output_bytes)
                 try:
-                    await fork_child(place, peer, scratch=None, leaf=None, ahead=True)
+                    await fork_child(place, peer, None)
                 finally:
                     if place.is_kept and peer.child is not None:
                         place.waiting.append(peer)
@@ -242,29 +240,18 @@ class CallHeader(msgspec.Struct, frozen=True):
     updates: bool
 
 
-async def fork_child(
-    place: WarmTool, peer: WorkerPipes, *, scratch: str | None, leaf: str | None, ahead: bool = False
-) -> None:
+async def fork_child(place: WarmTool, peer: WorkerPipes, leaf: str | None) -> None:
     """Have the peer's child forked. Where the parent dies meanwhile the peer has none, and its socket tells the rest.
 
     Raises NoParentError, or SpawnError.
     """
     tool = place.tool
     parent = await place.environment.parent(tool)
-    errand = Errand(
-        function=tool.function,
-        policy=0,
-        scratch=scratch,
-        is_ahead=ahead,
-        has_leaf=leaf is not None,
-        is_late=ahead and tool.restricts_files,
-        is_resident=tool.resident,
-    )
     fds = list(peer.theirs)
     try:
         if leaf is not None:
             fds.append(os.open(f"{leaf}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
-        peer.attach(await parent.fork(tool, fds, errand), parent)
+        peer.attach(await parent.fork(tool, fds), parent)
     except ForkerGone:
         place.environment.lost(parent)
     except SpawnError:

@@ -23,7 +23,7 @@ MAX_DATAGRAM_BYTES: Final = 64 * 1024
 # A reply is a number, or the sentence that says why there is none.
 MAX_REPLY_BYTES: Final = 64 * 1024
 
-# What fits into a datagram, however long the numbers are.
+# So many fit into a datagram, however long the numbers are.
 MAX_REAPED: Final = 4096
 
 
@@ -36,7 +36,7 @@ class ForkerGone(Exception):  # noqa: N818  # an event, and no error of the call
 
 
 class ForkerReply(msgspec.Struct, frozen=True):
-    """What a forker answers: a child's `pid`, or its end by `code` or `signal`, or an `error`, in words."""
+    """An answer of a forker: a child's `pid`, or its end by `code` or `signal`, or an `error`, in words."""
 
     pid: int | None = None
     code: int | None = None

@@ -1,4 +1,4 @@
-"""What is told of a child that gave no answer: how it ended, and which of its limits it passed.
+"""The faults of children that gave no answer: how they ended, and which of their limits they passed.
 
 The kernel says of some limits that they were passed; of others only the program itself does, on its stderr.
 """
@@ -21,7 +21,7 @@ CPU_SLACK_PART: Final = 0.02
 # A shell's word for a child that a signal ended, and bubblewrap's.
 SIGNALLED: Final = 128
 
-# What programs and their runtimes say when the kernel refuses them more, in lower case. These are strerror's words,
+# The words of programs and their runtimes when the kernel refuses them more, in lower case. These are strerror's words,
 # and the names that C++, Python, node and shells have for the same.
 _SAID: Final = {
     "memory": (
@@ -59,7 +59,7 @@ class Limits(msgspec.Struct, frozen=True):
         return name in _BOUNDS and getattr(self, name) is not None
 
     def words(self, name: str) -> str:
-        """What the limit `name` allows; a cgroup may have one that is not known here."""
+        """The bound of the limit `name`, in words; a cgroup may have one that is not known here."""
         return f"its limit of {_BOUNDS[name].format(getattr(self, name))}" if self.has(name) else f"its limit {name}"
 
 

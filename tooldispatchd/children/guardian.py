@@ -29,7 +29,7 @@ MAX_GROUPS: Final = 65_536
 # The sweep's own bounds and a start of Python on a busy machine.
 END_S: Final = SWEEP_S + DISSOLVE_S + 1.0
 
-# A pipe holds 64 KiB that nobody has read, so that telling never blocks, be the guardian stopped.
+# A pipe holds 64 KiB that are not read yet, so that telling never blocks, even while the guardian is stopped.
 MAX_TOLD_BYTES: Final = 32 * 1024
 
 GUARDIANS: Final = 2

@@ -14,12 +14,12 @@ from typing import Final
 from tooldispatchd.forked.libc import prctl
 
 RUN_ID: Final = "TOOLDISPATCHD_RUN_ID"
-# A number of the child's own, never used again: what it leaves behind is known by it.
+# A number of the child's own, never used again, by which its orphans are known.
 CHILD: Final = "TOOLDISPATCHD_CHILD"
 # The number of the descriptor that a child may write updates to; only where there is one.
 UPDATES_FD: Final = "TOOLDISPATCHD_UPDATES_FD"
 
-# What a program needs to find its files, its tools and its language; anything else of the daemon's may be a secret.
+# A program needs these to find its files, its tools and its language; any other variable may be a secret.
 PASSED_ON: Final = (
     *("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"),
     *("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),

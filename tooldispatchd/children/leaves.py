@@ -87,7 +87,7 @@ class Leaf:
         return None
 
     def kill(self) -> None:
-        """KILL every process in it, whatever group or session it is of; waits for nothing."""
+        """KILL every process in it, of any group or session, and wait for nothing."""
         kill_cgroup(self.path)
 
     async def remove(self) -> None:
@@ -273,7 +273,7 @@ def _own(proc: Path) -> Path | None:
 
 
 def _plain(path: str) -> str:
-    """A path as mountinfo writes it, without the escapes of what would end a field or a line."""
+    """A path as mountinfo writes it, without its escapes."""
     for escape, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         path = path.replace(escape, character)
     return path

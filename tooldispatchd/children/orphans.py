@@ -149,7 +149,7 @@ class Orphans:
             # Another part of this program reaped it since it was listed, and a child got its number.
             return False
         if self._reap(pid):
-            # What it left came to us perhaps after the list was read.
+            # Its own orphans came to us perhaps after the list was read.
             return True
         is_new = pid not in self._origins
         origin = self._origins.get(pid)

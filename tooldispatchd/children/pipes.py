@@ -7,7 +7,7 @@ It owns three facts of the kernel that each of its users would otherwise have to
   pipe's by then.
 - The end of a pipe need not come at all: a process that left the child's group may hold the other end for ever. The end
   of the child is its pidfd; what it left in a pipe is read by `rest`, which stops at what a pipe can hold.
-- A write to a pipe that nobody reads is no error of ours: a program need not read its input.
+- A write to a pipe whose other end is closed is no error: a program need not read its input.
 """
 
 import fcntl
@@ -20,7 +20,7 @@ from typing import Final
 
 import trio
 
-# What a pipe holds by default, so that one read mostly empties it; and each descriptor gets one read or write of this
+# A pipe holds so much by default, so that one read mostly empties it; each descriptor gets one read or write of this
 # size per turn, so that a child that writes for ever does not hold the loop.
 CHUNK_BYTES: Final = 64 * 1024
 
@@ -49,7 +49,7 @@ class ChildPipes:
         return self._epoll.fileno()
 
     def watch(self, fd: int, events: int = select.EPOLLIN) -> None:
-        """Watch `fd` for `events`. Without any, its errors alone are told: nobody can read there any more."""
+        """Watch `fd` for `events`. Without any, its errors alone are told: the other end is closed."""
         before = self._events.get(fd)
         if before is None:
             self._epoll.register(fd, events)
@@ -75,7 +75,7 @@ class ChildPipes:
                 await trio.lowlevel.wait_readable(self._epoll)
 
     def ready(self) -> dict[int, int]:
-        """What is ready now: descriptors and their epoll events."""
+        """The descriptors that are ready now, and their epoll events."""
         return dict(self._epoll.poll(0))
 
     def read(self, fd: int, size: int = CHUNK_BYTES) -> bytes | None:
@@ -97,7 +97,7 @@ class ChildPipes:
 
 
 def rest(fd: int) -> Iterator[bytes]:
-    """What lies in a pipe, but never more than it holds: what came later would be another process's, without end.
+    """The bytes that lie in a pipe, but never more than it holds: later ones would be another process's, without end.
 
     Nothing where the pipe is closed (-1).
     """
@@ -111,7 +111,7 @@ def rest(fd: int) -> Iterator[bytes]:
 
 
 def write(fd: int, chunk: bytes | bytearray | memoryview) -> int:
-    """How much of `chunk` the pipe takes now; raises BrokenPipeError where nobody holds the other end."""
+    """How much of `chunk` the pipe takes now; raises BrokenPipeError where the other end is closed."""
     try:
         return os.write(fd, chunk)
     except BlockingIOError:

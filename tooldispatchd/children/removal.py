@@ -116,7 +116,7 @@ class _Tree:
             os.close(moved)
 
     def _move(self, directory: int, name: str, top: int) -> str | None:
-        """Give an entry a name in `top` that nobody else has; None where that cannot be, or it is no directory."""
+        """Give an entry a name of its own in `top`; None where that cannot be, or it is no directory."""
         self._moved += 1
         to = f"{self._mark}{self._moved}"
         for _ in range(TRIES):

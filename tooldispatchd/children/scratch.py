@@ -38,7 +38,7 @@ MAX_AGAIN_S: Final = 30.0
 # They compete with calls for the processors and the disk.
 AT_ONCE: Final = 4
 
-# What a mount point's path may not hold as it is, in the order in which it is escaped: proc_pid_mountinfo(5).
+# What mountinfo escapes in the path of a mount point, in that order: proc_pid_mountinfo(5).
 ESCAPES: Final = (("\\", "\\134"), (" ", "\\040"), ("\t", "\\011"), ("\n", "\\012"))
 
 

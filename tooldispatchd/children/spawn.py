@@ -3,8 +3,8 @@
     started ──▶ leader exited ──▶ group killed ──▶ slot freed ──▶ leader reaped, descriptors closed
 
 The order is the rule of this module. Until the leader is reaped its number cannot be given to another process, so
-that a signal to the group can hit nobody else; once it is reaped, nothing is signalled any more. The group is that of
-a session, whose leader cannot leave it, and which no process of another session can join.
+that a signal to the group can hit no other process; once it is reaped, nothing is signalled any more. The group is that
+of a session, whose leader cannot leave it, and which no process of another session can join.
 
 A child that a forker started (`forker`) is used in the same way; it is only reaped by another process.
 """
@@ -23,7 +23,7 @@ import trio
 from tooldispatchd.children.descriptors import close_all, has_exited, open_pidfd, open_pipe
 from tooldispatchd.children.programs import start_program
 
-# The kernel ends a killed process in microseconds unless it sleeps in a driver; then waiting longer helps nobody.
+# The kernel ends a killed process in microseconds unless it sleeps in a driver; then waiting longer does not help.
 KILL_S: Final = 2.0
 
 
@@ -44,7 +44,7 @@ class Exit(msgspec.Struct, frozen=True):
 
 
 def exit_of(status: int) -> Exit:
-    """What a wait status says of a process that has ended (wait(2))."""
+    """The exit in a wait status (wait(2))."""
     code = os.waitstatus_to_exitcode(status)
     return Exit(code=code) if code >= 0 else Exit(signal=-code)
 
@@ -78,7 +78,7 @@ class Child:
     `stdin`, `stdout`, `stderr` and `updates` are raw non-blocking descriptors, -1 once closed, or where the child has
     none; `updates` reads what the child writes to its descriptor 3. `pidfd` is readable when the leader has exited, and
     -1 once it is reaped. Wait for the pipes in an epoll set of your own and take them out of it before they are closed:
-    closing one wakes nobody in trio, which would cost every call four system calls.
+    closing one does not wake trio's waiters, which would cost every call four system calls.
 
     `parent` is the forker that has the child; None where it is our own.
     """

@@ -9,7 +9,7 @@ TAIL_BYTES: Final = 64 * 1024
 
 # As much of a program's complaints as a model should read.
 STDERR_TAIL_BYTES: Final = 4 * 1024
-# Of these, what goes to the beginning: some programs say first what is wrong, and then much else.
+# Of these, for the beginning: some programs say first what is wrong, and then much else.
 STDERR_HEAD_BYTES: Final = 1024
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -43,7 +43,7 @@ class Tail:
         del self._kept[: -self._max]
 
     def text(self) -> str:
-        """What is kept, as text: a character cut at the front or the end is left out, other bad bytes are replaced."""
+        """The kept bytes as text: a character cut at the front or the end is left out, other bad bytes are replaced."""
         if not self.total:
             return ""
         start = 0

@@ -11,7 +11,7 @@ from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.catalog.transforms import Transform, compile_transform
 from tooldispatchd.wire.faults import Code, Fault
 
-# As much of what a stage said as a model should read.
+# As much of a stage's words as a model should read.
 MAX_DETAIL: Final = 2_000
 
 
@@ -60,14 +60,14 @@ def fault_of_stage(error: StageError) -> Fault:
         where["position"] = error.position
     cause = error.cause
     if isinstance(cause, Fault):
-        # What one stage gives another is no input of the agent's.
+        # The input of a stage is not the agent's.
         code = Code.INVALID_OUTPUT if cause.code is Code.INVALID_INPUT else cause.code
         return Fault(code, f"{error.stage}: {cause.detail}", {**cause.extras, **where})
     if isinstance(cause, FailedEvaluation):
         fault = fault_of_failed(cause)
         if error.position is None:
             return fault
-        # What a stage was given is no fault of the agent's.
+        # The input of a stage is no fault of the agent's.
         extras = {key: value for key, value in fault.extras.items() if key != "violations"}
         return Fault(Code.TOOL_FAILED, f"{error.stage}: {fault.detail}", {**extras, **where})
     if isinstance(cause, Broken):

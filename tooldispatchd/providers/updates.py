@@ -17,7 +17,7 @@ from tooldispatchd.wire.lines import LineCutter, LongLine
 
 # Twenty a second: a reader notices no more.
 INTERVAL_S: Final = 0.05
-# What one update may hold: as much as a pipe, so that a program's usual output passes whole.
+# Of one update: as much as a pipe, so that a program's usual output passes whole.
 MAX_CONTENT_BYTES: Final = 64 * 1024
 # A line of a program, or the parameters of a server's notification.
 MAX_UPDATE_BYTES: Final = 64 * 1024

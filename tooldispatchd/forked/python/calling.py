@@ -1,6 +1,6 @@
 """One call in the child: its frames are read, the function runs, its value or its failure is written. Stdlib only.
 
-Nothing of this is imported, looked up or opened in the child: what it needs stands ready in the parent that is forked.
+Nothing is imported, looked up or opened in the child: all that it needs stands ready in the parent that is forked.
 """
 
 import errno
@@ -76,7 +76,7 @@ class CallSocket:
         return header, self._frame(INPUT)
 
     def teller(self) -> Callable[[bytes], None]:
-        """What writes updates of the call that has just come, and does nothing once it is answered."""
+        """A function that writes updates of the call that has just come, and does nothing once it is answered."""
         number = self._number
 
         def tell(payload: bytes) -> None:
@@ -119,7 +119,7 @@ class CallSocket:
 def perform(function: Function, header: bytes, line: bytes, channel: CallSocket) -> bytes:
     """Call the function; the frame with its value or its failure. Raises Gone."""
     stage = "input"
-    # Whatever a function raises is its answer: what runs here is the tool's code, not ours.
+    # Any exception is the call's answer: this is the tool's code, not ours.
     try:
         arguments = function.arguments(line)
         if function.wants_ctx:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-# What one update may hold: at twelve bytes for each, as JSON writes the rarest, it is well under what the daemon takes.
+# Of one update: at twelve bytes for each, as JSON writes the rarest, it is well under what the daemon takes.
 MAX_MESSAGE_CHARS = 4_000
 
 
@@ -29,7 +29,7 @@ class ToolContext:
         scratch: str | None,
         tell: Callable[[bytes], None] | None,
     ) -> None:
-        """`tell` takes the bytes of an update, and is None where nobody wants any."""
+        """`tell` takes the bytes of an update, and is None where none are wanted."""
         self.id = id
         self.agent = agent
         self.deadline = None if left_s is None else time.monotonic() + left_s
@@ -78,7 +78,7 @@ def enter_scratch(path: str) -> None:
 
 
 Places = tuple[tuple[str | None, ...], str | None]
-"""What `files_places` found: the variables, and the directory that `tempfile` has chosen."""
+"""The result of `files_places`: the variables, and the directory that `tempfile` has chosen."""
 
 _VARIABLES = "TMPDIR", "TOOLDISPATCHD_SCRATCH"
 

@@ -23,13 +23,13 @@ class FrameKind(IntEnum):
     LEAVING = 4
     """Nothing: the worker ends after this answer."""
     VALUE = 5
-    """What the function returned."""
+    """The function's result."""
     ERROR = 6
     """An object: `kind`, `message`, `trace`, `limit`, as `calling.failure` writes it."""
 
 
 MAX_WORDS_BYTES = 64 * 1024
-"""What an update or an error may take: more than what either is cut at, however it is escaped."""
+"""The bound of an update and of an error: more than either is cut at, however it is escaped."""
 
 COPIED_BYTES = 64 * 1024
 """A longer payload that comes last is given as the buffer that it was gathered in."""

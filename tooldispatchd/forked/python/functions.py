@@ -1,6 +1,6 @@
 """Find the function of a Python tool: import its module and look its name up, or say in a sentence why not.
 
-Runs in the tool's own interpreter, where the module's code runs too: whatever that raises is told, and ends nothing.
+Runs in the tool's own interpreter, where the module's code runs too: any exception of that is told, and ends nothing.
 """
 
 import difflib
@@ -27,7 +27,7 @@ class FunctionError(Exception):
 
 
 def find_function(path: str) -> object:
-    """What `package.module:function` or `package.module:Class.method` names; raises FunctionError.
+    """The object that `package.module:function` or `package.module:Class.method` names; raises FunctionError.
 
     A method must be static or of the class: there is no object for another one.
     """
@@ -53,7 +53,7 @@ def find_function(path: str) -> object:
 
 
 def last_line(error: BaseException) -> str:
-    """What is printed last of an exception: its class and its message in one line, cut at 400 characters."""
+    """The last line that is printed of an exception: its class and its message in one line, cut at 400 characters."""
     words = " ".join("".join(traceback.format_exception_only(type(error), error)).splitlines()[-1:])
     return words if len(words) <= MAX_LINE else words[: MAX_LINE - 1] + "…"
 

@@ -32,7 +32,7 @@ def regions() -> Iterator[tuple[int, int]]:
             start, end = (int(number, 16) for number in name.split("-"))
             if fields[0] != "rw-p" or fields[4:] not in ([], ["[heap]"]):
                 end = start
-        # What lies in pages that were never touched would take room from now on.
+        # Pages that were never touched would take room from now on.
         elif name == "Rss:" and int(fields[0]) * 1024 > (end - start) // 2:
             start, end = -(-start // LARGE_BYTES) * LARGE_BYTES, end // LARGE_BYTES * LARGE_BYTES
             if start < end:

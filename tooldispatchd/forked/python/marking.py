@@ -33,7 +33,7 @@ class Mark:
         start, end = int(fields[ENV_START]), int(fields[ENV_END])
         shown = ctypes.string_at(start, end - start)
         own, room = start + _at(shown, CHILD), start + _at(shown, ROOM)
-        # What the room is called is changed once; from then on a number is written and nothing else.
+        # The name of the room is changed once; from then on only numbers are written.
         ctypes.memmove(own, b"_", 1)
         ctypes.memmove(room, CHILD, len(CHILD))
         self._digits = memoryview((ctypes.c_char * DIGITS).from_address(room + len(CHILD))).cast("B")

@@ -30,9 +30,9 @@ def main(argv: Sequence[str]) -> None:
     with os.fdopen(request_fd, "rb") as file:
         request = json.load(file)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # What a module printed before it failed should be read.
+        # The output of a module that fails should be read up to its last line.
         sys.stdout.reconfigure(line_buffering=True)
-    # What a module starts must not hold it open.
+    # A process that a module starts must not hold it open.
     os.set_inheritable(answer_fd, False)  # noqa: FBT003  # its own way to say it
     with os.fdopen(answer_fd, "wb", buffering=0) as answers:
         _serve(request, answers)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from tooldispatchd.forked.python.calling import CallSocket, Function
 from tooldispatchd.forked.python.frames import FrameKind, frame
 
-# What code is run before it is specialised: 8 times, or twice that in some releases.
+# Code is specialised after 8 runs, or twice that in some releases.
 TIMES = 20
 # As the daemon writes them; a path that is no directory.
 HEADER = b'{"id":"1","agent":null,"left_s":60.0,"scratch":"/dev/null","updates":false}'

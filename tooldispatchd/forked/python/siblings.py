@@ -39,7 +39,7 @@ class Siblings:
 
     @property
     def paths(self) -> list[str]:
-        """What may be read, as it is really called, once each."""
+        """The real paths that may be read, once each."""
         return list(dict.fromkeys(os.path.realpath(path) for path in self._found.values()))
 
     def find_spec(self, name: str, _: object = None) -> ModuleSpec | None:

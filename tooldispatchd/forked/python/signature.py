@@ -91,7 +91,7 @@ class PreparedFunction:
         self._names = tuple(parameter.name for parameter in signature.parameters)
         self._decoder = msgspec.json.Decoder(_input_struct(signature.parameters))
         self._encoder = msgspec.json.Encoder()
-        # What may be anything needs no look.
+        # A result of any type needs no check.
         self._result = None if signature.result is Any else msgspec.json.Decoder(signature.result)
 
     def decode(self, raw: "bytes | bytearray | memoryview | str") -> "dict[str, object]":
@@ -110,7 +110,7 @@ class PreparedFunction:
     def encode(self, result: object) -> bytes:
         """A result as one line of JSON without its newline; raises ResultError.
 
-        What was written is read back as the declared type: objects are not checked when they are made, and JSON is
+        The JSON is read back as the declared type: objects are not checked when they are made, and JSON is
         what counts.
         """
         try:
@@ -137,7 +137,7 @@ def prepare(function: object) -> PreparedFunction:
 
 
 def describe(function: object) -> "dict[str, object]":
-    """What the daemon is told of a function, as JSON: `input_schema`, `output_schema`, `description`, `takes_ctx` and
+    """A function as the daemon is told of it, in JSON: `input_schema`, `output_schema`, `description`, `takes_ctx` and
     `is_async`. Raises FunctionError where it cannot be a tool.
     """
     signature = _read(function)
@@ -187,7 +187,7 @@ def _innermost(function: object) -> object:
         inner = inspect.unwrap(inner.func)
     if inspect.isroutine(inner) or inspect.isclass(inner):
         return inner
-    return getattr(inner, "__call__", inner)  # noqa: B004  # an object that can be called: what it calls is asked for
+    return getattr(inner, "__call__", inner)  # noqa: B004  # an object that can be called: its method is asked for
 
 
 def _read(function: object) -> _Signature:

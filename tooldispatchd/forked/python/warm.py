@@ -34,7 +34,7 @@ LOWEST_FD = 100
 # How often, and in which steps, threads that have just ended are waited for.
 LOOKS = 5
 ENDING_S = 0.02
-# What a child exits with that could not even say what went wrong; its stderr does.
+# The exit code of a child that could not even tell its failure; its stderr does.
 EX_SOFTWARE = 70
 
 
@@ -79,7 +79,7 @@ class WarmParent:
         self._failures: dict[str, bytes] = {}
         self._refusal: bytes | None = None
         own_path = tuple(sys.path)
-        # Behind everything else: what lies beside a configuration must hide nothing of the interpreter's.
+        # Behind everything else: modules beside a configuration must hide none of the interpreter's.
         sys.path.extend(load.path)
         for name in load.functions:
             self._load(name)
@@ -285,7 +285,7 @@ def enter_given(path: str | None) -> None:
 
 
 def allow_cpu(cpu_s: int) -> None:
-    """Bound this call's processor time, whatever the calls before it have used. Over it comes SIGXCPU."""
+    """Bound this call's processor time, beside what earlier calls have used. Over it comes SIGXCPU."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     # Whole seconds, rounded up: a call never gets less than it is allowed.
     soft = int(used.ru_utime + used.ru_stime) + 1 + cpu_s
@@ -320,7 +320,7 @@ class ForkConfinement:
         self._finders = around
         own = (sys.prefix, sys.base_prefix, sys.exec_prefix, *(path for path in sys.path if path not in around))
         found = dict.fromkeys(os.path.realpath(path) for path in own if os.path.isdir(path))  # noqa: PTH112
-        # What lies in one of these anyway needs no rule, which costs each call its time.
+        # A path beneath one of these needs no rule, which would cost each call its time.
         self._also = (
             *found,
             *dict.fromkeys(

@@ -20,10 +20,10 @@ from tooldispatchd.forked.policy import Policy
 from tooldispatchd.forked.sandbox import bubble, confine, landlock, namespaces, seccomp
 
 TRIAL_S: Final = 2.0
-"""What one trial may take; each takes a few milliseconds."""
+"""The bound of one trial; each takes a few milliseconds."""
 
 NOBODY: Final = 65534
-"""A user that owns nothing, as whom root tries what holds for other users only."""
+"""A user that owns nothing: root becomes it to try limits that hold for other users only."""
 
 Trial = Callable[[], str | None]
 """Tries something that must be refused; returns why it was not, None where it was. May raise OSError."""

@@ -44,11 +44,11 @@ class ConfineError(OSError):
 
 
 class PreparedPolicy(NamedTuple):
-    """What all calls under one policy share; its descriptors are closed when a program is executed."""
+    """The parts that all calls under one policy share; its descriptors are closed when a program is executed."""
 
     policy: Policy
     handled: landlock.Handled | None
-    """What landlock takes away; None where it is not the means."""
+    """The rights that Landlock takes away; None where it is not the means."""
     readable: tuple[Place, ...]
     devices: tuple[Place, ...]
     writable: tuple[Place, ...]
@@ -254,7 +254,7 @@ def _hold(found: list[Place]) -> list[Place]:
 
 @functools.cache
 def _system() -> list[Place]:
-    # What lies beneath another, by its links (`/bin` in `/usr`), needs no rule: each costs all calls its time.
+    # A path beneath another, by its links (`/bin` in `/usr`), needs no rule: each costs all calls its time.
     real = dict.fromkeys(os.path.realpath(path) for path in system_places())
     return _hold(landlock.open_places([path for path in real if not any(path.startswith(f"{one}/") for one in real)]))
 

@@ -50,7 +50,7 @@ RIGHTS: Final = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16, 9: 17}
 
 
 class Handled(NamedTuple):
-    """What a domain takes away where no rule gives it: bits of rights over files, TCP ports and scopes."""
+    """The rights that a domain takes away where no rule gives them: bits of rights over files, TCP ports and scopes."""
 
     files: int
     ports: int = 0
@@ -93,7 +93,7 @@ def known_rights(version: int) -> int:
 
 
 def handled(version: int, *, read: bool, write: bool, network: bool) -> Handled:
-    """What a domain handles in which reading, writing (where True) and the network (where False) are restricted.
+    """The rights of a domain in which reading, writing (where True) and the network (where False) are restricted.
 
     Devices can be made in none, since with one of a disk a process that is root would be past everything.
     """
@@ -113,7 +113,7 @@ def handled(version: int, *, read: bool, write: bool, network: bool) -> Handled:
 class Ruleset:
     """Rules being gathered, which are entered with `restrict_self`; a context manager that closes it.
 
-    It is one object of the kernel for whoever has its descriptor, through forks too.
+    It is one object of the kernel for all processes that have its descriptor, through forks too.
     """
 
     def __init__(self, what: Handled) -> None:

@@ -21,7 +21,7 @@ from tooldispatchd.forked.signals import RESET_SIGNALS
 # The numbers that children may be given; this process opens nothing below, so that giving one overwrites no other.
 MAX_TARGETS: Final = 10
 
-# What this process itself needs to have open: under a limit that is lower each call is forked, and limited there.
+# So many this process itself needs to have open: under a lower limit each call is forked, and limited there.
 LEAST_FILES: Final = 32
 
 # Twice what this process itself needs (8 MiB when it serves): as for files. Confining takes as much, so that it is the

@@ -1,6 +1,6 @@
 """Namespaces of a process's own: of users, for a count of its own processes, and of mounts, to make files read-only.
 
-What is mounted in one is gone with its last process. See user_namespaces(7), mount_namespaces(7), mount_setattr(2) and
+The mounts of one are gone with its last process. See user_namespaces(7), mount_namespaces(7), mount_setattr(2) and
 capabilities(7).
 """
 
@@ -50,7 +50,7 @@ def _call(number: int, *arguments: int | bytes) -> int:
 def enter_user_namespace(*, with_mounts: bool = False) -> None:
     """Enter a user namespace in which this user and group are themselves, and all others nobody.
 
-    Its processes are counted from none, whoever else runs as this user. This process has every capability in it, until
+    Its processes are counted from none, whatever else runs as this user. This process has every capability in it, until
     it executes a program or drops them. Raises OSError (EPERM, ENOSPC) where that is not allowed.
     """
     uid, gid = os.geteuid(), os.getegid()

@@ -1,4 +1,4 @@
-"""What every program may read, whatever it may read beside it: the system's own directories and files.
+"""The places that every program may read: the system's own directories and files.
 
 Without them no dynamically linked program starts. None holds a secret on a system that is set up as usual: of `/etc`
 only what libraries read is here, never the whole. Places that a machine lacks are passed over.
@@ -31,7 +31,7 @@ SETTINGS: Final = tuple(
         *("ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone", "xattr.conf"),
     )
 )
-"""What libraries read of `/etc`. Of `ssl` and `pki` only what is public: private keys stand beside it."""
+"""Places in `/etc` that libraries read. Of `ssl` and `pki` only what is public: private keys stand beside it."""
 
 RUNTIMES: Final = ("java*", "jvm*", "python3*", "perl", "R", "node", "maven")
 """Patterns of the directories of `/etc` in which runtimes keep settings of their own."""
@@ -44,7 +44,7 @@ KERNEL: Final = (
     *("/proc/sys/vm/max_map_count", "/proc/sys/vm/overcommit_memory", "/sys/devices/system/cpu"),
     *("/sys/devices/system/node", "/sys/kernel/mm/hugepages", "/sys/kernel/mm/transparent_hugepage"),
 )
-"""What runtimes ask the kernel when they size their pools and heaps; of no process and no user."""
+"""Files by which runtimes ask the kernel when they size their pools and heaps; of no process and no user."""
 
 DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 """Devices that a program may also write to, since nothing comes of it."""

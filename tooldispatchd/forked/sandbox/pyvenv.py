@@ -1,4 +1,4 @@
-"""What belongs to a program that stands in a Python virtual environment, without which its interpreter cannot start.
+"""The parts of a Python virtual environment without which the interpreter of a program in it cannot start.
 
     ENV/pyvenv.cfg    home = PREFIX/bin
     ENV/bin/python    a link into PREFIX/bin; its standard library lies in PREFIX/lib/python3.N

@@ -61,7 +61,7 @@ REFUSED: Final = {
         "move_mount 429 429, fsopen 430 430, fsconfig 431 431, fsmount 432 432, fspick 433 433, "
         "mount_setattr 442 442, setns 308 268, unshare 272 97"
     ),
-    # What has been a way out: much code of the kernel behind one call, or files without their paths.
+    # Ways out of sandboxes in the past: much code of the kernel behind one call, or files without their paths.
     **_calls(
         "bpf 321 280, perf_event_open 298 241, userfaultfd 323 282, open_by_handle_at 304 265, "
         "fanotify_init 300 262, add_key 248 217, request_key 249 218, keyctl 250 219, lookup_dcookie 212 18"
@@ -93,10 +93,10 @@ OF_ITSELF: Final[dict[str, tuple[_Numbers, int]]] = {
     "sched_setparam": ((142, 118), 0),
     "sched_setattr": ((314, 274), 0),
 }
-"""What may be done to any process of the same user: only where the argument at that index is 0, the caller itself."""
+"""Calls on any process of the same user: only where the argument at that index is 0, the caller itself."""
 
 PRIORITIES: Final[dict[str, tuple[_Numbers, int]]] = {"setpriority": ((141, 140), 2), "ioprio_set": ((251, 30), 3)}
-"""Of whom (0 is the caller) is their second argument; the first is not that value, by which it is a whole user."""
+"""The second argument names the process (0 is the caller), unless the first has this value: then it names a user."""
 
 WITH_MODE: Final[dict[str, tuple[_Numbers, int]]] = {
     "chmod": ((90, None), 1),
@@ -107,11 +107,11 @@ WITH_MODE: Final[dict[str, tuple[_Numbers, int]]] = {
     "mknod": ((133, None), 1),
     "mknodat": ((259, 33), 2),
 }
-"""What gives a file the mode at that index: never set-user-ID nor set-group-ID, which would outlive the call for other
-users to run. A directory, which a filter cannot tell from a file, gets the latter from the one above it alone."""
+"""Calls that give a file the mode at that index: never set-user-ID nor set-group-ID, which would outlive the call for
+other users to run. A directory, which a filter cannot tell from a file, gets the latter from the one above it alone."""
 
 OPENING: Final[dict[str, tuple[_Numbers, int]]] = {"open": ((2, None), 1), "openat": ((257, 56), 2)}
-"""What may make a file, with the index of the flags; the mode stands behind them and means nothing else."""
+"""Calls that may make a file, with the index of the flags; the mode stands behind them and means nothing else."""
 
 ATTRIBUTES: Final = _calls(
     "chmod 90 -, fchmod 91 52, fchmodat 268 53, fchmodat2 452 452, chown 92 -, fchown 93 55, lchown 94 -, "
@@ -119,7 +119,7 @@ ATTRIBUTES: Final = _calls(
     "lremovexattr 198 15, fremovexattr 199 16, removexattrat 466 466, file_setattr 469 469, utime 132 -, "
     "utimes 235 -, futimesat 261 -"
 )
-"""What changes a file's attributes, of which Landlock does not speak; `utimensat` has a rule of its own."""
+"""Calls that change a file's attributes, of which Landlock does not speak; `utimensat` has a rule of its own."""
 
 UNREACHABLE: Final[dict[str, _Numbers]] = {"socket": (41, 198), "connect": (42, 203), "bind": (49, 200)}
 """Refused with EACCES where there is no network, as by a firewall's or a file's rules."""
@@ -232,7 +232,7 @@ def build(*, network: bool, attributes: bool, machine: str | None = None) -> byt
 
 
 def _for_all(column: int) -> dict[int | None, _Code]:
-    """What holds whatever is asked for; under None what the architecture lacks."""
+    """The verdicts that hold for every filter; under None those of calls that the architecture lacks."""
     verdicts: dict[int | None, _Code] = {}
     for numbers in REFUSED.values():
         verdicts[numbers[column]] = _always(_REFUSED)

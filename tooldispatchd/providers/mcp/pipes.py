@@ -19,11 +19,11 @@ class Pipes(ChildPipes):
     """The daemon's ends of one child's pipes; `tail` keeps the end of what it wrote to stderr."""
 
     CLOSED: Final = select.EPOLLERR
-    """The event on the input which says that nobody can read it any more."""
+    """The event on the input which says that its other end is closed."""
 
     def __init__(self, child: Child, share: Share, *, max_queued_bytes: int = MAX_QUEUED_BYTES) -> None:
         super().__init__(child.pidfd, child.stdout, child.stderr)
-        # Its errors alone are asked for: that nobody can read there any more.
+        # Its errors alone are asked for, which tell that the other end is closed.
         self.watch(child.stdin, 0)
         self._child = child
         self._max_queued = max_queued_bytes
@@ -57,7 +57,7 @@ class Pipes(ChildPipes):
                 self.drop()
                 return True
             is_full = written < len(first)
-            # Nothing can be added to what somebody looks at.
+            # Nothing can be added to a buffer while a view of it exists.
             del first
             if written:
                 self._share.let_go(leaving.drop(written))

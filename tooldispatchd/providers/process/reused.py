@@ -5,11 +5,11 @@
                   │                      idle: it ends, speaks, or is one too many ──▶ ended
                   └── cancelled, or an answer that is too long, more than a line, too early, none, no JSON ──▶ KILL
 
-The rule: a child that serves one caller never serves another, and one that has begun to fail is not asked again, since
-nobody can tell any more which line answers which call. That it writes nothing behind its answer is what a program
-promises that is declared for this: it cannot always be told from the next answer.
+The rule: a child that serves one caller never serves another, and one that has begun to fail is not asked again: its
+lines could not be matched with calls any more. A program that is declared for this promises to write nothing behind its
+answer, as that cannot always be told from the next answer.
 
-What an idle child costs the daemon is its descriptors (five, and an epoll set), two kilobytes and one watch: one task
+An idle child costs the daemon its descriptors (five, and an epoll set), two kilobytes and one watch: one task
 looks at all idle children of all sessions, and is woken only when one of them ends or speaks. Its stderr and its
 updates are not read meanwhile: a child that floods them waits for its next call, and what is in the pipes by then is
 dropped.
@@ -170,7 +170,7 @@ class Turn:
         self._flaw: Flaw | None = None
 
     def begin(self) -> bool:
-        """Write what the pipe takes; false where the child can have read nothing, for nobody holds the other end."""
+        """Write what the pipe takes; false where the other end is closed, and the child can have read nothing."""
         return self._streams.begin(self._asked, self._take, self._updates)
 
     async def run(self) -> None:
@@ -350,7 +350,7 @@ class Reused:
         its calls.
 
         Every failure is a `tool_failed` fault, and the child is gone with it; so it is where this is cancelled. Where a
-        child spoke unasked while it was idle, the next call fails: what was taken for an answer perhaps was none.
+        child spoke unasked while it was idle, the next call fails: the answer before was perhaps none.
         """
         while self._idle and not self._has_spoken:
             kept = self._idle[-1]

@@ -12,7 +12,7 @@ from tooldispatchd.children.spawn import Child
 from tooldispatchd.children.tail import STDERR_TAIL_BYTES, Tail
 from tooldispatchd.providers.updates import UpdateLines
 
-# What is read of updates in one turn: lines may be short, and each is looked at.
+# Of updates in one turn: lines may be short, and each is looked at.
 UPDATES_CHUNK_BYTES: Final = 16 * 1024
 
 Take = Callable[[bytes], bool]

@@ -107,7 +107,7 @@ def _raised(tool: PythonTool, error: ChildError, stderr: str) -> Fault:
         return _broken(Code.INVALID_INPUT, message)
     if error.kind == "output":
         return _broken(Code.INVALID_OUTPUT, message)
-    # What was printed comes first, as it did in time; the traceback is whole wherever it can be.
+    # Printed lines come first, as they did in time; the traceback is whole wherever it can be.
     room = max(0, STDERR_TAIL_BYTES - len(error.trace))
     said = (stderr[-room:] if room else "") + error.trace
     if error.kind == "import":

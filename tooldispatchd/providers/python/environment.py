@@ -112,7 +112,7 @@ class WarmEnvironment:
     async def parent(self, tool: PythonTool) -> ParentLease:
         """One that knows the tool; raises NoParentError where none can be had now."""
         while True:
-            # Again each time: what was kept may have changed meanwhile.
+            # Again each time: `keep` may have been called meanwhile.
             self.add(tool)
             parent = self._parent
             if parent is not None and parent.serves(tool):

@@ -31,8 +31,8 @@ from tooldispatchd.providers.python.endings import ChildError, Ending
 from tooldispatchd.providers.python.environment import ParentLease
 from tooldispatchd.providers.updates import Held
 
-# What a child that has exited can have left in its socket: some times the buffer (208 KiB by default), of which small
-# writes fill less.
+# Of a child that has exited: it can have left some times the socket's buffer (208 KiB by default), of which small writes
+# fill less.
 LEFT_CHUNKS: Final = 64
 
 # A parent that died may have forked a child without telling: that is killed as an orphan, well within this time.
@@ -218,7 +218,7 @@ class WorkerPipes:
             is_over = len(payload) > self._max
             self._ending = Ending(value=None if is_over else payload, is_over=is_over, is_leaving=self._is_leaving)
         elif kind is FrameKind.UPDATE:
-            # Not a number, or no text: what is no update is none.
+            # Not a number, or no text: an update that cannot be read is dropped.
             with suppress(msgspec.MsgspecError, UnicodeDecodeError):
                 if self._held is not None:
                     self._held.add(_decode_update(payload))

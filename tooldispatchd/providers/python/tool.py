@@ -9,7 +9,7 @@ from tooldispatchd.forked.policy import Policy
 
 
 class WarmKey(NamedTuple):
-    """What tools must share to be forked from one warm parent."""
+    """The values that tools must share to be forked from one warm parent."""
 
     interpreter: str
     env: tuple[tuple[str, str], ...]

@@ -84,7 +84,7 @@ class Warm:
         enters, unless it is a worker. Where `update` is given it is called with what the function says of its progress,
         merged, and never once this has returned; it must not block, nor raise.
 
-        When this returns or is cancelled, what there was of the call is killed, unless it is a worker that can serve
+        When this returns or is cancelled, the child of the call is killed, unless it is a worker that can serve
         another. It is also reaped, unless there was an answer: then that is not kept waiting for the kernel to take the
         child's memory apart. Raises OSError where the kernel has no descriptors left.
         """
@@ -106,7 +106,7 @@ class Warm:
                 return judge(tool, ending, remains)
 
     def keep(self, tools: Sequence[PythonTool]) -> None:
-        """From now on these tools alone are called: what waits for calls of others ends, and what runs is finished.
+        """From now on these tools alone are called: children that wait for calls of others end, running calls go on.
 
         Their parents, once started, know all of them; a tool that was not named here has its parent replaced.
         """

@@ -84,9 +84,10 @@ async def run_command(
     given it is asked, when the program has failed and is dead, which of its limits was passed as far as the kernel
     counts that for the whole call.
 
-    A value that cannot be an argument or a variable is an `invalid_input` fault. Every failure is a `tool_failed` fault:
-    it cannot be started, it ends with another code than 0 or by a signal, it writes too much, or anything but an answer.
-    When this returns or is cancelled its process group is killed and reaped, and its descriptors are closed.
+    A value that cannot be an argument or a variable is an `invalid_input` fault. Every failure is a `tool_failed`
+    fault: the program cannot be started, it ends with another code than 0 or by a signal, it writes too much, or
+    anything but an answer. When this returns or is cancelled its process group is killed and reaped, and its
+    descriptors are closed.
     """
     fed = supply(command.feed, line)
     if isinstance(fed, Fault):

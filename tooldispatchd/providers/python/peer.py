@@ -31,8 +31,8 @@ from tooldispatchd.providers.python.endings import ChildError, Ending
 from tooldispatchd.providers.python.environment import ParentLease
 from tooldispatchd.providers.updates import Held
 
-# Of a child that has exited: it can have left some times the socket's buffer (208 KiB by default), of which small writes
-# fill less.
+# Of a child that has exited: it can have left some times the socket's buffer (208 KiB by default), of which small
+# writes fill less.
 LEFT_CHUNKS: Final = 64
 
 # A parent that died may have forked a child without telling: that is killed as an orphan, well within this time.

@@ -10,7 +10,7 @@ from tooldispatchd.catalog.specs import ConfinedSpec, McpSpec, ProcessSpec, Tool
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.children.owners import home_of, owner_of
 from tooldispatchd.forked.policy import Policy
-from tooldispatchd.providers.process.limits import Limits
+from tooldispatchd.children.endings import Limits
 from tooldispatchd.providers.process.running import Command
 
 

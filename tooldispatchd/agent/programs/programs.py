@@ -15,6 +15,7 @@ import trio
 
 from tooldispatchd.agent.calls.call import Call
 from tooldispatchd.calls.outcome import Unread, Update
+from tooldispatchd.children import endings
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.launchers import Launchers
 from tooldispatchd.children.leaves import Leaf, Leaves
@@ -22,10 +23,8 @@ from tooldispatchd.children.procstat import ProcessorTime
 from tooldispatchd.children.scratch import Scratches
 from tooldispatchd.children.spawn import Child, Exit, SpawnError
 from tooldispatchd.forked.policy import Policy
-from tooldispatchd.providers.process import endings
-from tooldispatchd.providers.process.limits import passed_limit
 from tooldispatchd.providers.process.running import Command, ProgramValue, run_command
-from tooldispatchd.providers.process.starting import ChildStarter
+from tooldispatchd.providers.process.running import ChildStarter, ProgramValue, run_command
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.lines import framed
 
@@ -316,10 +315,10 @@ class Housed:
         if command.is_wrapped:
             ended = endings.unwrapped(ended)
         leaf = None if self._around is None else self._around.leaf
-        limit = (None if leaf is None else leaf.passed()) or passed_limit(
+        limit = (None if leaf is None else leaf.passed()) or endings.passed_limit(
             command.limits, ended, stderr, cpu=cpu, is_wrapped=command.is_wrapped
         )
-        return None if limit is None else (limit, endings.limit_words(command.limits, limit))
+        return None if limit is None else (limit, command.limits.words(limit))
 
     async def clear(self) -> None:
         """Remove what was made for the child. Idempotent."""

@@ -6,7 +6,6 @@ Imported only where there are such tools.
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final
 
 import trio
 
@@ -21,15 +20,13 @@ from tooldispatchd.catalog.confinement import size_of
 from tooldispatchd.catalog.enforcement import Enforced
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.children.endings import Limits
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.owners import home_of
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.providers.python.tool import PythonTool, ReturnedValue
 from tooldispatchd.providers.python.warm import Warm, open_warm
 from tooldispatchd.wire.faults import Code, Fault
-
-# Those of which it may be said that they were passed.
-LIMITS: Final = ("cpu_s", "memory", "processes", "files", "file_size")
 
 
 class PythonPlan(TaskPlan):
@@ -124,14 +121,15 @@ def _python_tool(setup: Setup, tool: DeclaredTool, enforced: Enforced) -> Python
     spec, signature = tool.spec, tool.signature
     assert spec.python is not None
     assert signature is not None
+    kept = enforced.confinement
     return PythonTool(
         function=spec.python,
         interpreter=signature.interpreter,
-        env=tuple(sorted((home_of(enforced.confinement.user) | spec.env).items())),
+        env=tuple(sorted((home_of(kept.user) | spec.env).items())),
         cwd=spec.cwd,
         path=(signature.place,) if signature.place else (),
         policy=policy_of(enforced) or Policy(),
-        limits=frozenset(name for name in LIMITS if getattr(enforced.confinement, name) is not None),
+        limits=Limits(kept.cpu_s, kept.memory, kept.processes, kept.files, kept.file_size),
         max_output_bytes=max_output_bytes(setup, enforced),
         prefork=spec.prefork,
         resident=spec.resident,

@@ -1,4 +1,4 @@
-"""What one call's input becomes for a program: its stdin, its further arguments, its further variables."""
+"""A call's input as a program gets it: its stdin, its further arguments, its further variables."""
 
 import errno
 import os

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from tooldispatchd.catalog.relations import STATED_INPUT, STATED_OUTPUT
 from tests.forked.python.annotated import Color, Hit, Node, Place, Point, Size, make
+from tooldispatchd.catalog.relations import STATED_INPUT, STATED_OUTPUT
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.catalog.signatures import stated_misfit
 from tooldispatchd.forked.python.signature import InputError, ResultError, describe, prepare

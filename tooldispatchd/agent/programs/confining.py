@@ -8,9 +8,9 @@ from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforced, en
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.specs import ConfinedSpec, McpSpec, ProcessSpec, ToolSpec
 from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.children.endings import Limits
 from tooldispatchd.children.owners import home_of, owner_of
 from tooldispatchd.forked.policy import Policy
-from tooldispatchd.children.endings import Limits
 from tooldispatchd.providers.process.running import Command
 
 

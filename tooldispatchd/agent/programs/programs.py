@@ -23,8 +23,7 @@ from tooldispatchd.children.procstat import ProcessorTime
 from tooldispatchd.children.scratch import Scratches
 from tooldispatchd.children.spawn import Child, Exit, SpawnError
 from tooldispatchd.forked.policy import Policy
-from tooldispatchd.providers.process.running import Command, ProgramValue, run_command
-from tooldispatchd.providers.process.running import ChildStarter, ProgramValue, run_command
+from tooldispatchd.providers.process.running import ChildStarter, Command, ProgramValue, run_command
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.lines import framed
 

@@ -21,7 +21,7 @@ from tooldispatchd.calls.stages import Reason
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.catalog.spelling import PROVIDER_RULES, spell
-from tooldispatchd.providers.mcp.instructions import instructions_text
+from tooldispatchd.providers.mcp.greeting import instructions_text
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import QuotedText
 

@@ -18,9 +18,8 @@ from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.session.tasktree import TaskTree
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.providers.mcp.answers import PendingCall
-from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.keeper import Keeper
-from tooldispatchd.providers.mcp.toollists import ToolLists
+from tooldispatchd.providers.mcp.remembered import Eras, ToolLists
 from tooldispatchd.providers.mcp.server import McpTool, Server, ServerOffer
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.lines import Text

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from tooldispatchd.cli.paint import CHOICES, Paint
 from tooldispatchd.cli.shown_token import read_token
-from tooldispatchd.client.address import find_socket
 from tooldispatchd.client.duplex import Duplex
-from tooldispatchd.client.reach import CONNECT_S, reach
+from tooldispatchd.client.reach import CONNECT_S, find_socket, reach
 from tooldispatchd.wire.lines import LineCutter
 
 if TYPE_CHECKING:

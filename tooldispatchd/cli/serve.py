@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     # Imported here: the other commands need none of it.
     import trio
 
-    from tooldispatchd.client.address import find_socket
+    from tooldispatchd.client.reach import find_socket
     from tooldispatchd.daemon.agent_specs import AgentSpecsError, open_agent_specs
     from tooldispatchd.daemon.configuration import ConfigError, find_configuration, load_catalog
     from tooldispatchd.daemon.daemon import serve

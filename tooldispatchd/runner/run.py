@@ -17,8 +17,7 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.client.address import find_socket
-from tooldispatchd.client.reach import CONNECT_S, reach
+from tooldispatchd.client.reach import CONNECT_S, find_socket, reach
 from tooldispatchd.runner.ends import lift
 from tooldispatchd.runner.opening import OpeningError, RefusedError, StoppedError, open_session, see_alive
 from tooldispatchd.runner.private import PrivateDaemon, start_private

@@ -311,7 +311,9 @@ class PendingRequests:
         if isinstance(said, ApproveReq | Ask):
             return said
         if isinstance(said, ToolsChangedLine):
-            return self._changed(said)
+            # None for an agent that was opened elsewhere (`run`): nothing here asked to be told.
+            shown = self._shown.get(said.agent)
+            return None if shown is None else _decoded(partial(read_changed, said, shown=shown))
         if isinstance(said, Ping):
             self._reply({"__port": "pong"} if said.t is UNSET else {"__port": "pong", "t": said.t})
             return None
@@ -354,11 +356,6 @@ class PendingRequests:
         if isinstance(said, Bye):
             self._shown.pop(said.agent, None)
         return said
-
-    def _changed(self, said: ToolsChangedLine) -> Changed | None:
-        """None for an agent that was opened elsewhere (`run`): nothing here asked to be told."""
-        shown = self._shown.get(said.agent)
-        return None if shown is None else _decoded(partial(read_changed, said, shown=shown))
 
     def _fault(self, said: FaultLine, fault: FaultError) -> Event | None:
         """The request that a fault answers; without a line number, the `hello` of a refused session."""

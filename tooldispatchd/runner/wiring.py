@@ -150,11 +150,8 @@ class SharedStreams:
         self._from_agent = ends.pipe_source(from_agent, (self._channel.sink, self.last), self._split)
         self._heard = ends.channel_source(channel, (self._to_agent,), self._hear)
         self._stdin = ends.standard_source(STDIN, (self._to_agent,), partial(self._merge, Voice.STDIN))
-        self._wire()
         self.sources: tuple[Source, ...] = (self._from_agent, self._heard, self._stdin)
         self.sinks: tuple[Sink, ...] = (self._channel.sink, self.last, self._to_agent)
-
-    def _wire(self) -> None:
         self._heard.accepts = partial(self._merger.accepts, Voice.DAEMON)
         self._stdin.accepts = partial(self._merger.accepts, Voice.STDIN)
         self._from_agent.ended = self._end_requests
@@ -172,10 +169,11 @@ class SharedStreams:
         self._leave()
         if self._from_agent.is_open:
             # Only what is there now: a process that the agent left behind may write for ever.
-            left = _count_unread(self._from_agent.fd)
+            unread = array.array("i", [0])
+            fcntl.ioctl(self._from_agent.fd, termios.FIONREAD, unread)
             with suppress(BlockingIOError):
-                while left > 0 and (chunk := os.read(self._from_agent.fd, left)):
-                    left -= len(chunk)
+                while unread[0] > 0 and (chunk := os.read(self._from_agent.fd, unread[0])):
+                    unread[0] -= len(chunk)
                     self._split(chunk)
             self._end_requests()
             self._from_agent.close()
@@ -229,9 +227,3 @@ def close_given(given: dict[int, int]) -> None:
     for fd in given.values():
         os.close(fd)
     given.clear()
-
-
-def _count_unread(fd: int) -> int:
-    count = array.array("i", [0])
-    fcntl.ioctl(fd, termios.FIONREAD, count)
-    return count[0]

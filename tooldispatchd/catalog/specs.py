@@ -89,8 +89,8 @@ class LimitsSpec(Spec, frozen=True, kw_only=True):
     before the default."""
     buffered_bytes: Annotated[int, Meta(ge=1 * MIB, le=TIB)] = 512 * MIB
     """Everything that is held for agents and servers together: half lines, inputs of calls, unread answers, results of
-    jobs, messages of servers, and the schemas of their tools. One channel has a third at most, one user half; who holds
-    most gets `too_many` first. By default the largest answer fits."""
+    jobs, messages of servers, and the schemas of their tools. One channel has a third at most, one user half; the
+    largest holder gets `too_many` first. By default the largest answer fits."""
     connections: Count = 20_000
     """Channels at once. Each is one descriptor, and about two kilobytes while it is idle. The last 128 descriptors (of
     few, a quarter) are kept for programs."""

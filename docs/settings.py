@@ -80,6 +80,8 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
 def _value(kind: kinds.Type) -> str:
     """What may stand there, as words."""
     match kind:
+        case kinds.Metadata(inner):
+            return _value(inner)
         case kinds.UnionType(types):
             return " or ".join(dict.fromkeys(_value(one) for one in types if not isinstance(one, kinds.NoneType)))
         case kinds.LiteralType(values):

@@ -36,7 +36,7 @@ from tooldispatchd.wire.decode import Refused, decode_line
 from tooldispatchd.wire.faults import CATEGORY, Code
 
 # What the README's conversations are played with, too.
-__all__ = ["Expect", "Send", "Step", "play", "serving"]
+__all__ = ["PATIENCE_S", "Expect", "Send", "Step", "play", "serving"]
 
 ROOT: Final = Path(__file__).parent.parent
 PROTOCOL: Final = ROOT / "protocol" / "PROTOCOL.md"

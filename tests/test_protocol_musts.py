@@ -77,7 +77,7 @@ PROVEN: Final[dict[str, tuple[str, ...]]] = {
     "M114": ("tests/runner/test_relay.py::test_a_grandchild_that_holds_everything_does_not_keep_the_agent_alive",),
     "M115": ("tests/cli/test_run.py::test_a_token_of_the_environment_does_not_reach_the_agent",),
     "M116": ("tests/cli/test_run.py::test_the_tools_stand_in_a_private_file",),
-    "M117": ("tests/runner/test_shared.py::test_requests_go_to_the_daemon_and_everything_else_past_it",),
+    "M117": ("tests/runner/test_wiring.py::test_requests_go_to_the_daemon_and_everything_else_past_it",),
     "M118": ("tests/agent/test_fair.py::test_a_flood_turns_down_what_asks_and_never_what_ends",),
     "M119": ("tests/agent/test_fair.py::test_a_result_that_cannot_be_sent_is_not_read_by_that",),
     "M120": ("tests/agent/test_fair.py::test_an_agent_beside_msg_is_whose_request_it_is",),
@@ -94,7 +94,7 @@ PROVEN: Final[dict[str, tuple[str, ...]]] = {
         "tests/providers/mcp/test_content.py::test_a_declared_type_takes_structured_content_and_else_a_text_that_is_json",
         "tests/providers/mcp/test_content.py::test_for_the_type_string_a_text_is_the_value_unless_it_is_a_string_in_json",
     ),
-    "M111": ("tests/client/test_address.py::test_the_environment_says_where_the_socket_is",),
+    "M111": ("tests/client/test_reach.py::test_the_environment_says_where_the_socket_is",),
     "M155": (
         "tests/catalog/forms/test_plain.py::test_what_the_machine_cannot_enforce_is_shown_where_there_is_anything",
         "tests/agent/programs/test_confining.py::test_agents_are_shown_what_the_machine_cannot_keep_a_tool_to",

@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,46 +13,29 @@ from typing import Final
 import msgspec
 import pytest
 
-from tests.test_documents import Expect, Send, Step, play, serving
+from docs.settings import DOCUMENT, STRUCTS, descriptions, with_tables
+from tests.test_documents import PATIENCE_S, Expect, Send, Step, play, serving
 from tooldispatchd.__main__ import COMMANDS
 from tooldispatchd.agent.programs.programs import TRACEPARENT
 from tooldispatchd.catalog.expressions import compile_expression
 from tooldispatchd.catalog.meanings import check_names
-from tooldispatchd.catalog.secrecy import Spec
-from tooldispatchd.catalog.specs import (
-    ConfinedSpec,
-    DaemonSpec,
-    LimitsSpec,
-    McpSpec,
-    OAuthSpec,
-    ProcessSpec,
-    ProfileSpec,
-    ToolSpec,
-)
+from tooldispatchd.catalog.specs import Config, ConfinedSpec
 from tooldispatchd.catalog.types import parse_arrow, parse_type
 from tooldispatchd.children.inheritance import PASSED_ON, RUN_ID, UPDATES_FD
 from tooldispatchd.config.configuration import load_catalog
 from tooldispatchd.config.schema_check import PLANNED
 
 ROOT: Final = Path(__file__).parent.parent
-# With what would make it too long.
-README: Final = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/configuration.md"))
 DOCUMENTS: Final = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))
+# With the documents that continue it.
+CONTINUED: Final = ("README.md", *(f"docs/{name}.md" for name in ("agents", "configuration", "security", "glossary")))
+README: Final = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in CONTINUED)
 EXAMPLE: Final = ROOT / "tooldispatchd" / "cli" / "example.toml"
 # The words that the code, the logs and the documents share.
-WORDS: Final = (
+WORDS: Final = {
     *("agent", "session", "line", "request", "response", "call", "job", "profile", "tool", "catalog", "route"),
     "provider",
     *("connection", "answer", "fault", "outcome", "grace"),
-)
-TABLES: Final[dict[str, type[Spec]]] = {
-    "`[daemon]`": DaemonSpec,
-    "`[limits]`": LimitsSpec,
-    "`[mcp.NAME]`": McpSpec,
-    "OAuth": OAuthSpec,
-    "`[tools.NAME]`": ToolSpec,
-    "`[agents.NAME]`": ProfileSpec,
-    "Bounds and a sandbox": ConfinedSpec,
 }
 
 
@@ -109,6 +94,32 @@ def test_a_conversation_of_the_readme_holds_against_a_daemon(block: str, address
     play(steps_of(block), address)
 
 
+def test_the_client_in_the_readme_runs_as_it_stands(address: Path) -> None:
+    program = next(block for block in blocks("python") if "connect()" in block)
+    environ = os.environ | {"TOOLDISPATCHD_SOCKET": str(address)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.stderr == ""
+    assert '"Hello, Ada!" False\ninvalid_input invalid False\n' in done.stdout
+
+
+def test_the_first_tool_of_the_readme_answers(tmp_path: Path) -> None:
+    configuration = next(block for block in blocks("toml") if "[tools.wordcount]" in block)
+    (tmp_path / "tooldispatchd.toml").write_text(configuration, encoding="utf-8")
+    words = re.findall(r"^    tooldispatchd (call wordcount .*--config.*)$", README, re.MULTILINE)
+    assert len(words) == 1
+    done = subprocess.run(
+        [sys.executable, "-m", "tooldispatchd", *shlex.split(words[0])],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("3\n", 0)
+
+
 # --- configuration ---
 
 
@@ -122,29 +133,28 @@ def test_the_function_in_the_readme_is_a_tool_where_it_is_named_as_there(tmp_pat
     assert load_catalog(file, {}).tools["thumbnail"].description == "Make a small picture of a large one."
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_every_key_has_its_row(table: str) -> None:
-    first = [key for row in rows(section(table)) for key in ticked(row[0])]
-    spec = TABLES[table]
-    # Those that bound programs have a table of their own.
-    is_program = issubclass(spec, ConfinedSpec) and spec is not ConfinedSpec
-    elsewhere = set(ConfinedSpec.__struct_fields__) if is_program else set()
-    keys = {field.encode_name for field in msgspec.structs.fields(spec)} - elsewhere
-    # The table of expressions, below that of tools, has types in its first cells.
-    assert {key for key in first if key.isidentifier()} == keys
+def test_the_tables_of_settings_are_as_the_structs_say() -> None:
+    written = DOCUMENT.read_text(encoding="utf-8")
+    assert with_tables(written) == written
 
 
-def test_every_key_of_a_process_is_explained() -> None:
-    text = re.sub(r"^```toml\n.*?^```$", "", section("`[processes.NAME]`"), flags=re.MULTILINE | re.DOTALL)
-    keys = {field.encode_name for field in msgspec.structs.fields(ProcessSpec)}
-    assert keys - set(ticked(text)) == set()
+@pytest.mark.parametrize("name", STRUCTS)
+def test_every_setting_is_described_and_has_its_row(name: str) -> None:
+    assert "" not in descriptions(STRUCTS[name]).values()
+    assert f"<!-- settings of {name}, " in DOCUMENT.read_text(encoding="utf-8")
 
 
-def test_every_limit_has_its_default_and_a_reason() -> None:
-    shown = {ticked(row[0])[0]: (row[1], bool(row[3])) for row in rows(section("`[limits]`"))}
-    defaults = {name: str(value) for name, value in msgspec.structs.asdict(LimitsSpec()).items()}
-    wanted = {name: (value.removesuffix(".0"), True) for name, value in defaults.items()}
-    assert shown == wanted | {"processes": ("four a core", True)}
+def test_no_table_of_the_configuration_is_without_its_settings() -> None:
+    assert tables_below(Config) | {ConfinedSpec} == set(STRUCTS.values())
+
+
+def tables_below(spec: type[msgspec.Struct]) -> set[type[msgspec.Struct]]:
+    """A Struct, and all that stand in its fields."""
+    kinds = [msgspec.inspect.type_info(field.type) for field in msgspec.structs.fields(spec)]
+    inner = [kind.value_type if isinstance(kind, msgspec.inspect.DictType) else kind for kind in kinds]
+    choices = [one for kind in inner for one in (kind.types if isinstance(kind, msgspec.inspect.UnionType) else [kind])]
+    below = [tables_below(kind.cls) for kind in choices if isinstance(kind, msgspec.inspect.StructType)]
+    return {spec}.union(*below)
 
 
 def test_every_type_in_the_readme_is_one() -> None:
@@ -156,7 +166,7 @@ def test_every_type_in_the_readme_is_one() -> None:
 
 
 def test_every_expression_in_the_readme_gives_what_it_says() -> None:
-    examples = [[ticked(cell)[0] for cell in row] for row in rows(section("`[tools.NAME]`")) if len(row) == 4]
+    examples = [[ticked(cell)[0] for cell in row] for row in rows(section("Expressions"))]
     assert len(examples) == 6
     for arrow, source, given, result in examples:
         source_type, target_type = parse_arrow(arrow)
@@ -174,11 +184,13 @@ def test_what_is_not_in_this_version_is_listed_whole() -> None:
 
 
 def test_every_variable_that_a_child_gets_is_named() -> None:
-    assert {*PASSED_ON, RUN_ID, UPDATES_FD, TRACEPARENT} == set(re.findall(r"`([A-Z_]+)`", section("Security")))
+    assert {*PASSED_ON, RUN_ID, UPDATES_FD, TRACEPARENT} == set(re.findall(r"`([A-Z_]+)`", section("What is there")))
 
 
 def test_the_glossary_has_every_word_of_the_house() -> None:
-    assert tuple(row[0] for row in rows(section("Glossary"))) == WORDS
+    words = [row[0] for heading in ("Words that users meet", "Words of the code") for row in rows(section(heading))]
+    assert set(words) >= WORDS
+    assert len(set(words)) == len(words)
 
 
 def test_every_command_in_the_readme_exists() -> None:
@@ -210,8 +222,9 @@ def test_every_link_leads_somewhere(name: str) -> None:
 def test_every_place_on_the_map_of_the_house_exists() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rooms = [name for row in rows(text) for name in ticked(row[0])]
-    assert len(rooms) == 14
-    assert {room for room in rooms if not (ROOT / "tooldispatchd" / room).is_dir()} == set()
+    package = ROOT / "tooldispatchd"
+    assert {f"{path.parent.name}/" for path in package.glob("*/__init__.py")} <= set(rooms)
+    assert {room for room in rooms if not (package / room).is_dir()} == set()
     named = {word for word in ticked(text) if re.fullmatch(r"[\w/]+\.(py|md|toml|lock)", word)}
     places = (ROOT, ROOT / "tooldispatchd", ROOT / "tests")
     missing = {word for word in named if not any((place / word).is_file() for place in places)}

@@ -14,7 +14,7 @@ from tests.daemon.spawned import ROOT
 from tests.systemd_tools import install_systemd_tools
 from tooldispatchd.__main__ import COMMANDS
 from tooldispatchd.catalog.specs import Config
-from tooldispatchd.client.address import SYSTEM_SOCKET
+from tooldispatchd.client.reach import SYSTEM_SOCKET
 from tooldispatchd.daemon.listeners import BACKLOG
 
 UNITS: Final = ROOT / "systemd"

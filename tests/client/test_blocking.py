@@ -102,7 +102,7 @@ def test_started_calls_are_collected_in_any_order(daemon: Daemon) -> None:
     with connect(str(daemon.path)) as client:
         first, second = client.start(Call("later", 0.05)), client.start(Call("echo", 2))
         assert [client.result(second).content, client.result(first).content] == ["2", "0.05"]
-        with pytest.raises(ValueError, match="no answer is owed to ticket 1"):
+        with pytest.raises(ValueError, match="no answer is expected for ticket 1"):
             client.result(first)
 
 

@@ -1,5 +1,8 @@
 """The configuration as values: what each table and key means, its type and its default.
 
+The text below a field is the one description of that setting: docs/configuration.md is written from it (`make
+protocol`), so it may hold Markdown, with links as they lead from there.
+
 `config.configuration` parses a TOML file into `Config`; past that, values are typed and trusted. Every limit states
 where its number comes from.
 
@@ -51,90 +54,105 @@ class ConfinedSpec(Spec, frozen=True, kw_only=True):
     """
 
     cpu_s: Annotated[int, Meta(ge=1, le=86_400)] | None = None
-    """Seconds of processor time of each of a call's processes."""
+    """Seconds of processor time that each of a call's processes may use."""
     memory: Size | None = None
-    """Memory of a call, or of a server: of all its processes together where the daemon has a cgroup of its own, else of
-    each."""
+    """Bytes, or text like `"512M"`, 16M at least: of all processes of a call, or of a server, together where the daemon
+    has a cgroup of its own, else of each."""
     processes: Annotated[int, Meta(ge=1, le=100_000)] | None = None
-    """Processes and threads of a call at once, its first included."""
+    """How many processes and threads a call may have at once, its first included; of programs that run as root only
+    where the daemon has a cgroup of its own."""
     files: Annotated[int, Meta(ge=8, le=1_000_000)] | None = None
-    """Descriptors that one of its processes may have open."""
+    """How many descriptors one of its processes may have open."""
     file_size: Size | None = None
     """The largest file that it may write."""
     output_bytes: Size | None = None
-    """What it may write to stdout, and how long its answer may be; never more than `limits.max_content_bytes`."""
+    """How much it may write to stdout, and how long its answer may be; never more than `limits.max_content_bytes`."""
     nice: Annotated[int, Meta(ge=0, le=19)] | None = None
-    """How much it stands back behind others for the processor."""
+    """How far it stands back behind others for the processor."""
     user: Owner | None = None
-    """Who it runs as, by name or number; only where the daemon is root."""
+    """The user that it runs as, by name or number; only a daemon that is root can do that. Its `HOME` is the daemon's,
+    unless `env` says another."""
     group: Owner | None = None
     """Its group; by default the user's own. Beside it a user has its other groups; without `user` there are none."""
     network: bool = True
-    """With `false` it cannot reach or be reached by anything: no sockets but pairs of its own."""
+    """With `false` it cannot reach or be reached by anything: it has no sockets but pairs within itself."""
     read: tuple[SomeWord, ...] | None = None
-    """The only files and directories that it may read, beside the system's own, its program, `write` and its scratch
-    directory; a function reads the places of its modules too. Where it is left out, everything may be read."""
+    """The only files and directories that it may read, beside the system's programs and libraries, itself, `write` and
+    its scratch directory; a function reads the places of its modules too. Without it everything may be read."""
     write: tuple[SomeWord, ...] | None = None
     """The only files and directories that it may change, beside its scratch directory; by default nothing where `read`
     is given."""
     sandbox: Sandbox | None = None
-    """How all this is enforced: whole or not at all, by what the machine has (`required`, the default) or for
-    `network`, `read` and `write` by that means alone (`bubblewrap` for programs only); or as far as the machine can
-    (`best-effort`: what it cannot is told in the log, and as `unenforced` in `ready` and in lists of tools)."""
+    """How all this is enforced. `required`, the default: whole, or the daemon does not start. `landlock`, or for
+    programs `bubblewrap`: `network`, `read` and `write` by that means alone. `best-effort`: as far as the machine can;
+    what it cannot is said in the log, and as `unenforced` of the tool in `ready` and in lists of tools."""
 
 
 class DaemonSpec(Spec, frozen=True, kw_only=True):
     """`[daemon]`: where agents come in, and how long running calls have at the end."""
 
     listen: tuple[SomeWord, ...] = ()
-    """Ways in, as `config.listen_values` writes them; `serve --listen` stands in its place."""
+    """[Where agents come in](agents.md#ways-in). `serve --listen` replaces it. By default the socket that the
+    environment names, see below."""
     grace_s: Annotated[float, Meta(ge=0, le=3600)] = 10.0
-    """What running calls have after SIGTERM; with the teardown it stays well under systemd's 90 s."""
+    """Seconds that running calls still have when the daemon is asked to stop. With the teardown the default stays well
+    under systemd's 90 s."""
 
 
 class LimitsSpec(Spec, frozen=True, kw_only=True):
     """`[limits]`: every bound that a site may want to move."""
 
     call_s: Seconds = 60.0
-    """One call, from its start to its answer; what MCP clients commonly use."""
+    """Seconds for one call, from its start to its answer, of a tool without a limit of its own. The default is what MCP
+    clients commonly use."""
     handshake_s: Seconds = 30.0
-    """One MCP server, from spawn to its list of tools; package runners that install first need most of it."""
+    """Seconds for one MCP server, from its start to its list of tools. Package runners that install first need most of
+    the default."""
     max_line_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 8 * MIB
-    """One line of an agent; a document or an image in base64 fits."""
+    """One line of an agent. By default a document or an image in base64 fits."""
     max_content_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 64 * MIB
-    """One answer of a tool, and one line of an MCP server; far more than a model can read."""
+    """One answer of a tool, and one line of an MCP server. The default is far more than a model can read."""
     in_flight: Count = 256
-    """Calls of one agent that run at once; more than a model asks for in one turn, few enough to hurt nobody."""
+    """Calls of one agent that run at once. The default is more than a model asks for in one turn, and few enough to
+    hurt nobody."""
     waiting: Count = 1024
-    """Calls of one agent that wait for a place; more get `queue_full`. Room for a burst, not for a runaway."""
+    """Calls of one agent that wait for a place; more get `queue_full`. By default there is room for a burst, not for a
+    runaway."""
     processes: Count | None = None
-    """Calls of `command` and `python` tools at once in the whole daemon, and as many of agent processes at each level,
-    since these may wait for the others; by default four a core: more only wait."""
+    """Calls of `command` and `python` tools that run at once in the whole daemon, and as many of agent processes at
+    each [level](#processesname), since these may wait for the others. By default four for each core: more would only
+    wait for each other."""
     mcp_opening: Count = 16
-    """MCP servers that start at once in the whole daemon; each is a burst of CPU."""
+    """MCP servers that start at once in the whole daemon. Each start is a burst of CPU."""
     out_buffer_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 1 * MIB
-    """Answers that lie unread in one channel before its reading stops; many times what a socket holds."""
+    """Unread answers of one channel before its requests are no longer read. The default is many times what a socket
+    holds."""
     stalled_s: Seconds = 120.0
-    """How long a channel over that bound may take nothing before it is dropped; who is alive reads long before."""
+    """Seconds that a channel over that bound may take nothing before it is dropped. An agent that is alive reads long
+    before the default."""
     buffered_bytes: Annotated[int, Meta(ge=1 * MIB, le=TIB)] = 512 * MIB
-    """All that is kept for agents and servers together: half lines, unread answers, inputs of calls, results of jobs,
-    what servers say and are sent, and the schemas of their tools. One channel has a third at most, one user half: room
-    for the largest answer. Over it the greediest gets `too_many`."""
+    """Everything that is held for agents and servers together: half lines, inputs of calls, unread answers, results of
+    jobs, messages of servers, and the schemas of their tools. One channel has a third at most, one user half; the
+    largest holder gets `too_many` first. By default the largest answer fits."""
     connections: Count = 20_000
-    """Channels at once; each is a descriptor, and about two kilobytes while it is idle."""
+    """Channels at once. Each is one descriptor, and about two kilobytes while it is idle. The last 128 descriptors (of
+    few, a quarter) are kept for programs."""
     sessions: Count = 20_000
-    """Agents at once, many of which may share a channel; as many as there are channels."""
+    """Agents at once, many of which may share a channel. By default as many as channels."""
     sessions_per_uid: Count = 1_000
-    """Agents, and channels, of one user at once that is neither the daemon's own nor root; 20 users fill `sessions`."""
+    """Agents, and channels, at once of one user that is neither the daemon's own nor root. By default twenty users fill
+    `sessions`."""
     lines_per_s: Count = 500_000
-    """Lines of one channel in a second; more calls than one core answers, so that only a flood of what is not a call,
-    or of calls that nobody waits for, meets it. A channel may carry thousands of agents."""
+    """Lines of one channel in a second; more get `too_many`. The default is more calls than one core answers, so that
+    only a flood of lines that are no calls, or that nobody waits for, reaches it. A channel may carry thousands of
+    agents."""
     in_flight_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 64 * MIB
-    """Inputs of one agent's calls that have no answer yet; eight of the longest lines."""
+    """Inputs of one agent's calls that have no answer yet. By default eight of the longest lines."""
     jobs: Count = 1024
-    """Background jobs of one agent that run or are unread; as many as may wait for a place."""
+    """Background jobs of one agent that run or are unread; more get `queue_full`. By default as many as may wait for a
+    place."""
     job_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 64 * MIB
-    """Results of one agent's jobs that it has not read yet; one of the largest answers."""
+    """Results of one agent's jobs that it has not read yet. By default one of the largest answers."""
     agent_depth: Annotated[int, Meta(ge=0, le=16)] = 1
     """How deep agents may call agents below the one that came in from outside; 0 leaves agent processes without tools.
     Each level multiplies what one call may set going."""
@@ -146,19 +164,20 @@ class OAuthSpec(Spec, frozen=True, kw_only=True):
     grant: Literal["authorization_code", "client_credentials", "private_key_jwt"] = "authorization_code"
     """`authorization_code` needs a person once, at `tooldispatchd login`; the others need none."""
     client_id: Secret[SomeWord] | None = None
-    """The client as it was registered; without one the daemon registers itself, where the server lets it."""
+    """The client as it was registered. Without one the daemon registers itself, where the server lets it."""
     client_secret_env: SecretVariable | None = None
     """The variable of the daemon's environment that holds the client's secret. At most one of it and the file."""
     client_secret_file: SecretFile | None = None
     """The file that holds the client's secret; a newline at its end does not count."""
     client_metadata_url: Secret[SomeWord] | None = None
-    """The https URL of the client's own metadata document, for servers that know clients by it."""
+    """The https URL of the client's own metadata document, for servers that know clients by it, in the place of
+    `client_id`."""
     private_key_file: SecretFile | None = None
     """The PEM file of the key that signs a `private_key_jwt`."""
     algorithm: Literal["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"] = "RS256"
     """How a `private_key_jwt` is signed."""
     scopes: tuple[Secret[SomeWord], ...] = ()
-    """What is asked for; by default what the server says that it needs."""
+    """The scopes that are asked for; by default what the server says that it needs."""
     redirect_port: Annotated[int, Meta(ge=1, le=65_535)] | None = None
     """The port of the loopback redirect, where the client is registered with a fixed one."""
 
@@ -171,68 +190,76 @@ class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
     """
 
     command: Secret[SomeWord] | None = None
-    """The program: a name looked for in `PATH`, or a path."""
+    """The program: one word, a name looked for in `PATH`, or a path. Such a server may have [bounds and a
+    sandbox](#bounds-and-a-sandbox)."""
     url: Secret[SomeWord] | None = None
-    """Where a server is that runs already: `http://`, `https://`, `ws://` or `wss://`."""
+    """In its place, a server that runs elsewhere: `http://`, `https://`, `ws://` or `wss://`."""
     transport: Literal["auto", "http", "sse"] = "auto"
-    """How an http URL is spoken to: Streamable HTTP, or the older pair of a stream and an endpoint. `auto` begins with
-    the first and goes over to the other where the server refuses it."""
+    """How an http URL is spoken to: `http` is Streamable HTTP, `sse` the older HTTP+SSE; `auto` begins with the first
+    and goes over to the other where the server refuses it."""
     headers: dict[HeaderName, Secret[HeaderValue]] = {}
-    """Sent with every request to `url`; never to another origin."""
+    """Headers that go with every request to `url`, and never to another origin."""
     token: Secret[str] | None = None
-    """The bearer token for `url`; taken as it is written. At most one of `token`, `token_env` and `token_file`."""
+    """The bearer token for `url`; taken as it is written. At most one of `token`, `token_env` and `token_file`. Over
+    plain `http://` or `ws://` to another machine it is a warning."""
     token_env: SecretVariable | None = None
     """The variable of the daemon's environment that holds the token for `url`."""
     token_file: SecretFile | None = None
     """The file that holds the token; a newline at its end does not count."""
     auth: SecretChoice[Literal["oauth"]] | None = None
-    """How the daemon gets a token by itself."""
+    """With `oauth` the daemon gets tokens by itself."""
     oauth: OAuthSpec | None = None
-    """The particulars of `auth = "oauth"`."""
+    """The particulars of `auth = "oauth"`, [below](#oauth)."""
     ca: SecretFile | None = None
-    """The PEM file of the authorities that are trusted for `url`, in the place of the system's."""
+    """The PEM file of the authorities that are trusted for `url`, in the place of the system's. A PEM file that cannot
+    be used is an error when the configuration is read."""
     cert: SecretFile | None = None
     """The PEM file of the certificate that the daemon shows to `url`, and of its key unless `key` names it."""
     key: SecretFile | None = None
     """The PEM file of the key to `cert`."""
     hosts: tuple[Secret[HostPort], ...] = ()
-    """Further hosts, as HOST or HOST:PORT, that redirects and the discovery of an authorization server may lead to.
+    """Further hosts, as `HOST` or `HOST:PORT`, that redirects and the discovery of an authorization server may lead to.
     Credentials for `url` never go there."""
     private: bool = False
-    """Whether names that a server leads to may have a private address (loopback, 10.0.0.0/8, …); `url` always may."""
+    """With `true` names that the server leads to may have a private address (loopback, 10.0.0.0/8, …); `url` itself,
+    and addresses and `localhost` among `hosts`, always may."""
     args: tuple[Secret[Word], ...] = ()
+    """Arguments of `command`."""
     env: dict[EnvName, Secret[Word]] = {}
-    """Added to the small environment that every child gets."""
+    """Variables beside the [small environment](security.md#what-is-there) that every child gets."""
     cwd: SomeWord | None = None
     """Where it runs; by default where the daemon does."""
     tools: tuple[ServerToolName, ...] | None = None
-    """Whitelist; a tool that it names and the server lacks refuses the session."""
+    """Offer these tools only; an agent is refused (`missing_tool`) if the server lacks one. By default all."""
     deny: tuple[ServerToolName, ...] = ()
-    """Tools that are never offered; it wins over `tools`."""
+    """Never offer these tools; it wins over `tools`."""
     prefix: Annotated[str, Meta(pattern=PREFIX_PATTERN)] | None = None
-    """What stands before the colon in its tools' names; by default the binding's name, and "" offers raw names."""
+    """What stands before the colon in its tools' names; by default the table's name. `""` offers the names as the
+    server gives them. One that another table has gets a number (`time-2`), with a warning."""
     protocol: Literal["auto", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"] = "auto"
     """The protocol's revision; `auto` asks the server once and remembers what it speaks."""
     handshake_s: Seconds | None = None
-    """This server's own limit, in the place of `limits.handshake_s`."""
+    """This server's own limit in seconds, in the place of `limits.handshake_s`."""
     call_s: Seconds | None = None
-    """This server's own limit, in the place of `limits.call_s`."""
+    """This server's own limit in seconds, in the place of `limits.call_s`."""
     on_timeout: Literal["dead", "cancel"] | None = None
-    """What a call over `call_s` means: the server hangs and its connection is `dead` (by default), or that call alone
-    is cancelled (always with `shared`)."""
+    """What a call over `call_s` does: the server hangs and its connection is `dead`, the default, or that call alone is
+    cancelled (`cancel`), which it always is with `shared`."""
     restart: Literal["never", "backoff"] = "never"
-    """Whether a connection that ended is opened anew, after 0, 1, 2, 5, 10, 30, then 60 s each time. A call that was in
-    flight is never tried again."""
+    """With `backoff` a connection that ended is opened anew, after about 0, 1, 2, 5, 10, 30, then 60 s each time. A
+    call that was in flight is never tried again."""
     shared: bool = False
-    """Whether all agents with this configuration use one connection, instead of one each."""
+    """With `true` all agents use one connection, in the place of one each."""
     lazy: bool = False
-    """Whether the server starts with the first call instead of with the session, once its list of tools is known."""
+    """With `true` the server starts with the first call instead of with the session, once its list of tools is
+    known."""
     mcp_resources: bool = False
-    """Whether its resources and prompts are offered as the tools `read_resource`, `list_resources`, `get_prompt`."""
+    """With `true` its resources and prompts are offered as the tools `read_resource`, `list_resources`, `get_prompt`;
+    with `tools`, those of them that it lists."""
     trace: bool = False
-    """Whether each message from and to it is logged: its kind, its number and its size, never what it says."""
+    """With `true` the kind, the number and the size of each message from and to it is logged, never its content."""
     enabled: bool = True
-    """A server that is not enabled is never started; profiles that name it go without, with a warning."""
+    """With `false` it is never started, and profiles that name it go without it, with a warning."""
 
 
 Server = str | McpSpec
@@ -253,9 +280,11 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
     """
 
     kind: Kind
+    """What it does, see above."""
     type: str | None = None
-    """Its type as text; inferred where the kind says it (`id`, `copy`, a `map` in a chain, …)."""
+    """Its type as text; inferred where the kind or the stage before says it."""
     description: str = ""
+    """What it is for; an `agent` reads it in its spec."""
     map: str | None = None
     """The CEL expression of a `map`, over one message."""
     filter: str | None = None
@@ -265,16 +294,20 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
     chain: Annotated[tuple[str, ...], Meta(min_length=1, max_length=64)] | None = None
     """The processes of a `plumb`, in order; `lift(TOOL)` stands for a tool over every message."""
     command: Secret[Argv] | None = None
-    """The program of an `agent`: one message on stdin, one JSON value on stdout; by default `agent_command`."""
+    """The program of an `agent`: one message on stdin, one JSON value on stdout. By default `agent_command`."""
     args: tuple[Secret[Word], ...] = ()
+    """Further arguments, as of a tool."""
     env: dict[EnvName, Secret[Word]] = {}
+    """Variables of its own, as of a tool."""
     cwd: SomeWord | None = None
+    """Where it runs, as of a tool."""
     prompt: Secret[str] | None = None
     """What an `agent` is told to do; it reads it in its spec."""
     model: str | None = None
     """The model that an `agent` is asked to use; it reads it in its spec."""
     tools: tuple[str, ...] | None = None
-    """What an `agent` may call, as in a profile; an agent that names `tools` or `mcp` is a profile of its name."""
+    """What an `agent` may call, as in a profile. An agent that names `tools` or `mcp` is a [profile](#agentsname) of
+    its name."""
     mcp: tuple[Server, ...] | None = None
     """Servers that an `agent` is offered whole."""
     options: Secret[dict[str, object]] = {}
@@ -284,8 +317,7 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
     output_mode: OutputMode = "json"
     """How an `agent` gives its result, as of a tool."""
     reuse: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
-    """How many calls of one caller one child may serve in turn: a line in, a line out, as often as it likes. Only for
-    programs that are made for it."""
+    """How many calls of one caller one child may serve in turn, as of a tool."""
 
 
 class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
@@ -293,9 +325,12 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     it."""
 
     type: str | None = None
-    """`A -> B`, as text; or the two schemas stand in its place."""
+    """`A -> B`, as text. Inferred where its process or expression says it; without it and without schemas a `command`
+    takes and gives any JSON."""
     input_schema: dict[str, object] | None = None
+    """A JSON Schema of its input; with `output_schema` in the place of `type`."""
     output_schema: dict[str, object] | None = None
+    """A JSON Schema of its output."""
     title: str | None = None
     """A short name, for people."""
     description: str = ""
@@ -303,47 +338,54 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     hint: Annotated[str, Meta(max_length=2_000)] | None = None
     """A line for the system prompt of every agent that may call it; `ready` has them all in `instructions`."""
     doc: Annotated[str, Meta(max_length=256 * KIB)] | None = None
-    """Its full text, which the built-in tool `info` gives when it is asked for."""
+    """Its full text, which the built-in tool `info` gives: `info({"name": …})`. That tool is there where any tool has a
+    `doc`."""
     expose: bool = True
-    """Whether it is offered at all; with `false` it is there for chains only."""
+    """With `false` it is offered to nobody, and there for chains alone."""
     call_s: Seconds | None = None
-    """This tool's own limit, in the place of `limits.call_s`."""
+    """This tool's own limit in seconds, in the place of `limits.call_s`."""
     process: str | None = None
-    """The process that it is made of: one message in, its one result out."""
+    """The [process](#processesname) that it is made of: one message in, its one result out."""
     mcp: Server | None = None
-    """The server whose tool it is."""
+    """The server whose tool it is: the name of a table in `[mcp]`, a URL, or a table as there. Typed, it is checked as
+    any other tool; without types it takes and gives what the server says."""
     name: str | None = None
-    """What that server calls the tool; by default this tool's own name."""
+    """With `mcp`: what the server calls the tool; by default this tool's own name."""
     inline: Literal["id", "copy", "discard"] | None = None
+    """`id` gives its input back, `copy` gives it twice, `discard` gives `null`."""
     map: str | None = None
-    """A CEL expression over the input."""
+    """An expression in CEL over the input, see below."""
     command: Secret[Argv] | None = None
-    """The program and its first arguments, never a shell's line."""
+    """The program and its first arguments, never a shell's line: one JSON value on its stdin, one JSON value on its
+    stdout, exit code 0. One child for each call."""
     args: tuple[Secret[Word], ...] = ()
     """Further arguments, after those of `command`."""
     env: dict[EnvName, Secret[Word]] = {}
-    """Added to the small environment that every child gets."""
+    """Variables beside the [small environment](security.md#what-is-there) that every child gets."""
     cwd: SomeWord | None = None
     """Where it runs; by default where the daemon does, in its scratch directory where `read` or `write` is given."""
     input_mode: InputMode = "json"
-    """How a `command` gets its input: as a line of JSON or as text on stdin, in its arguments, or as variables."""
+    """How a `command` gets its input: as a line of JSON or as text on stdin, in its arguments, or as variables. See
+    [Programs](#programs)."""
     output_mode: OutputMode = "json"
     """How a `command` gives its answer on stdout: one JSON value, text, or a list of lines."""
     python: Annotated[str, Meta(pattern=PYTHON_PATTERN)] | None = None
-    """A typed function, as `package.module:function`."""
+    """A typed Python function, as `package.module:function`, see [Python functions](#python-functions)."""
     venv: SomeWord | None = None
-    """The virtual environment (or the interpreter) that a `python` tool runs in; by default the daemon's own."""
+    """The virtual environment, or the interpreter, that a `python` tool runs in; by default the daemon's own."""
     max_forks: Annotated[int, Meta(ge=1, le=10_000_000)] = 10_000
-    """Calls after which a `python` tool's parent is replaced; what an import leaks ends there."""
+    """Calls after which the warm parent of a `python` tool, or a worker, is replaced; what an import leaks ends
+    there."""
     max_rss: Size = "1G"
-    """Memory of a `python` tool's parent or resident worker after which it is replaced."""
+    """Memory after which the warm parent of a `python` tool, or a worker, is replaced."""
     prefork: Annotated[int, Meta(ge=0, le=64)] = 0
-    """Children of a `python` tool that are forked ahead of their calls."""
+    """How many children of a `python` tool are forked ahead of its calls."""
     resident: bool = False
-    """Whether calls of a `python` tool run in workers that live on: for pure functions that are trusted, since one
-    call can leave something behind for the next, whoever's that is."""
+    """With `true` calls of a `python` tool run in workers that live on, without a fork: only for pure functions that
+    you trust, since one call can leave something behind for the next, of another agent too."""
     reuse: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
-    """How many calls of one caller one child of a `command` may serve in turn, as of a process."""
+    """With N one child of a `command` serves up to N calls of one caller in turn: a line in, a line out. Only for
+    programs that are made for it."""
 
 
 class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
@@ -352,13 +394,15 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     tools: tuple[str, ...] = ()
     """Declared tools, and single tools of servers as `PREFIX:NAME`."""
     mcp: tuple[str, ...] = ()
-    """Servers that are offered whole, by the names of their bindings."""
+    """Servers that are offered whole, by the names of their tables."""
     roots: tuple[SomeWord, ...] = ()
-    """Directories that servers are told of, where they ask what they should work on: paths, or `file://` URIs."""
+    """Directories that servers are told of, when they ask what they should work on: paths, or `file://` URIs."""
     mcp_resources: bool = False
-    """Whether resources and prompts are offered of every server that is offered whole, as `mcp_resources` there."""
+    """With `true` resources and prompts are offered of every server that is offered whole, as with `mcp_resources` of
+    `[mcp.NAME]`."""
     jobs: bool = True
-    """Whether `job_wait`, `job_read`, `job_list` and `job_stop` are offered."""
+    """With `false` nothing runs in the background, and `job_wait`, `job_read`, `job_list`, `job_stop` are not
+    offered."""
     token: Secret[str] | None = None
     """What a `hello` must show; taken as it is written. At most one of `token`, `token_env` and `token_file`."""
     token_env: SecretVariable | None = None
@@ -366,7 +410,8 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     token_file: SecretFile | None = None
     """The file that holds the token; a newline at its end does not count."""
     uid: Owners | None = None
-    """Users who may open it; with `gid`, one of both is enough. A token is asked for beside them."""
+    """Users who may open it: numbers, names, or a list of them. With `gid`, one of both is enough. A token is asked for
+    beside them."""
     gid: Owners | None = None
     """Groups whose members may open it."""
 
@@ -375,18 +420,28 @@ class Config(Spec, frozen=True, kw_only=True):
     """A whole configuration file."""
 
     daemon: DaemonSpec = DaemonSpec()
+    """Where agents come in, and the end: [`[daemon]`](#daemon)."""
     limits: LimitsSpec = LimitsSpec()
+    """Every bound that a site may want to move: [`[limits]`](#limits)."""
     types: dict[str, str] = {}
-    """Names for types; each may be used in every other one and in `tools.*.type`."""
+    """Names for types; each may be used in every other one and in the `type` of tools and processes:
+    [`[types]`](#types)."""
     mcp: dict[Binding, McpSpec] = {}
+    """MCP servers: [`[mcp.NAME]`](#mcpname)."""
     tools: dict[Name, ToolSpec] = {}
+    """Tools: [`[tools.NAME]`](#toolsname)."""
     processes: dict[Name, ProcessSpec] = {}
-    """Stream processes, of which tools and chains are made; none of them is offered by itself."""
+    """Stream processes, of which tools and chains are made: [`[processes.NAME]`](#processesname). None of them is
+    offered by itself."""
     plumb: tuple[SomeWord, ...] = ()
-    """Files in the plumb notation, which declare types, servers, processes and tools like the tables here."""
+    """Files in the [plumb notation](#the-plumb-notation), which declare types, servers, processes and tools like the
+    tables here."""
     mcp_json: tuple[SomeWord, ...] = ()
-    """Files in which other MCP clients keep their servers (`mcpServers`, or `servers`); each is one in `[mcp]`."""
+    """Files in which other MCP clients keep their servers (`mcpServers`, or `servers`); each server is [one more in
+    `[mcp]`](#servers-of-other-clients)."""
     agent_command: Secret[Argv] | None = None
-    """What runs an agent that has no `command`: these words, and the path of the file with its spec."""
+    """The program that runs an agent process without a `command`: these words, and the path of the file with its
+    spec."""
     agents: dict[Name, ProfileSpec] = {}
-    """Without any there is one, `default`, that offers every tool and every server."""
+    """Profiles: [`[agents.NAME]`](#agentsname). Without any there is one, `default`, that offers every tool and every
+    server."""

@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
-from tooldispatchd.client.address import find_socket
 from tooldispatchd.client.duplex import Duplex
-from tooldispatchd.client.reach import CONNECT_S, reach
+from tooldispatchd.client.reach import CONNECT_S, find_socket, reach
 from tooldispatchd.wire.lines import LineCutter
 
 if TYPE_CHECKING:

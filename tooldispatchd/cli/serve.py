@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     # Imported here: the other commands need none of it.
     import trio
 
-    from tooldispatchd.client.address import find_socket
+    from tooldispatchd.client.reach import find_socket
     from tooldispatchd.config.configuration import ConfigError, find_configuration, load_catalog
     from tooldispatchd.config.listen_values import in_a_line, parse_places, quote_path
     from tooldispatchd.daemon.daemon import serve

@@ -1,7 +1,12 @@
-"""What an agent or a command needs to talk to the daemon; stands on wire alone.
+"""The clients for agents, blocking (`blocking`) and for trio (`concurrent`). A wing: it imports `wire` alone.
 
-The blocking client's names can be imported from here (that for trio is `concurrent`). Each is looked up when it is
-asked for: who imports one module of this package, as the quick commands do, must not pay for msgspec and all others.
+    blocking ─▶ waiting ─▶ duplex            bytes over descriptors, with poll
+       └──────────┴─▶ conversation           which answer belongs to which request; no I/O
+    concurrent ─▶ exchange ─▲                bytes over a trio stream
+
+The daemon imports none of it. Commands and `runner` use `reach` and `duplex`, which need the standard library alone.
+The blocking client's names can be imported from here; each is loaded on first use, so that importing `reach` does not
+import msgspec.
 """
 
 from importlib import import_module

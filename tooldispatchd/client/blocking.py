@@ -4,8 +4,8 @@
         client.hello("default")
         print(client.call("echo", "hello").content)
 
-Every wait has an end: the answer, the end of the channel, or `timeout_s`. While it waits for one answer it takes
-whatever else comes, and asks the callbacks that `hello` was given; these may themselves call tools.
+Every wait has an end: the answer, the end of the channel, or `timeout_s`. While it waits for one answer it handles
+everything else that comes, and runs the callbacks that `hello` was given; these may themselves call tools.
 """
 
 import os
@@ -16,12 +16,10 @@ from typing import Final, overload
 
 from msgspec import UNSET
 
-from tooldispatchd.client.address import find_socket, given_channel
-from tooldispatchd.client.conversation import Call, PendingRequests, Ticket
+from tooldispatchd.client.conversation import Call, PendingRequests, Ticket, answers
 from tooldispatchd.client.duplex import Duplex
 from tooldispatchd.client.errors import ClientError, FaultError
-from tooldispatchd.client.questions import answers
-from tooldispatchd.client.reach import CONNECT_S, pauses, reach
+from tooldispatchd.client.reach import ANSWERS_FD, CONNECT_S, REQUESTS_FD, find_socket, given_channel, pauses, reach
 from tooldispatchd.client.shown import (
     Entry,
     Form,
@@ -35,13 +33,10 @@ from tooldispatchd.client.shown import (
 from tooldispatchd.client.waiting import Callbacks, OnApprove, OnAsk, OnUpdate, SaidHello, Waiting
 from tooldispatchd.wire.messages import Bye, Pong, Ready, ToolResp, Tools, ToolView
 
-# Longer than any tool should take, and an end all the same.
+# Longer than any tool should take.
 TIMEOUT_S: Final = 600.0
 # As many calls as a daemon with its default limits runs at once for one agent.
 WINDOW: Final = 256
-# Where `tooldispatchd run` puts an agent's tool channel.
-REQUESTS_FD: Final = 4
-ANSWERS_FD: Final = 5
 
 
 class Agent:
@@ -94,16 +89,15 @@ class Agent:
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | OnShownChanged | None = None,
     ) -> Ready | ShownReady:
-        """Open the session; raises `FaultError` where it is refused. The fields are those of PROTOCOL.md.
+        """Open the session; raises `FaultError` if it is refused. The fields are those of PROTOCOL.md.
 
-        With a provider's form as `schemas` each tool is a dict for that provider's SDK, and the names in it may be
-        called as they are. The daemon is told that the agent answers what there is a callback for; `on_tools_changed`
-        needs `updates`.
+        With a provider's form as `schemas` each tool is a dict for that provider's SDK, and its name there may be used
+        in calls. `answers` is set from the callbacks; `on_tools_changed` needs `updates`.
         """
         asked = answers(approves=on_approve is not None, asks=on_ask is not None)
         fields: dict[str, object] = {"profile": profile, "token": token, "spec": spec, "schemas": schemas, "meta": meta}
         self._waiting.renew()
-        # Before `ready` comes: a server may ask while it starts.
+        # Before `ready`: a server may ask while it starts.
         self._waiting.callbacks[self.name] = Callbacks(on_approve, on_ask, on_tools_changed)
         return self._greet({**fields, "updates": updates or None, "answers": asked})
 
@@ -116,7 +110,7 @@ class Agent:
         return ready
 
     def _reopen(self) -> None:
-        """Say `hello` again where the channel is another one than it was said on."""
+        """Repeat the `hello` if the channel is a new one."""
         self._waiting.renew()
         before = self._waiting.hellos.get(self.name)
         if before is not None and before.channel != self._waiting.channel:
@@ -129,7 +123,7 @@ class Agent:
     def tools(self, schemas: Form) -> list[Entry]: ...
 
     def tools(self, schemas: Form | Plain | None = None) -> list[ToolView] | list[Entry]:
-        """The tools of the session as they are now; in the plain form, whatever `hello` asked for, if none is named."""
+        """The current tools of the session; in the plain form, whatever `hello` asked for, unless another is named."""
         self._reopen()
         said = self._waiting.conversation.tools(self.name, schemas=schemas)
         if is_plain(schemas):
@@ -162,16 +156,16 @@ class Agent:
         return ticket
 
     def result(self, ticket: Ticket) -> ToolResp:
-        """Wait for the answer of a call that was started; as `call`. It is given once."""
+        """Wait for the answer of a call that was started, as `call` does. It is given once."""
         return self._waiting.answer(ticket, ToolResp)
 
     def cancel(self, ticket: Ticket) -> None:
-        """Want a started call no more; its `result` is `cancelled`, or what it was if it had ended already."""
+        """Cancel a started call. Its `result` is the fault `cancelled`, or its own outcome if it had ended already."""
         self._waiting.conversation.cancel(self.name, ticket)
         self._waiting.flush()
 
     def call_many(self, calls: Iterable[Call], *, window: int = WINDOW) -> list[ToolResp | FaultError]:
-        """Make many calls, at most `window` at once; what each came to, in the order asked.
+        """Make many calls, at most `window` at once; their outcomes in the order of `calls`.
 
         Raises `ClientError` where the channel ends before the last.
         """
@@ -197,7 +191,7 @@ class Agent:
                 self._waiting.abandon(ticket)
 
     def bye(self) -> None:
-        """End the session; returns when nothing of it is left. For the channel's own agent the channel ends too."""
+        """End the session; returns when its teardown is complete. Ends the channel too for the channel's own agent."""
         self._waiting.question(self._waiting.conversation.bye(self.name), Bye)
         self._waiting.callbacks.pop(self.name, None)
         self._waiting.hellos.pop(self.name, None)
@@ -206,8 +200,8 @@ class Agent:
 class Client(Agent):
     """A channel and its own agent; not to be used from two threads at once.
 
-    It takes the two directions as descriptors, which may be the same socket, and closes them with itself. `is_shared`
-    where somebody else writes to the channel too. `again` gives the next channel where this one has ended.
+    It takes the two directions as descriptors, which may be the same socket, and closes them with itself. `is_shared`:
+    another process writes to the channel too. `again` gives the next socket when this channel has ended.
     """
 
     def __init__(
@@ -217,7 +211,7 @@ class Client(Agent):
         *,
         is_shared: bool = False,
         timeout_s: float = TIMEOUT_S,
-        again: Callable[[], Duplex] | None = None,
+        again: Callable[[], int] | None = None,
     ) -> None:
         conversation = PendingRequests(is_shared=is_shared)
         super().__init__(Waiting(Duplex(read_fd, write_fd), conversation, timeout_s, again), None)
@@ -245,25 +239,21 @@ class Client(Agent):
 def connect(address: str | None = None, *, timeout_s: float = TIMEOUT_S, retry: float | None = None) -> Client:
     """A channel through a Unix socket: a path, `@name` for an abstract one, or where the environment says.
 
-    Without an address an agent that was given a channel of its own has that one, as from `inherit`.
-    `timeout_s` is the longest that any one answer is waited for. Raises `ClientError` where nobody answers there.
+    Without an address an agent that was started with a channel of its own uses that one, as from `inherit`.
+    `timeout_s` bounds the wait for any one answer. Raises `ClientError` if no daemon can be reached.
 
-    With `retry` a daemon that is not there is looked for again, for so many seconds, now and whenever its channel has
-    ended: what is asked next opens another one and says the same `hello` again. A call that was under way ends with a
-    `ClientError`: it may have run, and is never sent again. Jobs are gone with their session.
+    With `retry` the client tries for so many seconds to reach a daemon, now and whenever its channel has ended: the
+    next request opens another channel and repeats the `hello`. A call that was in flight ends with a `ClientError`: it
+    may have run, and is never sent again. Jobs end with their session.
     """
     given = given_channel(os.environ) if address is None else None
     if given is not None:
-        # `run` has opened it, and nobody opens another.
+        # `run` has opened it, and there is no other.
         return inherit(*given, timeout_s=timeout_s)
     address = find_socket(os.environ) if address is None else address
     dial = partial(_dial, address, timeout_s, retry or 0.0)
     fd = dial()
-    return Client(fd, fd, timeout_s=timeout_s, again=(lambda: _on(dial())) if retry else None)
-
-
-def _on(fd: int) -> Duplex:
-    return Duplex(fd, fd)
+    return Client(fd, fd, timeout_s=timeout_s, again=dial if retry else None)
 
 
 def _dial(address: str, timeout_s: float, retry_s: float) -> int:
@@ -282,10 +272,10 @@ def _dial(address: str, timeout_s: float, retry_s: float) -> int:
 def inherit(read_fd: int = ANSWERS_FD, write_fd: int = REQUESTS_FD, *, timeout_s: float = TIMEOUT_S) -> Client:
     """The channel that `tooldispatchd run` gave this process; raises `ClientError` where there is none.
 
-    `run` has said `hello` on it: the session is open, and another one is refused.
+    `run` has said `hello` on it: the session is open, and another `hello` is refused.
     """
     try:
-        # What this process starts has no business on its channel.
+        # Children of this process must not inherit the channel.
         os.set_inheritable(read_fd, False)  # noqa: FBT003  # the standard library's own signature
         os.set_inheritable(write_fd, False)  # noqa: FBT003  # as above
         return Client(read_fd, write_fd, is_shared=True, timeout_s=timeout_s)

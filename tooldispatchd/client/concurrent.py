@@ -6,8 +6,8 @@
             nursery.start_soon(client.call, "slow", 1)
             nursery.start_soon(client.call, "slow", 2)
 
-Cancelling the task that awaits a call cancels the call. How long an answer may take is the caller's to say
-(`with trio.fail_after(5):`). The tasks behind it are drawn in `exchange.py`.
+Cancelling the task that awaits a call cancels the call. The caller sets a deadline with `with trio.fail_after(5):`.
+`exchange` draws the tasks behind it.
 """
 
 import os
@@ -20,13 +20,18 @@ from typing import Final, overload
 import trio
 from msgspec import UNSET
 
-from tooldispatchd.client.address import find_socket, given_channel, socket_name
-from tooldispatchd.client.conversation import Call, PendingRequests
+from tooldispatchd.client.conversation import Call, PendingRequests, answers
 from tooldispatchd.client.errors import ClientError
-from tooldispatchd.client.exchange import Callbacks, OnApprove, OnAsk, OnUpdate, stream_on
-from tooldispatchd.client.questions import answers
-from tooldispatchd.client.reach import CONNECT_S, pauses
-from tooldispatchd.client.renewal import Renewal
+from tooldispatchd.client.exchange import Callbacks, OnApprove, OnAsk, OnUpdate, Renewal, stream_on
+from tooldispatchd.client.reach import (
+    ANSWERS_FD,
+    CONNECT_S,
+    REQUESTS_FD,
+    find_socket,
+    given_channel,
+    pauses,
+    socket_name,
+)
 from tooldispatchd.client.shown import (
     Entry,
     Form,
@@ -39,10 +44,7 @@ from tooldispatchd.client.shown import (
 )
 from tooldispatchd.wire.messages import Bye, Pong, Ready, ToolResp, Tools, ToolView
 
-# Where `tooldispatchd run` puts an agent's tool channel.
-REQUESTS_FD: Final = 4
-ANSWERS_FD: Final = 5
-# Between two looks whether there is room in the backlog.
+# Between two attempts while the backlog is full.
 AGAIN_S: Final = 0.02
 
 
@@ -96,16 +98,15 @@ class Agent:
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | OnShownChanged | None = None,
     ) -> Ready | ShownReady:
-        """Open the session; raises `FaultError` where it is refused. The fields are those of PROTOCOL.md.
+        """Open the session; raises `FaultError` if it is refused. The fields are those of PROTOCOL.md.
 
-        With a provider's form as `schemas` each tool is a dict for that provider's SDK, and the names in it may be
-        called as they are. The daemon is told that the agent answers what there is a callback for; `on_tools_changed`
-        needs `updates`.
+        With a provider's form as `schemas` each tool is a dict for that provider's SDK, and its name there may be used
+        in calls. `answers` is set from the callbacks; `on_tools_changed` needs `updates`.
         """
         asked = answers(approves=on_approve is not None, asks=on_ask is not None)
         fields: dict[str, object] = {"profile": profile, "token": token, "spec": spec, "schemas": schemas, "meta": meta}
         exchange = await self._renewal.channel()
-        # Before `ready` comes: a server may ask while it starts.
+        # Before `ready`: a server may ask while it starts.
         exchange.callbacks[self.name] = Callbacks(on_approve, on_ask, on_tools_changed)
         return await self._renewal.greet(exchange, self.name, {**fields, "updates": updates or None, "answers": asked})
 
@@ -116,7 +117,7 @@ class Agent:
     async def tools(self, schemas: Form) -> list[Entry]: ...
 
     async def tools(self, schemas: Form | Plain | None = None) -> list[ToolView] | list[Entry]:
-        """The tools of the session as they are now; in the plain form, whatever `hello` asked for, if none is named."""
+        """The current tools of the session; in the plain form, whatever `hello` asked for, unless another is named."""
         exchange = await self._renewal.session(self.name)
         said = exchange.conversation.tools(self.name, schemas=schemas)
         if is_plain(schemas):
@@ -143,7 +144,7 @@ class Agent:
         return await exchange.answer(said, ToolResp, agent=self.name, on_update=on_update)
 
     async def bye(self) -> None:
-        """End the session; returns when nothing of it is left. For the channel's own agent the channel ends too."""
+        """End the session; returns when its teardown is complete. Ends the channel too for the channel's own agent."""
         exchange = self._renewal.exchange
         await exchange.room()
         await exchange.answer(exchange.conversation.bye(self.name), Bye, agent=self.name)
@@ -168,17 +169,17 @@ class Client(Agent):
 async def connect(address: str | None = None, *, retry: float | None = None) -> AsyncIterator[Client]:
     """A channel through a Unix socket: a path, `@name` for an abstract one, or where the environment says.
 
-    Without an address an agent that was given a channel of its own has that one, as from `inherit`.
-    Leaving it closes the channel, and the daemon cancels what still runs. Raises `ClientError` where nobody answers.
+    Without an address an agent that was started with a channel of its own uses that one, as from `inherit`.
+    Leaving it closes the channel, and the daemon cancels what still runs. Raises `ClientError` if none can be reached.
 
-    With `retry` a daemon that is not there is looked for again, for so many seconds, now and whenever its channel has
-    ended: what is asked next opens another one and says the same `hello` again. A call that was under way ends with a
-    `ClientError`: it may have run, and is never sent again. Jobs are gone with their session.
+    With `retry` the client tries for so many seconds to reach a daemon, now and whenever its channel has ended: the
+    next request opens another channel and repeats the `hello`. A call that was in flight ends with a `ClientError`: it
+    may have run, and is never sent again. Jobs end with their session.
     """
     given = given_channel(os.environ) if address is None else None
     if given is not None:
         async with inherit(*given) as client:
-            yield client  # `run` has opened it, and nobody opens another
+            yield client  # `run` has opened it, and there is no other
         return
     address = find_socket(os.environ) if address is None else address
     dial = partial(_dial, address, retry or 0.0)
@@ -190,10 +191,10 @@ async def connect(address: str | None = None, *, retry: float | None = None) -> 
 async def inherit(read_fd: int = ANSWERS_FD, write_fd: int = REQUESTS_FD) -> AsyncIterator[Client]:
     """The channel that `tooldispatchd run` gave this process, as `connect`; its descriptors are closed at the end.
 
-    `run` has said `hello` on it: the session is open, and another one is refused.
+    `run` has said `hello` on it: the session is open, and another `hello` is refused.
     """
     try:
-        # What this process starts has no business on its channel.
+        # Children of this process must not inherit the channel.
         os.set_inheritable(read_fd, False)  # noqa: FBT003  # the standard library's own signature
         os.set_inheritable(write_fd, False)  # noqa: FBT003  # as above
         stream = stream_on(read_fd, write_fd)
@@ -210,9 +211,9 @@ async def converse(
     is_shared: bool = False,
     dial: Callable[[], Awaitable[trio.abc.Stream]] | None = None,
 ) -> AsyncIterator[Client]:
-    """A channel over any stream of bytes, which is closed at the end; `is_shared` where others write to it too.
+    """A channel over any stream of bytes, which is closed at the end; `is_shared`: others write to it too.
 
-    `dial` gives the next stream where this one has ended.
+    `dial` gives the next stream when this one has ended.
     """
     try:
         async with aclosing(Renewal(stream, dial)) as renewal, trio.open_nursery() as nursery:
@@ -223,7 +224,7 @@ async def converse(
                 renewal.end()
                 nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
-        # The nursery is ours: who uses a client catches a fault as it was raised, not a group around it.
+        # The nursery is an implementation detail: users catch a fault as it was raised, not a group around it.
         if len(group.exceptions) != 1:
             raise
         raise group.exceptions[0] from group.exceptions[0].__cause__  # noqa: ASYNC123  # its cause stays as it was
@@ -243,7 +244,7 @@ async def _dial(address: str, retry_s: float) -> trio.SocketStream:
 
 
 async def _reach(address: str) -> trio.SocketStream:
-    """A connected socket; tries again while the daemon's backlog is full, where a connect that does not block fails."""
+    """A connected socket; tries again while the daemon's backlog is full, when a non-blocking connect fails."""
     give_up_at = trio.current_time() + CONNECT_S
     while True:
         channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -1,23 +1,22 @@
-"""One channel as its agent sees it, without I/O: what to send, and what each line of the daemon is about.
+"""One channel as its agent sees it, without I/O: which bytes to send, and which request each line answers.
 
     hello, call, … ─▶ Ticket          take ─▶ bytes to send
-    bytes ─▶ receive ─▶ events        `Answered` and `FailedTicket` bear the ticket of what they answer
+    bytes ─▶ receive ─▶ events        `Answered` and `FailedTicket` have the ticket of the request that they answer
 
-Every answer that the protocol owes finds its ticket: a call by its id, a ping by its `t`, any other question by the
-number of its line where it was refused, else by its port and its agent, oldest first. What nobody waits for is passed
-over. `PendingRequests` is not thread-safe; the two clients stand on it and add the waiting.
+An answer is matched to its request: a call by its id, a ping by its `t`, any other question by the number of its line
+if it was refused, else by its port and its agent, oldest first. Lines that answer nothing are dropped. Tools in a line
+are decoded late, since their form depends on the request. Not thread-safe; both clients use it and add the waiting.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.client.errors import ClientError, FaultError, fault_of
-from tooldispatchd.client.reading import Reply, decoded, read_as, read_line
 from tooldispatchd.client.shown import (
     PLAIN,
     ShownReady,
@@ -49,6 +48,14 @@ from tooldispatchd.wire.messages import (
 # The largest answer that a daemon with its default limits gives, in JSON: a quote or a newline takes two bytes.
 MAX_LINE_BYTES: Final = 2 * 64 * 1024 * 1024 + 1024
 
+# Answers to questions; a call is answered by `ToolResp`.
+Reply = ReadyLine | ToolsLine | Pong | Bye
+Line = Reply | ToolResp | ToolsChangedLine | ToolUpdate | ApproveReq | Ask | Ping | FaultLine
+ReadT = TypeVar("ReadT")
+
+# A daemon that reads no more may have lines for us for this long.
+LAST_WORDS_S: Final = 5.0
+
 Ticket = int
 Answer = Ready | ShownReady | ToolResp | Tools | ShownTools | Pong | Bye
 
@@ -68,7 +75,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent says to `approve_req`: `remember` asks the daemon not to ask for the like again."""
+    """An agent's answer to `approve_req`: `remember` asks the daemon not to ask again for similar calls."""
 
     allow: bool
     reason: str | None = None
@@ -76,28 +83,35 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """What an agent says to an `ask` that it does not answer, and why."""
+    """An agent's answer to an `ask` that it declines."""
 
     why: str
 
 
+# Answers of an agent without a callback: the daemon must not wait for an answer that will not come.
+NO_VERDICT: Final = Verdict(allow=False, reason="nobody is there to approve it")
+NO_ANSWER: Final = Refusal("nobody is there to answer")
+
+
+def answers(*, approves: bool, asks: bool) -> Sequence[str] | None:
+    """The `answers` of a `hello`; None, which leaves them out, where the agent answers nothing."""
+    found = [*(["approve"] if approves else []), *(["sampling", "elicitation"] if asks else [])]
+    return found or None
+
+
 class Answered(msgspec.Struct, frozen=True):
-    """What a ticket waited for has come; a call's own error is one too, with `is_error`."""
+    """The answer to a ticket; an error that a tool reports is one too, with `is_error`."""
 
     ticket: Ticket
     answer: Answer
 
 
 class FailedTicket(msgspec.Struct, frozen=True):
-    """The daemon answered a ticket with a fault."""
-
     ticket: Ticket
     fault: FaultError
 
 
 class Updated(msgspec.Struct, frozen=True):
-    """How far a call is."""
-
     ticket: Ticket
     update: ToolUpdate
 
@@ -111,7 +125,7 @@ _Answerer = tuple[str, str | None]
 
 
 class _Waiting(msgspec.Struct, frozen=True):
-    """A line that is owed an answer; a call's is found by its id. `shown` where it asked for a provider's form."""
+    """A request without an answer yet; `answerer` is None for a call. `shown` if it asked for a provider's form."""
 
     ticket: Ticket
     line: int
@@ -119,18 +133,26 @@ class _Waiting(msgspec.Struct, frozen=True):
     shown: bool = False
 
 
+class _Port(msgspec.Struct):
+    port: str = msgspec.field(name="__port")
+
+
 _PONG: Final = ("pong", None)
+_FOREIGN: Final = "the daemon sent a line that is not of the protocol"
+_KNOWN: Final = frozenset(kind.__struct_config__.tag for kind in Line.__args__)
 _encode: Final = msgspec.json.Encoder().encode
 _decode_fields: Final = msgspec.json.Decoder(dict[str, object]).decode
 _decode_t: Final = msgspec.json.Decoder(int).decode
+_decode_port: Final = msgspec.json.Decoder(_Port).decode
+_decode_line: Final = msgspec.json.Decoder(Line).decode
 
 
 class PendingRequests:
-    """What was asked and is not answered yet.
+    """The requests of a channel that have no answer yet.
 
-    `lost` is why nothing more can be asked, once the channel has ended; `unsent_bytes` is what `take` would give.
-    `is_shared` where somebody else writes to the channel too, as `run` does: the daemon then counts other lines than
-    ours, and a fault without an id is for the oldest question of its agent.
+    `lost` says why nothing more can be asked, once the channel has ended; `unsent_bytes` is the size of the next
+    `take`. `is_shared`: another process writes to the channel too, as `run` does. Then the daemon's line numbers are
+    not ours, and a fault without an id is for the oldest question of its agent.
     """
 
     def __init__(self, *, max_line_bytes: int = MAX_LINE_BYTES, is_shared: bool = False) -> None:
@@ -142,17 +164,17 @@ class PendingRequests:
         self.unsent_bytes = 0
         self._line = 0
         self._ticket = 0
-        # Each line that waits for an answer, by its number on the channel: what a `fault` names.
+        # By the line's number on the channel, which a `fault` names.
         self._waiting: dict[int, _Waiting] = {}
         self._calls: dict[Ticket, _Waiting] = {}
         # The other questions, oldest first.
         self._questions: dict[_Answerer, deque[_Waiting]] = {}
-        # Of each agent whose session was opened here, whether its tools come in a provider's form.
+        # Whether the tools of each agent that was opened here come in a provider's form.
         self._shown: dict[str | None, bool] = {}
         self._last_words: FaultError | None = None
 
     def renewed(self) -> "PendingRequests":
-        """The conversation on the next channel to the daemon; its tickets follow these."""
+        """The conversation on the next channel to the daemon; it continues the numbers of tickets."""
         following = PendingRequests(max_line_bytes=self._max_line_bytes, is_shared=self._is_shared)
         following._ticket = self._ticket
         return following
@@ -169,16 +191,16 @@ class PendingRequests:
     def tools(self, agent: str | None, *, schemas: str | None) -> Ticket:
         """Ask for the tools; answered by `Tools`, and by `ShownTools` where `schemas` is a provider's form.
 
-        No form is the plain one, whichever the session was opened with: who opened it may have been another (`run`).
+        Without a form the plain one is asked for, whatever `hello` said: `run` may have opened the session.
         """
         return self._question("tools", agent, {"__port": "tools", "agent": agent, "schemas": schemas or PLAIN})
 
     def ping(self) -> Ticket:
-        """See whether the daemon is there; answered by `Pong`."""
+        """Answered by `Pong`."""
         return self._question("pong", None, {"__port": "ping", "t": self._ticket + 1})
 
     def bye(self, agent: str | None) -> Ticket:
-        """End a session; answered by `Bye` when nothing of it is left."""
+        """End a session; answered by `Bye` when its teardown is complete."""
         return self._question("bye", agent, {"__port": "bye", "agent": agent})
 
     def call(self, agent: str | None, call: Call) -> Ticket:
@@ -198,22 +220,21 @@ class PendingRequests:
         return ticket
 
     def cancel(self, agent: str | None, ticket: Ticket) -> None:
-        """Want a call no more: it is still answered. One that has been answered is left alone."""
+        """Cancel a call, which is still answered. No effect on one that has its answer."""
         if ticket in self._calls and self.lost is None:
             self._say({"__port": "tool_cancel", "id": str(ticket), "agent": agent})
 
     def approve(self, asked: ApproveReq, verdict: Verdict) -> None:
-        """Answer an `approve_req`."""
         fields = {"allow": verdict.allow, "reason": verdict.reason, "remember": verdict.remember or None}
         self._reply({"__port": "approve_resp", "id": asked.id, "agent": asked.agent, **fields})
 
     def reply(self, asked: Ask, result: object) -> None:
-        """Answer an `ask`, with any JSON or with a `Refusal`."""
+        """Answer an `ask` with any JSON, or with a `Refusal`."""
         field = {"refuse": result.why} if isinstance(result, Refusal) else {"result": _written(result)}
         self._reply({"__port": "ask_resp", "id": asked.id, "agent": asked.agent, **field})
 
     def take(self) -> bytes:
-        """The lines to send; there are none until more is said."""
+        """The lines to send, once."""
         lines = b"".join(self._out)
         self._out.clear()
         self.unsent_bytes = 0
@@ -231,12 +252,12 @@ class PendingRequests:
         return waiting
 
     def _reply(self, fields: Mapping[str, object]) -> None:
-        # Who asked is gone with the channel, and waits for nothing.
+        # After the end of the channel the daemon waits for no answer.
         if self.lost is None:
             self._say(fields)
 
     def _say(self, fields: Mapping[str, object]) -> None:
-        """Nothing has changed where the fields cannot be encoded, or nobody listens any more."""
+        """Queue a line. Changes nothing where the fields cannot be encoded or the channel has ended."""
         if self.lost is not None:
             raise ClientError(self.lost)
         line = _encode({name: value for name, value in fields.items() if value is not None})
@@ -250,7 +271,7 @@ class PendingRequests:
     # --- what the daemon says ---
 
     def receive(self, chunk: bytes) -> list[Event]:
-        """What the lines that `chunk` completes are about; a line that no daemon says ends the conversation."""
+        """The events of the lines that `chunk` completes; a line that is not of the protocol ends the conversation."""
         events: list[Event] = []
         for line in self._cutter.cut(chunk) if self.lost is None else ():
             try:
@@ -263,7 +284,7 @@ class PendingRequests:
         return events
 
     def end(self, why: str) -> None:
-        """The channel is no more: nothing that waits will be answered, and nothing can be asked; `lost` says why."""
+        """End the conversation: what waits gets no answer, and nothing can be asked any more. Idempotent."""
         if self.lost is None:
             self.lost = why if self._last_words is None else f"{why}; it last said: {self._last_words}"
             self.take()
@@ -273,24 +294,26 @@ class PendingRequests:
             self._shown.clear()
 
     def _hear(self, line: bytes | bytearray | LongLine) -> Event | None:
-        """What one line is about; None where nobody waits for it. Raises `ClientError` for what no daemon says."""
+        """The event of one line; None if nothing waits for it. Raises `ClientError` for one that no daemon writes."""
         if isinstance(line, LongLine):
             raise ClientError("the daemon sent a line that is too long")
         line = bytes(line)
-        said = read_line(line)
+        said = _read_line(line)
         if said is None:
             return None
         if isinstance(said, ToolResp):
             return self._answered(said)
         if isinstance(said, FaultLine):
-            return self._fault(said, FaultError(read_as(_decode_fields, line)))
+            return self._fault(said, FaultError(_decoded(partial(_decode_fields, line))))
         if isinstance(said, ToolUpdate):
             call = _ticket_of(said.id)
             return Updated(call, said) if call in self._calls else None
         if isinstance(said, ApproveReq | Ask):
             return said
         if isinstance(said, ToolsChangedLine):
-            return self._changed(said)
+            # None for an agent that was opened elsewhere (`run`): nothing here asked to be told.
+            shown = self._shown.get(said.agent)
+            return None if shown is None else _decoded(partial(read_changed, said, shown=shown))
         if isinstance(said, Ping):
             self._reply({"__port": "pong"} if said.t is UNSET else {"__port": "pong", "t": said.t})
             return None
@@ -315,7 +338,7 @@ class PendingRequests:
         return self._close(_PONG, pong) if first and first[0].ticket == ticket else None
 
     def _close(self, answerer: _Answerer, answer: Reply) -> Event | None:
-        """The oldest question that this answers."""
+        """Take the oldest question that this answers."""
         questions = self._questions.get(answerer)
         if not questions:
             return None
@@ -324,23 +347,18 @@ class PendingRequests:
         return Answered(waiting.ticket, self._opened(answer, shown=waiting.shown))
 
     def _opened(self, said: Reply, *, shown: bool) -> Answer:
-        """The answer with its tools decoded; in which form an agent gets them is kept for as long as it is open."""
+        """The answer with its tools decoded. Remembers the form of an agent's tools while its session is open."""
         if isinstance(said, ReadyLine):
             self._shown[said.agent] = shown
-            return decoded(partial(read_ready, said, shown=shown))
+            return _decoded(partial(read_ready, said, shown=shown))
         if isinstance(said, ToolsLine):
-            return decoded(partial(read_tools, said, shown=shown))
+            return _decoded(partial(read_tools, said, shown=shown))
         if isinstance(said, Bye):
             self._shown.pop(said.agent, None)
         return said
 
-    def _changed(self, said: ToolsChangedLine) -> Changed | None:
-        """Nothing for an agent that was not opened here: nobody here asked to be told."""
-        shown = self._shown.get(said.agent)
-        return None if shown is None else decoded(partial(read_changed, said, shown=shown))
-
     def _fault(self, said: FaultLine, fault: FaultError) -> Event | None:
-        """A fault is about a line that still waits; where it names none, about the `hello` of a refused session."""
+        """The request that a fault answers; without a line number, the `hello` of a refused session."""
         if self._is_shared:
             waiting = None if said.id is not None else self._oldest(said.agent, ("ready", "tools", "bye", "pong"))
         elif said.line is not None:
@@ -368,11 +386,34 @@ class PendingRequests:
 
 
 def _ticket_of(call_id: str) -> Ticket:
-    """The ticket that an id stands for; 0, which none is, for one that is not ours."""
-    # No more digits than a counter ever has: reading a number takes quadratic time.
+    """The ticket with this id; 0, which no ticket has, for an id that is not ours."""
+    # No more digits than a counter ever has: parsing a number takes quadratic time.
     return int(call_id) if len(call_id) <= 18 and call_id.isascii() and call_id.isdigit() else 0
 
 
 def _written(value: object) -> object:
-    """A value as `_say` takes it, for whom None is what is left out."""
+    """A value for `_say`, which leaves out fields that are None."""
     return None if isinstance(value, UnsetType) else Raw(b"null") if value is None else value
+
+
+def _read_line(line: bytes) -> Line | None:
+    """The message; None for a blank line and for a port of a later version. Raises `ClientError` for anything else."""
+    if not line.strip():
+        return None
+    try:
+        said: Line = _decode_line(line)
+    except msgspec.ValidationError as error:
+        if _decoded(partial(_decode_port, line)).port in _KNOWN:
+            raise ClientError(_FOREIGN) from error
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ClientError(_FOREIGN) from error
+    return said
+
+
+def _decoded(read: Callable[[], ReadT]) -> ReadT:
+    """The result of `read`, with its failures to decode as `ClientError`."""
+    try:
+        return read()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ClientError(_FOREIGN) from error

@@ -1,7 +1,8 @@
-"""The two directions of a blocking channel, moved together: two sides that both only write wait forever.
+"""Both directions of a blocking channel together: two sides that only write would wait for each other forever.
 
-A daemon that nobody reads stops reading (PROTOCOL.md, "Pressure"), so `exchange` reads whatever comes while it writes.
-Nothing of ours makes a descriptor non-blocking: an inherited one may be shared with programs that do not expect it.
+A daemon whose answers are not read stops reading (PROTOCOL.md, "Limits and pressure"), so `exchange` reads while it
+writes. No descriptor is made non-blocking: an inherited one may be shared with programs that do not expect that.
+Standard library alone, for the quick commands.
 """
 
 import os
@@ -19,9 +20,9 @@ MAX_POLL_MS: Final = 2**31 - 1
 
 
 class Duplex:
-    """A pair of descriptors, or one socket for both directions; they are closed with it.
+    """A pair of descriptors, or one socket for both directions, which `close` closes.
 
-    Raises `OSError` where one is not open, and leaves the other as it is.
+    Raises `OSError` if one is not open, and leaves the other as it is.
     """
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
@@ -37,18 +38,18 @@ class Duplex:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether lines wait to be written; none do after the other side has stopped reading."""
+        """Whether lines wait to be written; never after the other side has stopped reading."""
         return bool(self._unsent)
 
     @property
     def has_heard(self) -> bool:
-        """Whether the other side has said something, or has gone."""
+        """Whether there is something to read, an end included."""
         poll = select.poll()
         poll.register(self._read_fd, select.POLLIN)
         return bool(poll.poll(0))
 
     def write(self, lines: bytes) -> None:
-        """Take lines that the next exchanges write; they are dropped where nobody reads them any more."""
+        """Queue lines for the next exchanges; dropped if the other side has stopped reading."""
         if self.write_error is None:
             self._unsent += lines
 
@@ -65,7 +66,7 @@ class Duplex:
         return os.read(self._read_fd, READ_BYTES) or None
 
     def close(self) -> None:
-        """Close both directions, once."""
+        """Close both directions. Idempotent."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -77,7 +78,7 @@ class Duplex:
     def _poll(self, until: float) -> dict[int, int]:
         left_s = until - time.monotonic()
         if left_s <= 0:
-            raise TimeoutError  # also where the other side never stops speaking
+            raise TimeoutError  # also if the other side never stops writing
         poll = select.poll()
         poll.register(self._read_fd, select.POLLIN)
         if self._unsent:
@@ -97,7 +98,7 @@ class Duplex:
         except BlockingIOError:
             return
         except OSError as error:
-            # What the other side said before it stopped reading may lie there still.
+            # There may still be lines that the other side wrote before it stopped reading.
             self.write_error = error.strerror or str(error)
             self._unsent.clear()
             return

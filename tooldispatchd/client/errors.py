@@ -1,4 +1,4 @@
-"""What goes wrong for an agent, in two kinds that never mix: the daemon said no, or it cannot be spoken with."""
+"""Two kinds of errors that never mix: the daemon answered with a fault, or it cannot be spoken with."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,7 +8,7 @@ import msgspec
 from tooldispatchd.wire.faults import Category
 from tooldispatchd.wire.messages import ToolResp
 
-# What is told where a daemon of another make leaves out a field that a fault always has.
+# For a daemon of another make that leaves out a field which a fault always has.
 _UNTOLD: Final = {"error": "internal_error", "category": "internal", "detail": "a fault without a detail"}
 
 
@@ -17,10 +17,10 @@ class ClientError(Exception):
 
 
 class FaultError(Exception):
-    """A fault of the daemon; what a tool itself reports as an error is an answer, and never raised.
+    """A fault of the daemon; an error that a tool itself reports is an answer, and never raised.
 
-    `fields` is the fault as it was told, extras included. `answer` is the whole answer where the fault is one to a
-    call: its `content` is what a model is to be shown.
+    `fields` is the fault with its extras. `answer` is the whole answer to a call, whose `content` is for the model;
+    None for other requests.
     """
 
     def __init__(self, fields: Mapping[str, object], answer: ToolResp | None = None) -> None:
@@ -53,7 +53,7 @@ class FaultError(Exception):
 
     @property
     def retry_after_ms(self) -> float | None:
-        """How long to wait before that, where the daemon knows."""
+        """How long to wait before that, if the daemon knows."""
         told = self.fields.get("retry_after_ms")
         return float(told) if isinstance(told, int | float) and told >= 0 else None
 
@@ -63,7 +63,7 @@ class FaultError(Exception):
 
 
 def lost_error(why: str | None, *, is_call: bool) -> ClientError:
-    """What a line ends with that was owed an answer when its channel ended."""
+    """The error of a request that had no answer when its channel ended."""
     return ClientError(f"{why}; the call may have run, and is not sent again" if is_call else why)
 
 

@@ -1,10 +1,11 @@
-"""The tasks of the trio client: one reads, one writes, and each that awaits an answer is woken by it.
+"""The tasks of the trio client, and its channels, one after the other.
 
-    nursery of `connect` ─┬─ read    lines to who awaits them, questions to tasks of their own
-                          ├─ write   what was said, in its order; no other task sends
-                          └─ one for each question that a callback is thinking about
+    nursery of `connect` ─┬─ read    wakes the tasks that await answers, starts a task for each question
+                          ├─ write   sends the queued lines in order; no other task sends
+                          └─ one for each question that a callback is answering
 
-Nobody else writes, so a task that is cancelled leaves no half of a line behind.
+Only one task writes, so that cancelling a caller never leaves half a line behind. When a channel has ended, the next
+request may open another (`Renewal`). A request that was made on the old one is never repeated: it may have run.
 """
 
 import os
@@ -17,6 +18,9 @@ import msgspec
 import trio
 
 from tooldispatchd.client.conversation import (
+    LAST_WORDS_S,
+    NO_ANSWER,
+    NO_VERDICT,
     Answer,
     Answered,
     Event,
@@ -27,8 +31,14 @@ from tooldispatchd.client.conversation import (
     Verdict,
 )
 from tooldispatchd.client.errors import FaultError, lost_error
-from tooldispatchd.client.questions import NO_ANSWER, NO_VERDICT
-from tooldispatchd.client.shown import OnShownChanged, OnToolsChanged, ShownReady, ShownTools, ShownToolsChanged
+from tooldispatchd.client.shown import (
+    OnShownChanged,
+    OnToolsChanged,
+    ShownReady,
+    ShownTools,
+    ShownToolsChanged,
+    is_plain,
+)
 from tooldispatchd.wire.messages import (
     ApproveReq,
     Ask,
@@ -42,10 +52,8 @@ from tooldispatchd.wire.messages import (
 )
 
 READ_BYTES: Final = 65_536
-# As much as a daemon lets lie unread on its side.
+# As much as a daemon keeps unread on its side.
 MAX_UNSENT_BYTES: Final = 1024 * 1024
-# How long a daemon that reads no more may go on speaking.
-LAST_WORDS_S: Final = 5.0
 # Four times what a daemon asks of one agent at once.
 MAX_QUESTIONS: Final = 1024
 
@@ -56,7 +64,7 @@ OnUpdate = Callable[[ToolUpdate], object]
 
 
 class Callbacks(msgspec.Struct, frozen=True):
-    """Whom to ask on behalf of one agent. What a callback raises ends the channel, as any task's error would."""
+    """The callbacks of one agent. An exception of a callback ends the channel, as any task's error would."""
 
     approve: OnApprove | None = None
     ask: OnAsk | None = None
@@ -75,7 +83,7 @@ class _Waiter:
 
 
 class ClientExchange:
-    """One conversation over one stream, and who awaits what."""
+    """One conversation over one stream, and the tasks that await answers."""
 
     def __init__(self, stream: trio.abc.Stream, conversation: PendingRequests, nursery: trio.Nursery) -> None:
         self.conversation = conversation
@@ -90,20 +98,20 @@ class ClientExchange:
         self._over = trio.Event()
 
     async def room(self) -> None:
-        """Wait until more may be said: a daemon that does not read holds up those who speak, not our memory."""
+        """Wait while too much is unsent: a daemon that does not read delays callers instead of filling our memory."""
         while self.conversation.unsent_bytes > MAX_UNSENT_BYTES:
             await self._sent.wait()
 
     async def answer(
         self, ticket: Ticket, kind: type[AnswerT], *, agent: str | None, on_update: OnUpdate | None = None
     ) -> AnswerT:
-        """Await the answer to what was just said; raises `FaultError` and `ClientError`."""
+        """Await the answer to a request that was just queued; raises `FaultError` and `ClientError`."""
         waiter = self._waiters[ticket] = _Waiter(on_update)
         self._said.set()
         try:
             await waiter.done.wait()
         finally:
-            # Who is cancelled is in the table still.
+            # Still in the table: this task was cancelled.
             if self._waiters.pop(ticket, None) is not None:
                 self.conversation.cancel(agent, ticket)
                 self._said.set()
@@ -115,7 +123,7 @@ class ClientExchange:
         return waiter.found
 
     def lose(self, why: str) -> None:
-        """The channel is no more: everyone who waits is told at once, and so is everyone who asks later."""
+        """End the channel: all waiting tasks are woken, and later requests fail."""
         self.conversation.end(why)
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters.values():
@@ -127,7 +135,6 @@ class ClientExchange:
     # --- the two tasks ---
 
     async def read(self) -> None:
-        """Hear the daemon until the channel ends."""
         why = "the daemon closed the channel"
         try:
             while self.conversation.lost is None and (chunk := await self._stream.receive_some(READ_BYTES)):
@@ -139,7 +146,6 @@ class ClientExchange:
         self.lose(self._write_error or why)
 
     async def write(self) -> None:
-        """Send what is said until the channel ends."""
         while not self._over.is_set():
             self._said = trio.Event()
             lines = self.conversation.take()
@@ -147,7 +153,7 @@ class ClientExchange:
                 await self._stream.send_all(lines)
             except trio.BrokenResourceError as error:
                 self._write_error = f"cannot write to the daemon: {_reason(error)}"
-                # What the daemon said before it stopped reading may lie there still.
+                # There may still be lines that the daemon wrote before it stopped reading.
                 with trio.move_on_after(LAST_WORDS_S):
                     await self._over.wait()
                 self.lose(self._write_error)
@@ -194,6 +200,87 @@ class ClientExchange:
         else:
             self.conversation.approve(question, said if isinstance(said, Verdict) else NO_VERDICT)
         self._said.set()
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """The fields of an agent's `hello`, and the channel on which it was last said."""
+
+    fields: dict[str, object]
+    exchange: ClientExchange
+
+
+class Renewal:
+    """The current channel of a client; `dial` gives the stream of the next one, None if there may be none."""
+
+    exchange: ClientExchange
+
+    def __init__(self, stream: trio.abc.Stream, dial: Callable[[], Awaitable[trio.abc.Stream]] | None) -> None:
+        self.opened: dict[str | None, Opened] = {}
+        self._stream = stream
+        self._dial = dial
+        # Of several tasks that find the channel ended, one opens the next.
+        self._turn = trio.Lock()
+
+    def start(self, nursery: trio.Nursery, conversation: PendingRequests) -> None:
+        """Start the tasks of the stream; must be called first."""
+        self._nursery = nursery
+        self.exchange = ClientExchange(self._stream, conversation, nursery)
+        nursery.start_soon(self.exchange.read)
+        nursery.start_soon(self.exchange.write)
+
+    async def channel(self) -> ClientExchange:
+        """An open channel if one can be had, with room to send. Raises `ClientError`."""
+        if self._dial is not None:
+            # Let the reader run: it may have an end of the channel to report.
+            for _ in range(2):
+                await trio.lowlevel.checkpoint()
+            if self.exchange.conversation.lost is not None:
+                async with self._turn:
+                    await self._renew(self._dial)
+        exchange = self.exchange
+        await exchange.room()
+        return exchange
+
+    async def session(self, agent: str | None) -> ClientExchange:
+        """As `channel`, with the agent's `hello` repeated if the channel is a new one. Raises `FaultError` too."""
+        exchange = await self.channel()
+        before = self.opened.get(agent)
+        if before is not None and before.exchange is not exchange:
+            async with self._turn:
+                before = self.opened.get(agent)
+                if before is not None and before.exchange is not exchange:
+                    await self.greet(exchange, agent, before.fields)
+        return exchange
+
+    async def greet(self, exchange: ClientExchange, agent: str | None, fields: dict[str, object]) -> Ready | ShownReady:
+        """Open an agent's session, and remember the fields."""
+        said = exchange.conversation.hello(agent, **fields)
+        ready: Ready | ShownReady
+        if is_plain(fields["schemas"]):
+            ready = await exchange.answer(said, Ready, agent=agent)
+        else:
+            ready = await exchange.answer(said, ShownReady, agent=agent)
+        self.opened[agent] = Opened(fields, exchange)
+        return ready
+
+    def end(self) -> None:
+        """End the channel, and open no other."""
+        self._dial = None
+        self.exchange.lose("the channel is closed")
+
+    async def aclose(self) -> None:
+        await trio.aclose_forcefully(self._stream)
+
+    async def _renew(self, dial: Callable[[], Awaitable[trio.abc.Stream]]) -> None:
+        last = self.exchange
+        # Another task may have opened it while this one waited.
+        if last.conversation.lost is None:
+            return
+        stream = await dial()
+        await self.aclose()
+        self._stream = stream
+        self.start(self._nursery, last.conversation.renewed())
+        self.exchange.callbacks = last.callbacks
 
 
 def stream_on(read_fd: int, write_fd: int) -> trio.abc.Stream:

@@ -1,7 +1,7 @@
-"""Tools in the form of a model's provider, as the daemon shows them to an agent that asks for one.
+"""Tools in the form of a model's provider, for an agent that asks for one.
 
-What the daemon writes is decoded by what was asked for: tools in the plain form are `ToolView`s; in any other form each
-is a dict, which can be handed to that provider's SDK as it is.
+In the plain form tools are decoded into `ToolView`s; in any other form each is a dict, which can be handed to that
+provider's SDK as it is.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ OnShownChanged = Callable[[list[Entry]], object]
 
 
 class ShownReady(msgspec.Struct, frozen=True):
-    """As `Ready`, where `hello` asked for a provider's form; `warnings` say too what the form could not say."""
+    """As `Ready`, for a provider's form; `warnings` also name what that form cannot express."""
 
     profile: str
     protocol: int
@@ -45,14 +45,14 @@ class ShownReady(msgspec.Struct, frozen=True):
 
 
 class ShownTools(msgspec.Struct, frozen=True):
-    """As `Tools`, where a provider's form was asked for."""
+    """As `Tools`, for a provider's form."""
 
     tools: list[Entry]
     agent: str | None = None
 
 
 class ShownToolsChanged(msgspec.Struct, frozen=True):
-    """As `ToolsChanged`, where `hello` asked for a provider's form."""
+    """As `ToolsChanged`, for a provider's form."""
 
     tools: list[Entry]
     agent: str | None = None
@@ -64,7 +64,7 @@ _decode_entry: Final = msgspec.json.Decoder(Entry).decode
 
 
 def is_plain(form: object) -> bool:
-    """Whether what `hello` or `tools` asks for is the plain form: also where it asks for none."""
+    """Whether `hello` or `tools` asks for the plain form, or for none."""
     return form is None or form == PLAIN
 
 

@@ -1,13 +1,16 @@
-"""The waiting of the blocking client: who waits for what on a channel, and who is asked meanwhile."""
+"""The waiting of the blocking client: requests without an answer, and callbacks for what comes meanwhile."""
 
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from tooldispatchd.client.conversation import (
+    LAST_WORDS_S,
+    NO_ANSWER,
+    NO_VERDICT,
     Answer,
     Answered,
     Changed,
@@ -20,13 +23,9 @@ from tooldispatchd.client.conversation import (
 )
 from tooldispatchd.client.duplex import Duplex
 from tooldispatchd.client.errors import ClientError, FaultError, lost_error
-from tooldispatchd.client.questions import NO_ANSWER, NO_VERDICT
 from tooldispatchd.client.shown import OnShownChanged, OnToolsChanged, ShownReady, ShownTools, ShownToolsChanged
 from tooldispatchd.wire.messages import ApproveReq, Ask, Bye, Pong, Ready, ToolResp, Tools, ToolsChanged
 from tooldispatchd.wire.messages import ToolUpdate as Update
-
-# How long a daemon that reads no more may go on speaking.
-LAST_WORDS_S: Final = 5.0
 
 AnswerT = TypeVar("AnswerT", Ready, ShownReady, ToolResp, Tools, ShownTools, Pong, Bye)
 OnApprove = Callable[[ApproveReq], Verdict]
@@ -35,7 +34,7 @@ OnUpdate = Callable[[Update], object]
 
 
 class Callbacks(msgspec.Struct, frozen=True):
-    """Whom to ask on behalf of one agent."""
+    """The callbacks of one agent."""
 
     approve: OnApprove | None = None
     ask: OnAsk | None = None
@@ -43,21 +42,21 @@ class Callbacks(msgspec.Struct, frozen=True):
 
 
 class SaidHello(msgspec.Struct, frozen=True):
-    """What the `hello` of an agent said, and on which channel it last did."""
+    """The fields of an agent's `hello`, and the number of the channel on which it was last said."""
 
     fields: dict[str, object]
     channel: int
 
 
 class Waiting:
-    """One conversation over one pair of descriptors; with `again`, which gives another pair, as many as it takes."""
+    """One conversation over one channel; with `again`, which gives the next socket, over as many as it takes."""
 
     def __init__(
         self,
         duplex: Duplex,
         conversation: PendingRequests,
         timeout_s: float,
-        again: Callable[[], Duplex] | None = None,
+        again: Callable[[], int] | None = None,
     ) -> None:
         self.conversation = conversation
         self.hellos: dict[str | None, SaidHello] = {}
@@ -68,22 +67,22 @@ class Waiting:
         self._timeout_s = timeout_s
         self._heard: deque[Event] = deque()
         self._done: dict[Ticket, Answer | FaultError | ClientError] = {}
-        # Those whose answers somebody will ask for: the agent, and whom an update is for.
+        # Requests whose answers will be asked for: the agent, and the callback for updates.
         self._expected: dict[Ticket, tuple[str | None, OnUpdate | None]] = {}
         self._last_words_until: float | None = None
 
     def expect(self, ticket: Ticket, agent: str | None, on_update: OnUpdate | None) -> None:
-        """Keep the answer of a call for who will ask for it."""
+        """Keep the answer to this ticket when it comes: `answer` or `take` will ask for it."""
         self._expected[ticket] = (agent, on_update)
 
     def renew(self) -> None:
-        """Have another channel where the last one is lost and there may be one; raises `ClientError`.
+        """Open the next channel if the last one has ended and there may be another; raises `ClientError`.
 
-        What was asked on the last one has no answer: it may have been done, and is not asked again.
+        Requests on the last one end without an answer. They may have run, and are not repeated.
         """
         if self._again is None:
             return
-        # A channel that has ended since looks well until it is read.
+        # An end of the channel shows only when it is read.
         while self.conversation.lost is None and self._duplex.has_heard:
             self._exchange(time.monotonic() + self._timeout_s)
         if self.conversation.lost is None:
@@ -92,28 +91,28 @@ class Waiting:
             self._handle(self._heard.popleft())
         for ticket in self._expected:
             self._done.setdefault(ticket, lost_error(self.conversation.lost, is_call=True))
-        duplex = self._again()
+        fd = self._again()
         self._duplex.close()
-        self._duplex, self._last_words_until = duplex, None
+        self._duplex, self._last_words_until = Duplex(fd, fd), None
         self.conversation = self.conversation.renewed()
         self.channel += 1
 
     def flush(self) -> None:
-        """Write all that was said, taking what comes meanwhile."""
+        """Write all queued lines, reading what comes meanwhile."""
         until = time.monotonic() + self._timeout_s
         self._write()
         while self._duplex.has_unsent and self.conversation.lost is None:
             self._exchange(until)
 
     def question(self, ticket: Ticket, kind: type[AnswerT]) -> AnswerT:
-        """As `answer`, for what is asked and waited for in one step."""
+        """As `answer`, without a separate `expect`."""
         self.expect(ticket, None, None)
         return self.answer(ticket, kind)
 
     def answer(self, ticket: Ticket, kind: type[AnswerT]) -> AnswerT:
-        """Wait for the answer to one ticket; raises `FaultError` and `ClientError`, and then wants it no more."""
+        """Wait for the answer to one ticket; raises `FaultError` and `ClientError`, and then abandons it."""
         if ticket not in self._expected:
-            raise ValueError(f"no answer is owed to ticket {ticket}")
+            raise ValueError(f"no answer is expected for ticket {ticket}")
         try:
             self.ended((ticket,), are_calls=kind is ToolResp)
             found = self.take(ticket, kind)
@@ -125,7 +124,7 @@ class Waiting:
         return found
 
     def ended(self, tickets: Iterable[Ticket], *, are_calls: bool = True) -> list[Ticket]:
-        """Wait until one or more of `tickets` have their answers; those that have."""
+        """Wait until one or more of `tickets` have answers, and return these."""
         until = time.monotonic() + self._timeout_s
         while not (ended := [ticket for ticket in tickets if ticket in self._done]):
             if not self._heard:
@@ -146,14 +145,13 @@ class Waiting:
         return found
 
     def abandon(self, ticket: Ticket) -> None:
-        """Wait no more for an answer; a call is cancelled, which is said with whatever is said next."""
+        """Give up a request; a call is cancelled, with the next bytes that are written."""
         agent, _ = self._expected.pop(ticket, (None, None))
         if self._done.pop(ticket, None) is None:
             self.conversation.cancel(agent, ticket)
             self._write()
 
     def close(self) -> None:
-        """End the channel."""
         self.conversation.end("the channel is closed")
         self._duplex.close()
 
@@ -205,7 +203,7 @@ class Waiting:
             try:
                 verdict = verdict if callbacks.approve is None else callbacks.approve(event)
             finally:
-                # A callback that raises has approved nothing; the call must not wait for it.
+                # A callback that raises has approved nothing; the call must not wait for an answer.
                 self.conversation.approve(event, verdict)
                 self.flush()
         else:

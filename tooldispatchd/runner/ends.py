@@ -1,7 +1,8 @@
-"""The ends that a relay moves bytes between: sources that are read, sinks that are written. None of them ever waits.
+"""The ends that a relay moves bytes between: sources that are read, sinks that are written. None of them ever blocks.
 
-Descriptors that others hold too (our standard input and output) are never made non-blocking: a pipe or a terminal is
-opened anew, a socket is told with each operation, and what is left is asked for no more than it has room for.
+Descriptors that other processes have too (our standard input and output) are never made non-blocking: a pipe or a
+terminal is opened anew, a socket gets MSG_DONTWAIT with each operation, and everything else is written in pieces that
+are sure to fit.
 """
 
 import fcntl
@@ -13,13 +14,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-# What one read takes, and what a pipe holds by default (pipe(7)).
+# The capacity of a pipe by default (pipe(7)).
 READ_BYTES: Final = 65_536
-# A side is not read while so much waits for the other: the bound that the daemon's own channels have.
+# A source is not read while so much waits in one of its sinks; the bound of the daemon's own channels.
 ROOM_BYTES: Final = 1024 * 1024
-# What a pipe takes at once when poll calls it writable; more could block.
+# A pipe that poll calls writable takes this much without blocking.
 PIPE_BYTES: Final = 4096
-# Above every number that an agent is given, so that none of ours stands in the way of a dup2.
+# Above every number that an agent is given, so that no dup2 overwrites one of ours.
 LEAST_FD: Final = 10
 
 Read = Callable[[], bytes]
@@ -27,7 +28,7 @@ Write = Callable[[memoryview], int]
 
 
 def lift(fd: int) -> int:
-    """A copy of `fd` out of the agent's way and closed on exec, in place of `fd`; raises OSError."""
+    """Replace `fd` with a copy at `LEAST_FD` or above that is closed on exec; raises OSError."""
     try:
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, LEAST_FD)
     finally:
@@ -41,10 +42,10 @@ def open_pipe() -> tuple[int, int]:
 
 
 class Sink:
-    """Bytes on their way out; what does not fit waits, and `has_room` says when its sources should too.
+    """A buffer of bytes to write; `has_room` tells its sources when to pause.
 
-    `write` raises `BlockingIOError` where it would wait, `OSError` where nobody reads any more: then `broken` is
-    called, once. Where `is_watched`, that is found out also while nothing waits to be written.
+    `write` raises `BlockingIOError` if it would block, and `OSError` if there is no reader any more: then `broken` is
+    called, once. If `is_watched`, a lost reader is noticed also while nothing waits to be written.
     """
 
     def __init__(self, fd: int, write: Write, close: Callable[[], None], *, is_watched: bool = False) -> None:
@@ -59,43 +60,42 @@ class Sink:
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be put in; always so once it is closed, as nothing is kept then."""
+        """Whether more may be put in; always true once it is closed, since it then keeps nothing."""
         return len(self._unsent) < ROOM_BYTES
 
     @property
     def has_unsent(self) -> bool:
-        """Whether bytes wait to be written."""
         return bool(self._unsent)
 
     @property
     def is_open(self) -> bool:
-        """Whether what is put in will be written."""
+        """Whether bytes that are put in will be written."""
         return self._is_open and not self._is_ending
 
     @property
     def events(self) -> int | None:
-        """What to poll for; None for not at all."""
+        """The events to poll for; None for not at all."""
         if self._unsent:
             return select.POLLOUT
         return 0 if self._is_open and self._is_watched else None
 
     def put(self, chunk: bytes) -> None:
-        """Write after what waits already; dropped after the end."""
+        """Queue bytes; dropped after `end`."""
         if self.is_open:
             self._unsent += chunk
 
     def end(self) -> None:
-        """Close when all that was put in is written."""
+        """Close when everything is written."""
         self._is_ending = True
         self._close_when_done()
 
     def drop(self) -> None:
-        """Close now; what waits is lost."""
+        """Close now, and discard what is unsent."""
         self._unsent.clear()
         self.end()
 
     def flush(self) -> None:
-        """Write what can be written at once; to be called when poll says so."""
+        """Write what can be written without blocking; call it when poll says that it is writable."""
         if not self._is_open:
             return
         try:
@@ -110,7 +110,7 @@ class Sink:
         self._close_when_done()
 
     def fail(self) -> None:
-        """Poll says that nobody reads any more."""
+        """Note that there is no reader any more, as poll says."""
         if self._is_open:
             self.drop()
             self.broken()
@@ -122,9 +122,9 @@ class Sink:
 
 
 class Source:
-    """Bytes on their way in, read only while every one of `sinks` has room.
+    """Bytes to read, only while all of `sinks` have room.
 
-    `read` gives b"" at the end and raises `BlockingIOError` where it would wait; any other `OSError` is an end too.
+    `read` gives b"" at the end and raises `BlockingIOError` if it would block; any other `OSError` counts as an end.
     """
 
     def __init__(
@@ -147,12 +147,12 @@ class Source:
 
     @property
     def events(self) -> int | None:
-        """What to poll for; None for not at all."""
+        """The events to poll for; None for not at all."""
         is_wanted = self.is_open and self.accepts() and all(sink.has_room for sink in self._sinks)
         return select.POLLIN if is_wanted else None
 
     def pull(self) -> None:
-        """Read once; to be called when poll says so."""
+        """Read once; call it when poll says that it is readable."""
         try:
             chunk = self._read()
         except BlockingIOError:
@@ -166,36 +166,36 @@ class Source:
             self.ended()
 
     def close(self) -> None:
-        """Read no more, and let the writer know."""
+        """Stop reading, and close the descriptor, so that the writer gets a broken pipe. Idempotent."""
         if self.is_open:
             self.is_open = False
             self._close()
 
 
 def pipe_sink(fd: int) -> Sink:
-    """A pipe of our own, which nobody else writes."""
+    """A pipe that only we write."""
     os.set_blocking(fd, False)
     return Sink(fd, partial(os.write, fd), partial(os.close, fd), is_watched=True)
 
 
 def pipe_source(fd: int, sinks: Sequence[Sink], received: Callable[[bytes], None]) -> Source:
-    """A pipe of our own, which nobody else reads."""
+    """A pipe that only we read."""
     os.set_blocking(fd, False)
     return Source(fd, partial(os.read, fd, READ_BYTES), partial(os.close, fd), sinks, received=received)
 
 
 def channel_sink(channel: socket.socket) -> Sink:
-    """What we say on a non-blocking socket; its end is the end of our input, and answers can still be read."""
+    """The outgoing half of a non-blocking socket; its end is a half-close, and answers can still be read."""
     return Sink(channel.fileno(), channel.send, partial(_half_close, channel))
 
 
 def channel_source(channel: socket.socket, sinks: Sequence[Sink], received: Callable[[bytes], None]) -> Source:
-    """What we are answered on a non-blocking socket; it stays open when this is closed."""
-    return Source(channel.fileno(), partial(channel.recv, READ_BYTES), _nothing, sinks, received=received)
+    """The incoming half of a non-blocking socket; closing it leaves the socket open."""
+    return Source(channel.fileno(), partial(channel.recv, READ_BYTES), lambda: None, sinks, received=received)
 
 
 def standard_sink(fd: int) -> Sink:
-    """An inherited descriptor that others may write too; raises OSError where it is not open."""
+    """An inherited descriptor that other processes may write too; raises OSError if it is not open."""
     if stat.S_ISSOCK(os.fstat(fd).st_mode):
         inherited = socket.socket(fileno=lift(os.dup(fd)))
         return Sink(inherited.fileno(), lambda chunk: inherited.send(chunk, socket.MSG_DONTWAIT), inherited.close)
@@ -205,7 +205,7 @@ def standard_sink(fd: int) -> Sink:
 
 
 def standard_source(fd: int, sinks: Sequence[Sink], received: Callable[[bytes], None]) -> Source:
-    """An inherited descriptor that others may read too; raises OSError where it is not open."""
+    """An inherited descriptor that other processes may read too; raises OSError if it is not open."""
     if stat.S_ISSOCK(os.fstat(fd).st_mode):
         inherited = socket.socket(fileno=lift(os.dup(fd)))
         read = partial(inherited.recv, READ_BYTES, socket.MSG_DONTWAIT)
@@ -215,9 +215,9 @@ def standard_source(fd: int, sinks: Sequence[Sink], received: Callable[[bytes], 
 
 
 def _open_anew(fd: int, access: int) -> tuple[int, bool]:
-    """A descriptor for the same file, and whether it has a non-blocking description of its own.
+    """A descriptor for the same file, and whether it is a non-blocking one with an open file of its own.
 
-    A regular file has not: that would begin at its start. Nor has what belongs to another user.
+    Regular files are only duplicated (opened anew they would start at offset 0), and so are those of another user.
     """
     if stat.S_ISFIFO(os.fstat(fd).st_mode) or os.isatty(fd):
         try:
@@ -231,9 +231,5 @@ def _half_close(channel: socket.socket) -> None:
     try:
         channel.shutdown(socket.SHUT_WR)
     except OSError:
-        # The daemon has gone, or the channel is closed already: it has ended for both.
+        # The daemon is gone, or the channel is closed already.
         return
-
-
-def _nothing() -> None:
-    return

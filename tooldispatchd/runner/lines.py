@@ -1,10 +1,10 @@
-"""An agent's standard streams shared by its tool channel and by everything else, line by line; pure.
+"""Tool lines and everything else on an agent's shared standard streams, line by line. Pure.
 
     agent's stdout ─▶ Splitter ─▶ to the daemon: objects whose `__port` is one that agents use
-                                └▶ past it: every other byte, untouched and in order
-    daemon's lines, run's stdin ─▶ Merger ─▶ agent's stdin: whole lines, in the order of each
+                                └▶ past it: every other byte, unchanged and in order
+    daemon's lines, run's stdin ─▶ Merger ─▶ agent's stdin: whole lines, in the order of each source
 
-Each holds at most one unfinished line of `HOLD_BYTES` per source; a longer one is passed on in pieces as it comes.
+Each holds at most one unfinished line of `HOLD_BYTES` for a source; a longer one is passed on in pieces as it comes.
 """
 
 from enum import Enum
@@ -43,15 +43,13 @@ _decode_port: Final = msgspec.json.Decoder(_Port).decode
 
 
 class LineRoute(Enum):
-    """Where a line of the agent's goes."""
-
     DAEMON = "daemon"
     PAST = "past"
 
 
 def way_of(line: bytes | bytearray) -> LineRoute:
-    """Where a whole line goes, with or without its newline."""
-    # The key may be spelled with escapes; a line that can have none is not worth decoding.
+    """The route of a whole line, with or without its newline."""
+    # The key may be written with escapes; a line without any need not be decoded.
     if b"__port" not in line and b"\\u" not in line:
         return LineRoute.PAST
     try:
@@ -60,16 +58,11 @@ def way_of(line: bytes | bytearray) -> LineRoute:
         return LineRoute.PAST
 
 
-def _way_of_head(head: bytes) -> LineRoute:
-    """Where a line goes that is too long to be held: the daemon says so itself of what is meant for it."""
-    return LineRoute.DAEMON if peek(head).port in AGENT_PORTS else LineRoute.PAST
-
-
 class Splitter:
-    """What the agent writes, cut into pieces that each go one way."""
+    """Cuts the agent's output into pieces, each with its route."""
 
     def __init__(self) -> None:
-        # The unfinished line: held while its way is open, else already passed on.
+        # The unfinished line: held until its route is known, then passed on as it comes.
         self._held = bytearray()
         self._way: LineRoute | None = None
 
@@ -84,7 +77,7 @@ class Splitter:
         return pieces
 
     def end(self) -> list[tuple[LineRoute, bytes]]:
-        """What was held of a last line that has no newline."""
+        """The rest of a last line without a newline."""
         held, self._held = bytes(self._held), bytearray()
         return [(way_of(held), held)] if held else []
 
@@ -104,37 +97,40 @@ class Splitter:
             self._way = None
 
     def _early_way(self) -> LineRoute | None:
-        """The way of a line that is not finished, where it is known: a prompt must not wait for its newline."""
+        """The route of an unfinished line, if it is known: a prompt must not wait for its newline."""
         head = bytes(self._held[:HEAD_BYTES])
         begin = head.lstrip(b" \t\r")[:1]
-        # A head of nothing but white space is no object that anyone writes.
+        # No program writes so much white space before an object.
         if begin not in {b"{", b""} or (not begin and len(head) == HEAD_BYTES):
             return LineRoute.PAST
-        return _way_of_head(head) if len(self._held) > HOLD_BYTES else None
+        if len(self._held) <= HOLD_BYTES:
+            return None
+        # Too long for the daemon as well, which will say so of a line that is meant for it.
+        return LineRoute.DAEMON if peek(head).port in AGENT_PORTS else LineRoute.PAST
 
 
 class Voice(Enum):
-    """Who speaks to the agent."""
+    """A source of lines for the agent."""
 
     DAEMON = "daemon"
     STDIN = "stdin"
 
 
 class Merger:
-    """Two streams of lines made one; a line is never cut by another's."""
+    """Merges two streams of lines into one; lines are never interleaved."""
 
     def __init__(self) -> None:
         self._held = {voice: bytearray() for voice in Voice}
-        # How much of it is whole lines, which wait only while another's line is passed on in pieces.
+        # The bytes of it that are whole lines; they wait while a long line of the other is passed on in pieces.
         self._whole = dict.fromkeys(Voice, 0)
         self._speaker: Voice | None = None
 
     def accepts(self, voice: Voice) -> bool:
-        """Whether more of `voice` may be read."""
+        """Whether more of this source may be read."""
         return self._speaker is voice or len(self._held[voice]) <= HOLD_BYTES
 
     def merge(self, voice: Voice, chunk: bytes) -> bytes:
-        """What can be passed on now that `voice` has said more."""
+        """The bytes to pass on, after `chunk` of this source."""
         said = b""
         if self._speaker is voice:
             end = chunk.find(b"\n") + 1
@@ -150,9 +146,9 @@ class Merger:
         return said + self._collect()
 
     def end(self, voice: Voice) -> bytes:
-        """As `merge`, where `voice` says no more.
+        """The bytes to pass on, after the end of this source.
 
-        A last line without its newline gets one, or the next would be a part of it; the daemon's is dropped.
+        A last line without a newline gets one, so that the next line stays separate; the daemon's is dropped.
         """
         said = b""
         if self._speaker is voice:

@@ -1,4 +1,4 @@
-"""Open the session that an agent will find open: `hello` said for it, and `ready` read, before it starts."""
+"""Open an agent's session before the agent starts: send its `hello`, and read `ready`."""
 
 import select
 import socket
@@ -13,31 +13,27 @@ from tooldispatchd.runner.ends import READ_BYTES
 from tooldispatchd.runner.signals import Signals
 from tooldispatchd.wire.messages import Hello, ReadyLine
 
-# Servers may wait for their turn to start before their own limits begin; longer than this nobody waits.
+# Servers may wait for a place to start, before their own limits begin.
 OPENING_S: Final = 600.0
-# When a person begins to wonder.
+# After this long a person is told what is being waited for.
 SLOW_S: Final = 3.0
-# Some thousand tools with the largest schemas that a daemon with its default limits takes.
+# A thousand tools with the largest schemas that a daemon with its default limits takes.
 MAX_OPENING_BYTES: Final = 256 * 1024 * 1024
-
-
 PING: Final = b'{"__port":"ping"}\n'
 
 
 class OpeningError(Exception):
-    """The session cannot be opened: the daemon is not there any more, or says nothing."""
+    """The session cannot be opened: the daemon has gone, or is silent."""
 
 
 class RefusedError(Exception):
-    """The daemon refused the session with the fault `code`."""
-
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(f"{code}: {detail}")
         self.code = code
 
 
 class StoppedError(Exception):
-    """A signal came that would end us, before the agent had started."""
+    """A signal that ends a program came before the agent had started."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"signal {number}")
@@ -59,9 +55,9 @@ _decode_fault: Final = msgspec.json.Decoder(_Fault).decode
 
 
 def see_alive(channel: socket.socket, signals: Signals, within_s: float) -> None:
-    """Ask for a sign of life; whatever is said is one, and so is the channel's end.
+    """Send a ping and wait for any answer, the channel's end included.
 
-    Raises `OpeningError` where none comes, and `StoppedError`.
+    Raises `OpeningError` if none comes, and `StoppedError`.
     """
     channel.setblocking(False)  # noqa: FBT003  # the standard library's own signature
     with suppress(BrokenPipeError, ConnectionResetError):
@@ -73,16 +69,16 @@ def see_alive(channel: socket.socket, signals: Signals, within_s: float) -> None
 def open_session(
     channel: socket.socket, hello: Hello, signals: Signals, is_slow: Callable[[], None]
 ) -> tuple[ReadyLine, bytes]:
-    """Say `hello`; what the daemon is `ready` with, and what else it has said, which is the agent's to read.
+    """Send `hello`; the daemon's `ready`, and all its other bytes, which are for the agent.
 
-    `is_slow` is called where that takes so long that a person would ask why.
-    Raises `RefusedError`, `OpeningError` and `StoppedError`. The channel is non-blocking afterwards.
+    `is_slow` is called if that takes more than `SLOW_S`. Raises `RefusedError`, `OpeningError` and `StoppedError`. The
+    channel is non-blocking afterwards.
     """
     try:
         channel.settimeout(OPENING_S)
-        # A daemon that turns us away at the door has closed it already; what it said of it can still be read.
+        # A daemon that refuses the connection has closed it already; its reason can still be read.
         with suppress(BrokenPipeError, ConnectionResetError):
-            # Short enough to fit into any socket's buffer.
+            # Short enough for any socket's buffer.
             channel.sendall(msgspec.json.encode(hello) + b"\n")
         channel.setblocking(False)  # noqa: FBT003  # the standard library's own signature
         if not _await(channel, signals, SLOW_S):
@@ -111,14 +107,14 @@ def open_session(
 
 
 def _receive(channel: socket.socket, signals: Signals, within_s: float) -> bytes:
-    """What comes; nothing at the end of the channel."""
+    """The next bytes; b"" at the end of the channel."""
     if not _await(channel, signals, within_s):
         raise OpeningError(f"the daemon did not answer within {within_s:.3g} s")
     return channel.recv(READ_BYTES)
 
 
 def _await(channel: socket.socket, signals: Signals, within_s: float) -> bool:
-    """Whether something comes in time, if only the end."""
+    """Whether the channel is readable in time; its end counts."""
     until = time.monotonic() + within_s
     poll = select.poll()
     poll.register(channel, select.POLLIN)
@@ -134,7 +130,7 @@ def _await(channel: socket.socket, signals: Signals, within_s: float) -> bool:
 
 
 def _read(line: bytes) -> ReadyLine | None:
-    """What the daemon is ready with; None for any other line but a refusal, which is raised."""
+    """The `ready` line; None for any other, and `RefusedError` for a refusal."""
     try:
         port = _decode_port(line).port
         if port == "ready":

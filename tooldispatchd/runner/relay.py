@@ -1,7 +1,7 @@
-"""The loop between an agent and its channel: whoever can move does, until the agent has exited.
+"""The poll loop between an agent and its channel, until the agent has exited.
 
-A side is read only while what it says has somewhere to go, so that memory is bounded however slow a reader is. The
-agent's exit is its end, whoever else holds its descriptors; nothing that it asked for is executed after it.
+A source is read only while its sinks have room, so that memory is bounded however slow a reader is. The agent's exit
+ends its channel even if other processes still hold its descriptors; none of its requests is executed after that.
 """
 
 import select
@@ -15,7 +15,7 @@ GONE: Final = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
 class Relay:
-    """What is read and what is written; which source fills which sink is the wiring's to say."""
+    """Moves bytes between sources and sinks; `wiring` connects them."""
 
     def __init__(self, sources: Sequence[Source], sinks: Sequence[Sink], signals: Signals) -> None:
         self._sources = sources
@@ -29,13 +29,13 @@ class Relay:
             if self._signals.fd in ready:
                 for number in self._signals.take():
                     forward(number)
-            # Before anything is moved: what an agent wrote before it exited is asked for by nobody.
+            # Before anything is moved: requests that an agent wrote just before it exited are not sent.
             if pidfd in ready:
                 return
             self._move(ready)
 
     def flush(self, sink: Sink) -> bool:
-        """Write what waits in one sink, however long its reader takes; false where a signal ends it before."""
+        """Write out one sink, however long its reader takes; false if a signal ends that."""
         while sink.has_unsent:
             poll = select.poll()
             poll.register(sink.fd, select.POLLOUT)
@@ -49,7 +49,7 @@ class Relay:
 
     def _wait(self, pidfd: int) -> dict[int, int]:
         wanted = {pidfd: select.POLLIN, self._signals.fd: select.POLLIN}
-        # A descriptor whose events nobody wants is left out: poll would tell of its hangup again and again.
+        # A descriptor without wanted events is left out: poll would report its hangup again and again.
         ends: list[Source | Sink] = [*self._sources, *self._sinks]
         for end in ends:
             if (events := end.events) is not None:
@@ -61,7 +61,7 @@ class Relay:
 
     def _move(self, ready: dict[int, int]) -> None:
         for source in self._sources:
-            # Asked again: what was moved before may have filled its sink, or closed it.
+            # `events` again: a source before this one may have filled its sink, or closed it.
             if ready.get(source.fd, 0) & (select.POLLIN | GONE) and source.events is not None:
                 source.pull()
         for sink in self._sinks:

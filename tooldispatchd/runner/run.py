@@ -3,31 +3,34 @@
     reach a daemon ─▶ hello, ready ─▶ write the tools' file ─▶ start the agent ─▶ relay until it exits
                                      remove the file ◀─ wait for a private daemon ◀─ close the channel
 
-Whatever ends it, a signal or a failure at any step, what was opened before is closed again.
+Whichever step a signal or a failure ends, everything that was opened before is closed again.
 """
 
 import errno
+import os
+import select
+import shutil
 import socket
+import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Raw
 
-from tooldispatchd.client.address import find_socket
-from tooldispatchd.client.reach import CONNECT_S, reach
+from tooldispatchd.client.reach import ANSWERS_FD, CONNECT_S, REQUESTS_FD, find_socket, reach
 from tooldispatchd.runner.ends import lift
 from tooldispatchd.runner.opening import OpeningError, RefusedError, StoppedError, open_session, see_alive
-from tooldispatchd.runner.private import PrivateDaemon, start_private
 from tooldispatchd.runner.relay import Relay
-from tooldispatchd.runner.shared import SharedStreams
 from tooldispatchd.runner.signals import Signals, comes_from_terminal
 from tooldispatchd.runner.spawn import SIGNALLED, AgentProcess, AgentStartError, look_up, spawn
-from tooldispatchd.runner.tools_file import tools_file
-from tooldispatchd.runner.wiring import ANSWERS, REQUESTS, OwnChannel, Wiring, close_given
+from tooldispatchd.runner.wiring import OwnChannel, SharedStreams, Wiring, close_given
 from tooldispatchd.wire.messages import Hello
 
 TOKEN: Final = "TOOLDISPATCHD_TOKEN"  # noqa: S105  # the variable's name
@@ -35,11 +38,16 @@ FAILED: Final = 1
 USAGE: Final = 2
 UNREACHABLE: Final = 3
 REFUSED: Final = {"not_authenticated": UNREACHABLE, "unknown_profile": USAGE}
+# Errors of `connect` where no daemon listens.
 NOBODY: Final = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR})
+# A private daemon whose channel has closed cancels its calls and stops its servers, which takes up to 4 s for each.
+STOP_S: Final = 20.0
+# What a service manager gives to the process that it started, which is us; a private daemon must not speak in our name.
+NOT_PASSED_ON: Final = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", TOKEN})
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What to run, and on which daemon: `socket`, else a private one with `config`, else whichever is found."""
+    """The command to run, and on which daemon: `socket`, else a private one with `config`, else whichever is found."""
 
     command: list[str]
     hello: Hello
@@ -52,15 +60,39 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class UnreachableError(Exception):
-    """There is no daemon to be had; `code` is our exit code."""
+    """No daemon can be used; `code` is our exit code."""
 
     def __init__(self, why: str, code: int = UNREACHABLE) -> None:
         super().__init__(why)
         self.code = code
 
 
+class PrivateDaemon:
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def end(self, signals: Signals) -> int:
+        """Wait for the end of a daemon whose channel is closed; its exit code.
+
+        It is killed after `STOP_S`, or at once by a signal that would end us; its guardian then kills its children.
+        """
+        until = time.monotonic() + STOP_S
+        pidfd = lift(os.pidfd_open(self._process.pid))
+        try:
+            poll = select.poll()
+            poll.register(pidfd, select.POLLIN)
+            poll.register(signals.fd, select.POLLIN)
+            while pidfd not in dict(poll.poll(max(0.0, until - time.monotonic()) * 1000)):
+                if time.monotonic() >= until or signals.take_ending() is not None:
+                    self._process.kill()
+                    break
+        finally:
+            os.close(pidfd)
+        return self._process.wait()
+
+
 def run(order: Order, environ: Mapping[str, str]) -> int:
-    """Run the agent; its exit code, 128 + n for a signal, or ours where it did not start (told on stderr)."""
+    """Run the agent; its exit code, 128 + n for a signal, or ours if it did not start (with the reason on stderr)."""
     with Signals() as signals:
         try:
             return _run(order, environ, signals)
@@ -78,9 +110,9 @@ def run(order: Order, environ: Mapping[str, str]) -> int:
 
 
 def tell(what: str) -> None:
-    """A line on stderr, if anybody reads it."""
+    """Write a line to stderr, if it is open."""
     with suppress(OSError):
-        # A shell may have closed it; print would take our stdout in its place.
+        # A shell may have closed it; print would use our stdout in its place.
         if sys.stderr is not None:
             sys.stderr.write(f"tooldispatchd: {what}\n")
             sys.stderr.flush()
@@ -96,7 +128,7 @@ def _run(order: Order, environ: Mapping[str, str], signals: Signals) -> int:
         code = private.end(signals) if private else 0
         private = None
         if code > 0:
-            # It has said why itself, but not why there is one.
+            # It has written its own reason; add why a private daemon was started.
             cause = "" if order.config else f", and none listens at {find_socket(environ)}"
             raise UnreachableError(f"the agent's own daemon did not start{cause}", code) from error
         raise UnreachableError(str(error)) from error
@@ -108,7 +140,7 @@ def _run(order: Order, environ: Mapping[str, str], signals: Signals) -> int:
 def _reach(order: Order, environ: Mapping[str, str], signals: Signals) -> tuple[socket.socket, PrivateDaemon | None]:
     say: Callable[[str], None] = tell if order.is_verbose else lambda _: None
     if order.config is None:
-        # A socket that somebody named is the one that is meant; the usual places are only looked at.
+        # A socket that was named must be there; the usual places need not.
         named = order.socket or environ.get("TOOLDISPATCHD_SOCKET")
         address = order.socket or find_socket(environ)
         try:
@@ -123,14 +155,13 @@ def _reach(order: Order, environ: Mapping[str, str], signals: Signals) -> tuple[
             say(f"using the daemon at {address}")
             return channel, None
     say(f"starting a private daemon{f' with {order.config}' if order.config else ''}")
-    return start_private(order.config, environ)
+    return _start_private(order.config, environ)
 
 
 def _connect(address: str, timeout_s: float, signals: Signals) -> socket.socket:
     """A channel to a daemon that answers; raises OSError, `OpeningError` for a silent one, and `StoppedError`."""
-    # Only a daemon that does not accept keeps a caller waiting.
     within_s = min(timeout_s, CONNECT_S)
-    # On a channel of its own: the lines of the agent's are counted.
+    # On a channel of its own: a ping on the agent's would shift the numbers of its lines.
     with reach(address, within_s=within_s) as probe:
         see_alive(probe, signals, timeout_s)
     return socket.socket(fileno=lift(reach(address, within_s=within_s).detach()))
@@ -143,9 +174,9 @@ def _run_on(channel: socket.socket, order: Order, environ: Mapping[str, str], si
         tell(f"warning: {warning}")
     lost = partial(tell, "the daemon has ended the channel; the agent goes on without tools")
     wiring: Wiring = SharedStreams(channel, lost) if order.shares_streams else OwnChannel(channel, lost)
-    place = "stdio" if order.shares_streams else f"{REQUESTS},{ANSWERS}"
+    place = "stdio" if order.shares_streams else f"{REQUESTS_FD},{ANSWERS_FD}"
     try:
-        with tools_file(ready.tools, environ) as path:
+        with _tools_file(ready.tools, environ) as path:
             env = {name: value for name, value in environ.items() if name != TOKEN}
             env |= {"TOOLDISPATCHD_TOOLS": str(path), "PLUMB_MCP_TOOLS": str(path), "TOOLDISPATCHD_CHANNEL": place}
             if (number := signals.take_ending()) is not None:
@@ -160,7 +191,7 @@ def _run_on(channel: socket.socket, order: Order, environ: Mapping[str, str], si
 
 def _relay(agent: AgentProcess, wiring: Wiring, signals: Signals) -> int:
     relay = Relay(wiring.sources, wiring.sinks, signals)
-    # What came while it was being started came too early for a terminal to have told it too.
+    # Signals that came while the agent was being started: a terminal cannot have sent them to it.
     for number in signals.take():
         agent.signal(number)
 
@@ -174,3 +205,57 @@ def _relay(agent: AgentProcess, wiring: Wiring, signals: Signals) -> int:
     if wiring.last is not None:
         relay.flush(wiring.last)
     return code
+
+
+def _start_private(config: Path | None, environ: Mapping[str, str]) -> tuple[socket.socket, PrivateDaemon]:
+    """Start a daemon with `config`, or with the file that `serve` finds; our end of its channel, and the daemon.
+
+    It has a session of its own: no key of our terminal reaches it, and writing its log never stops it as a background
+    job. Raises OSError.
+    """
+    # -P: the agent's directory may hold modules with the names of ours.
+    words = [sys.executable, "-P", "-m", "tooldispatchd", "serve", "--listen", "stdio", "--log-level", "warning"]
+    words += [] if config is None else ["--config", str(config)]
+    env = {name: value for name, value in environ.items() if name not in NOT_PASSED_ON}
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            process = subprocess.Popen(  # noqa: S603  # this interpreter and this package; the path is one argument
+                words, stdin=theirs.fileno(), stdout=theirs.fileno(), env=env, start_new_session=True
+            )
+    except BaseException:
+        ours.close()
+        raise
+    return socket.socket(fileno=lift(ours.detach())), PrivateDaemon(process)
+
+
+@contextmanager
+def _tools_file(tools: Sequence[Raw], environ: Mapping[str, str]) -> Iterator[Path]:
+    """A file with a JSON list of `tools`, as the daemon wrote them; removed, with its directory, at the end.
+
+    They are in the form that `hello` asked for; in the plain one each is `{name, title?, description, input_schema}`.
+    The file has mode 0600 in a directory of 0700, under $XDG_RUNTIME_DIR if that can be written, else with temporary
+    files. Raises OSError.
+    """
+    directory = _make_directory(environ)
+    try:
+        path = directory / "tools.json"
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(msgspec.json.encode(tools) + b"\n")
+        yield path
+    finally:
+        # The agent may have put a file of its own beside it.
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _make_directory(environ: Mapping[str, str]) -> Path:
+    prefix = "tooldispatchd-run-"
+    runtime = environ.get("XDG_RUNTIME_DIR")
+    if runtime:
+        try:
+            return Path(tempfile.mkdtemp(prefix=prefix, dir=runtime)).absolute()
+        except OSError:
+            # After `su` it belongs to another user; in a container it may not exist.
+            pass
+    return Path(tempfile.mkdtemp(prefix=prefix)).absolute()

@@ -1,4 +1,4 @@
-"""The signals that an agent's runner passes on, as bytes on a descriptor that a poll can wait for."""
+"""The signals that `run` passes on to its agent, as bytes on a descriptor that poll can wait for."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from typing import Final
 
 from tooldispatchd.runner.ends import open_pipe
 
-# Those that would end a program which does not expect them.
+# Those that end a program without a handler.
 ENDING: Final = frozenset(
     {signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGQUIT}
 )
@@ -19,9 +19,9 @@ MANY: Final = 4096
 
 
 class Signals:
-    """Every signal of `PASSED_ON` is caught while this is entered, but for those that our parent had ignored.
+    """Catches the signals of `PASSED_ON` while it is entered, except those that our parent had set to be ignored.
 
-    An agent inherits those as they are (nohup means the agent too); the others have their defaults there.
+    The agent inherits these as ignored (nohup is meant for it too); for all others it has the default.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Signals:
         for number in PASSED_ON:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, _note)  # type: ignore[assignment]  # handlers in C are None
-        # Ignored, it would take the agent's exit code away from us.
+        # If it were ignored, the kernel would discard the agent's exit code.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         return self
 
@@ -51,19 +51,19 @@ class Signals:
         os.close(self._wakeup)
 
     def take(self) -> list[int]:
-        """The signals that have come since the last time, each as often as the kernel told of it."""
+        """The signals since the last call, each as often as it came."""
         with contextlib.suppress(BlockingIOError):
-            # Others may be caught by who embeds us; they come through the same pipe.
+            # A program that embeds us may catch others, which come through the same pipe.
             return [number for number in os.read(self.fd, MANY) if number in self._before]
         return []
 
     def take_ending(self) -> int | None:
-        """The first that has come of those that end a program."""
+        """The first of those since the last call that end a program."""
         return next((number for number in self.take() if number in ENDING), None)
 
 
 def comes_from_terminal(number: int) -> bool:
-    """Whether the agent has had a signal already, because it shares our place in the foreground of a terminal."""
+    """Whether the terminal has sent this signal to the agent too, as a part of its foreground process group."""
     if number not in FROM_TERMINAL:
         return False
     try:
@@ -79,5 +79,5 @@ def comes_from_terminal(number: int) -> bool:
 
 
 def _note(_number: int, _frame: FrameType | None) -> None:
-    # The kernel's word is enough: Python has written the number into the wakeup pipe.
+    # Python has already written the number into the wakeup pipe.
     return

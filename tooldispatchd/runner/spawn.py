@@ -1,4 +1,4 @@
-"""Start an agent beside us: in our process group, with our standard error, and its channel where it is told."""
+"""Start an agent: in our process group, with our standard error, and its channel on the descriptors that it expects."""
 
 import contextlib
 import errno
@@ -12,12 +12,12 @@ from tooldispatchd.runner.ends import lift
 NOT_FOUND: Final = 127
 NOT_EXECUTABLE: Final = 126
 SIGNALLED: Final = 128
-# Python ignores these two, and the agent would inherit that.
+# Python ignores these two, which the agent would inherit.
 RESET: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 class AgentStartError(Exception):
-    """The agent cannot be started; `code` is what a shell exits with then."""
+    """The agent cannot be started; `code` is the exit code of a shell in that case."""
 
     def __init__(self, program: str, error: OSError) -> None:
         super().__init__(f"cannot start '{program}': {error.strerror or error}")
@@ -25,7 +25,7 @@ class AgentStartError(Exception):
 
 
 class AgentProcess:
-    """A child of ours that has not been reaped; `pidfd` is readable when it has exited."""
+    """A child that is not reaped yet; `pidfd` is readable when it has exited."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -39,12 +39,12 @@ class AgentProcess:
             raise
 
     def signal(self, number: int) -> None:
-        """Pass a signal on; the agent may have exited, or changed its user."""
+        """Send a signal; no error if the agent has exited, or changed its user."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(self._pid, number)
 
     def reap(self) -> int:
-        """Wait for its exit; its code, or 128 and the number of the signal that ended it."""
+        """Wait for its exit; its code, or 128 plus the number of the signal that ended it."""
         _, status = os.waitpid(self._pid, 0)
         os.close(self.pidfd)
         code = os.waitstatus_to_exitcode(status)
@@ -52,7 +52,7 @@ class AgentProcess:
 
 
 def look_up(program: str, environ: Mapping[str, str]) -> None:
-    """Find a program as a start would, before anything else is started for it; raises SpawnError."""
+    """Check that a program can be found, before a daemon is started for it; raises `AgentStartError`."""
     here = "/" in program
     places = [program] if here else [os.path.join(where, program) for where in os.get_exec_path(environ)]  # noqa: PTH118  # an empty place is here
     why = errno.ENOENT
@@ -65,10 +65,10 @@ def look_up(program: str, environ: Mapping[str, str]) -> None:
 
 
 def spawn(command: Sequence[str], env: Mapping[str, str], fds: Mapping[int, int]) -> AgentProcess:
-    """Start `command` with `fds` (its number: ours, which are lifted); raises SpawnError.
+    """Start `command` with `fds` (its number to ours, which are lifted); raises `AgentStartError`.
 
-    What else we inherited, the agent inherits: a file lock, a job server. What we opened is closed on exec. The group
-    is ours so that a terminal treats the two as one job.
+    The agent inherits the other descriptors that we inherited (a file lock, a job server); those that we opened are
+    closed on exec. It shares our process group, so that a terminal treats the two as one job.
     """
     actions = [(os.POSIX_SPAWN_DUP2, ours, number) for number, ours in fds.items()]
     try:

@@ -1,24 +1,35 @@
-"""Which way an agent's bytes go: a channel of its own on two pipes, or one that shares its standard streams.
+"""How an agent's bytes move: over a channel of its own on two pipes, or over its standard streams.
 
-Ends are the protocol's. The agent reads no more answers, or has exited: it is gone, and the channel is closed. It
-writes no more requests: the channel is half-closed, and answers still come. The daemon has ended the channel: the
-agent reads the end of its answers, and a request gets a broken pipe.
+    OwnChannel       agent's 4 ─▶ the channel ─▶ agent's 5
+    SharedStreams    agent's stdout ─▶ Splitter ─▶ the channel, and our stdout
+                     the channel, and our stdin ─▶ Merger ─▶ agent's stdin
+
+Ends follow the protocol. If the agent stops reading answers, or exits, the channel is closed. If it stops writing
+requests, the channel is half-closed, and answers still come. If the daemon ends the channel, the agent reads the end of
+its answers, and its next request gets a broken pipe.
 """
 
+import array
+import fcntl
 import os
 import socket
+import termios
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Final, Protocol
 
 import msgspec
 
+from tooldispatchd.client.reach import ANSWERS_FD, REQUESTS_FD
 from tooldispatchd.runner import ends
 from tooldispatchd.runner.ends import Sink, Source
+from tooldispatchd.runner.lines import LineRoute, Merger, Splitter, Voice
 from tooldispatchd.wire.messages import Bye
 
-REQUESTS: Final = 4
-ANSWERS: Final = 5
-# After it the daemon ends the channel because it was asked to.
+STDIN: Final = 0
+STDOUT: Final = 1
+# The daemon's last line on a channel that it was asked to end.
 LAST_LINE: Final = msgspec.json.encode(Bye()) + b"\n"
 
 
@@ -27,32 +38,27 @@ class Wiring(Protocol):
 
     @property
     def given(self) -> dict[int, int]:
-        """The agent's descriptors: its number, and ours."""
+        """The agent's descriptors: its number for each, and ours."""
 
     @property
-    def sources(self) -> Sequence[Source]:
-        """All that is read."""
+    def sources(self) -> Sequence[Source]: ...
 
     @property
-    def sinks(self) -> Sequence[Sink]:
-        """All that is written."""
+    def sinks(self) -> Sequence[Sink]: ...
 
     @property
     def last(self) -> Sink | None:
-        """What is to be written to its end after the agent's exit."""
+        """The sink that must be written to its end after the agent's exit."""
 
     def start(self, said: bytes) -> None:
-        """Close `given`, as the agent has them; `said` is what the daemon has told it already."""
+        """Close `given`, which the agent has inherited; `said` is what the daemon has already written to it."""
 
     def finish(self) -> None:
-        """The agent has exited: close the channel; what it wrote that is not for the daemon waits in `last`.
-
-        Idempotent.
-        """
+        """Close the channel of an agent that has exited; its other output waits in `last`. Idempotent."""
 
 
 class ChannelEnds:
-    """The channel's two directions, and how it ended; `lost` is called where the daemon ended it unasked."""
+    """The channel's two directions, and how it ended; `lost` is called if the daemon ended it unasked."""
 
     def __init__(self, channel: socket.socket, lost: Callable[[], None]) -> None:
         self.sink = ends.channel_sink(channel)
@@ -62,23 +68,23 @@ class ChannelEnds:
         self._tail = b""
 
     def heard(self, chunk: bytes) -> None:
-        """Remember how the last line ends."""
+        """Note what the daemon wrote: its last line says whether it ended the channel as it was asked."""
         self._tail = (self._tail + chunk)[-len(LAST_LINE) :]
 
     def end(self) -> None:
-        """The agent asks for no more; answers still come."""
+        """End the requests; answers still come."""
         self._is_ended = True
         self.sink.end()
 
     def source_ended(self) -> None:
-        """The daemon ended the channel; it was lost unless the agent had ended its requests, or said `bye`."""
+        """Note that the daemon ended the channel: it is lost unless the agent had ended its requests or said `bye`."""
         if not self._is_ended and self._tail != LAST_LINE:
             self._lost()
         self.sink.drop()
 
     def close(self) -> None:
-        """The agent is gone; the daemon learns of it, also where it is in the middle of a line."""
-        # First: a half-close before it would ask for what lies unread in the daemon's buffer to be executed.
+        """Close the channel, so that the daemon cancels the agent's calls; also in the middle of a line."""
+        # Before the sink: its half-close would let the daemon execute the requests that it has not read yet.
         self._channel.close()
         self.sink.drop()
 
@@ -91,7 +97,7 @@ class OwnChannel:
     def __init__(self, channel: socket.socket, lost: Callable[[], None]) -> None:
         requests, theirs_requests = ends.open_pipe()
         theirs_answers, answers = ends.open_pipe()
-        self.given = {REQUESTS: theirs_requests, ANSWERS: theirs_answers}
+        self.given = {REQUESTS_FD: theirs_requests, ANSWERS_FD: theirs_answers}
         self._channel = ChannelEnds(channel, lost)
         self._answers = ends.pipe_sink(answers)
         self._requests = ends.pipe_source(requests, (self._channel.sink,), self._channel.sink.put)
@@ -104,12 +110,10 @@ class OwnChannel:
         self.sinks = (self._channel.sink, self._answers)
 
     def start(self, said: bytes) -> None:
-        """As `Wiring.start`."""
         close_given(self.given)
         self._hear(said)
 
     def finish(self) -> None:
-        """As `Wiring.finish`."""
         self._leave()
 
     def _hear(self, chunk: bytes) -> None:
@@ -128,8 +132,98 @@ class OwnChannel:
         self._answers.drop()
 
 
+class SharedStreams:
+    """A tool channel on the agent's standard streams, beside everything else that it reads and writes (`--mux`).
+
+    Raises OSError if our own stdin or stdout is not open.
+    """
+
+    def __init__(self, channel: socket.socket, lost: Callable[[], None]) -> None:
+        self._channel = ChannelEnds(channel, lost)
+        self._merger = Merger()
+        self._splitter = Splitter()
+        self.last = ends.standard_sink(STDOUT)
+        theirs_stdin, to_agent = ends.open_pipe()
+        from_agent, theirs_stdout = ends.open_pipe()
+        self.given = {STDIN: theirs_stdin, STDOUT: theirs_stdout}
+        self._to_agent = ends.pipe_sink(to_agent)
+        self._from_agent = ends.pipe_source(from_agent, (self._channel.sink, self.last), self._split)
+        self._heard = ends.channel_source(channel, (self._to_agent,), self._hear)
+        self._stdin = ends.standard_source(STDIN, (self._to_agent,), partial(self._merge, Voice.STDIN))
+        self.sources: tuple[Source, ...] = (self._from_agent, self._heard, self._stdin)
+        self.sinks: tuple[Sink, ...] = (self._channel.sink, self.last, self._to_agent)
+        self._heard.accepts = partial(self._merger.accepts, Voice.DAEMON)
+        self._stdin.accepts = partial(self._merger.accepts, Voice.STDIN)
+        self._from_agent.ended = self._end_requests
+        self._heard.ended = self._lose
+        self._stdin.ended = partial(self._end_voice, Voice.STDIN)
+        self._to_agent.broken = self._leave
+        self.last.broken = self._break
+
+    def start(self, said: bytes) -> None:
+        close_given(self.given)
+        self._hear(said)
+
+    def finish(self) -> None:
+        """As `Wiring.finish`. What the agent wrote before it exited is still read; requests in it are dropped."""
+        self._leave()
+        if self._from_agent.is_open:
+            # Only what is there now: a process that the agent left behind may write for ever.
+            unread = array.array("i", [0])
+            fcntl.ioctl(self._from_agent.fd, termios.FIONREAD, unread)
+            with suppress(BlockingIOError):
+                while unread[0] > 0 and (chunk := os.read(self._from_agent.fd, unread[0])):
+                    unread[0] -= len(chunk)
+                    self._split(chunk)
+            self._end_requests()
+            self._from_agent.close()
+        self._to_agent.drop()
+
+    # --- what comes ---
+
+    def _split(self, chunk: bytes) -> None:
+        self._pass_on(self._splitter.split(chunk))
+
+    def _hear(self, chunk: bytes) -> None:
+        self._channel.heard(chunk)
+        self._merge(Voice.DAEMON, chunk)
+
+    def _merge(self, voice: Voice, chunk: bytes) -> None:
+        self._to_agent.put(self._merger.merge(voice, chunk))
+
+    def _pass_on(self, pieces: list[tuple[LineRoute, bytes]]) -> None:
+        for way, piece in pieces:
+            (self._channel.sink if way is LineRoute.DAEMON else self.last).put(piece)
+
+    # --- what ends ---
+
+    def _end_requests(self) -> None:
+        self._pass_on(self._splitter.end())
+        self._channel.end()
+
+    def _lose(self) -> None:
+        self._channel.source_ended()
+        self._end_voice(Voice.DAEMON)
+
+    def _end_voice(self, voice: Voice) -> None:
+        self._to_agent.put(self._merger.end(voice))
+        if not self._heard.is_open and not self._stdin.is_open:
+            self._to_agent.end()
+
+    def _leave(self) -> None:
+        """The agent reads no more; its output to others still goes on."""
+        self._heard.close()
+        self._stdin.close()
+        self._channel.close()
+
+    def _break(self) -> None:
+        """Our stdout has no reader any more: close the agent's, so that it gets a broken pipe too."""
+        self._from_agent.close()
+        self._channel.end()
+
+
 def close_given(given: dict[int, int]) -> None:
-    """Close our copies of an agent's descriptors, or their other ends would never see an end."""
+    """Close our copies of an agent's descriptors; open, they would hide the agent's end from us. Idempotent."""
     for fd in given.values():
         os.close(fd)
     given.clear()

@@ -1,6 +1,6 @@
 import pytest
 
-from tooldispatchd.client.address import SYSTEM_SOCKET, find_socket, given_channel, socket_name
+from tooldispatchd.client.reach import SYSTEM_SOCKET, find_socket, given_channel, socket_name
 
 
 @pytest.mark.parametrize(

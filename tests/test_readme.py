@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from docs.settings import DOCUMENT, STRUCTS, descriptions, with_tables
+from protocol.settings import DOCUMENT, STRUCTS, descriptions, with_tables
 from tests.test_documents import PATIENCE_S, Expect, Send, Step, play, serving
 from tooldispatchd.__main__ import COMMANDS
 from tooldispatchd.agent.programs.programs import TRACEPARENT

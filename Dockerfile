@@ -10,8 +10,8 @@
 # child of process 1; where that is the daemon, nobody reaps it, and its zombie stays until the container ends. The tiny
 # init that the flag puts in front takes such orphans, and passes signals on. It works without, too.
 #
-# Servers with auth = "oauth" need an extra: build with `--build-arg EXTRAS=oauth`. Tokens of people are kept under
-# /var/lib/tooldispatchd; they outlive the container where that is a volume.
+# OAuth with a key (the grant private_key_jwt, tokens encrypted on disk) needs an extra: build with `--build-arg
+# EXTRAS=oauth`. Tokens of people are kept under /var/lib/tooldispatchd; they outlive the container where that is a volume.
 #
 # What of bounds and sandboxes can be enforced in a container, it says itself: `docker run --rm tooldispatchd check
 # --sandbox`. As containers commonly are they may make no namespaces, so that Landlock is the means and not bubblewrap, and

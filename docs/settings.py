@@ -14,9 +14,9 @@ from typing import Final
 
 import msgspec
 from msgspec import inspect as kinds
+from tooldispatchd.catalog.confined import ConfinedSpec
 
 from tooldispatchd.catalog import specs
-from tooldispatchd.catalog.confined import ConfinedSpec
 
 DOCUMENT: Final = Path(__file__).with_name("configuration.md")
 STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {

@@ -31,7 +31,7 @@ from tests.wire.conversations import (
     transcripts,
 )
 from tests.wire.toolbox import FORMS, spell
-from tooldispatchd.daemon.configuration import load_catalog
+from tooldispatchd.config.configuration import load_catalog
 from tooldispatchd.wire.decode import Refused, decode_line
 from tooldispatchd.wire.faults import CATEGORY, Code
 
@@ -52,7 +52,7 @@ NOT_SHOWN: Final = {
     "provider_native": "comes with the forms of models' providers",
     "budget_exceeded": "comes with budgets",
     "rate_limited": "comes with rates",
-    "internal_error": "is a defect, which nobody can order; tests/agent/test_host.py makes one",
+    "internal_error": "is a defect, which nobody can order; tests/agent/session/test_host.py makes one",
 }
 
 HEADING_OR_BLOCK: Final = re.compile(

@@ -22,16 +22,16 @@ MAX_LINES: Final = 600
 GUARDS: Final = {
     "tooldispatchd/daemon/daemon.py",
     "tooldispatchd/front/timer.py",
-    "tooldispatchd/agent/session.py",
-    "tooldispatchd/agent/inflight.py",
-    "tooldispatchd/agent/tasktree.py",
+    "tooldispatchd/agent/session/session.py",
+    "tooldispatchd/agent/calls/inflight.py",
+    "tooldispatchd/agent/session/tasktree.py",
     "tooldispatchd/front/front.py",
     # In processes of their own, where a tool's code may raise anything.
-    "tooldispatchd/forked/calling.py",
-    "tooldispatchd/forked/functions.py",
-    "tooldispatchd/forked/launch.py",
-    "tooldispatchd/forked/signature.py",
-    "tooldispatchd/forked/warm.py",
+    "tooldispatchd/forked/python/calling.py",
+    "tooldispatchd/forked/python/functions.py",
+    "tooldispatchd/forked/sandbox/launch.py",
+    "tooldispatchd/forked/python/signature.py",
+    "tooldispatchd/forked/python/warm.py",
 }
 # Each is put together here, so that this file does not hold what it forbids.
 FORBIDDEN: Final = {

@@ -16,15 +16,14 @@ import pytest
 from docs.settings import DOCUMENT, STRUCTS, descriptions, with_tables
 from tests.test_documents import PATIENCE_S, Expect, Send, Step, play, serving
 from tooldispatchd.__main__ import COMMANDS
-from tooldispatchd.agent.programs import TRACEPARENT
-from tooldispatchd.catalog.confined import ConfinedSpec
+from tooldispatchd.agent.programs.programs import TRACEPARENT
 from tooldispatchd.catalog.expressions import compile_expression
 from tooldispatchd.catalog.meanings import check_names
-from tooldispatchd.catalog.specs import Config
+from tooldispatchd.catalog.specs import Config, ConfinedSpec
 from tooldispatchd.catalog.types import parse_arrow, parse_type
 from tooldispatchd.children.inheritance import PASSED_ON, RUN_ID, UPDATES_FD
-from tooldispatchd.daemon.configuration import load_catalog
-from tooldispatchd.daemon.planned_keys import PLANNED
+from tooldispatchd.config.configuration import load_catalog
+from tooldispatchd.config.schema_check import PLANNED
 
 ROOT: Final = Path(__file__).parent.parent
 DOCUMENTS: Final = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))
@@ -178,7 +177,7 @@ def test_every_expression_in_the_readme_gives_what_it_says() -> None:
 def test_what_is_not_in_this_version_is_listed_whole() -> None:
     listed = {key for row in rows(section("What is not in this version")) for key in ticked(row[1])}
     ways_to_listen = {"systemd", "fd:READ,WRITE", "?"}
-    assert listed - ways_to_listen == {str(pattern[-1]) for pattern in PLANNED}
+    assert listed - ways_to_listen == {key for _, key in PLANNED}
 
 
 # --- what else the README promises ---

@@ -14,7 +14,11 @@ import msgspec
 from benchmarks.peers.warm_functions import echo
 
 # What the warm parent has in memory beside the tool's module: its own program, and what reads a function's types.
-PARENT = ("tooldispatchd.forked.warm", "tooldispatchd.forked.functions", "tooldispatchd.forked.signature")
+PARENT = (
+    "tooldispatchd.forked.python.warm",
+    "tooldispatchd.forked.python.functions",
+    "tooldispatchd.forked.python.signature",
+)
 
 
 def measure(in_flight: int, until: float) -> list[float]:

@@ -11,14 +11,14 @@ import msgspec
 import trio
 
 from tests.agent.fakes import HeldPlan
-from tooldispatchd.agent.call import Call
-from tooldispatchd.agent.lineage import Levels
-from tooldispatchd.agent.plans import TaskPlan
-from tooldispatchd.agent.programs import Lender, Lent
-from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.steps import Reader
-from tooldispatchd.agent.subagents import SubAgents
-from tooldispatchd.agent.toolset import compile_plans
+from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.calls.checking import Reader
+from tooldispatchd.agent.calls.plans import TaskPlan
+from tooldispatchd.agent.programs.programs import Lent
+from tooldispatchd.agent.programs.subagents import SubAgents
+from tooldispatchd.agent.runtime import DaemonState, Lender, Runtime, Services
+from tooldispatchd.agent.setup import Setup
+from tooldispatchd.agent.tools.toolset import compile_plans
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.offered import Offered
@@ -88,7 +88,7 @@ class World(msgspec.Struct):
         """Sessions, bytes in flight, children and descriptors: equal before and after a call that leaves nothing."""
         runtime = self.runtime
         descriptors = len(list(Path("/proc/self/fd").iterdir()))
-        return runtime.open_sessions.total, runtime.memory.held, len(runtime.family), descriptors
+        return runtime.state.open_sessions.total, runtime.state.memory.held, len(runtime.services.family), descriptors
 
 
 class AgentPlan(TaskPlan):
@@ -99,7 +99,7 @@ class AgentPlan(TaskPlan):
     def __init__(self, world: World, name: str, argv: tuple[str, ...], profile: str) -> None:
         offered = Offered(name=name, input_schema={})
         super().__init__(offered, kind="process", limit_s=20.0, read=Reader(ACCEPT, missing=None, wrapped=False))
-        self.gate = world.runtime.agents
+        self.gate = world.runtime.state.agents
         self.starts_agents = True
         self.profile = profile
         self.pids: list[int] = []
@@ -108,11 +108,15 @@ class AgentPlan(TaskPlan):
 
     async def run(self, call: Call) -> Outcome:
         """As `TaskPlan.run`."""
-        async with self._world.lender.lend(call, self.profile) as lent:
+        lent = await self._world.lender.open(self._world.runtime, call, self.profile)
+        try:
             return lent if isinstance(lent, Fault) else await self._serve(lent)
+        finally:
+            if not isinstance(lent, Fault | None):
+                await lent.close()  # noqa: ASYNC102  # it shields and bounds itself
 
     async def _serve(self, lent: Lent | None) -> Outcome:
-        family = self._world.runtime.family
+        family = self._world.runtime.services.family
         env, extra = (NOTHING, {}) if lent is None else (lent.env, lent.extra)
         child = family.spawn(self._argv, env=env, extra=extra)
         self.pids.append(child.pid)
@@ -164,17 +168,17 @@ async def open_world(catalog: Catalog, *, directory: Path | None = None) -> Asyn
     diary = Diary()
     limits = catalog.config.limits
     with trio.fail_after(PATIENCE_S):
-        async with open_family() as family, trio.open_nursery() as services:
+        async with open_family() as family, trio.open_nursery() as background:
             timer = Timer(diary)
             front = Front(timer, diary, out_buffer_bytes=limits.out_buffer_bytes, stalled_s=10)
-            services.start_soon(timer.run)
-            services.start_soon(front.run)
+            background.start_soon(timer.run)
+            background.start_soon(front.run)
             async with trio.open_nursery() as home:
-                runtime = Runtime(
-                    catalog, timer=timer, family=family, home=home, log=diary, logs_calls=False, cores=2, uid=0
-                )
-                runtime.agents = Levels(limits.processes or 8)
-                yield World(runtime, front, SubAgents(runtime, front, directory), diary)
-            services.cancel_scope.cancel()
+                setup = Setup(catalog, diary, logs_calls=False, uid=0)
+                lender = SubAgents(front, directory)
+                services = Services(setup, timer=timer, home=home, family=family, lender=lender)
+                runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=0))
+                yield World(runtime, front, lender, diary)
+            background.cancel_scope.cancel()
     assert [line for line in diary.lines if "defect" in line] == []
     assert len(diary.about("session opened")) == len(diary.about("session closed"))

@@ -11,17 +11,18 @@ from msgspec import Raw, UnsetType
 from trio.abc import ReceiveStream, SendStream
 from trio.testing import memory_stream_pair
 
-from tooldispatchd.agent.call import Call, Plan, Reason
-from tooldispatchd.agent.checking import Checking
-from tooldispatchd.agent.entrance import Entrance, Visitor
-from tooldispatchd.agent.host import ChannelHost
-from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.steps import Reader
-from tooldispatchd.agent.subagents import SubAgents
-from tooldispatchd.agent.toolset import compile_plans
+from tooldispatchd.agent.calls.call import Call, Plan
+from tooldispatchd.agent.calls.checking import Checking, Reader
+from tooldispatchd.agent.programs.subagents import SubAgents
+from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
+from tooldispatchd.agent.session.entrance import Entrance, Visitor
+from tooldispatchd.agent.session.host import ChannelHost
+from tooldispatchd.agent.setup import Setup
+from tooldispatchd.agent.tools.toolset import compile_plans
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Answer
+from tooldispatchd.calls.stages import Reason
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import ACCEPT
@@ -103,10 +104,10 @@ class Agent:
         self._sending = ours.send_stream
         self._receiving = ours.receive_stream
         self._heard = bytearray()
-        self.share = runtime.memory.share(visitor.uid)
+        self.share = runtime.state.memory.share(visitor.uid)
         self.channel = CrowdedChannel(self.bounds, self.share, theirs.receive_stream, theirs.send_stream)
         self.host = ChannelHost(runtime, self.channel, self._closed, entrance=entrance, visitor=visitor)
-        runtime.home.start_soon(self.channel.run, self.host)
+        runtime.services.home.start_soon(self.channel.run, self.host)
 
     @staticmethod
     def stranger() -> Visitor:
@@ -193,7 +194,7 @@ class HeldPlan(Plan):
         """End a running call, as a provider does."""
         call = self.running.pop(call_id)
         call.finish(Answer(content))
-        call.owner.flush()
+        call.context.channel.flush()
 
 
 class BrokenPlan(Plan):
@@ -241,24 +242,25 @@ async def open_runtime(catalog: Catalog, *plans: Plan, patience_s: float = FAR_S
     """
     log = Ledger()
     with trio.fail_after(patience_s):
-        async with open_family() as family, trio.open_nursery() as services:
+        async with open_family() as family, trio.open_nursery() as background:
             timer = Timer(log)
-            services.start_soon(timer.run)
+            background.start_soon(timer.run)
             async with trio.open_nursery() as home:
-                runtime = Runtime(
-                    catalog, timer=timer, family=family, home=home, log=log, logs_calls=True, cores=2, uid=1000
-                )
-                # What runs on a clock of its own must not wait for processes.
-                runtime.checking = Checking(IN_PLACE)
-                if plans:
-                    add_plans(runtime, *plans)
+                setup = Setup(catalog, log, logs_calls=True, uid=1000)
+                lender: SubAgents | None = None
                 if any(name in catalog.profiles for name in catalog.processes):
                     # Agents that may call tools have channels, for which there must be a front.
                     front = Front(timer, log, out_buffer_bytes=OUT_BUFFER_BYTES, stalled_s=10)
-                    services.start_soon(front.run)
-                    runtime.programs.lender = SubAgents(runtime, front)
+                    background.start_soon(front.run)
+                    lender = SubAgents(front)
+                # What runs on a clock of its own must not wait for processes.
+                checking = Checking(IN_PLACE)
+                services = Services(setup, timer=timer, home=home, family=family, lender=lender, checking=checking)
+                runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=1000))
+                if plans:
+                    add_plans(runtime, *plans)
                 yield runtime
-            services.cancel_scope.cancel()
+            background.cancel_scope.cancel()
     assert log.incidents == []
     assert log.events.count("session opened") == log.events.count("session closed")
 

@@ -135,7 +135,7 @@ async def served(
     assert isinstance(catalog, Catalog), catalog
     async with open_runtime(catalog, patience_s=SOON_S) as runtime:
         yield runtime
-    assert len(runtime.sharing) == 0
+    assert len(runtime.services.sharing) == 0
 
 
 async def until(is_true: Callable[[], bool]) -> None:

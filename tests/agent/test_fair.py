@@ -19,8 +19,8 @@ from tests.agent.fakes import (
     open_runtime,
     small_catalog,
 )
-from tooldispatchd.agent.host import ChannelHost
-from tooldispatchd.agent.tasktree import TaskTree
+from tooldispatchd.agent.session.host import ChannelHost
+from tooldispatchd.agent.session.tasktree import TaskTree
 from tooldispatchd.calls.hints import Hints
 from tooldispatchd.calls.jobs import MAX_WAITERS
 from tooldispatchd.calls.memory import Share
@@ -58,7 +58,7 @@ def encoded(*messages: Mapping[str, object]) -> bytes:
 async def test_large_answers_end_a_turn_before_they_pile_up(autojump_clock: MockClock) -> None:
     limits = LimitsSpec(out_buffer_bytes=4096)
     async with open_runtime(small_catalog(limits)) as runtime:
-        outlet = Outlet(runtime.memory.share(0))
+        outlet = Outlet(runtime.state.memory.share(0))
         host = ChannelHost(runtime, outlet, lambda _host: None, entrance=ANYONE, visitor=OWN_USER)
         host.received(encoded({"id": "j", "name": "echo", "input": "x" * 3000, "background": True}))
         reads = [{"id": str(count), "name": "job_read", "input": {"job": "job-1"}} for count in range(100)]
@@ -74,7 +74,7 @@ async def test_large_answers_end_a_turn_before_they_pile_up(autojump_clock: Mock
 
 async def test_a_result_that_cannot_be_sent_is_not_read_by_that(autojump_clock: MockClock) -> None:
     async with open_runtime(small_catalog(LimitsSpec(jobs=1))) as runtime:
-        outlet = Outlet(runtime.memory.share(0))
+        outlet = Outlet(runtime.state.memory.share(0))
         host = ChannelHost(runtime, outlet, lambda _host: None, entrance=ANYONE, visitor=OWN_USER)
         host.received(encoded({"id": "j", "name": "echo", "input": "x" * 3000, "background": True}))
         waiting = encoded({"id": "r", "name": "job_wait", "input": {"job": "job-1"}})

@@ -14,8 +14,8 @@ import trio
 from tests.agent.fakes import ANYONE, OUT_BUFFER_BYTES, OWN_USER, HeldPlan, Ledger, open_runtime, small_catalog
 from tests.daemon.asking_servers import asking_over_http, asking_over_websocket
 from tests.daemon.spawned import MISBEHAVING
-from tooldispatchd.agent.host import ChannelHost
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec
 from tooldispatchd.front.channel import Channel
@@ -56,7 +56,7 @@ async def live(runtime: Runtime, front: Front, said: bytes, ended: bytes) -> Non
     ours, theirs = socket.socketpair()
     closed = trio.Event()
     gone = trio.Event()
-    channel = Channel(front, SocketWire(ours), runtime.memory.share(0))
+    channel = Channel(front, SocketWire(ours), runtime.state.memory.share(0))
     host = ChannelHost(runtime, channel, lambda _host: gone.set(), entrance=ANYONE, visitor=OWN_USER)
     channel.open(host, closed=closed.set)
     async with trio.SocketStream(trio.socket.from_stdlib_socket(theirs)) as agent:
@@ -73,17 +73,17 @@ async def live(runtime: Runtime, front: Front, said: bytes, ended: bytes) -> Non
 async def check(catalog: Catalog, said: bytes, ended: bytes) -> None:
     held = HeldPlan()
     async with open_runtime(catalog, held) as runtime, trio.open_nursery() as nursery:
-        front = Front(runtime.timer, Ledger(), out_buffer_bytes=OUT_BUFFER_BYTES, stalled_s=10)
+        front = Front(runtime.services.timer, Ledger(), out_buffer_bytes=OUT_BUFFER_BYTES, stalled_s=10)
         nursery.start_soon(front.run)
         # What is made once for all, such as plans and tables, is made by the first.
         await live(runtime, front, said, ended)
         with nothing_for_the_collector():
             await live(runtime, front, said, ended)
             # A shared server is stopped after the last of its sessions.
-            while runtime.home.child_tasks:
+            while runtime.services.home.child_tasks:
                 await trio.sleep(0.01)
             await trio.testing.wait_all_tasks_blocked()
-        assert runtime.memory.held == 0
+        assert runtime.state.memory.held == 0
         nursery.cancel_scope.cancel()
 
 

@@ -181,7 +181,7 @@ async def test_sessions_are_bounded_in_the_daemon_and_for_each_foreign_user(auto
         for each in (own, stranger):
             await each.end_input()
             assert await each.hear() == "the end"
-        assert runtime.open_sessions.total == 0
+        assert runtime.state.open_sessions.total == 0
 
 
 async def test_inputs_in_flight_are_bounded_for_one_agent(autojump_clock: MockClock) -> None:
@@ -201,12 +201,12 @@ async def test_inputs_in_flight_are_bounded_for_one_agent(autojump_clock: MockCl
         await agent.say({"__port": "tool_req", "agent": "b", "id": "3", "name": "held", "input": "x" * 3000})
         while len(plan.running) < 2:
             await agent.pause()
-        assert runtime.memory.held == 2 * 3002
+        assert runtime.state.memory.held == 2 * 3002
         plan.finish("1")
         plan.finish("3")
         await agent.end_input()
         await agent.hear_all()
-        assert runtime.memory.held == 0
+        assert runtime.state.memory.held == 0
 
 
 async def test_lines_over_the_rate_are_told_so_and_the_channel_recovers(autojump_clock: MockClock) -> None:

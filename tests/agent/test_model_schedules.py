@@ -11,8 +11,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from tests.agent.fakes import Agent, add_plans, open_runtime, small_catalog
 from tests.fuzz.model import IN_FLIGHT, WAITING, Key, Known, Model
 from tests.fuzz.plans import DONE, ConnectionPlan, TaskPlan, WaitingPlan
-from tooldispatchd.agent.call import Call
-from tooldispatchd.agent.inflight import InFlight
+from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.calls.inflight import InFlight
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.catalog.specs import LimitsSpec
@@ -192,9 +192,9 @@ class Play:
             self.model.connection_is_dead([])
 
     def key_of(self, call: Call) -> Key:
-        owner = call.owner
+        owner = call.context.calls
         assert isinstance(owner, InFlight)
-        return Key(self.numbers[owner._host], owner._machine.agent, call.id)
+        return Key(self.numbers[owner._channel], owner._machine.agent, call.id)
 
     # --- ends ---
 
@@ -240,7 +240,7 @@ class Play:
             await self.pass_time(1)
         assert [agent.closings for agent in self.agents] == [1] * CHANNELS
         await wait_all_tasks_blocked()
-        assert not self.runtime.home.child_tasks
+        assert not self.runtime.services.home.child_tasks
         assert [agent.share.held for agent in self.agents] == [0] * CHANNELS
         self.model.check_ended()
         self.check_nothing_left()
@@ -248,7 +248,11 @@ class Play:
     def check_nothing_left(self) -> None:
         runtime = self.runtime
         owners = {owner for plan in self.plans for owner in plan.owners if isinstance(owner, InFlight)}
-        assert (runtime.open_sessions.total, runtime.memory.held, len(runtime.timer._deadlines)) == (0, 0, 0)
+        assert (
+            runtime.state.open_sessions.total,
+            runtime.state.memory.held,
+            len(runtime.services.timer._deadlines),
+        ) == (0, 0, 0)
         assert (self.gate._free, len(self.gate._groups)) == (PLACES, 0)
         assert [len(plan.running) for plan in self.plans] == [0] * len(self.plans)
         assert all(not owner._admission.running and not owner._admission.waiting for owner in owners)

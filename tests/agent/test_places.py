@@ -3,7 +3,7 @@
 import trio
 import trio.testing
 
-from tooldispatchd.agent.places import FairLimiter
+from tooldispatchd.agent.runtime import FairLimiter
 
 
 async def test_owners_are_let_in_by_turns(autojump_clock: trio.testing.MockClock) -> None:

@@ -3,9 +3,9 @@
 import msgspec
 
 from tests.agent.fakes import open_runtime
-from tooldispatchd.agent.confining import enforced_for, program_of_agent, program_of_tool
-from tooldispatchd.agent.profilekeys import ProfileKeys
-from tooldispatchd.agent.toolset import compile_lifted, compile_plans
+from tooldispatchd.agent.programs.confining import enforced_for, program_of_agent, program_of_tool
+from tooldispatchd.agent.setup import ProfileKeys
+from tooldispatchd.agent.tools.toolset import compile_lifted, compile_plans
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.enforcement import programs
@@ -55,23 +55,23 @@ async def test_what_an_agent_below_calls_keeps_to_the_bounds_of_who_came_in() ->
     built = catalog()
     async with open_runtime(built) as runtime:
         for name, is_free in (("open", True), ("shut", False)):
-            one = program_of_agent(runtime, "one", built.profiles[name]).profile
+            one = program_of_agent(runtime.setup, "one", built.profiles[name]).profile
             assert one is not None
-            two = program_of_agent(runtime, "two", runtime.profile_keys.profile(one)).profile
+            two = program_of_agent(runtime.setup, "two", runtime.setup.profile_keys.profile(one)).profile
             assert two is not None
-            below = runtime.profile_keys.profile(two)
-            enforced = enforced_for(runtime, built.tools["free"].spec, below)
+            below = runtime.setup.profile_keys.profile(two)
+            enforced = enforced_for(runtime.setup, built.tools["free"].spec, below)
             assert (below.name, enforced.confinement.network) == ("two", is_free)
             # The bounds of the agents' own programs are theirs alone.
             assert enforced.confinement.nice is None
-            program = program_of_tool(runtime, built.tools["free"], below)
+            program = program_of_tool(runtime.setup, built.tools["free"], below)
             assert (program.policy is None) == is_free
 
 
 async def test_plans_are_made_once_for_each_bounds() -> None:
     built = catalog()
     async with open_runtime(built) as runtime:
-        key = runtime.profile_keys.key_below("two", built.profiles["shut"])
+        key = runtime.setup.profile_keys.key_below("two", built.profiles["shut"])
         assert runtime.plans(key, compile_plans) is runtime.plans(key, compile_plans)
         assert runtime.plans(key, compile_plans) is not runtime.plans("two", compile_plans)
         assert set(runtime.plans(key, compile_plans)) == set(runtime.plans("two", compile_plans))

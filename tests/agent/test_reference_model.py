@@ -18,7 +18,7 @@ from tests.wire.conversations import TRANSCRIPTS
 from tests.wire.toolbox import FORMS, spell
 from tooldispatchd.catalog.spelling import Provider
 from tooldispatchd.catalog.spelling import spell as spell_as_the_daemon
-from tooldispatchd.daemon.configuration import load_catalog
+from tooldispatchd.config.configuration import load_catalog
 
 # What is worded, shown or guessed as each likes.
 FREE: Final = frozenset(

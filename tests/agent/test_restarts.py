@@ -113,7 +113,7 @@ async def test_nothing_is_opened_anew_while_the_daemon_drains(tmp_path: Path) ->
     async with served(servers) as runtime, talking(runtime) as agent:
         await agent.request("long", "other:hang")
         assert (await agent.ask("kit:pid"))["content"] == str(kit.starts[0])
-        runtime.is_draining = True
+        runtime.state.is_draining = True
         agent.host.drain()
         os.kill(kit.starts[0], signal.SIGKILL)
         await gone(kit.starts[0])
@@ -131,7 +131,7 @@ async def test_what_waits_to_be_opened_anew_is_not_once_the_daemon_drains(tmp_pa
         await agent.request("long", "other:hang")
         await agent.ask("kit:die")
         await until(lambda: len(kit.starts) == 2)
-        runtime.is_draining = True
+        runtime.state.is_draining = True
         agent.host.drain()
         await trio.sleep(1.3)
         assert len(kit.starts) == 2

@@ -21,7 +21,7 @@ from tests.wire.conversations import (
     read_transcript,
     transcripts,
 )
-from tooldispatchd.daemon.configuration import load_catalog
+from tooldispatchd.config.configuration import load_catalog
 
 
 @cache

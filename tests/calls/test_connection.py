@@ -12,8 +12,8 @@ from tooldispatchd.calls.connection import (
     ConnectionMachine,
     ConnectionState,
     Pending,
-    TransitionError,
 )
+from tooldispatchd.calls.machine import TransitionError
 
 
 def test_a_connection_opens_dies_and_is_gone() -> None:

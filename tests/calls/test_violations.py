@@ -1,5 +1,6 @@
 from tooldispatchd.calls.violations import MAX_DETAIL, fault_at, fault_of
-from tooldispatchd.catalog.schemas import Violation, compile_check
+from tooldispatchd.catalog.schemas import compile_check
+from tooldispatchd.catalog.violations import Violation
 from tooldispatchd.wire.faults import Code
 
 FORECAST = compile_check(

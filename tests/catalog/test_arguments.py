@@ -17,7 +17,7 @@ from tooldispatchd.catalog.arguments import (
     untyped_source,
     untyped_target,
 )
-from tooldispatchd.catalog.celtypes import approximate_type
+from tooldispatchd.catalog.fromschema import outline_of
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import InputMode, OutputMode, ProcessSpec, ToolSpec
 from tooldispatchd.catalog.types import Type, parse_type, show
@@ -273,13 +273,13 @@ def test_a_field_that_may_be_no_variable_is_told(field: str, why: str) -> None:
 @pytest.mark.parametrize("name", ["", "a b", "a=b", "a\0b", "1st", "é"])
 def test_a_property_of_a_schema_that_may_be_no_variable_is_told(name: str) -> None:
     schema = {"type": "object", "properties": {name: {"type": "string"}}}
-    _, problems = compile_feed(spec(input_mode="env"), approximate_type(schema), {}, PATH)
+    _, problems = compile_feed(spec(input_mode="env"), outline_of(schema), {}, PATH)
     assert len(problems) == 1
 
 
 def test_the_properties_of_a_schema_are_fields() -> None:
     schema = {"type": "object", "properties": {"city name": {"type": "string"}}}
-    feed, problems = compile_feed(spec("${city name}", input_mode="args"), approximate_type(schema), {}, PATH)
+    feed, problems = compile_feed(spec("${city name}", input_mode="args"), outline_of(schema), {}, PATH)
     assert problems == []
     assert feed.is_record
 

@@ -3,8 +3,8 @@ from cel_expr_python import cel
 from tooldispatchd.catalog.celcost import Prices
 from tooldispatchd.catalog.celguard import FailedEvaluation, Guard, Look
 from tooldispatchd.catalog.celtree import read_tree
-from tooldispatchd.catalog.celtypes import OpenRecord, signature
-from tooldispatchd.catalog.types import Field, Primitive, Record, Type, parse_type
+from tooldispatchd.catalog.celtypes import signature
+from tooldispatchd.catalog.types import Field, OpenRecord, Primitive, Record, Type, parse_type
 
 
 def guard(source: str, fields: dict[str, str]) -> Guard:

@@ -391,3 +391,29 @@ def test_a_value_of_any_depth_is_a_value_or_a_failure() -> None:
         deep = [deep]
     assert isinstance(run("v", "json -> json", deep), FailedEvaluation | list)
     assert isinstance(run("[v, v]", "Nest -> json", deep), FailedEvaluation | list)
+
+
+@pytest.mark.parametrize(
+    ("arrow", "source", "why"),
+    [
+        ("{x: int} -> {a: int}", "{'b': x}", "field a: there is none in {b: int}"),
+        ("{x: int} -> {a: int, b: int}", "{'a': x}", "field b: there is none in {a: int}"),
+        ("{x: string} -> {a: bool, b: int}", "{'a': size(x) > 2, 'b': x}", "field b: string is not int"),
+    ],
+)
+def test_a_record_that_an_expression_makes_is_checked_when_it_is_compiled(arrow: str, source: str, why: str) -> None:
+    taken, given = parse_arrow(arrow)
+    with pytest.raises(ExpressionError) as failed:
+        compile_expression(source, input_type=taken, output_type=given, declared={})
+    assert failed.value.why.endswith(f": {why}")
+
+
+def test_a_field_that_the_expression_does_not_read_costs_a_failure_nothing() -> None:
+    class Trap(list[object]):
+        def __iter__(self) -> object:  # type: ignore[override]
+            raise AssertionError("it was looked at")
+
+    taken, given = parse_arrow("{s: string, xs: json} -> int")
+    expression = compile_expression("int(s)", input_type=taken, output_type=given, declared={})
+    result = expression.evaluate({"s": "no number", "xs": Trap([1])})
+    assert "cannot convert" in str(result)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.catalog.schemas import ACCEPT, SchemaError, Violation, compile_check
+from tooldispatchd.catalog.schemas import ACCEPT, SchemaError, compile_check
+from tooldispatchd.catalog.violations import Violation
 
 RECORD: dict[str, object] = {
     "type": "object",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tooldispatchd.catalog.serverchecks import check_server, credential_kinds, credential_warning
+from tooldispatchd.catalog.servers import check_server, credential_kinds, credential_warning
 from tooldispatchd.catalog.specs import McpSpec, OAuthSpec
 
 URL = "https://docs.example/mcp"

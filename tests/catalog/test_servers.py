@@ -4,6 +4,7 @@ import pytest
 
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.servers import (
+    URL_ALLOWED,
     Binding,
     ServerCredentials,
     ServerTool,
@@ -11,7 +12,6 @@ from tooldispatchd.catalog.servers import (
     build_servers,
     server_tool,
 )
-from tooldispatchd.catalog.serverurls import URL_ALLOWED
 from tooldispatchd.catalog.specs import Config, McpSpec, ProcessSpec, ProfileSpec, Server, ToolSpec
 
 SERVER = McpSpec(command="server")

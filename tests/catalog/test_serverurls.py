@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.catalog.serverurls import (
+from tooldispatchd.catalog.servers import (
     MAX_URL_CHARS,
     host_of,
     is_meant_as_url,

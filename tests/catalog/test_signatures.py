@@ -2,8 +2,10 @@ import msgspec
 import pytest
 
 from tooldispatchd.catalog.forms.form import FORMS, render
+from tooldispatchd.catalog.fromschema import structure_of
 from tooldispatchd.catalog.offered import Offered
-from tooldispatchd.catalog.signatures import input_misfit, output_misfit, structure_of
+from tooldispatchd.catalog.relations import STATED_INPUT, STATED_OUTPUT
+from tooldispatchd.catalog.signatures import stated_misfit
 from tooldispatchd.catalog.types import Type, parse_type, show
 
 HIT = {
@@ -99,26 +101,29 @@ def test_a_definition_of_itself_is_any_json() -> None:
     ],
 )
 def test_a_stated_input_may_say_less_and_ask_for_more(text: str) -> None:
-    assert input_misfit(parse_type(text), INPUT, {"Query": parse_type("{text: string, limit?: int}")}) is None
+    assert (
+        stated_misfit(parse_type(text), INPUT, STATED_INPUT, {"Query": parse_type("{text: string, limit?: int}")})
+        is None
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         ("{text: int}", "field text: int is not string"),
-        ("{text: string, more: int}", "field more: there is none in {text: string}"),
+        ("{text: string, more: int}", "field more: there is none in {text: string, limit?: int, kind?: Kind}"),
         ("{limit?: int}", "field text: there is none in {limit?: int}"),
         ("{text?: string}", "field text: optional is not required"),
         ("string", "string is not {text: string, limit?: int, kind?: Kind}"),
     ],
 )
 def test_a_stated_input_that_the_function_does_not_take_is_told(text: str, why: str) -> None:
-    assert input_misfit(parse_type(text), INPUT, {}) == why
+    assert stated_misfit(parse_type(text), INPUT, STATED_INPUT, {}) == why
 
 
 @pytest.mark.parametrize("text", ["[{title: string, score: number}]", "[{title: string, score?: number}]", "[json]"])
 def test_a_stated_result_may_require_what_has_a_default(text: str) -> None:
-    assert output_misfit(parse_type(text), HITS, {}) is None
+    assert stated_misfit(parse_type(text), HITS, STATED_OUTPUT, {}) is None
 
 
 @pytest.mark.parametrize(
@@ -131,7 +136,7 @@ def test_a_stated_result_may_require_what_has_a_default(text: str) -> None:
     ],
 )
 def test_a_stated_result_that_the_function_does_not_give_is_told(text: str, why: str) -> None:
-    assert output_misfit(parse_type(text), HITS, {"Hit": parse_type("int")}) == why
+    assert stated_misfit(parse_type(text), HITS, STATED_OUTPUT, {"Hit": parse_type("int")}) == why
 
 
 def test_a_stated_schema_is_compared_by_its_structure() -> None:
@@ -142,15 +147,15 @@ def test_a_stated_schema_is_compared_by_its_structure() -> None:
         "$defs": {"Kind": {"type": "string", "minLength": 1}},
     }
 
-    assert input_misfit(stated, INPUT, {}) is None
-    assert input_misfit({**stated, "required": []}, INPUT, {}) == "field text: optional is not required"
+    assert stated_misfit(stated, INPUT, STATED_INPUT, {}) is None
+    assert stated_misfit({**stated, "required": []}, INPUT, STATED_INPUT, {}) == "field text: optional is not required"
 
 
 def test_a_type_that_holds_itself_twice_is_compared_in_no_time() -> None:
     declared: dict[str, Type] = {"Twin": parse_type("{left: Twin, right: Twin}")}
 
-    assert output_misfit(parse_type("Twin"), TREE, declared) is None
-    assert output_misfit(TREE, TREE, {}) is None
+    assert stated_misfit(parse_type("Twin"), TREE, STATED_OUTPUT, declared) is None
+    assert stated_misfit(TREE, TREE, STATED_OUTPUT, {}) is None
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))

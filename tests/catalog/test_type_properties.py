@@ -5,7 +5,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.catalog.random_types import JSON_VALUES, STREAMED, TYPES, declarations, is_of, mutated, restated, values_of
-from tooldispatchd.catalog.meanings import same, to_schema
+from tooldispatchd.catalog.meanings import to_schema
+from tooldispatchd.catalog.relations import SAME
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.catalog.types import (
     WORDS,
@@ -81,8 +82,8 @@ def test_any_value_passes_or_not_as_the_oracle_says(type_: Type, declared: dict[
 @given(st.data(), STREAMED, DECLARED)
 def test_a_type_said_in_other_words_is_the_same(data: st.DataObject, type_: Type, declared: dict[str, Type]) -> None:
     other = data.draw(restated(type_, declared))
-    assert same(type_, other, declared)
-    assert same(other, type_, declared)
+    assert SAME.holds(type_, other, declared)
+    assert SAME.holds(other, type_, declared)
 
 
 @given(st.sampled_from(sorted(WORDS)))

@@ -112,7 +112,7 @@ def test_two_nested_unions_of_twenty_kinds_of_nodes_are_within_the_bound() -> No
         for name in ("Expression", "Statement")
         for k in range(20)
     }
-    assert unfold({"$ref": "#/$defs/Statement", "$defs": {**either, **kinds}}).applied == 400
+    assert unfold({"$ref": "#/$defs/Statement", "$defs": {**either, **kinds}}).applied <= MAX_UNFOLDED
 
 
 def test_an_example_with_an_identifier_is_no_resource() -> None:

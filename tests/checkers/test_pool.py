@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from tests.checkers import jobs
-from tooldispatchd.agent.places import FairLimiter
+from tooldispatchd.agent.runtime import FairLimiter
 from tooldispatchd.checkers.pool import CheckerError, Checkers
 from tooldispatchd.children.family import open_family
 

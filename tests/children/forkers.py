@@ -1,4 +1,4 @@
-"""One forker, whose program is the launcher or a script, and the children that it bears."""
+"""One forker, whose program is the launcher or a script, and the children that it starts."""
 
 import os
 import sys
@@ -34,12 +34,12 @@ async def forker_of(family: Family, *, answer_s: float = 5.0) -> AsyncIterator[F
         await forker.close()  # noqa: ASYNC102  # it shields and bounds itself
 
 
-async def bear(family: Family, forker: Forker, *argv: str, env: Mapping[str, str] = {}) -> Child:
-    birth = family.expect(argv[0], env=env)
+async def start(family: Family, forker: Forker, *argv: str, env: Mapping[str, str] = {}) -> Child:
+    reserved = family.reserve(argv[0], env=env)
     theirs, ours = open_pipes(3)
-    request = {"argv": argv, "env": birth.env, "cwd": None, "fds": [0, 1, 2], "scratch": None}
+    request = {"argv": argv, "env": reserved.env, "cwd": None, "fds": [0, 1, 2], "scratch": None}
     try:
-        return await forker.bear(birth, argv[0], {"spawn": request}, theirs, ours)
+        return await forker.start_child(reserved, argv[0], {"spawn": request}, theirs, ours)
     except BaseException:
         close_all(ours)
         raise

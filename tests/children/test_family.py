@@ -114,9 +114,9 @@ async def test_a_child_that_is_abandoned_is_reaped_though_no_other_starts(nothin
 async def test_a_child_that_is_expected_and_not_born_takes_no_place(family: Family) -> None:
     slots = set()
     for _ in range(3):
-        birth = family.expect("true", env={"A": "1"})
-        assert birth.env["A"] == "1"
-        slots.add(birth.slot)
-        family.give_up(birth)
+        reserved = family.reserve("true", env={"A": "1"})
+        assert reserved.env["A"] == "1"
+        slots.add(reserved.slot)
+        family.cancel(reserved)
     assert len(slots) == 1
     assert len(family) == 0

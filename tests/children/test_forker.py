@@ -1,4 +1,4 @@
-"""One forker that serves: the children that it bears, and what calls get of it."""
+"""One forker that serves: the children that it starts, and what calls get of it."""
 
 import os
 import resource
@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.children.forkers import LAUNCHER, bear, children_of, forker_of, program, read_all, until_exited
+from tests.children.forkers import LAUNCHER, children_of, forker_of, program, read_all, start, until_exited
 from tests.children.tended import tended_family
 from tests.processes import PATIENCE_S, until_gone
 from tooldispatchd.children.control import ForkerGone
@@ -32,7 +32,7 @@ async def family(nothing_left: None) -> AsyncIterator[Family]:
 
 async def test_a_child_reads_writes_and_ends(family: Family) -> None:
     async with forker_of(family) as forker:
-        child = await bear(family, forker, "cat")
+        child = await start(family, forker, "cat")
         os.write(child.stdin, b"hello")
         child.close_stdin()
         assert await read_all(child) == b"hello"
@@ -48,14 +48,14 @@ async def test_a_child_reads_writes_and_ends(family: Family) -> None:
 )
 async def test_how_a_child_ended_is_told(family: Family, script: str, exit_: Exit) -> None:
     async with forker_of(family) as forker:
-        child = await bear(family, forker, "sh", "-c", script)
+        child = await start(family, forker, "sh", "-c", script)
         await until_exited(child)
         assert await child.kill() == exit_
 
 
 async def test_how_a_child_ended_is_asked_of_the_forker_where_proc_does_not_tell(family: Family) -> None:
     async with forker_of(family) as forker:
-        child = await bear(family, forker, "sh", "-c", "exit 7")
+        child = await start(family, forker, "sh", "-c", "exit 7")
         await until_exited(child)
         assert await forker.status(child.pid, child.pidfd) == Exit(code=7)
         assert await forker.status(child.pid, child.pidfd) == Exit(signal=signal.SIGKILL)
@@ -74,14 +74,14 @@ threading.Thread(target=outlive).start()
 ctypes.CDLL(None).syscall(60, 0)
 """
     async with forker_of(family) as forker:
-        child = await bear(family, forker, sys.executable, "-I", "-S", "-c", script)
+        child = await start(family, forker, sys.executable, "-I", "-S", "-c", script)
         await until_exited(child)
         assert await child.kill() == Exit(code=3)
 
 
 async def test_a_running_child_is_killed_with_its_group(family: Family) -> None:
     async with forker_of(family) as forker:
-        child = await bear(family, forker, "sh", "-c", "sleep 1000 & echo $!; exec cat")
+        child = await start(family, forker, "sh", "-c", "sleep 1000 & echo $!; exec cat")
         with trio.fail_after(20):
             await trio.lowlevel.wait_readable(child.stdout)
         left = int(os.read(child.stdout, 100))
@@ -91,13 +91,13 @@ async def test_a_running_child_is_killed_with_its_group(family: Family) -> None:
 
 async def test_a_child_is_asked_to_stop_first(family: Family) -> None:
     async with forker_of(family) as forker:
-        child = await bear(family, forker, "sh", "-c", "cat; exit 5")
+        child = await start(family, forker, "sh", "-c", "cat; exit 5")
         assert await child.stop(polite_s=20) == Exit(code=5)
 
 
 async def test_any_number_of_tasks_kill_a_child_at_once(family: Family) -> None:
     async with forker_of(family) as forker:
-        child = await bear(family, forker, "sleep", "1000")
+        child = await start(family, forker, "sleep", "1000")
         ended = []
 
         async def kill() -> None:
@@ -113,7 +113,7 @@ async def test_what_cannot_be_started_is_told_and_takes_no_place(family: Family)
     async with forker_of(family) as forker:
         for _ in range(3):
             with pytest.raises(SpawnError, match=r"^cannot start 'no-such': No such file or directory$"):
-                await bear(family, forker, "no-such")
+                await start(family, forker, "no-such")
         assert len(family) == 1
         assert forker.is_idle
 
@@ -122,13 +122,13 @@ async def test_what_cannot_be_started_is_told_and_takes_no_place(family: Family)
 async def test_a_word_that_no_program_can_get_is_told(family: Family, word: str) -> None:
     async with forker_of(family) as forker:
         with pytest.raises(SpawnError, match=r"^cannot start 'echo': "):
-            await bear(family, forker, "echo", word)
+            await start(family, forker, "echo", word)
 
 
 async def test_words_that_are_no_text_and_much_environment_arrive_whole(family: Family) -> None:
     async with forker_of(family) as forker:
         env = {"LONG": "x" * 100_000, "OTHER": "y" * 100_000}
-        child = await bear(
+        child = await start(
             family, forker, "sh", "-c", 'printf %s "$1"; echo "${#LONG} ${#OTHER}"', "sh", "\udcff", env=env
         )
         assert await read_all(child) == b"\xff100000 100000\n"
@@ -139,7 +139,7 @@ async def test_fifty_are_born_at_once_each_with_its_own_pipes(family: Family) ->
     seen: dict[int, bytes] = {}
 
     async def call(number: int) -> None:
-        child = await bear(family, forker, "echo", str(number))
+        child = await start(family, forker, "echo", str(number))
         seen[number] = await read_all(child)
         await until_exited(child)
         assert await child.kill() == Exit(code=0)
@@ -156,7 +156,7 @@ async def test_calls_wait_for_room_in_the_socket_and_lose_nothing(family: Family
     """A stopped forker's socket takes only a few requests of 60 KB; the others wait, and are served in order."""
 
     async def call(number: int) -> None:
-        child = await bear(family, forker, "echo", str(number), env={"LONG": "x" * 60_000})
+        child = await start(family, forker, "echo", str(number), env={"LONG": "x" * 60_000})
         seen.append(int(await read_all(child)))
         await child.kill()
 
@@ -177,7 +177,7 @@ async def test_a_call_that_is_cancelled_while_it_waits_for_room_starts_nothing(f
 
     async def call() -> None:
         try:
-            await bear(family, forker, "true", env={"LONG": "x" * 60_000})
+            await start(family, forker, "true", env={"LONG": "x" * 60_000})
         except ForkerGone as error:
             gone.append(error)
 
@@ -197,7 +197,7 @@ async def test_a_call_that_is_cancelled_during_birth_still_gets_its_child(family
     async with forker_of(family) as forker:
         with trio.CancelScope() as scope:
             scope.cancel()
-            child = await bear(family, forker, "sleep", "1000")
+            child = await start(family, forker, "sleep", "1000")
             assert await child.kill() == Exit(signal=signal.SIGKILL)
         assert forker.children == 0
 
@@ -229,9 +229,9 @@ async def test_a_child_that_cannot_be_watched_for_want_of_descriptors_is_killed(
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     async with forker_of(family) as forker:
         others = set(children_of(os.getpid())) - {forker.pid}
-        birth = family.expect("sleep", env={})
+        reserved = family.reserve("sleep", env={})
         theirs, ours = open_pipes(3)
-        request = {"argv": ["sleep", "1000"], "env": birth.env, "cwd": None, "fds": [0, 1, 2], "scratch": None}
+        request = {"argv": ["sleep", "1000"], "env": reserved.env, "cwd": None, "fds": [0, 1, 2], "scratch": None}
         filled = [os.dup(0)]
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (filled[0] + 10, before[1]))
@@ -239,7 +239,7 @@ async def test_a_child_that_cannot_be_watched_for_want_of_descriptors_is_killed(
             close_all(filled[:room])
             del filled[:room]
             with pytest.raises(SpawnError, match="Too many open files"):
-                await forker.bear(birth, "sleep", {"spawn": request}, theirs, ours)
+                await forker.start_child(reserved, "sleep", {"spawn": request}, theirs, ours)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)
             close_all((*filled, *theirs, *ours))
@@ -286,14 +286,14 @@ async def test_a_forker_that_is_no_program_is_told(family: Family) -> None:
 @pytest.mark.parametrize("program", ["true", "yes"])
 async def test_a_child_is_reaped_when_it_has_been_killed(family: Family, program: str) -> None:
     async with forker_of(family) as forker:
-        child = await bear(family, forker, program)
+        child = await start(family, forker, program)
         await child.kill()
         assert children_of(forker.pid) == []
 
 
 async def test_a_child_that_is_reaped_without_waiting_is_gone_soon(family: Family) -> None:
     async with forker_of(family) as forker:
-        child = await bear(family, forker, "sh", "-c", "exit 7")
+        child = await start(family, forker, "sh", "-c", "exit 7")
         await until_exited(child)
         assert child.reap() == Exit(code=7)
         with trio.fail_after(PATIENCE_S):
@@ -306,7 +306,7 @@ async def test_hundreds_of_children_leave_nothing(family: Family) -> None:
         before = {entry.name for entry in Path("/proc/self/fd").iterdir()}
         theirs = {entry.name for entry in Path(f"/proc/{forker.pid}/fd").iterdir()}
         for _ in range(250):
-            child = await bear(family, forker, "/bin/true")
+            child = await start(family, forker, "/bin/true")
             await child.exited()
             await child.kill()
         assert {entry.name for entry in Path("/proc/self/fd").iterdir()} == before

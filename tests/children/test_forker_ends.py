@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.children.forkers import LAUNCHER, bear, forker_of, program, until_exited
+from tests.children.forkers import LAUNCHER, forker_of, program, start, until_exited
 from tests.children.tended import tended_family
 from tests.processes import until_gone
 from tooldispatchd.children.control import ForkerGone
@@ -27,16 +27,16 @@ async def test_a_killed_forker_is_found_by_the_next_call(family: Family) -> None
     async with forker_of(family) as forker:
         os.kill(forker.pid, signal.SIGKILL)
         with pytest.raises(ForkerGone, match="it ended"):
-            await bear(family, forker, "true")
+            await start(family, forker, "true")
         assert forker.is_gone
         with pytest.raises(ForkerGone, match="it ended"):
-            await bear(family, forker, "true")
+            await start(family, forker, "true")
 
 
 async def test_calls_that_wait_are_told_when_the_forker_is_killed(family: Family) -> None:
     async def call() -> None:
         with pytest.raises(ForkerGone, match="it ended"):
-            await bear(family, forker, "sleep", "1000")
+            await start(family, forker, "sleep", "1000")
 
     async with forker_of(family) as forker:
         os.kill(forker.pid, signal.SIGSTOP)
@@ -52,13 +52,13 @@ async def test_a_forker_that_does_not_answer_is_killed(family: Family) -> None:
     async with forker_of(family, answer_s=0.1) as forker:
         os.kill(forker.pid, signal.SIGSTOP)
         with pytest.raises(ForkerGone, match=r"it did not answer within 0\.1 s"):
-            await bear(family, forker, "true")
+            await start(family, forker, "true")
         await until_gone(forker.pid)
 
 
 async def test_children_of_a_dead_forker_live_on_and_are_reaped_as_ours(family: Family) -> None:
     async with forker_of(family) as forker:
-        child = await bear(family, forker, "sh", "-c", "cat; exit 7")
+        child = await start(family, forker, "sh", "-c", "cat; exit 7")
         os.kill(forker.pid, signal.SIGKILL)
         await until_gone(forker.pid)
         # Something of another child's ends, and orphans are looked at.
@@ -72,7 +72,7 @@ async def test_children_of_a_dead_forker_live_on_and_are_reaped_as_ours(family: 
 
 async def test_children_of_a_dead_forker_are_killed_by_who_ends_them(family: Family) -> None:
     async with forker_of(family) as forker:
-        children = [await bear(family, forker, "sleep", "1000") for _ in range(5)]
+        children = [await start(family, forker, "sleep", "1000") for _ in range(5)]
         os.kill(forker.pid, signal.SIGKILL)
         ended = [await child.kill() for child in children]
         assert ended == [Exit(signal=signal.SIGKILL)] * 5
@@ -80,7 +80,7 @@ async def test_children_of_a_dead_forker_are_killed_by_who_ends_them(family: Fam
 
 async def test_children_that_ended_before_their_forker_died_are_told(family: Family) -> None:
     async with forker_of(family) as forker:
-        child = await bear(family, forker, "sh", "-c", "exit 7")
+        child = await start(family, forker, "sh", "-c", "exit 7")
         await until_exited(child)
         forker.end()
         assert await child.kill() in (Exit(code=7), Exit(signal=signal.SIGKILL))
@@ -89,7 +89,7 @@ async def test_children_that_ended_before_their_forker_died_are_told(family: Fam
 
 async def test_a_child_that_was_stopped_with_its_forker_is_killed(family: Family) -> None:
     async with forker_of(family, answer_s=0.1) as forker:
-        child = await bear(family, forker, "sleep", "1000")
+        child = await start(family, forker, "sleep", "1000")
         for pid in (forker.pid, child.pid):
             os.kill(pid, signal.SIGSTOP)
         assert await child.kill() == Exit(signal=signal.SIGKILL)
@@ -113,7 +113,7 @@ os.kill(os.getpid(), 9)
     forker = Forker(family, program(script), name="forker")
     await forker.ready()
     with pytest.raises(ForkerGone) as gone:
-        await bear(family, forker, "true")
+        await start(family, forker, "true")
     await until_gone(int(gone.value.why.partition("(")[2].rstrip(")")))
     await forker.close()
 
@@ -129,7 +129,7 @@ control.recv(1)
     forker = Forker(family, program(script), name="forker")
     await forker.ready()
     with pytest.raises(SpawnError, match=r"^cannot start 'true': "):
-        await bear(family, forker, "true")
+        await start(family, forker, "true")
     await forker.close()
 
 
@@ -157,7 +157,7 @@ async def test_a_forker_that_dies_at_its_start_is_told_with_its_last_words(famil
 
 async def test_a_retired_forker_ends_with_its_last_child(family: Family) -> None:
     async with forker_of(family) as forker:
-        child = await bear(family, forker, "cat")
+        child = await start(family, forker, "cat")
         forker.retire()
         before = forker.is_usable, forker.is_gone
         child.close_stdin()
@@ -172,7 +172,7 @@ async def test_the_end_of_a_family_is_the_end_of_forkers_and_their_children(noth
     async with open_family() as family:
         forker = Forker(family, LAUNCHER, name="launcher")
         await forker.ready()
-        child = await bear(family, forker, "sh", "-c", "trap '' TERM; sleep 1000")
+        child = await start(family, forker, "sh", "-c", "trap '' TERM; sleep 1000")
     assert await child.kill() == Exit(signal=signal.SIGKILL)
     await until_gone(child.pid, forker.pid)
     await forker.close()
@@ -180,7 +180,7 @@ async def test_the_end_of_a_family_is_the_end_of_forkers_and_their_children(noth
 
 async def test_a_forker_that_died_unseen_is_found_when_its_children_are_to_be_reaped(family: Family) -> None:
     async with forker_of(family) as forker:
-        child = await bear(family, forker, "true")
+        child = await start(family, forker, "true")
         await until_exited(child)
         os.kill(forker.pid, signal.SIGKILL)
         await until_gone(forker.pid)

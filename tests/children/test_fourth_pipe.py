@@ -61,8 +61,8 @@ async def test_the_updates_are_at_their_end_when_nobody_can_write_them_any_more(
 ) -> None:
     child = family.spawn(["sh", "-c", "exec 3>&-; cat"], cwd=cwd, with_updates=True)
     assert await read(child.updates) == b""
-    child.close_updates()
-    child.close_updates()
+    child.close_pipe(child.updates)
+    child.close_pipe(child.updates)
     child.close_stdin()
     assert await end(child) == Exit(code=0)
 

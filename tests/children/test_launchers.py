@@ -341,11 +341,11 @@ async def test_nothing_survives_a_daemon_that_is_killed(nothing_left: None) -> N
         daemon.kill()
     await until_gone(*pids)
     with trio.fail_after(PATIENCE_S):
-        while any(bears(entry, f"MARK={mark}".encode()) for entry in Path("/proc").iterdir()):
+        while any(has_mark(entry, f"MARK={mark}".encode()) for entry in Path("/proc").iterdir()):
             await trio.sleep(0.02)
 
 
-def bears(process: Path, mark: bytes) -> bool:
+def has_mark(process: Path, mark: bytes) -> bool:
     try:
         return mark in (process / "environ").read_bytes()
     except OSError:

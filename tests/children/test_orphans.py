@@ -237,7 +237,7 @@ time.sleep(1000)
 async def test_a_program_that_runs_away_by_forking_is_caught(family: Family) -> None:
     child = family.spawn([sys.executable, "-I", "-S", "-c", FORKS])
     await numbers(child, 20)
-    child.close_stdout()
+    child.close_pipe(child.stdout)
     await child.kill()
     mark = f"TOOLDISPATCHD_RUN_ID={family.run_id}".encode()
 

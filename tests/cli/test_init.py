@@ -14,7 +14,7 @@ from tests.providers.mcp.http.certificates import Authority
 from tooldispatchd.catalog import specs
 from tooldispatchd.catalog.confinement import KEYS
 from tooldispatchd.cli import init
-from tooldispatchd.daemon.configuration import load_catalog
+from tooldispatchd.config.configuration import load_catalog
 
 EXAMPLE = init.example().decode()
 SECTIONS = {

@@ -280,24 +280,16 @@ def test_a_configuration_that_cannot_be_used_is_reported(home: Path, capsys: pyt
     assert "cannot use" in capsys.readouterr().err
 
 
-def test_without_the_extra_it_is_named(home: Path) -> None:
-    program = f"import sys\nsys.modules['mcp'] = None\n{PROGRAM}"
+def test_a_credential_without_the_extra_is_told_of_before_anybody_is_asked(home: Path) -> None:
+    (home / "tooldispatchd-token-key").write_bytes(bytes(32))
+    program = f"import sys\nsys.modules['cryptography'] = None\n{PROGRAM}"
     ended = subprocess.run(
-        [sys.executable, "-c", program, *words(home, "docs")], capture_output=True, text=True, timeout=30, check=False
-    )
-    assert ended.returncode == 1
-    missing = 'oauth needs tooldispatchd[oauth]: pip install "tooldispatchd[oauth]"'
-    assert ended.stderr == f"tooldispatchd: cannot log in at docs: {missing}\n"
-
-
-def test_logging_out_needs_no_extra(home: Path) -> None:
-    program = f"import sys\nsys.modules['mcp'] = None\n{PROGRAM}"
-    ended = subprocess.run(
-        [sys.executable, "-c", program, *words(home, "docs", "--forget")],
+        [sys.executable, "-c", program, *words(home, "docs")],
+        env=environ(home, CREDENTIALS_DIRECTORY=str(home)),
         capture_output=True,
         text=True,
         timeout=30,
         check=False,
     )
-    assert (ended.returncode, ended.stderr) == (0, ended.stderr)
-    assert "oauth needs" not in ended.stderr
+    missing = 'the credential tooldispatchd-token-key needs tooldispatchd[oauth]: pip install "tooldispatchd[oauth]"'
+    assert (ended.returncode, ended.stderr) == (1, f"tooldispatchd: cannot log in at docs: {missing}\n")

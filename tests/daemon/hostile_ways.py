@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.daemon.hostilities import ENDINGS, UNREAD
-from tests.forked.confined import abilities
+from tests.forked.sandbox.confined import abilities
 
 # For a user who may not come to where the tests' own stands.
 OTHERS_PYTHON: Final = "/usr/bin/python3"

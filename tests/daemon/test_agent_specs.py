@@ -12,7 +12,7 @@ import pytest
 
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.specs import Config
-from tooldispatchd.daemon.agent_specs import open_agent_specs
+from tooldispatchd.daemon.equipment import open_agent_specs
 
 SECRET = "a secret of this server"
 

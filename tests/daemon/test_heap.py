@@ -7,7 +7,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tooldispatchd.calls.memory import LARGE_BYTES, Memory
-from tooldispatchd.daemon.heap import STEP_BYTES, Heap
+from tooldispatchd.daemon.heap import MAX_LEFT_BYTES, STEP_BYTES, Heap
 
 
 async def freed(*buffers: bytearray) -> None:
@@ -43,3 +43,10 @@ async def test_a_small_buffer_and_one_that_somebody_still_looks_at_stay_as_they_
         await freed(small, large)
     assert small.count(b"x") == len(small)
     assert large.count(b"x") == 3 * STEP_BYTES
+
+
+async def test_what_waits_to_be_freed_has_a_bound() -> None:
+    heap, before = Heap(), resident_bytes()
+    for _ in range(8):
+        heap.let_go(bytearray(b"x") * (MAX_LEFT_BYTES // 2))
+    assert resident_bytes() - before < 2 * MAX_LEFT_BYTES

@@ -5,9 +5,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from tooldispatchd.agent.entrance import Entrance, Visitor
-from tooldispatchd.daemon.listen_values import ListenAddress, parse_place
-from tooldispatchd.daemon.peers import AccountError, entrance_of, find_gid, find_uid, own_visitor, peer_of, visitor_of
+from tooldispatchd.agent.session.entrance import Entrance, Visitor
+from tooldispatchd.config.credentials import AccountError, find_gid, find_uid
+from tooldispatchd.config.listen_values import ListenAddress, parse_place
+from tooldispatchd.daemon.doors import entrance_of, own_visitor, peer_of, visitor_of
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 STRANGER = 65_534

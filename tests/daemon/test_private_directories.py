@@ -12,14 +12,14 @@ from typing import Final
 import pytest
 
 from tests.children.trees import deep
-from tooldispatchd.daemon.private_directories import open_private_directory
+from tooldispatchd.daemon.equipment import open_private_directory
 
 PREFIX: Final = "tooldispatchd-test-"
 
 # It holds a directory until it is killed, and says which.
 HOLDER: Final = """
 import os, sys, time
-from tooldispatchd.daemon.private_directories import open_private_directory
+from tooldispatchd.daemon.equipment import open_private_directory
 with open_private_directory("tooldispatchd-test-", {"RUNTIME_DIRECTORY": sys.argv[1]}) as directory:
     print(directory, flush=True)
     time.sleep(1000)

@@ -15,7 +15,7 @@ import pytest
 from tests.daemon.hostile_ways import OTHERS_PYTHON
 from tests.daemon.spawned import Agent, Daemon, Message, until
 from tests.daemon.traces import daemon_in, open_directory
-from tests.forked.confined import abilities
+from tests.forked.sandbox.confined import abilities
 
 ATTACKING: Final = Path(__file__).parent.parent / "servers" / "attacking.py"
 MEANS: Final = ("landlock", "bubblewrap")

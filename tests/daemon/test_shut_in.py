@@ -14,8 +14,8 @@ import pytest
 from tests.daemon.hostile_ways import OTHERS_PYTHON
 from tests.daemon.spawned import Daemon, Message, until, words_of
 from tests.daemon.traces import daemon_in, family, is_silent, open_directory
-from tests.forked.confined import abilities
-from tooldispatchd.forked.seccomp import MACHINES, REFUSED
+from tests.forked.sandbox.confined import abilities
+from tooldispatchd.forked.sandbox.seccomp import MACHINES, REFUSED
 
 CELL: Final = Path(__file__).with_name("cell.py")
 # Of these none comes from an attempt that was made wrongly.

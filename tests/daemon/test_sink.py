@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tooldispatchd.daemon.sink import LogSink
+from tooldispatchd.daemon.logs import LogSink
 
 # A sink lives as long as its process and cannot be closed.
 KEEPS_ITS_SOCKET = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")

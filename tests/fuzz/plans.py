@@ -6,11 +6,12 @@ import msgspec
 import trio
 from msgspec import Raw, UnsetType
 
-from tooldispatchd.agent.call import Call, CallStage, Plan, Reason
+from tooldispatchd.agent.calls.call import Call, Plan
+from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.faults import CANCELLED
-from tooldispatchd.agent.steps import Reader
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.calls.stages import Reason
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import ACCEPT
 from tooldispatchd.wire.faults import Code, Fault
@@ -51,10 +52,10 @@ class WaitingPlan(Plan):
 
     def start(self, call: Call) -> None:
         """As `Plan.start`."""
-        twins = [other for other in self.running if (other.owner, other.key) == (call.owner, call.key)]
-        assert not twins, f"{call.key!r} runs twice"
+        twins = [other for other in self.running if other.request is call.request]
+        assert not twins, f"{call.id!r} runs twice"
         self.started += 1
-        self.owners.add(call.owner)
+        self.owners.add(call.context.calls)
         self.running.append(call)
         self.begin(call)
 
@@ -71,7 +72,7 @@ class WaitingPlan(Plan):
         """End a running call, as a provider does."""
         self.running.remove(call)
         call.finish(outcome)
-        call.owner.flush()
+        call.context.channel.flush()
 
 
 class ConnectionPlan(WaitingPlan):
@@ -104,9 +105,9 @@ class ConnectionPlan(WaitingPlan):
         dying, self.running = self.running, []
         for call in dying:
             # The end of one may have brought another's.
-            if call.stage is CallStage.RUN:
+            if call.is_running:
                 call.finish(DEAD)
-                call.owner.flush()
+                call.context.channel.flush()
 
     def revive(self) -> None:
         """Calls from now on have a connection again."""
@@ -129,7 +130,7 @@ class TaskPlan(WaitingPlan):
         scope = trio.CancelScope()
         self._ends[call] = trio.Event()
         call.halt = lambda _reason: scope.cancel()
-        call.owner.work(call, partial(self._work, call, scope))
+        call.spawn(partial(self._work, call, scope))
 
     def finish(self, call: Call, outcome: Outcome) -> None:
         """Let the task end with `outcome`; unless it has been cancelled meanwhile."""

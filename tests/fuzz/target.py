@@ -15,12 +15,13 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.fuzz.plans import ConnectionPlan, TaskPlan, WaitingPlan
-from tooldispatchd.agent.call import Plan
-from tooldispatchd.agent.entrance import Entrance, Visitor
-from tooldispatchd.agent.host import ChannelHost
-from tooldispatchd.agent.inflight import InFlight
-from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.toolset import compile_plans
+from tooldispatchd.agent.calls.call import Plan
+from tooldispatchd.agent.calls.inflight import InFlight
+from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
+from tooldispatchd.agent.session.entrance import Entrance, Visitor
+from tooldispatchd.agent.session.host import ChannelHost
+from tooldispatchd.agent.setup import Setup
+from tooldispatchd.agent.tools.toolset import compile_plans
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
@@ -171,12 +172,12 @@ class Stage:
             ConnectionPlan("docs:search"),
             TaskPlan("fails", gate=self.gate, teardown_s=chance.choice((0, 1))),  # type: ignore[arg-type]  # as above
         ]
-        self.outlet = Memory(record, runtime.memory.share(4711))
+        self.outlet = Memory(record, runtime.state.memory.share(4711))
         self.closings = 0
         anyone = Visitor(uid=4711, gid=4711)
         self.host = ChannelHost(runtime, self.outlet, self._closed, entrance=Entrance(), visitor=anyone)
-        for profile in runtime.catalog.profiles:
-            known = declared_plans(runtime.limits)
+        for profile in runtime.setup.catalog.profiles:
+            known = declared_plans(runtime.setup.limits)
             if profile not in known:
                 known[profile] = compile_plans(runtime, profile)
             own = {**known[profile], **{plan.name: plan for plan in self.plans if profile == "default"}}
@@ -272,15 +273,15 @@ class Stage:
         owners = {owner for plan in self.plans for owner in plan.owners if isinstance(owner, InFlight)}
         counts = {
             "channels that were not closed once": abs(self.closings - 1),
-            "open sessions": runtime.open_sessions.total,
-            "bytes held": runtime.memory.held,
-            "deadlines": len(runtime.timer._deadlines),
-            "servers that are owed": len(runtime.owed),
-            "calls that were to start": len(runtime.starter._turn),
+            "open sessions": runtime.state.open_sessions.total,
+            "bytes held": runtime.state.memory.held,
+            "deadlines": len(runtime.services.timer._deadlines),
+            "servers that are owed": len(runtime.state.owed),
+            "calls that were to start": len(runtime.services.starter._turn),
             "places of the gate": PLACES - self.gate._free,
             "channels at the gate": len(self.gate._groups),
             "running calls": sum(len(plan.running) for plan in self.plans),
-            "tasks": len(runtime.home.child_tasks),
+            "tasks": len(runtime.services.home.child_tasks),
             "admitted calls": sum(owner._admission.running for owner in owners),
             "waiting calls": sum(len(owner._admission.waiting) for owner in owners),
             "calls in flight": sum(len(owner) for owner in owners),
@@ -317,14 +318,13 @@ def play(data: bytes) -> Record:
     async def live() -> None:
         log = Log(record, {})
         with trio.fail_after(PATIENCE_S):
-            async with open_family() as family, trio.open_nursery() as services:
+            async with open_family() as family, trio.open_nursery() as background:
                 timer = Timer(log)
-                services.start_soon(timer.run)
+                background.start_soon(timer.run)
                 async with trio.open_nursery() as home:
-                    catalog = catalog_of(limits)
-                    runtime = Runtime(
-                        catalog, timer=timer, family=family, home=home, log=log, logs_calls=True, cores=2, uid=1000
-                    )
+                    setup = Setup(catalog_of(limits), log, logs_calls=True, uid=1000)
+                    services = Services(setup, timer=timer, home=home, family=family)
+                    runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=1000))
                     stage = Stage(runtime, record, chance, clock)
                     try:
                         await stage.say(data)
@@ -333,7 +333,7 @@ def play(data: bytes) -> Record:
                         # Where something was wrong, what is shielded must come to its end too.
                         clock.autojump_threshold = 0
                     home.cancel_scope.cancel()
-                services.cancel_scope.cancel()
+                background.cancel_scope.cancel()
 
     trio.run(live, clock=clock)
     return record

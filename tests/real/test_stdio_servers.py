@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.spawned import until
-from tests.forked.confined import abilities
+from tests.forked.sandbox.confined import abilities
 from tests.real.installed import SERVERS, binding, needs_npm, needs_sdk1, needs_sdk2, npm, pypi
 from tests.real.visit import Visit, visit
 from tooldispatchd.client.conversation import Call

@@ -1,1 +1,1 @@
-"""One agent's life in the daemon: its session, its toolset, one call's way through."""
+"""Agents in the daemon: their sessions, the calls and the tools of each, and the programs that calls run."""

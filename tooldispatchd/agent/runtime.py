@@ -1,159 +1,169 @@
-"""What all sessions of the daemon share: the catalog, the timer, the children, the bounds, and the log."""
+"""What all sessions of the daemon share, in three values that are complete when they are made."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, Protocol
 
 import trio
 
-from tooldispatchd.agent.call import Call, Plan, Starter
-from tooldispatchd.agent.checking import Checking
-from tooldispatchd.agent.entrance import Authenticator
-from tooldispatchd.agent.lineage import Levels
-from tooldispatchd.agent.log import Log
-from tooldispatchd.agent.places import FairLimiter
-from tooldispatchd.agent.profilekeys import ProfileKeys
-from tooldispatchd.agent.programs import Programs
-from tooldispatchd.agent.reusing import Reusers
-from tooldispatchd.agent.sharing import Sharing
+from tooldispatchd.agent.calls.call import Call, Plan, Starter
+from tooldispatchd.agent.calls.checking import Checking
+from tooldispatchd.agent.programs.programs import Lent, ProgramBounds, Programs
+from tooldispatchd.agent.programs.reusing import Reusers
+from tooldispatchd.agent.session.lineage import Levels
+from tooldispatchd.agent.setup import Setup
+from tooldispatchd.agent.tools.sharing import Sharing
 from tooldispatchd.calls.census import Census
-from tooldispatchd.calls.gate import Gate
+from tooldispatchd.calls.gate import Gate, Turns
 from tooldispatchd.calls.hints import Hints
-from tooldispatchd.calls.memory import Memory, Share
+from tooldispatchd.calls.memory import Memory
 from tooldispatchd.calls.refusals import Refusals
-from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.checkers.pool import CHECKERS, Checkers
 from tooldispatchd.children.family import Family
 from tooldispatchd.front.timer import Timer
-from tooldispatchd.providers.mcp.eras import Eras
-from tooldispatchd.providers.mcp.toollists import ToolLists
 from tooldispatchd.providers.mcp.ways import Authorizers
 from tooldispatchd.wire.faults import Fault
+
+
+class FairLimiter:
+    """At most `number` tasks are inside; those that wait are let in by turns."""
+
+    def __init__(self, number: int) -> None:
+        self._gate: Gate[trio.Event] = Gate(number)
+
+    def of(self, turns: Turns) -> AbstractAsyncContextManager[None]:
+        """A place for one task: entering waits for it, leaving gives it back."""
+        return self._place(*turns)
+
+    @asynccontextmanager
+    async def _place(self, channel: Hashable, owner: Hashable) -> AsyncIterator[None]:
+        let_in = trio.Event()
+        if not self._gate.enter(channel, owner, let_in):
+            await self._wait(channel, owner, let_in)
+        try:
+            yield
+        finally:
+            self._leave(channel, owner)
+
+    async def _wait(self, channel: Hashable, owner: Hashable, let_in: trio.Event) -> None:
+        try:
+            await let_in.wait()
+        except trio.Cancelled:
+            # It may have been let in at the very moment at which it was cancelled.
+            if let_in.is_set():
+                self._leave(channel, owner)
+            else:
+                self._gate.withdraw(channel, owner, let_in)
+            raise
+
+    def _leave(self, channel: Hashable, owner: Hashable) -> None:
+        following = self._gate.leave(channel, owner)
+        if following is not None:
+            following.set()
+
 
 # Four children a core keep the cores busy while some of them wait, and are few enough to be run in time.
 PROCESSES_A_CORE: Final = 4
 
-# What a socket takes at once from whoever reads; an answer over it may lie here for as long as its agent likes.
-LARGE_BYTES: Final = 64 * 1024
+
+class Lender(Protocol):
+    """Gives children that are agents a channel to call tools on."""
+
+    async def open(self, runtime: "Runtime", call: Call, profile: str) -> Lent | Fault | None:
+        """A channel that lasts until it is closed; why there is none, or None where agents have none."""
 
 
-class SessionChannel(Protocol):
-    """The channel's side of a session."""
+class PythonPlanner(Protocol):
+    """Makes the plans of tools with `python`."""
 
-    share: Share
-    """What it holds of the daemon's memory."""
+    def plan(self, runtime: "Runtime", tool: DeclaredTool, profile: Profile) -> Plan:
+        """The plan of one tool, as agents of `profile` call it."""
 
-    def crowding(self, size: int) -> Fault | None:
-        """Why an answer of `size` bytes cannot be sent now."""
 
-    def fit(self, content: str) -> str | Fault:
-        """An answer, or why there is no room for one that may not be taken at once."""
-
-    gate_key: Hashable
-    """What gates know the channel by; one for all channels of a foreign user, and for all agents below one agent."""
-
-    def has_answered(self, size: int) -> None:
-        """An answer of `size` bytes lies among the outgoing lines."""
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether some of what was sent has not been taken yet."""
+class Flushable(Protocol):
+    """A server with requests that are queued and not yet sent."""
 
     def flush(self) -> None:
-        """Send what lies in the machine's outgoing lines."""
-
-    def closed(self, agent: str | None) -> None:
-        """Nothing of the session is left; `agent` is its name, None for the channel's own."""
+        """Send them."""
 
 
-class Owed(Protocol):
-    """What has been asked for something since the last flush."""
+class Services:
+    """What runs the calls of all sessions.
 
-    def flush(self) -> None:
-        """Send it."""
-
-
-class Runtime:
-    """One for the daemon.
-
-    `home` is the nursery that sessions' tasks live in; `processes` shares the places for children between agents, and
-    `opening` those for MCP servers that start; `uid` is the daemon's own user. `logs_calls` is false where the log
-    drops what is said of a call. `agent_specs` are the paths of the files that tell an agent process without a command
-    of its own what it is, by its name.
+    `home` is the nursery that sessions' tasks live in. `lender` is None where no agent process may call tools, `python`
+    where there are no tools with `python`. `opening` shares the places of MCP servers that start.
     """
 
-    def __init__(  # the daemon's parts, put together in one place
+    def __init__(
         self,
-        catalog: Catalog,
+        setup: Setup,
         *,
         timer: Timer,
-        family: Family,
         home: trio.Nursery,
-        log: Log,
-        logs_calls: bool,
-        cores: int,
-        uid: int,
-        agent_specs: Mapping[str, str] = {},
+        family: Family,
+        bounds: ProgramBounds | None = None,
+        lender: Lender | None = None,
+        python: PythonPlanner | None = None,
         accounts: Authorizers | None = None,
+        checking: Checking | None = None,
     ) -> None:
-        limits = catalog.config.limits
-        self.catalog = catalog
-        self.limits = limits
-        self.timer = timer
-        self.family = family
-        self.programs = Programs(family)
-        self.programs.reuser = Reusers(self.programs, home)
-        # How tools with `python` are planned, where there are any: by what only then is imported.
-        self.python_plan: Callable[[DeclaredTool, Profile], Plan] | None = None
-        self.home = home
-        self.log = log
-        self.logs_calls = logs_calls
-        self.agent_specs = agent_specs
-        self.accounts = accounts
-        self.starter = Starter()
-        self.processes: Gate[Call] = Gate(limits.processes or PROCESSES_A_CORE * cores)
-        # Agents have places of their own: one of them may wait for a tool that needs one of the others.
-        self.agents: Levels[Call] = Levels(limits.processes or PROCESSES_A_CORE * cores)
-        self.opening = FairLimiter(limits.mcp_opening)
-        self.checkers = Checkers(family, FairLimiter(CHECKERS))
-        self.checking = Checking(self.checkers)
-        self.is_draining = False
-        self.sessions = 0  # opened so far; numbers them in the log
-        # A user at home, or root, could stop the daemon anyway.
-        self.open_sessions = Census({uid, 0})
-        self.authenticator = Authenticator(catalog, own_uid=uid)
-        self.refusals = Refusals()
-        self.hints = Hints()
-        self.memory = Memory(limits.buffered_bytes)
+        self.timer: Final = timer
+        self.home: Final = home
+        self.family: Final = family
+        self.programs: Final = Programs(family, bounds)
+        self.reusers: Final = Reusers(self.programs, home)
+        self.lender: Final = lender
+        self.python: Final = python
+        self.checkers: Final = Checkers(family, FairLimiter(CHECKERS))
+        self.checking: Final = checking or Checking(self.checkers)
+        self.opening: Final = FairLimiter(setup.limits.mcp_opening)
+        self.sharing: Final = Sharing(home, setup.log)
+        self.accounts: Final = accounts
+        self.starter: Final = Starter()
+
+
+class DaemonState:
+    """What all agents share and what changes while the daemon runs: places, memory, counts.
+
+    `processes` shares the places for children between agents; agents that are children have places of their own in
+    `agents`, since one of them may wait for a tool that needs one of the others.
+    """
+
+    def __init__(self, setup: Setup, *, cores: int, uid: int, memory: Memory | None = None) -> None:
+        places = setup.limits.processes or PROCESSES_A_CORE * cores
+        self.processes: Final[Gate[Call]] = Gate(places)
+        self.agents: Final[Levels[Call]] = Levels(places)
+        self.memory: Final = memory or Memory(setup.limits.buffered_bytes)
+        # The daemon's own user, or root, could stop it anyway: their sessions are not bounded one by one.
+        self.open_sessions: Final = Census({uid, 0})
+        self.refusals: Final = Refusals()
+        self.hints: Final = Hints()
         # Servers whose requests are queued: each is told in one write, at the end of the turn that queued them.
-        self.owed: set[Owed] = set()
-        # What servers speak and which tools they have, as far as any connection has found out.
-        self.eras = Eras()
-        self.tool_lists = ToolLists()
-        self.sharing = Sharing(home, log)
-        self.profile_keys = ProfileKeys(catalog.profiles)
-        self._plans: dict[str, dict[str, Plan]] = {}
+        self.owed: Final[set[Flushable]] = set()
+        self.sessions = 0  # opened so far; numbers them in the log
+        self.is_draining = False
 
     def flush(self) -> None:
-        """Send the requests that servers are owed, each server's in one write."""
+        """Send the queued requests of all servers, each server's in one write."""
         while self.owed:
             self.owed.pop().flush()
 
-    def roots(self, profile: str) -> tuple[str, ...]:
-        """The directories that the profile's servers are told of, as `file://` URIs."""
-        spec = self.catalog.config.agents.get(profile)
-        return () if spec is None else spec.roots
 
-    def offers_resources(self, profile: str) -> bool:
-        """Whether resources and prompts are offered of every server that the profile offers whole."""
-        spec = self.catalog.config.agents.get(profile)
-        return spec is not None and spec.mcp_resources
+class Runtime:
+    """One for the daemon: what it was configured with, what runs its calls, and what changes while it runs."""
+
+    def __init__(self, setup: Setup, services: Services, state: DaemonState) -> None:
+        self.setup: Final = setup
+        self.services: Final = services
+        self.state: Final = state
+        self._plans: dict[str, dict[str, Plan]] = {}
 
     def plans(self, key: str, compile_plans: Callable[["Runtime", str], dict[str, Plan]]) -> dict[str, Plan]:
         """The plans of a profile's declared tools, compiled for its first session and shared by all of them.
 
-        `key` is of `profile_keys`.
+        `key` is one of `setup.profile_keys`.
         """
         plans = self._plans.get(key)
         if plans is None:

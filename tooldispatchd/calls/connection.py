@@ -5,11 +5,14 @@
        └─────CLOSE───────┴───CLOSE──▶ CLOSING ──GONE────┘
 
 DEAD and CLOSING both mean that the server is being stopped: DEAD because of what it did, CLOSING because nobody needs
-it any more. Only an OPEN connection takes calls, and there is no way back to OPEN: nothing reconnects.
+it any more. Only an OPEN connection takes calls, and there is no way back to OPEN: what reconnects is its keeper, with
+a new one (`keeping`).
 """
 
 from enum import Enum
 from typing import Final, Generic, TypeVar
+
+from tooldispatchd.calls.machine import StateMachine
 
 
 class ConnectionState(Enum):
@@ -32,7 +35,7 @@ class ConnectionEvent(Enum):
     DIED = "died"
     """An open connection ended from the other side, or was given up for what the server did not do."""
     CLOSE = "close"
-    """Its session is done with it."""
+    """Nobody needs it any more."""
     GONE = "gone"
     """The server's processes are ended and reaped."""
 
@@ -62,30 +65,13 @@ TRANSITIONS: Final[dict[ConnectionState, dict[ConnectionEvent, ConnectionState]]
 }
 
 
-class TransitionError(Exception):
-    """An event for which the connection's state has no entry: a defect of the caller."""
+class ConnectionMachine(StateMachine[ConnectionState, ConnectionEvent]):
+    """The state of one connection."""
 
-    def __init__(self, state: ConnectionState, event: ConnectionEvent) -> None:
-        super().__init__(f"cannot take {event.name} in {state.name}: no such transition")
-        self.state = state
-        self.event = event
-
-
-class ConnectionMachine:
-    """The state of one connection; nothing but `apply` assigns it."""
-
-    __slots__ = ("state",)
+    __slots__ = ()
 
     def __init__(self) -> None:
-        self.state = ConnectionState.OPENING
-
-    def apply(self, event: ConnectionEvent) -> ConnectionState:
-        """The state after `event`; raises `TransitionError` where the table has no entry."""
-        after = TRANSITIONS[self.state].get(event)
-        if after is None:
-            raise TransitionError(self.state, event)
-        self.state = after
-        return after
+        super().__init__(TRANSITIONS, ConnectionState.OPENING)
 
 
 Entry = TypeVar("Entry")

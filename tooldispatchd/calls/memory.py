@@ -44,11 +44,17 @@ class Memory:
 
     __slots__ = ("_high", "_users", "ebbed", "held", "let_go", "max_bytes")
 
-    def __init__(self, max_bytes: int, *, ebbed: Callable[[], None] = _nothing) -> None:
+    def __init__(
+        self,
+        max_bytes: int,
+        *,
+        ebbed: Callable[[], None] = _nothing,
+        let_go: Callable[[bytes | bytearray], None] = _nothing,
+    ) -> None:
         self.max_bytes = max_bytes
         self.held = 0
         self.ebbed = ebbed
-        self.let_go: Callable[[bytes | bytearray], None] = _nothing
+        self.let_go = let_go
         self._high = 0
         self._users: WeakValueDictionary[int | None, _User] = WeakValueDictionary()
 

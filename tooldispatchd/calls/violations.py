@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from tooldispatchd.catalog.schemas import Check, Violation
+from tooldispatchd.catalog.schemas import Check
+from tooldispatchd.catalog.violations import Violation
 from tooldispatchd.wire.faults import Code, Fault
 
 # Of what is wrong so much stands in the sentence: as a rule all, and never a page. The list has the rest.

@@ -176,7 +176,7 @@ def untyped_target(spec: Moded) -> Type:
 def compile_feed(spec: Moded, source: Type, declared: Declared, path: Path) -> tuple[Feed, list[Problem]]:
     """How a program gets an input of type `source`, and what is wrong with that; `path` is where `spec` stands.
 
-    The names in `source` must be declared; of a schema it is what `approximate_type` gives. Where there is a problem
+    The names in `source` must be declared; of a schema it is what `outline_of` gives. Where there is a problem
     the feed is as near as can be, and must not be used.
     """
     if spec.input_mode == "json":
@@ -310,3 +310,12 @@ def _variable_problem(name: str, spec: Moded) -> str | None:
 def text_of(value: object) -> str:
     """A string itself, any other value its JSON without spaces."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def reuse_problems(spec: Moded, path: Path) -> list[Problem]:
+    """What is wrong with `reuse`: only lines of JSON say where one call's input ends and the next one's begins."""
+    return [
+        Problem((*path, key), f'reuse takes {key} = "json": a line for each call', value=mode)
+        for key, mode in (("input_mode", spec.input_mode), ("output_mode", spec.output_mode))
+        if spec.reuse is not None and mode != "json"
+    ]

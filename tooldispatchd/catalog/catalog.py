@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.agentcycles import find_cycles
-from tooldispatchd.catalog.agentspec import agent_spec
 from tooldispatchd.catalog.enforcement import Enforceable
+from tooldispatchd.catalog.meanings import Declared, build_types, strip_stream, to_schema
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.processes import Process, unrun_agents
 from tooldispatchd.catalog.profiles import (
@@ -21,12 +21,12 @@ from tooldispatchd.catalog.profiles import (
     disabled_uses,
     token_problem,
 )
-from tooldispatchd.catalog.servers import Binding, build_servers
+from tooldispatchd.catalog.servers import Binding, binding_of, build_servers
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.catalog.tooltable import build_tools
-from tooldispatchd.catalog.typetable import build_types
+from tooldispatchd.catalog.types import JSON
 
 _NO_TOKENS: Final[Mapping[str, bytes]] = MappingProxyType({})
 _NO_SIGNATURES: Final[Mapping[str, Signature]] = MappingProxyType({})
@@ -105,3 +105,26 @@ def _wrong_tokens(config: Config, tokens: Mapping[str, bytes]) -> list[Problem]:
             # Its profile would be open to everyone.
             problems.append(Problem(("agents", name), "its token has not been read"))
     return problems
+
+
+def agent_spec(process: Process, declared: Declared, servers: Mapping[str, Binding]) -> bytes:
+    """The spec as a JSON object, with the keys of the process's table that say what the agent is.
+
+    `input_schema` and `output_schema` are of one message; `tools` and `mcp` name what its profile offers, and are left
+    out where it has none. Nothing of how a server is reached stands in it, and so no credential.
+    """
+    spec = process.spec
+    source, target = process.arrow or (JSON, JSON)
+    told: dict[str, object] = {
+        "name": process.name,
+        "type": process.type_text,
+        "description": spec.description,
+        "prompt": spec.prompt,
+        "model": spec.model,
+        "input_schema": to_schema(strip_stream(source, declared), declared),
+        "output_schema": to_schema(strip_stream(target, declared), declared),
+        "tools": None if spec.tools is None else list(spec.tools),
+        "mcp": None if spec.mcp is None else [binding_of(server, servers) for server in spec.mcp],
+        "options": spec.options,
+    }
+    return msgspec.json.encode({key: value for key, value in told.items() if value is not None})

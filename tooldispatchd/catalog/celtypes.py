@@ -11,9 +11,6 @@ import msgspec
 
 from tooldispatchd.catalog.meanings import Declared, resolve
 from tooldispatchd.catalog.types import (
-    JSON,
-    OF_SCHEMA,
-    Field,
     ListOf,
     Named,
     Primitive,
@@ -36,10 +33,6 @@ _FITTING: Final = {
     "bool": {"BOOL"},
     "unit": {"NULL"},
 }
-
-
-class OpenRecord(Record, frozen=True):
-    """A record that may have further fields, of which nothing is known: that of a JSON Schema which allows them."""
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -143,27 +136,3 @@ def fits(made: Made, type_: Type, declared: Declared) -> bool:
             return any(fits(made, option, declared) for option in options)
         case Stream() | Named():
             return False
-
-
-def approximate_type(schema: object, depth: int = 0) -> Type:
-    """As much of a JSON Schema as expressions can use: what its `type`, `properties` and `items` say, else json."""
-    if not isinstance(schema, dict) or depth > MAX_LISTS:
-        return JSON
-    kind = schema.get("type")
-    if kind == "object":
-        return _record_of_schema(schema, depth)
-    if kind == "array" and "prefixItems" not in schema:
-        return ListOf(approximate_type(schema.get("items"), depth + 1))
-    return OF_SCHEMA.get(kind, JSON) if isinstance(kind, str) else JSON
-
-
-def _record_of_schema(schema: dict[str, object], depth: int) -> Type:
-    properties, required = schema.get("properties"), schema.get("required")
-    if not isinstance(properties, dict) or not properties:
-        return JSON
-    needed = required if isinstance(required, list) else []
-    fields = tuple(
-        Field(name, approximate_type(part, depth + 1), optional=name not in needed) for name, part in properties.items()
-    )
-    is_closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
-    return Record(fields) if is_closed else OpenRecord(fields)

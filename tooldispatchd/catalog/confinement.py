@@ -7,15 +7,40 @@
 None asks for nothing. What a machine can do of it is `enforcement`'s business.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Final, Literal
 
 import msgspec
 
-from tooldispatchd.catalog.confined import ConfinedSpec, Sandbox
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.sizes import SIZE_ALLOWED, SizeError, size_of
-from tooldispatchd.catalog.speckinds import Owner, Size
+from tooldispatchd.catalog.speckinds import TIB, Owner, Size
+from tooldispatchd.catalog.specs import ConfinedSpec, Sandbox
+
+# --- sizes: a number of bytes, or a number with a binary unit, as "512M" ---
+
+SIZE_ALLOWED: Final = 'bytes, as a number or with K, M, G or T: "512M"'
+_TEXT: Final = re.compile(r"(?P<number>[0-9]{1,15}) ?(?P<unit>[KMGT]?)(?:i?B)?", re.ASCII)
+_UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+class SizeError(ValueError):
+    """No size; the message says why."""
+
+
+def size_of(size: Size, *, least: int = 1) -> int:
+    """The bytes that `size` means, from `least` to `TIB`. Raises `SizeError`."""
+    found = _TEXT.fullmatch(size) if isinstance(size, str) else None
+    if isinstance(size, str):
+        if found is None:
+            raise SizeError("not a size")
+        size = int(found["number"]) * _UNITS[found["unit"]]
+    if not least <= size <= TIB:
+        raise SizeError(f"out of range: at least {least} bytes, at most {TIB}")
+    return size
+
+
+# --- confinements ---
 
 # Below it not even the process that starts the program has room.
 LEAST_MEMORY: Final = 16 * 1024 * 1024

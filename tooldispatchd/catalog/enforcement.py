@@ -11,12 +11,11 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.catalog.confined import ConfinedSpec
 from tooldispatchd.catalog.confinement import NOTHING, Confinement, Means, asked_keys, confinement_of, merge
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.servers import Binding, path_of, server_tool
-from tooldispatchd.catalog.specs import Config, ToolSpec
+from tooldispatchd.catalog.specs import Config, ConfinedSpec, ToolSpec
 from tooldispatchd.catalog.tooltable import agents_of, needs
 
 MEANS: Final[tuple[Means, ...]] = ("landlock", "bubblewrap")

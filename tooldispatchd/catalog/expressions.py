@@ -33,8 +33,8 @@ from tooldispatchd.catalog.celvalues import (
     tidy,
 )
 from tooldispatchd.catalog.celzones import zones_in
-from tooldispatchd.catalog.fitting import misfit
 from tooldispatchd.catalog.meanings import Declared
+from tooldispatchd.catalog.relations import MADE
 from tooldispatchd.catalog.types import Primitive, Type, show
 
 __all__ = [
@@ -184,7 +184,7 @@ def compile_expression(
             hint = "; int(x) makes an int of it"
         why = f"the expression makes {show_made(made)}, but the tool's output is {show(output)}{hint}"
         raise ExpressionError(why, *position_in(source, tree.begin_of(tree.root)))
-    missed = None if output_type is None else misfit(result_of(tree), output, declared)
+    missed = None if output_type is None else MADE.difference(result_of(tree), output, declared)
     if missed is not None:
         why = f"the expression makes what the tool's output {show(output)} is not: {missed}"
         raise ExpressionError(why, *position_in(source, tree.begin_of(tree.root)))

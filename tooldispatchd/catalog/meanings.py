@@ -1,14 +1,18 @@
-"""What types mean once declared names are looked up: their JSON Schema, their equality, their faults.
+"""What types mean once declared names are looked up: their JSON Schema, their streams; and the `[types]` table.
 
 Names make types into graphs, which may have cycles: everything here walks with a list of its own, never by recursion
 through names.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from tooldispatchd.catalog.names import declared_name_problem, nearest
+from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.types import (
+    JSON,
     UNIT,
+    WORDS,
     ListOf,
     Named,
     Primitive,
@@ -17,7 +21,10 @@ from tooldispatchd.catalog.types import (
     Stream,
     Type,
     TypeNameError,
+    TypeTextError,
     Union,
+    column_of,
+    parse_type,
     parts,
 )
 
@@ -203,54 +210,6 @@ def _schema(type_: Type) -> dict[str, object]:
             raise ValueError("a stream has no schema")
 
 
-def same(left: Type, right: Type, declared: Declared) -> bool:
-    """Whether two types mean the same structure, whatever their names; options and fields may stand in any order.
-
-    Raises `TypeNameError`. Types are graphs with cycles, so they are compared as automata are: all nodes begin in one
-    class and are parted, round by round, by the classes of what stands in them, until a round parts no more.
-    """
-    check_names(left, declared)
-    check_names(right, declared)
-    _, nodes = graph(left, right, declared)
-    classes = [0] * len(nodes)
-    count = 1
-    while True:
-        signs: dict[frozenset[tuple[object, tuple[int, ...]]], int] = {}
-        fresh = []
-        for node in nodes:
-            sign = frozenset((label, tuple(classes[child] for child in children)) for label, children in node)
-            fresh.append(signs.setdefault(sign, len(signs)))
-        classes = fresh
-        if len(signs) == count:
-            return classes[0] == classes[1]
-        count = len(signs)
-
-
-# What kind of type it is, field names included, and its parts as indices of other nodes.
-Option = tuple[object, tuple[int, ...]]
-# A type as its options, in the order of `options_of`.
-Node = list[Option]
-
-
-def graph(left: Type, right: Type, declared: Declared) -> tuple[list[Type], list[Node]]:
-    """Every type in and behind two types whose names are checked, each with its node; theirs are the first two."""
-    order: list[Type] = [left, right]
-    places: dict[Type, int] = {right: 1, left: 0}
-    nodes: list[Node] = []
-    # `order` grows while it is walked, and ends: there are finitely many types in a text.
-    for type_ in order:
-        node: Node = []
-        for option in options_of(type_, declared):
-            label, inner = _shape(option)
-            for part in inner:
-                if part not in places:
-                    places[part] = len(order)
-                    order.append(part)
-            node.append((label, tuple(places[part] for part in inner)))
-        nodes.append(node)
-    return order, nodes
-
-
 def options_of(type_: Type, declared: Declared) -> list[Type]:
     """The alternatives of a type whose names are checked: names and unions opened, any other type alone."""
     options: list[Type] = []
@@ -268,15 +227,75 @@ def options_of(type_: Type, declared: Declared) -> list[Type]:
     return options
 
 
-def _shape(type_: Type) -> tuple[object, tuple[Type, ...]]:
-    """What tells one kind of type from another, and the parts in an order that does not depend on the text."""
-    match type_:
-        case Primitive(word):
-            return word, ()
-        case Record(fields):
-            ordered = sorted(fields, key=lambda field: field.name)
-            names = tuple((field.name, field.optional) for field in ordered)
-            return ("record", names), tuple(field.type for field in ordered)
-        case _:
-            inner = parts(type_)
-            return (type(type_).__name__, len(inner)), inner
+# --- the `[types]` table ---
+
+TYPE_WORDS: Final = "int, number, string, bool, unit, json, or a declared name"
+"""What may stand where a type is named."""
+# What these types are called elsewhere; no likeness of letters would tell.
+_CALLED_HERE: Final = {
+    "any": "json",
+    "object": "json",
+    "unknown": "json",
+    "boolean": "bool",
+    "double": "number",
+    "float": "number",
+    "integer": "int",
+    "long": "int",
+    "none": "unit",
+    "null": "unit",
+    "void": "unit",
+    "str": "string",
+    "text": "string",
+}
+
+
+def nearest_type(name: str, declared: Iterable[str]) -> str | None:
+    """The type that was probably meant by a name that is none, of the built-in ones and those `declared`; or None."""
+    return _CALLED_HERE.get(name.lower()) or nearest(name, [*WORDS, *declared])
+
+
+def build_types(texts: Mapping[str, str]) -> tuple[dict[str, Type], list[Problem]]:
+    """Each declared type by name, and every problem; a type that has one means json, so that it is told only once."""
+    declared: dict[str, Type] = {}
+    problems: list[Problem] = []
+    for name, text in texts.items():
+        refused = "a built-in type has this name" if name in WORDS else declared_name_problem(name)
+        if refused:
+            problems.append(Problem(("types", name), refused))
+        try:
+            declared[name] = parse_type(text)
+        except TypeTextError as error:
+            declared[name] = JSON
+            problems.append(Problem(("types", name), str(error), value=text))
+    broken = [name for name in declared if _check(name, texts[name], declared, problems)]
+    # Afterwards: each check must see the types as they are written.
+    declared.update(dict.fromkeys(broken, JSON))
+    return declared, problems
+
+
+def _check(name: str, text: str, declared: Mapping[str, Type], problems: list[Problem]) -> bool:
+    """Add what is wrong with a type's names; whether anything is."""
+    path = ("types", name)
+    unknown = [used for used in _names_in(declared[name]) if used not in declared]
+    for used in unknown:
+        why = f"column {column_of(text, used)}: no such type: {used}"
+        close = nearest_type(used, declared)
+        allowed = None if close else TYPE_WORDS
+        problems.append(Problem(path, why, value=text, allowed=allowed, nearest=close))
+    if leads_to_itself(name, declared):
+        why = "a type cannot be itself: a list, a record or a product must stand between"
+        problems.append(Problem(path, why, value=text))
+        return True
+    return bool(unknown)
+
+
+def _names_in(type_: Type) -> list[str]:
+    """The declared names in one text, each once, in order."""
+    names: dict[str, None] = {}
+    waiting = [type_]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Named):
+            names[node.name] = None
+        waiting.extend(reversed(parts(node)))
+    return list(names)

@@ -8,8 +8,7 @@ only refuse.
 
 from typing import Final
 
-from tooldispatchd.catalog.pointers import at
-from tooldispatchd.catalog.unfolding import unescape_fragment
+from tooldispatchd.catalog.pointers import at, unescape_fragment
 
 # Parts of the value and of the schema that are looked at: up to 0.5 µs each.
 MAX_WORK: Final = 10_000

@@ -1,4 +1,9 @@
-"""A tool as it is offered to a model, before it takes the form that a model's provider reads."""
+"""A tool as it is offered to a model, before it takes the form that a model's provider reads.
+
+Models need an object at the root of a tool's input schema, so any other is shown as `{"input": …}`.
+"""
+
+from typing import Final
 
 import msgspec
 from msgspec import Raw
@@ -22,3 +27,65 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
     hint: str | None = None
     doc: str | None = None
     unenforced: tuple[str, ...] = ()
+
+
+# In these objects the keys are names, not keywords; in the others below nothing is a schema.
+_MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_VALUES: Final = frozenset({"const", "enum", "default", "examples"})
+_HOISTED: Final = ("$schema", "$defs", "definitions")
+_STAYING: Final = ("#/$defs/", "#/definitions/")
+
+
+def is_object(schema: dict[str, object]) -> bool:
+    """Whether every value of a schema is an object, as its root says."""
+    return schema.get("type") == "object"
+
+
+def show_schema(schema: dict[str, object]) -> tuple[dict[str, object], bool]:
+    """The schema as it is shown, and whether it is wrapped.
+
+    Definitions move to the new root, where references find them; references to other places are written anew. The
+    schema must be bounded (`compile_check`).
+    """
+    if is_object(schema):
+        return schema, False
+    inner = dict(schema)
+    # A schema with an id of its own keeps its references within itself.
+    hoisted: dict[str, object] = {}
+    if "$id" not in schema:
+        inner = {key: _rewritten(key, part) for key, part in schema.items()}
+        hoisted = {key: inner.pop(key) for key in _HOISTED if key in inner}
+    shown: dict[str, object] = {
+        "type": "object",
+        "properties": {"input": inner},
+        "required": ["input"],
+        "additionalProperties": False,
+    }
+    return shown | hoisted, True
+
+
+def _rewritten(key: str, part: object) -> object:
+    """One keyword's value with its references as they must be under the new root."""
+    if key == "$ref" and isinstance(part, str):
+        return _reference(part)
+    if key in _VALUES:
+        return part
+    if key in _MAPS and isinstance(part, dict):
+        return {name: _schema(inner) for name, inner in part.items()}
+    return _schema(part)
+
+
+def _schema(node: object) -> object:
+    if isinstance(node, dict):
+        return node if "$id" in node else {key: _rewritten(key, part) for key, part in node.items()}
+    if isinstance(node, list):
+        return [_schema(part) for part in node]
+    return node
+
+
+def _reference(reference: str) -> str:
+    if reference.startswith(_STAYING):
+        return reference
+    if reference == "#" or reference.startswith("#/"):
+        return "#/properties/input" + reference[1:]
+    return reference

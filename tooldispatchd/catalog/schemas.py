@@ -7,36 +7,32 @@ be checked must come from a JSON decoder (or be as plain and as shallow): the va
 
 import math
 import re
-from collections.abc import Callable, Iterable
 from functools import lru_cache
-from itertools import islice
 from typing import Final
 
 import jsonschema_rs
 import msgspec
 
-from tooldispatchd.catalog.blame import Blame, Walk
 from tooldispatchd.catalog.nulls import MAX_TOLD, drop_nulls
-from tooldispatchd.catalog.pointers import escape
 from tooldispatchd.catalog.unfolding import MAX_UNFOLDED, MAX_WEIGHT, UnfoldError, Unfolding, unfold
+from tooldispatchd.catalog.violations import (
+    MAX_MESSAGE,
+    MAX_QUOTED,
+    Compiled,
+    IsValid,
+    Violation,
+    cut,
+    message_of,
+    pointer_of,
+    validator_of,
+    violations_of,
+)
 
 MAX_SCHEMA_BYTES: Final = 256 * 1024
 MAX_SCHEMA_DEPTH: Final = 64
 # Compiling is quadratic in a pattern's length (1,000 classes: 80 ms), so one is bounded and so are all together.
 MAX_PATTERN: Final = 1_024
 MAX_PATTERNS: Final = 16 * 1_024
-PATTERN_BYTES: Final = 1024 * 1024
-
-MAX_VIOLATIONS: Final = 10
-MAX_MESSAGE: Final = 300
-MAX_QUOTED: Final = 80
-MAX_POINTER: Final = 300
-# The validator makes all errors at once, those of every alternative too, 10 µs each: where more subschemas than this
-# apply to a value, its first error is told only. 128 take some 1.5 ms.
-MAX_EXPLAINED: Final = 128
-# A value with more parts than this is not quoted.
-MAX_EXPLAINED_PARTS: Final = 1_000
-MAX_EXPLAINED_CHARS: Final = 64 * 1024
 
 # Decoding, checking and encoding one part take up to 250 ns, one comparison of a schema's 75: some two milliseconds.
 LIGHT: Final = 16 * 1024
@@ -48,14 +44,8 @@ PATTERN_STEPS: Final = 1024 * 1024
 # As many as a checker meets in some minutes.
 KNOWN_CHECKS: Final = 64
 
-# Stands for the value in the validator's messages; a private-use character, so that no schema's text is taken for it.
-_MASK: Final = "\ue000"
-_RESOURCE: Final = "urn:tooldispatchd:schema"
 # What the compiler says of a reference that leads out of the schema.
 _ELSEWHERE: Final = re.compile(r"Resource '(.+?)' is not present in a registry")
-_LINEAR: Final = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES, dfa_size_limit=PATTERN_BYTES)
-
-IsValid = Callable[[object], bool]
 
 
 class SchemaError(ValueError):
@@ -68,22 +58,6 @@ class ExternalReferenceError(SchemaError):
     def __init__(self, place: str) -> None:
         super().__init__(f"it refers to {place}, which is never fetched")
         self.place = place
-
-
-class Violation(msgspec.Struct, frozen=True):
-    """One way in which a value breaks a schema: `path` is a JSON pointer into the value, "" for the whole."""
-
-    path: str
-    message: str
-
-
-class Compiled(msgspec.Struct, frozen=True):
-    """A schema with its validator, what it unfolds to, and how many characters of patterns it has."""
-
-    schema: dict[str, object] | bool
-    validator: jsonschema_rs.Validator
-    unfolding: Unfolding
-    patterns: int
 
 
 class Check:
@@ -120,23 +94,11 @@ class Check:
         For values that are not valid as they stand: whether they are now is to be asked again.
         """
         compiled = self._compiled
-        return [] if compiled is None else [_pointer(path) for path in drop_nulls(compiled.schema, value)]
+        return [] if compiled is None else [pointer_of(path) for path in drop_nulls(compiled.schema, value)]
 
     def violations(self, value: object) -> list[Violation]:
         """What is wrong with `value`: at most 10, only the first where it is large, none where it is valid."""
-        compiled = self._compiled
-        if compiled is None:
-            return []
-        unfolding = compiled.unfolding
-        if not unfolding.multiplies and _is_small(value, MAX_EXPLAINED // max(1, unfolding.applied)):
-            return [_violation(error) for error in islice(compiled.validator.iter_errors(value), MAX_VIOLATIONS)]
-        if unfolding.multiplies or unfolding.has_unions:
-            return [] if self.is_valid(value) else _blamed(compiled, value)
-        try:
-            compiled.validator.validate(value)
-        except jsonschema_rs.ValidationError as error:
-            return [_violation(error)]
-        return []
+        return [] if self._compiled is None else violations_of(self._compiled, value)
 
 
 class Both(Check):
@@ -211,14 +173,14 @@ def compile_check(schema: dict[str, object] | bool) -> Check:  # noqa: FBT001 - 
     patterns = bound_schema(schema)
     unfolding = _unfold(schema)
     try:
-        return Check(Compiled(schema, _validator(schema), unfolding, patterns))
+        return Check(Compiled(schema, validator_of(schema), unfolding, patterns))
     except jsonschema_rs.ValidationError as error:
         elsewhere = _ELSEWHERE.match(error.message)
         if elsewhere is not None:
-            raise ExternalReferenceError(_cut(elsewhere[1], MAX_MESSAGE)) from error
+            raise ExternalReferenceError(cut(elsewhere[1], MAX_MESSAGE)) from error
         raise SchemaError(_explain(error)) from error
     except ValueError as error:
-        raise SchemaError(_cut(str(error).partition("\n")[0], MAX_MESSAGE)) from error
+        raise SchemaError(cut(str(error).partition("\n")[0], MAX_MESSAGE)) from error
     except BaseException as error:
         # A panic of the compiler derives from BaseException, and its class cannot be imported.
         if type(error).__name__ == "PanicException":
@@ -244,52 +206,6 @@ def _unfold(schema: dict[str, object] | bool) -> Unfolding:  # noqa: FBT001 - a 
     if unfolding.applied > MAX_UNFOLDED:
         raise SchemaError(f"the schema unfolds to too much: to more than {MAX_UNFOLDED} subschemas at one place")
     return unfolding
-
-
-def _validator(
-    schema: dict[str, object] | bool,  # noqa: FBT001 - a boolean is a JSON Schema
-    registry: jsonschema_rs.Registry | None = None,
-) -> jsonschema_rs.Validator:
-    return jsonschema_rs.validator_for(
-        schema, offline=True, pattern_options=_LINEAR, mask=_MASK, validate_formats=False, registry=registry
-    )
-
-
-def _blamed(compiled: Compiled, value: object) -> list[Violation]:
-    """The one place of an invalid value that is to blame, as far as it is found within the bounds of the walk."""
-    blame = Blame((), value)
-    if isinstance(compiled.schema, dict):
-        blame = _walk(compiled.schema, compiled.unfolding.parts + compiled.patterns).blame(value)
-    if blame.alone is None:
-        words = f"under any of the schemas listed in the '{blame.keyword}' keyword" if blame.keyword else "here"
-        message = _cut(f"{_quote(blame.value)} is not valid {words}", MAX_MESSAGE)
-        return [Violation(_pointer(blame.path), message)]
-    errors = islice(_validator(blame.alone).iter_errors(blame.value), MAX_VIOLATIONS)
-    return [Violation(_pointer([*blame.path, *error.instance_path]), _message(error)) for error in errors]
-
-
-def _walk(schema: dict[str, object], parts: int) -> Walk:
-    made: list[jsonschema_rs.Registry] = []
-
-    def compile_part(pointer: str) -> IsValid:
-        if not made:
-            made.append(jsonschema_rs.Registry([(_RESOURCE, schema)]))
-        draft = {"$schema": schema["$schema"]} if "$schema" in schema else {}
-        reference = f"{_RESOURCE}#{_in_url(pointer)}"
-        return _validator({**draft, "$ref": reference}, made[0]).is_valid
-
-    return Walk(schema, parts=parts, compile_part=compile_part, compile_alone=lambda alone: _validator(alone).is_valid)
-
-
-def _in_url(pointer: str) -> str:
-    """A JSON pointer as it stands in a URL's fragment."""
-    return "".join(
-        char if char.isascii() and (char.isalnum() or char in "/~_-.$") else _percent(char) for char in pointer
-    )
-
-
-def _percent(char: str) -> str:
-    return "".join(f"%{byte:02X}" for byte in char.encode())
 
 
 def bound_schema(schema: object) -> int:
@@ -347,24 +263,6 @@ def _is_scalar(node: object) -> bool:
     return node is None or isinstance(node, str | int)
 
 
-def _is_small(value: object, most: int) -> bool:
-    """Whether a value has at most so many parts, and no more text than is looked at for an explanation."""
-    waiting = [value]
-    parts = chars = 0
-    while waiting:
-        node = waiting.pop()
-        parts += 1
-        if isinstance(node, str):
-            chars += len(node)
-        elif isinstance(node, dict | list):
-            if len(node) > most:
-                return False
-            waiting.extend(node.values() if isinstance(node, dict) else node)
-        if parts > most or chars > MAX_EXPLAINED_CHARS:
-            return False
-    return True
-
-
 def _accept(_value: object) -> bool:
     return True
 
@@ -373,55 +271,9 @@ ACCEPT: Final = Check(None)
 """The check of `true` and of `{}`: every value passes."""
 
 
-def _violation(error: jsonschema_rs.ValidationError) -> Violation:
-    return Violation(_pointer(error.instance_path), _message(error))
-
-
-def _pointer(path: Iterable[str | int]) -> str:
-    pointer = "".join(f"/{escape(str(step))}" for step in path)
-    return _cut(pointer, MAX_POINTER)
-
-
 def _explain(error: jsonschema_rs.ValidationError) -> str:
     """Why a schema is refused: where in it, then what is wrong."""
     pointer = "".join(f"/{step}" for step in error.instance_path)
     if error.instance is None:
-        return _message(error)
-    return _cut(f"at {_cut(pointer, MAX_QUOTED) or 'its root'}: {_message(error)}", MAX_MESSAGE)
-
-
-def _message(error: jsonschema_rs.ValidationError) -> str:
-    kind = error.kind
-    if isinstance(kind, jsonschema_rs.ValidationErrorKind.AdditionalProperties):
-        return f"unexpected: {_names(kind.unexpected)}"
-    if isinstance(kind, jsonschema_rs.ValidationErrorKind.UnevaluatedProperties):
-        return f"unexpected: {_names(kind.unexpected)}"
-    if isinstance(kind, jsonschema_rs.ValidationErrorKind.PropertyNames):
-        # The inner error's value is the property's name.
-        return _cut(f"property name {_unmasked(kind.error)}", MAX_MESSAGE)
-    return _cut(_unmasked(error), MAX_MESSAGE)
-
-
-def _unmasked(error: jsonschema_rs.ValidationError) -> str:
-    return error.message.replace(_MASK, _quote(error.instance), 1)
-
-
-def _names(names: list[str]) -> str:
-    return _cut(", ".join(f'"{name}"' for name in names[:MAX_VIOLATIONS]), MAX_QUOTED)
-
-
-def _quote(value: object) -> str:
-    """A value as compact JSON, cut; what is large is named by its kind, so that little is encoded to quote little."""
-    if isinstance(value, str):
-        value = value[: MAX_QUOTED + 1]
-    elif isinstance(value, dict | list) and not _is_small(value, MAX_EXPLAINED_PARTS):
-        return "this object" if isinstance(value, dict) else "this array"
-    try:
-        return _cut(msgspec.json.encode(value).decode(), MAX_QUOTED)
-    except (ValueError, OverflowError):
-        # An integer over 64 bits: valid JSON that this encoder does not write.
-        return "this value"
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+        return message_of(error)
+    return cut(f"at {cut(pointer, MAX_QUOTED) or 'its root'}: {message_of(error)}", MAX_MESSAGE)

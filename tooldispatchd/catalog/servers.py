@@ -2,20 +2,255 @@
 
 Equal servers are one binding, so that a session opens one connection for them: the same URL once it is written in one
 way, or the same command, and all other keys equal too. Two tables of `[mcp]` stay two, since each was given a name.
+
+First the URLs, each in its one way of being written; then which keys of one table contradict one another, told without
+a value, since what stands at the wrong key may be a secret; then the bindings.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
 from msgspec import UNSET
 
-from tooldispatchd.catalog.confinement import problems_of
+from tooldispatchd.catalog.confinement import KEYS, problems_of
 from tooldispatchd.catalog.names import default_prefix, nearest, unique_prefixes
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.serverchecks import check_server, credential_warning
-from tooldispatchd.catalog.serverurls import URL_ALLOWED, host_of, is_meant_as_url, normal_url
-from tooldispatchd.catalog.specs import Config, McpSpec, Server, ToolSpec
+from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec, Server, ToolSpec
+
+# --- URLs ---
+
+# What browsers and proxies take; a longer one is no address.
+MAX_URL_CHARS: Final = 2048
+URL_ALLOWED: Final = "http(s):// or ws(s)://, a host and no user, then a port, a path and a query where there are any"
+
+_PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+_SCHEMES: Final = tuple(f"{scheme}://" for scheme in _PORTS)
+# RFC 3986, without a user and a password: a token has a key of its own.
+_CHARS: Final = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*"
+_QUERY_CHARS: Final = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*"
+_URL: Final = re.compile(
+    r"(?P<scheme>[A-Za-z]+)://(?P<host>[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?"
+    rf"(?P<path>/{_CHARS})?(?P<query>\?{_QUERY_CHARS})?(?:#{_QUERY_CHARS})?"
+)
+# RFC 6761, 6.3, and RFC 1122, 3.2.1.3; no name is looked up here.
+_LOOPBACK: Final = re.compile(r"(.+\.)?localhost|127\.[0-9.]+|\[(0{0,4}:)+0{0,3}1\]")
+
+
+def normal_url(text: str) -> str | None:
+    """A URL of one of the four schemes in its one way of being written, or None where the text is none.
+
+    Scheme and host in lower case, no default port, no fragment, and `/` for an empty path (RFC 3986, 6.2).
+    """
+    found = _URL.fullmatch(text) if len(text) <= MAX_URL_CHARS else None
+    if found is None:
+        return None
+    scheme, host = found["scheme"].lower(), found["host"].lower()
+    port = None if found["port"] is None else int(found["port"])
+    if scheme not in _PORTS or (port is not None and not 0 < port < 1 << 16):
+        return None
+    shown = "" if port is None or port == _PORTS[scheme] else f":{port}"
+    return f"{scheme}://{host}{shown}{found['path'] or '/'}{found['query'] or ''}"
+
+
+def is_meant_as_url(text: str) -> bool:
+    """Whether a text begins as a URL does, so that it is no name, whether or not it can be used."""
+    return text.lower().startswith(_SCHEMES)
+
+
+def host_of(url: str) -> str:
+    """The host of a URL, in brackets where it is an IPv6 address; "" where it is no URL."""
+    found = _URL.fullmatch(url)
+    return "" if found is None else found["host"].lower()
+
+
+def scheme_of(url: str) -> str:
+    """`http`, `https`, `ws` or `wss` for a normal URL."""
+    return url.partition(":")[0]
+
+
+def is_readable_on_the_way(url: str) -> bool:
+    """Whether what goes to a normal URL is neither encrypted nor stays on this machine."""
+    return scheme_of(url) in {"http", "ws"} and _LOOPBACK.fullmatch(host_of(url)) is None
+
+
+def without_query(url: str) -> str:
+    """A URL as it may be shown: keys of an interface are handed out in queries."""
+    return url.partition("#")[0].partition("?")[0]
+
+
+# --- the keys of one table ---
+
+# What starts a child, and means nothing where a server runs already.
+COMMAND_ONLY: Final = ("args", "env", "cwd", *KEYS)
+# What goes over the network, and means nothing to a child.
+URL_ONLY: Final = (
+    *("transport", "headers", "token", "token_env", "token_file", "auth", "oauth"),
+    *("ca", "cert", "key", "hosts", "private"),
+)
+NO_WAY: Final = "a server has command or url, this one has neither"
+TOKENS: Final = ("token", "token_env", "token_file")
+# Fields that say how a message is framed, or that the protocol itself sets: two of one would be two truths.
+OWNED_HEADERS: Final = frozenset(
+    {
+        *("host", "connection", "upgrade", "content-length", "content-type", "transfer-encoding", "accept"),
+        *("mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name", "last-event-id"),
+    }
+)
+_OWNED_PREFIXES: Final = ("mcp-param-", "sec-websocket-")
+_SECRET_NAME: Final = re.compile(r"auth|cookie|key|token|secret|password|credential", re.IGNORECASE)
+_SOURCES: Final = '"token", "token_env" or "token_file"'
+# Which keys of `oauth` a grant needs, and which only one grant has.
+_NEEDED: Final = {
+    "authorization_code": (),
+    "client_credentials": ("client_id",),
+    "private_key_jwt": ("client_id", "private_key_file"),
+}
+_ONLY_OF: Final = {
+    "private_key_file": ("private_key_jwt",),
+    "algorithm": ("private_key_jwt",),
+    "client_metadata_url": ("authorization_code",),
+    "redirect_port": ("authorization_code",),
+    "client_secret_env": ("authorization_code", "client_credentials"),
+    "client_secret_file": ("authorization_code", "client_credentials"),
+}
+_SECRETS: Final = ("client_secret_env", "client_secret_file")
+
+
+def check_server(path: Path, spec: McpSpec) -> Iterator[Problem]:
+    """Every way in which the keys of the table at `path` do not go together."""
+    yield from _check_way(path, spec)
+    if spec.url is not None:
+        yield from _check_credentials(path, spec)
+        yield from _check_headers((*path, "headers"), spec)
+    for index, host in enumerate(spec.hosts):
+        if ":" in host and not 0 < int(host.partition(":")[2]) < 1 << 16:
+            yield Problem(
+                (*path, "hosts", index), "no such port", allowed="HOST, or HOST:PORT with a port of 1 to 65535"
+            )
+    if spec.shared and spec.on_timeout == "dead":
+        why = "a shared connection lives on when one agent's call takes too long"
+        yield Problem((*path, "on_timeout"), why, value=spec.on_timeout, allowed='"cancel", or no shared')
+
+
+def credential_warning(spec: McpSpec) -> str | None:
+    """What is to be said of a server to whose URL a secret goes for everyone on the way to read, else None."""
+    if not _sends_secret(spec) or not spec.enabled or spec.url is None or not is_readable_on_the_way(spec.url):
+        return None
+    scheme = scheme_of(spec.url)
+    return f"its credentials go over {scheme}://, where others may read them; {scheme}s:// encrypts them"
+
+
+def credential_kinds(spec: McpSpec) -> list[str]:
+    """What kinds of things are shown to the server behind a URL that say who the daemon is; no header's name."""
+    kinds = ["token"] if _stated(spec, TOKENS) else []
+    kinds += ["headers"] if _has_secret_header(spec) else []
+    kinds += [f"oauth {(spec.oauth or OAuthSpec()).grant}"] if spec.auth is not None else []
+    return [*kinds, *(["client certificate"] if spec.cert is not None else [])]
+
+
+def _sends_secret(spec: McpSpec) -> bool:
+    """Whether a secret goes along with each request, as far as the names of headers tell."""
+    return bool(_stated(spec, TOKENS)) or spec.auth is not None or _has_secret_header(spec)
+
+
+def may_be_secret(name: str) -> bool:
+    """Whether the name of a header or a variable is one under which secrets stand."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def _has_secret_header(spec: McpSpec) -> bool:
+    return any(map(may_be_secret, spec.headers))
+
+
+def _check_way(path: Path, spec: McpSpec) -> Iterator[Problem]:
+    """Exactly one of `command` and `url`, and what belongs to it."""
+    ways = [way for way in ("command", "url") if getattr(spec, way) is not None]
+    if len(ways) != 1:
+        yield Problem(path, "a server has command or url, this one has both" if ways else NO_WAY)
+    if spec.url is None:
+        for key in _stated(spec, URL_ONLY):
+            yield Problem((*path, key), f"only a server with url has {key}")
+        return
+    for key in _stated(spec, COMMAND_ONLY) if ways == ["url"] else ():
+        yield Problem((*path, key), f"only a server with command has {key}")
+    url = normal_url(spec.url)
+    if url is None:
+        yield Problem((*path, "url"), "this is no URL that can be used", allowed=URL_ALLOWED)
+        return
+    is_web = scheme_of(url) in {"http", "https"}
+    if not is_web and spec.transport != "auto":
+        yield Problem((*path, "transport"), "only an http:// or https:// URL has a choice", value=spec.transport)
+    elif spec.transport == "sse" and spec.protocol == "2026-07-28":
+        why = "this revision has no HTTP+SSE"
+        yield Problem((*path, "protocol"), why, value=spec.protocol, allowed='an older one, or transport = "http"')
+    if not is_web and spec.auth is not None:
+        yield Problem((*path, "auth"), "only an http:// or https:// URL says where tokens are given out")
+
+
+def _check_credentials(path: Path, spec: McpSpec) -> Iterator[Problem]:
+    tokens = _stated(spec, TOKENS)
+    for key in tokens[1:]:
+        yield Problem((*path, key), f'"{tokens[0]}" says already where the token is', allowed=f"one of {_SOURCES}")
+    if spec.auth is not None and tokens:
+        yield Problem((*path, "auth"), f'"{tokens[0]}" says already where the token is', allowed=f"auth, or {_SOURCES}")
+    if spec.key is not None and spec.cert is None:
+        yield Problem((*path, "key"), "a key belongs to a cert, and this server has none")
+    if spec.oauth is not None:
+        if spec.auth is None:
+            yield Problem((*path, "oauth"), "these are the particulars of auth", allowed='auth = "oauth" beside it')
+        yield from _check_oauth((*path, "oauth"), spec.oauth)
+
+
+def _check_oauth(path: Path, oauth: OAuthSpec) -> Iterator[Problem]:
+    """What the grant needs and has not, and what it has and cannot use."""
+    grant = oauth.grant
+    needed = [f'"{key}"' for key in _NEEDED[grant] if getattr(oauth, key) is None]
+    secrets = _stated(oauth, _SECRETS)
+    if grant == "client_credentials" and not secrets:
+        needed.append('one of "client_secret_env" and "client_secret_file"')
+    if needed:
+        yield Problem(path, f"grant {grant} needs {' and '.join(needed)}")
+    for key, grants in _ONLY_OF.items():
+        if grant not in grants and _stated(oauth, (key,)):
+            yield Problem((*path, key), f"it means nothing with grant {grant}", allowed=f"with {' and '.join(grants)}")
+    if len(secrets) > 1:
+        yield Problem((*path, secrets[1]), f'"{secrets[0]}" says already where the secret is')
+    if grant == "authorization_code" and secrets and oauth.client_id is None:
+        yield Problem((*path, secrets[0]), "a secret belongs to a client_id, and there is none")
+    url = oauth.client_metadata_url
+    if url is not None and (normal_url(url) is None or not url.lower().startswith("https://")):
+        yield Problem((*path, "client_metadata_url"), "this is no URL that can be used", allowed="an https:// URL")
+    if url is not None and oauth.client_id is not None and grant == "authorization_code":
+        yield Problem((*path, "client_metadata_url"), '"client_id" says already which client the daemon is')
+
+
+def _check_headers(path: Path, spec: McpSpec) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for name in spec.headers:
+        low = name.lower()
+        if low in OWNED_HEADERS or low.startswith(_OWNED_PREFIXES):
+            yield Problem((*path, name), "the transport sets this header itself")
+        if low == "authorization" and (spec.auth is not None or _stated(spec, TOKENS)):
+            other = "auth" if spec.auth is not None else _stated(spec, TOKENS)[0]
+            yield Problem((*path, name), f'"{other}" sets this header already')
+        if low in seen:
+            yield Problem((*path, name), "this header stands here twice: capitals make no difference")
+        seen.add(low)
+
+
+def _stated(spec: McpSpec | OAuthSpec, keys: tuple[str, ...]) -> list[str]:
+    """Those of `keys` that say something else than their defaults."""
+    defaults = {field.name: field for field in msgspec.structs.fields(spec)}
+    return [key for key in keys if getattr(spec, key) != _default(defaults[key])]
+
+
+def _default(field: msgspec.structs.FieldInfo) -> object:
+    return field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+
+
+# --- bindings ---
 
 # What is said of a name that none of the bindings has.
 NO_SUCH_SERVER: Final = "no such server in [mcp]"

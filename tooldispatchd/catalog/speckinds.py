@@ -2,7 +2,6 @@
 
 from typing import Annotated, Final
 
-import msgspec
 from msgspec import Meta
 
 KIB: Final = 1024
@@ -47,7 +46,3 @@ Owner = int | str
 Owners = int | str | tuple[Owner, ...]
 # Bytes, as a number or as text with a binary unit ("512M"); `catalog.sizes` reads both. No `Meta` here, as above.
 Size = int | str
-
-
-class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of the configuration: immutable, and an unknown key is an error."""

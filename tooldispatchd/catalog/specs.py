@@ -3,7 +3,7 @@
 The text below a field is the one description of that setting: docs/configuration.md is written from it (`make
 protocol`), so it may hold Markdown, with links as they lead from there.
 
-`daemon.configuration` parses a TOML file into `Config`; past that, values are typed and trusted. Every limit states
+`config.configuration` parses a TOML file into `Config`; past that, values are typed and trusted. Every limit states
 where its number comes from.
 
 `${VAR}`, `${VAR:-default}` and `$$` (a dollar) are expanded in `daemon.listen`, `plumb` and `mcp_json`, in `command`,
@@ -11,16 +11,15 @@ where its number comes from.
 `write`, in `url`, `headers` (their values), `ca`, `cert` and `key` of servers, in `roots` of profiles and in every key
 that names a file with a secret, and nowhere else. In the same keys a relative path (a socket's, a `cwd`, a command with
 a slash in it, a file's, a root) starts at the directory of the configuration file: a service has no other directory
-that its author would expect. Past `daemon.configuration` all of them are absolute, roots are `file://` URIs, users and
+that its author would expect. Past `config.configuration` all of them are absolute, roots are `file://` URIs, users and
 groups are numbers, and no profile's token is left. A `~` means nothing.
 """
 
 from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta
 
-from tooldispatchd.catalog.confined import ConfinedSpec
+from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, SecretVariable, Spec
 from tooldispatchd.catalog.speckinds import (
     KIB,
     MIB,
@@ -35,14 +34,58 @@ from tooldispatchd.catalog.speckinds import (
     HeaderValue,
     HostPort,
     Name,
+    Owner,
     Owners,
     Seconds,
     ServerToolName,
     Size,
     SomeWord,
-    Spec,
     Word,
 )
+
+Sandbox = Literal["required", "landlock", "bubblewrap", "best-effort"]
+
+
+class ConfinedSpec(Spec, frozen=True, kw_only=True):
+    """What a program may use and see: keys of tools, processes and servers that run one, and of profiles for theirs.
+
+    A profile's keys narrow what its tools have and never widen it; they hold for what agent processes call in turn,
+    too. What is asked for and cannot be had on the machine stops the start, unless `sandbox` says otherwise.
+    """
+
+    cpu_s: Annotated[int, Meta(ge=1, le=86_400)] | None = None
+    """Seconds of processor time that each of a call's processes may use."""
+    memory: Size | None = None
+    """Bytes, or text like `"512M"`, 16M at least: of all processes of a call, or of a server, together where the daemon
+    has a cgroup of its own, else of each."""
+    processes: Annotated[int, Meta(ge=1, le=100_000)] | None = None
+    """How many processes and threads a call may have at once, its first included; of programs that run as root only
+    where the daemon has a cgroup of its own."""
+    files: Annotated[int, Meta(ge=8, le=1_000_000)] | None = None
+    """How many descriptors one of its processes may have open."""
+    file_size: Size | None = None
+    """The largest file that it may write."""
+    output_bytes: Size | None = None
+    """How much it may write to stdout, and how long its answer may be; never more than `limits.max_content_bytes`."""
+    nice: Annotated[int, Meta(ge=0, le=19)] | None = None
+    """How far it stands back behind others for the processor."""
+    user: Owner | None = None
+    """The user that it runs as, by name or number; only a daemon that is root can do that. Its `HOME` is the daemon's,
+    unless `env` says another."""
+    group: Owner | None = None
+    """Its group; by default the user's own. Beside it a user has its other groups; without `user` there are none."""
+    network: bool = True
+    """With `false` it cannot reach or be reached by anything: it has no sockets but pairs within itself."""
+    read: tuple[SomeWord, ...] | None = None
+    """The only files and directories that it may read, beside the system's programs and libraries, itself, `write` and
+    its scratch directory; a function reads the places of its modules too. Without it everything may be read."""
+    write: tuple[SomeWord, ...] | None = None
+    """The only files and directories that it may change, beside its scratch directory; by default nothing where `read`
+    is given."""
+    sandbox: Sandbox | None = None
+    """How all this is enforced. `required`, the default: whole, or the daemon does not start. `landlock`, or for
+    programs `bubblewrap`: `network`, `read` and `write` by that means alone. `best-effort`: as far as the machine can;
+    what it cannot is said in the log, and as `unenforced` of the tool in `ready` and in lists of tools."""
 
 
 class DaemonSpec(Spec, frozen=True, kw_only=True):
@@ -120,20 +163,20 @@ class OAuthSpec(Spec, frozen=True, kw_only=True):
 
     grant: Literal["authorization_code", "client_credentials", "private_key_jwt"] = "authorization_code"
     """`authorization_code` needs a person once, at `tooldispatchd login`; the others need none."""
-    client_id: SomeWord | None = None
+    client_id: Secret[SomeWord] | None = None
     """The client as it was registered. Without one the daemon registers itself, where the server lets it."""
-    client_secret_env: SomeWord | None = None
+    client_secret_env: SecretVariable | None = None
     """The variable of the daemon's environment that holds the client's secret. At most one of it and the file."""
-    client_secret_file: SomeWord | None = None
+    client_secret_file: SecretFile | None = None
     """The file that holds the client's secret; a newline at its end does not count."""
-    client_metadata_url: SomeWord | None = None
+    client_metadata_url: Secret[SomeWord] | None = None
     """The https URL of the client's own metadata document, for servers that know clients by it, in the place of
     `client_id`."""
-    private_key_file: SomeWord | None = None
+    private_key_file: SecretFile | None = None
     """The PEM file of the key that signs a `private_key_jwt`."""
     algorithm: Literal["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"] = "RS256"
     """How a `private_key_jwt` is signed."""
-    scopes: tuple[SomeWord, ...] = ()
+    scopes: tuple[Secret[SomeWord], ...] = ()
     """The scopes that are asked for; by default what the server says that it needs."""
     redirect_port: Annotated[int, Meta(ge=1, le=65_535)] | None = None
     """The port of the loopback redirect, where the client is registered with a fixed one."""
@@ -146,43 +189,43 @@ class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
     a `shared` server keeps to this table alone, that of any other to its agent's profile too.
     """
 
-    command: SomeWord | None = None
+    command: Secret[SomeWord] | None = None
     """The program: one word, a name looked for in `PATH`, or a path. Such a server may have [bounds and a
     sandbox](#bounds-and-a-sandbox)."""
-    url: SomeWord | None = None
+    url: Secret[SomeWord] | None = None
     """In its place, a server that runs elsewhere: `http://`, `https://`, `ws://` or `wss://`."""
     transport: Literal["auto", "http", "sse"] = "auto"
     """How an http URL is spoken to: `http` is Streamable HTTP, `sse` the older HTTP+SSE; `auto` begins with the first
     and goes over to the other where the server refuses it."""
-    headers: dict[HeaderName, HeaderValue] = {}
+    headers: dict[HeaderName, Secret[HeaderValue]] = {}
     """Headers that go with every request to `url`, and never to another origin."""
-    token: str | None = None
+    token: Secret[str] | None = None
     """The bearer token for `url`; taken as it is written. At most one of `token`, `token_env` and `token_file`. Over
     plain `http://` or `ws://` to another machine it is a warning."""
-    token_env: SomeWord | None = None
+    token_env: SecretVariable | None = None
     """The variable of the daemon's environment that holds the token for `url`."""
-    token_file: SomeWord | None = None
+    token_file: SecretFile | None = None
     """The file that holds the token; a newline at its end does not count."""
-    auth: Literal["oauth"] | None = None
+    auth: SecretChoice[Literal["oauth"]] | None = None
     """With `oauth` the daemon gets tokens by itself."""
     oauth: OAuthSpec | None = None
     """The particulars of `auth = "oauth"`, [below](#oauth)."""
-    ca: SomeWord | None = None
+    ca: SecretFile | None = None
     """The PEM file of the authorities that are trusted for `url`, in the place of the system's. A PEM file that cannot
     be used is an error when the configuration is read."""
-    cert: SomeWord | None = None
+    cert: SecretFile | None = None
     """The PEM file of the certificate that the daemon shows to `url`, and of its key unless `key` names it."""
-    key: SomeWord | None = None
+    key: SecretFile | None = None
     """The PEM file of the key to `cert`."""
-    hosts: tuple[HostPort, ...] = ()
+    hosts: tuple[Secret[HostPort], ...] = ()
     """Further hosts, as `HOST` or `HOST:PORT`, that redirects and the discovery of an authorization server may lead to.
     Credentials for `url` never go there."""
     private: bool = False
     """With `true` names that the server leads to may have a private address (loopback, 10.0.0.0/8, …); `url` itself,
     and addresses and `localhost` among `hosts`, always may."""
-    args: tuple[Word, ...] = ()
+    args: tuple[Secret[Word], ...] = ()
     """Arguments of `command`."""
-    env: dict[EnvName, Word] = {}
+    env: dict[EnvName, Secret[Word]] = {}
     """Variables beside the [small environment](security.md#what-is-there) that every child gets."""
     cwd: SomeWord | None = None
     """Where it runs; by default where the daemon does."""
@@ -218,18 +261,6 @@ class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
     enabled: bool = True
     """With `false` it is never started, and profiles that name it go without it, with a warning."""
 
-    def __repr__(self) -> str:
-        """The table without what may be secret: what is shown ends up in logs."""
-        shown = msgspec.structs.replace(
-            self,
-            url=None if self.url is None else self.url.partition("?")[0],
-            token=None if self.token is None else "…",
-            headers=dict.fromkeys(self.headers, "…"),
-            args=tuple("…" for _ in self.args),
-            env=dict.fromkeys(self.env, "…"),
-        )
-        return msgspec.Struct.__repr__(shown)
-
 
 Server = str | McpSpec
 """A server that is used: a binding's name, a URL, or a table as in `[mcp]`."""
@@ -262,15 +293,15 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
     """Which of its streams a `project` gives, from 0."""
     chain: Annotated[tuple[str, ...], Meta(min_length=1, max_length=64)] | None = None
     """The processes of a `plumb`, in order; `lift(TOOL)` stands for a tool over every message."""
-    command: Argv | None = None
+    command: Secret[Argv] | None = None
     """The program of an `agent`: one message on stdin, one JSON value on stdout. By default `agent_command`."""
-    args: tuple[Word, ...] = ()
+    args: tuple[Secret[Word], ...] = ()
     """Further arguments, as of a tool."""
-    env: dict[EnvName, Word] = {}
+    env: dict[EnvName, Secret[Word]] = {}
     """Variables of its own, as of a tool."""
     cwd: SomeWord | None = None
     """Where it runs, as of a tool."""
-    prompt: str | None = None
+    prompt: Secret[str] | None = None
     """What an `agent` is told to do; it reads it in its spec."""
     model: str | None = None
     """The model that an `agent` is asked to use; it reads it in its spec."""
@@ -279,7 +310,7 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
     its name."""
     mcp: tuple[Server, ...] | None = None
     """Servers that an `agent` is offered whole."""
-    options: dict[str, object] = {}
+    options: Secret[dict[str, object]] = {}
     """Anything else that the agent's program reads in its spec."""
     input_mode: InputMode = "json"
     """How an `agent` gets its message, as of a tool."""
@@ -324,12 +355,12 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     """`id` gives its input back, `copy` gives it twice, `discard` gives `null`."""
     map: str | None = None
     """An expression in CEL over the input, see below."""
-    command: Argv | None = None
+    command: Secret[Argv] | None = None
     """The program and its first arguments, never a shell's line: one JSON value on its stdin, one JSON value on its
     stdout, exit code 0. One child for each call."""
-    args: tuple[Word, ...] = ()
+    args: tuple[Secret[Word], ...] = ()
     """Further arguments, after those of `command`."""
-    env: dict[EnvName, Word] = {}
+    env: dict[EnvName, Secret[Word]] = {}
     """Variables beside the [small environment](security.md#what-is-there) that every child gets."""
     cwd: SomeWord | None = None
     """Where it runs; by default where the daemon does, in its scratch directory where `read` or `write` is given."""
@@ -372,22 +403,17 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     jobs: bool = True
     """With `false` nothing runs in the background, and `job_wait`, `job_read`, `job_list`, `job_stop` are not
     offered."""
-    token: str | None = None
+    token: Secret[str] | None = None
     """What a `hello` must show; taken as it is written. At most one of `token`, `token_env` and `token_file`."""
-    token_env: SomeWord | None = None
+    token_env: SecretVariable | None = None
     """The variable of the daemon's environment that holds the token."""
-    token_file: SomeWord | None = None
+    token_file: SecretFile | None = None
     """The file that holds the token; a newline at its end does not count."""
     uid: Owners | None = None
     """Users who may open it: numbers, names, or a list of them. With `gid`, one of both is enough. A token is asked for
     beside them."""
     gid: Owners | None = None
     """Groups whose members may open it."""
-
-    def __repr__(self) -> str:
-        """The table without its token: what is shown ends up in logs."""
-        masked = None if self.token is None else "…"
-        return msgspec.Struct.__repr__(msgspec.structs.replace(self, token=masked))
 
 
 class Config(Spec, frozen=True, kw_only=True):
@@ -413,7 +439,7 @@ class Config(Spec, frozen=True, kw_only=True):
     mcp_json: tuple[SomeWord, ...] = ()
     """Files in which other MCP clients keep their servers (`mcpServers`, or `servers`); each server is [one more in
     `[mcp]`](#servers-of-other-clients)."""
-    agent_command: Argv | None = None
+    agent_command: Secret[Argv] | None = None
     """The program that runs an agent process without a `command`: these words, and the path of the file with its
     spec."""
     agents: dict[Name, ProfileSpec] = {}

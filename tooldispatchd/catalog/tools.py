@@ -3,7 +3,7 @@
 Nothing here knows how a tool is run; it says what one takes, what it gives, and how it is shown to a model.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -15,25 +15,24 @@ from tooldispatchd.catalog.arguments import (
     Output,
     compile_feed,
     compile_output,
+    reuse_problems,
     untyped_source,
     untyped_target,
 )
 from tooldispatchd.catalog.celsource import ExpressionError
-from tooldispatchd.catalog.celtypes import approximate_type
-from tooldispatchd.catalog.compatible import compatible, difference
 from tooldispatchd.catalog.confinement import KEYS, problems_of
 from tooldispatchd.catalog.expressions import Expression, compile_expression
-from tooldispatchd.catalog.meanings import Declared, has_stream, same, to_schema
+from tooldispatchd.catalog.fromschema import describe, exact_type, outline_of
+from tooldispatchd.catalog.meanings import Declared, has_stream, to_schema
 from tooldispatchd.catalog.morphisms import LowerError, Morphism, lower
 from tooldispatchd.catalog.names import declared_name_problem
+from tooldispatchd.catalog.offered import is_object, show_schema
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.processes import Processes
-from tooldispatchd.catalog.reuse import reuse_problems
+from tooldispatchd.catalog.relations import COMPATIBLE, SAME, STATED_INPUT, STATED_OUTPUT
 from tooldispatchd.catalog.schemas import Both, Check, SchemaError, compile_check
-from tooldispatchd.catalog.schematypes import describe, type_of_schema
 from tooldispatchd.catalog.servers import Binding, ServerTool, server_tool
-from tooldispatchd.catalog.shown import is_object, show_schema
-from tooldispatchd.catalog.signatures import Signature, input_misfit, output_misfit
+from tooldispatchd.catalog.signatures import Signature, stated_misfit
 from tooldispatchd.catalog.specs import ToolSpec
 from tooldispatchd.catalog.types import JSON, UNIT, Product, Stream, Type, column_of, show, show_arrow
 from tooldispatchd.catalog.wiring import WiringError, parse_checked
@@ -219,19 +218,15 @@ class ToolBuilder:
             ("input", "takes", source, program.source),
             ("output", "gives", target, program.target),
         ):
-            if not compatible(mine, its, self._declared):
-                found = difference(mine, its, self._declared)
+            differs = COMPATIBLE.difference(mine, its, self._declared)
+            if differs is not None:
                 why = f"the tool {self._name} {verb} {show(mine)}, but its process {process} : {text} does not"
-                self._refuse(
-                    f"{why} ({found})" if found else why,
-                    "type",
-                    value=self._spec.type,
-                    allowed=f"as {side}: {show(its)}",
-                )
+                allowed = f"as {side}: {show(its)}"
+                self._refuse(f"{why} ({differs})", "type", value=self._spec.type, allowed=allowed)
 
     def _both(self, half: _Half, type_: Type) -> Check:
         """The tool's check, and its process's where that may ask for more: `json` goes with every type."""
-        if same(half.type, type_, self._declared):
+        if SAME.holds(half.type, type_, self._declared):
             return half.check
         return Both(half.check, compile_check(to_schema(type_, self._declared)))
 
@@ -299,8 +294,8 @@ class ToolBuilder:
         # What may be anything states nothing.
         if half is None or stated is None or stated.schema == {}:
             return half and msgspec.structs.replace(half, text=describe(schema))
-        misfit, verb = (input_misfit, "takes") if key == "input_schema" else (output_misfit, "gives")
-        why = misfit(getattr(spec, key) or stated.type, schema, self._declared)
+        rule, verb = (STATED_INPUT, "takes") if key == "input_schema" else (STATED_OUTPUT, "gives")
+        why = stated_misfit(getattr(spec, key) or stated.type, schema, rule, self._declared)
         if why is not None:
             said = stated.text if spec.type is not None else describe(stated.schema)
             why = f"the tool {self._name} {verb} {said}, but its function {spec.python} does not ({why})"
@@ -315,10 +310,10 @@ class ToolBuilder:
         except SchemaError as error:
             self._refuse(f"cannot use this schema: {error}", key)
             return None
-        exact = type_of_schema(schema)
+        exact = exact_type(schema)
         # A chain may only be told what is true of every value; an expression can use what is nearly so.
         wired = exact[0] if exact is not None and not exact[1] else JSON
-        return _Half(schema, check, approximate_type(schema), "schema", wired)
+        return _Half(schema, check, outline_of(schema), "schema", wired)
 
     def _halves_of_type(self, text: str) -> tuple[_Half, _Half] | None:
         for key in ("input_schema", "output_schema"):
@@ -347,7 +342,7 @@ class ToolBuilder:
         if self._spec.inline is None:
             return
         right = source if self._spec.inline == "id" else _result_of_inline(self._spec, source)
-        if not same(target, right, self._declared):
+        if not SAME.holds(target, right, self._declared):
             why = f"{self._spec.inline} of {show(source)} gives {show(right)}, not {show(target)}"
             self._refuse(why, "type", value=self._spec.type, allowed=f'"{show_arrow(source, right)}"')
 
@@ -385,3 +380,29 @@ def _missing(schema: dict[str, object]) -> dict[str, object] | UnsetType | None:
     if is_object(schema):
         return {}
     return None if schema.get("type") == "null" else UNSET
+
+
+Transform = Callable[[object], object]
+
+
+def _id(value: object) -> object:
+    return value
+
+
+def _copy(value: object) -> object:
+    return [value, value]
+
+
+def _discard(_value: object) -> object:
+    return None
+
+
+_TRANSFORMS: Final[dict[str, Transform]] = {"id": _id, "copy": _copy, "discard": _discard}
+
+
+def compile_transform(spec: ToolSpec, expression: Expression | None) -> Transform:
+    """The function of an `inline` or `map` tool; it gives the result, or `Failed` where an expression gave none."""
+    if expression is not None:
+        return expression.evaluate
+    assert spec.inline is not None
+    return _TRANSFORMS[spec.inline]

@@ -10,17 +10,15 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.catalog.meanings import Declared
+from tooldispatchd.catalog.meanings import Declared, build_types
 from tooldispatchd.catalog.morphisms import Broken, Morphism, StageError, Work, asking, function
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.processes import MAX_NESTED, Process, Processes
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import Config
-from tooldispatchd.catalog.tools import DeclaredTool, ToolBuilder
-from tooldispatchd.catalog.transforms import compile_transform
+from tooldispatchd.catalog.tools import DeclaredTool, ToolBuilder, compile_transform
 from tooldispatchd.catalog.types import JSON
-from tooldispatchd.catalog.typetable import build_types
 from tooldispatchd.catalog.wiring import LIFT, WiringError, checked
 
 _NO_SIGNATURES: Final[Mapping[str, Signature]] = MappingProxyType({})

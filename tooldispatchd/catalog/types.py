@@ -58,6 +58,10 @@ class Record(msgspec.Struct, frozen=True):
     fields: tuple[Field, ...]
 
 
+class OpenRecord(Record, frozen=True):
+    """A record that may have further fields, of which nothing is known: that of a JSON Schema which allows them."""
+
+
 class Product(msgspec.Struct, frozen=True):
     """`(A, B)`: a JSON array of exactly these, two or more."""
 
@@ -271,7 +275,7 @@ class _Parser:
 
 
 def show(type_: Type) -> str:
-    """The type as text, which parses to the same type."""
+    """The type as text, which parses to the same type; `…` stands for what is not known of an open record."""
     match type_:
         case Primitive(word):
             return word
@@ -280,8 +284,8 @@ def show(type_: Type) -> str:
         case ListOf(item):
             return f"[{show(item)}]"
         case Record(fields):
-            shown = (f"{field.name}{'?' if field.optional else ''}: {show(field.type)}" for field in fields)
-            return f"{{{', '.join(shown)}}}"
+            shown = [f"{field.name}{'?' if field.optional else ''}: {show(field.type)}" for field in fields]
+            return f"{{{', '.join([*shown, '…'] if isinstance(type_, OpenRecord) else shown)}}}"
         case Product(items):
             return f"({', '.join(map(show, items))})"
         case Union(options):

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from tooldispatchd.catalog.expressions import FailedEvaluation
-from tooldispatchd.catalog.meanings import Declared, check_names, resolve, to_schema
+from tooldispatchd.catalog.meanings import TYPE_WORDS, Declared, check_names, nearest_type, resolve, to_schema
 from tooldispatchd.catalog.morphisms import Broken, Bundle, Flow, StageError, StreamMorphism
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.schemas import Check, compile_check
@@ -21,7 +21,6 @@ from tooldispatchd.catalog.types import (
     column_of,
     parse_arrow,
 )
-from tooldispatchd.catalog.typetable import TYPE_WORDS, nearest_type
 
 LIFT: Final = re.compile(r"lift\(\s*(?P<tool>[^()\s]+)\s*\)")
 """How a chain names a tool that it runs over every message."""

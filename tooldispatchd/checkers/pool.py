@@ -115,9 +115,7 @@ class _Checker:
             raise CheckerError(f"it cannot be checked: {error.why}") from error
         finally:
             theirs.close()
-        self.child.close_stdin()
-        self.child.close_stdout()
-        self.child.close_stderr()
+        self.child.close_pipes()
         ours.setblocking(False)  # noqa: FBT003  # the standard library's own
         self._socket = ours
 

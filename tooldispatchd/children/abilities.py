@@ -13,7 +13,7 @@ PROBE_S = 10.0
 """The trials take about 100 ms; a machine that is busy takes longer, one that hangs is not waited for."""
 
 MAX_WORDS = 500
-"""What of a probe's complaint stands in an error."""
+"""Of a probe's complaint, in an error."""
 
 
 class AbilitiesError(Exception):
@@ -29,7 +29,7 @@ class Means(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     read: str | None
     write: str | None
     gaps: tuple[str, ...]
-    """What it lets through on this machine though all keys are enforced."""
+    """Gaps that it leaves on this machine though all keys are enforced."""
 
     def why_not(self, *, network: bool, read: bool, write: bool) -> str | None:
         """Why it cannot enforce all of what is True; None where it can."""
@@ -59,20 +59,18 @@ class Abilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def network(self) -> str | None:
-        """Why no means can enforce `network = false`; None where one can."""
         return self._by_any("network")
 
     @property
     def read(self) -> str | None:
-        """Why no means can enforce `read`; None where one can."""
         return self._by_any("read")
 
     @property
     def write(self) -> str | None:
-        """Why no means can enforce `write`; None where one can."""
         return self._by_any("write")
 
     def _by_any(self, key: str) -> str | None:
+        """Why no means can enforce `key`; None where one can."""
         by_landlock, by_bubblewrap = getattr(self.landlock, key), getattr(self.bubblewrap, key)
         if by_landlock is None or by_bubblewrap is None:
             return None
@@ -87,7 +85,7 @@ def read_abilities() -> Abilities:
     try:
         done = subprocess.run(  # noqa: S603  # our own
             argv,
-            # As programs are started: whatever is tried needs none of the daemon's secrets.
+            # As programs are started: no trial needs the daemon's secrets.
             env=environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -1,8 +1,8 @@
 """The conversation with one forker over a socket of datagrams: requests with descriptors, and replies in order.
 
-Several may wait at once: whoever waits first reads for all, and no task is needed. A request that has been sent is
-waited for even when its call is cancelled, for a child that nobody knows of would be left. That wait is bounded: a
-forker that is silent for so long is of no use any more, and `close` tells everybody who waits.
+Several tasks may wait at once: the first of them reads for all, and no task of its own is needed. A request that has
+been sent is waited for even when its call is cancelled; else a child would be left that nothing knows of. That wait is
+bounded: a forker that is silent for so long is of no use any more, and `close` wakes every task that waits.
 """
 
 import marshal
@@ -23,11 +23,11 @@ MAX_DATAGRAM_BYTES: Final = 64 * 1024
 # A reply is a number, or the sentence that says why there is none.
 MAX_REPLY_BYTES: Final = 64 * 1024
 
-# What fits into a datagram, however long the numbers are.
+# So many fit into a datagram, however long the numbers are.
 MAX_REAPED: Final = 4096
 
 
-class ForkerGone(Exception):  # noqa: N818  # what befell the forker; who asked it made no error
+class ForkerGone(Exception):  # noqa: N818  # an event, and no error of the caller's
     """The forker died, or was ended because it did not answer; `why` in words. No child is known to have started."""
 
     def __init__(self, why: str) -> None:
@@ -36,7 +36,7 @@ class ForkerGone(Exception):  # noqa: N818  # what befell the forker; who asked 
 
 
 class ForkerReply(msgspec.Struct, frozen=True):
-    """What a forker answers: a child's `pid`, or its end by `code` or `signal`, or an `error`, in words."""
+    """An answer of a forker: a child's `pid`, or its end by `code` or `signal`, or an `error`, in words."""
 
     pid: int | None = None
     code: int | None = None
@@ -48,7 +48,7 @@ class ForkerReply(msgspec.Struct, frozen=True):
 
 
 class _Waiter:
-    """A request that was sent: its reply, once it is there, and what wakes who waits for it."""
+    """A request that was sent, its reply once it is there, and the event that wakes the waiting task."""
 
     __slots__ = ("reply", "woken")
 
@@ -60,8 +60,8 @@ class _Waiter:
 class Control:
     """Our end of the socket. `answer_s` bounds every answer, in seconds.
 
-    `take` is called with each reply as soon as it is read, before who waits for it has its turn; `fail` with the reason
-    as soon as the conversation is at its end by the forker's doing, and must `close` it.
+    `take` is called with each reply as soon as it is read, before the task that waits for it has its turn; `fail` with
+    the reason as soon as the forker ends the conversation, and must `close` it.
     """
 
     def __init__(
@@ -81,12 +81,11 @@ class Control:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing can be asked any more."""
         return self._why is not None
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits for a reply or the greeting."""
+        """Whether no task waits for a reply or the greeting."""
         return not self._waiters
 
     async def greeting(self) -> ForkerReply:
@@ -99,15 +98,16 @@ class Control:
         Raises ForkerGone, or OSError where the kernel has no room for the request.
         """
         waiter = _Waiter()
-        # What has been killed by now can be reaped when the forker has answered.
+        # Children that have been killed by now can be reaped when the forker has answered.
         ended, self._unreaped = self._unreaped[:MAX_REAPED], self._unreaped[MAX_REAPED:]
         chunk = _encode({**request, "reap": ended} if ended else request)
         try:
             if len(chunk) <= MAX_DATAGRAM_BYTES:
                 await self._send(waiter, chunk, fds)
             else:
-                memfd = _in_memory(chunk)
+                memfd = os.memfd_create("tooldispatchd-request", os.MFD_CLOEXEC)
                 try:
+                    os.write(memfd, chunk)
                     await self._send(waiter, _encode({"memfd": len(chunk)}), (*fds, memfd))
                 finally:
                     os.close(memfd)
@@ -124,14 +124,14 @@ class Control:
         self._unreaped.append(pid)
 
     def flush(self) -> None:
-        """Tell now of the children to be reaped, if there is room for it; else the next request does."""
+        """Tell of the children to be reaped now, if there is room for it; else the next request does."""
         with suppress(ForkerGone, OSError):
             while self._unreaped:
                 self._transmit(_encode({"reap": self._unreaped[:MAX_REAPED]}), ())
                 del self._unreaped[:MAX_REAPED]
 
     def close(self, why: str) -> None:
-        """Close the socket and tell everybody who waits, once; idempotent."""
+        """Close the socket and wake every task that waits. Idempotent."""
         if self._why is None:
             self._why = why
             trio.lowlevel.notify_closing(self._socket)
@@ -187,13 +187,13 @@ class Control:
         return waiter.reply
 
     async def _read(self) -> None:
-        """Read for all who wait, until something has come; then another one may."""
+        """Read for all tasks that wait, until something has come; then another one reads."""
         self._is_read = True
         try:
             await trio.lowlevel.wait_readable(self._socket)
             self._take_replies()
         except trio.ClosedResourceError:
-            # It was closed meanwhile, and all who wait know.
+            # It was closed meanwhile, which has woken all tasks that wait.
             pass
         finally:
             self._is_read = False
@@ -231,14 +231,3 @@ def _encode(request: Mapping[str, object]) -> bytes:
     # A fraction of what JSON costs either side, and it takes the lone surrogates that stand for bytes which are not
     # UTF-8. Every interpreter reads version 2.
     return marshal.dumps(request, 2)  # type: ignore[arg-type]  # a dict of what it takes, as all requests are
-
-
-def _in_memory(chunk: bytes) -> int:
-    """A descriptor of a file in memory that holds `chunk`; raises OSError."""
-    fd = os.memfd_create("tooldispatchd-request", os.MFD_CLOEXEC)
-    try:
-        os.write(fd, chunk)
-    except OSError:
-        os.close(fd)
-        raise
-    return fd

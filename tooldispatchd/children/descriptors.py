@@ -22,8 +22,8 @@ def open_pipe(fds: list[int], *, least: int = 3) -> None:
 def occupy_standard() -> None:
     """Open /dev/null as each standard descriptor that this process was started without, before anything else is opened.
 
-    What we open would else get such a number, and programs that we start without more would get it too. Input is opened
-    for writing and output for reading, so that who asks for one that was closed is refused as before.
+    What we open would else get such a number, and programs that we start would inherit it. Input is opened for writing
+    and output for reading, so that using one that was closed fails as before.
     """
     for fd, flags in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):
         try:
@@ -87,6 +87,5 @@ def has_exited(pidfd: int) -> bool:
 
 
 def close_all(fds: Iterable[int]) -> None:
-    """Close every one of them."""
     for fd in fds:
         os.close(fd)

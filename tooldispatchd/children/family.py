@@ -1,4 +1,4 @@
-"""All children of one daemon: what they inherit, who kills them, and that none is left.
+"""All children of one daemon: what they inherit, how they are killed, and that none is left.
 
 open_family ── spawn ──▶ Child … ── reap ──▶ gone, and its orphans soon after
     └── on exit: KILL and reap what is left, orphans too, then a guardian sweeps and is reaped
@@ -22,8 +22,8 @@ from tooldispatchd.children.spawn import KILL_S, Child, SpawnError, spawn
 RETRY_S: Final = 1.0
 
 
-class Birth(NamedTuple):
-    """A child to be: its place in the guardians' table, its number, and all of its environment."""
+class Reservation(NamedTuple):
+    """Room for a child: its place in the guardians' table, its number, and all of its environment."""
 
     slot: int
     number: int
@@ -40,7 +40,7 @@ class Family:
         self._numbers = itertools.count(1)
         self._environment = environment()
         self._slots: dict[Child, int] = {}
-        # Killed, and waited for by nobody; few, and looked at soon, and when the next child is started.
+        # Killed, and no task waits for them; few, and looked at soon, and when the next child is started.
         self._lingering: set[Child] = set()
         # One for each forker that is to be told of children.
         self._reminders: set[Callable[[], None]] = set()
@@ -61,25 +61,25 @@ class Family:
     ) -> Child:
         """Start `argv` (a program and its arguments, at least one word); raises SpawnError.
 
-        Its environment is that of `expect`. A program without a slash is looked for in that environment's PATH; where
+        Its environment is that of `reserve`. A program without a slash is looked for in that environment's PATH; where
         `cwd` is given, a relative program or PATH entry starts there. `extra` are further descriptors of the caller's,
         by their numbers in the child (3 only where there are no updates); the caller keeps its own. Must be called in
         trio's thread, always the same.
         """
-        birth = self.expect(argv[0], env=env, with_updates=with_updates)
+        reserved = self.reserve(argv[0], env=env, with_updates=with_updates)
         try:
-            child = spawn(argv, env=birth.env, cwd=cwd, owner=self, with_updates=with_updates, extra=extra)
+            child = spawn(argv, env=reserved.env, cwd=cwd, owner=self, with_updates=with_updates, extra=extra)
         except SpawnError:
-            self.give_up(birth)
+            self.cancel(reserved)
             raise
-        self.enter(child, birth)
+        self.register(child, reserved)
         return child
 
-    def expect(self, argv0: str, *, env: Mapping[str, str] = {}, with_updates: bool = False) -> Birth:
-        """Make room for a child that somebody else starts for the family; raises SpawnError.
+    def reserve(self, argv0: str, *, env: Mapping[str, str] = {}, with_updates: bool = False) -> Reservation:
+        """Make room for a child that a forker starts for the family; raises SpawnError.
 
         Its environment is a few of the daemon's variables (`inheritance`), then `env`, then the run id and the child's
-        number. A child `with_updates` has a fourth pipe, and is told of its number. `enter` or `give_up` must follow.
+        number. A child `with_updates` has a fourth pipe, and is told of its number. `register` or `cancel` must follow.
         """
         if self._is_closed:
             raise SpawnError(argv0, "the daemon is ending")
@@ -91,17 +91,17 @@ class Family:
         else:
             # A program must never take for its updates what is not there, whatever `env` says.
             whole.pop(UPDATES_FD, None)
-        return Birth(slot, number, whole)
+        return Reservation(slot, number, whole)
 
-    def enter(self, child: Child, birth: Birth) -> None:
-        """The child was born; to be told before anything is awaited."""
-        self._guardians.enter(birth.slot, child.pid)
-        self._orphans.enter(child.pid, birth.number)
-        self._slots[child] = birth.slot
+    def register(self, child: Child, reserved: Reservation) -> None:
+        """Guard a child that was started; to be called before anything is awaited."""
+        self._guardians.enter(reserved.slot, child.pid)
+        self._orphans.enter(child.pid, reserved.number)
+        self._slots[child] = reserved.slot
 
-    def give_up(self, birth: Birth) -> None:
-        """There is no such child."""
-        self._guardians.free(birth.slot)
+    def cancel(self, reserved: Reservation) -> None:
+        """Give back the room of a child that was not started."""
+        self._guardians.free(reserved.slot)
 
     def also_remove(self, directory: str) -> None:
         """Have the guardians remove `directory` with all that is in it, should the daemon be killed."""
@@ -117,18 +117,16 @@ class Family:
             child.signal_group(signal.SIGKILL)
 
     def release(self, child: Child) -> None:
-        """`spawn.Owner`: the child's group is no longer the guardians' business."""
         self._lingering.discard(child)
         self._guardians.free(self._slots.pop(child))
         self._orphans.release(child.pid)
 
-    def take_over(self, child: Child) -> None:
-        """`spawn.Owner`: reap the child when it has ended."""
+    def adopt(self, child: Child) -> None:
         self._lingering.add(child)
-        self._orphans.hurry()
+        self._orphans.look_soon()
 
     def remind(self, flush: Callable[[], None]) -> None:
-        """Call `flush` when the children that have just been released are looked after; many calls are one."""
+        """Call `flush` once, soon, when the children that have just been released are looked after. Coalesced."""
         self._reminders.add(flush)
 
     async def keep_guarded(self, replaced: Callable[[], object]) -> None:
@@ -171,7 +169,7 @@ class Family:
         self._orphans.resign()
 
     def _reap_lingering(self) -> bool:
-        """Have those that have ended reaped; whether any are left."""
+        """Reap the children that have ended; whether any are left."""
         reminders, self._reminders = self._reminders, set()
         for flush in reminders:
             flush()
@@ -196,7 +194,7 @@ class Family:
 
 @asynccontextmanager
 async def open_family() -> AsyncIterator[Family]:
-    """A family; when the block is left, no child of it is, nor what they left behind under its run id."""
+    """A family; when the block is left, all of its children are gone, and what they left behind under its run id."""
     family = Family()
     try:
         yield family

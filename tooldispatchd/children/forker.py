@@ -1,12 +1,12 @@
-"""The daemon's side of one forker: a process that starts others for us (`tooldispatchd.forked`).
+"""The daemon's side of one forker: a process that starts others for it (`tooldispatchd.forked`).
 
-    started ──▶ greeted ──▶ bears children, tells how they ended ──▶ retiring ──▶ its last child reaped ──▶ ended
+    started ──▶ greeted ──▶ starts children, tells how they ended ──▶ retiring ──▶ its last child reaped ──▶ ended
        └────────────┴──────────────────┴── dead, silent, or speaking nonsense ──▶ gone: killed, its children live on
 
-The forker reaps a child only when told, and so its number stays that child's as long as the forker lives: what it says
-is believed only of a process that is still its child. When it dies its children come to us (`orphans`): those that
-were entered are reaped by their owners as our own, any other is an orphan whose number no living child has, and is
-killed.
+The forker reaps a child only when told, so that the child's number stays its own as long as the forker lives; what the
+forker says is believed only of a process that is still its child. When it dies its children come to the daemon
+(`orphans`): those that were registered are reaped by their owners, any other is an orphan whose number no living child
+has, and is killed.
 """
 
 import os
@@ -19,7 +19,7 @@ from typing import Final
 import trio
 
 from tooldispatchd.children.control import Control, ForkerGone, ForkerReply, open_control
-from tooldispatchd.children.family import Birth, Family
+from tooldispatchd.children.family import Family, Reservation
 from tooldispatchd.children.procstat import fields_of
 from tooldispatchd.children.spawn import KILL_S, Child, Exit, SpawnError, exit_of
 from tooldispatchd.children.tail import STDERR_TAIL_BYTES, Tail
@@ -36,7 +36,7 @@ BUSY_DRAIN_S: Final = 0.001
 MAX_DRAINS: Final = 16
 
 
-# How a child ended of which nobody can tell any more: never taken for a success.
+# The exit of a child that cannot be learnt any more: never taken for a success.
 UNKNOWN: Final = Exit(signal=signal.SIGKILL)
 
 
@@ -45,7 +45,7 @@ class Forker:
 
     `argv` runs a program of `tooldispatchd.forked`, which finds the control socket as its descriptor 3 and greets over
     it once it can serve. `name` is what messages call it; `answer_s` bounds every answer, in seconds. `children` counts
-    those that it bore and has not been told to reap.
+    those that it has started and has not been told to reap.
     """
 
     def __init__(
@@ -77,16 +77,15 @@ class Forker:
             theirs.close()
         self._control = Control(ours, answer_s=answer_s, take=self._take, fail=self._give_up)
         self._process.close_stdin()
-        self._process.close_stdout()
+        self._process.close_pipe(self._process.stdout)
 
     @property
     def pid(self) -> int:
-        """Its process."""
         return self._process.pid
 
     @property
     def is_usable(self) -> bool:
-        """Whether it may be asked for another child: it is neither gone nor retiring."""
+        """Whether it may be asked for another child."""
         return not self._control.is_closed and not self._is_retiring
 
     @property
@@ -96,7 +95,7 @@ class Forker:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits for it, and it has no child."""
+        """Whether no request waits for it, and it has no child."""
         return not self.children and self._control.is_idle
 
     @property
@@ -117,29 +116,28 @@ class Forker:
             raise ForkerGone(greeting.error)
         self._is_ready = True
 
-    async def bear(
-        self, birth: Birth, argv0: str, request: Mapping[str, object], fds: Sequence[int], pipes: Sequence[int]
+    async def start_child(
+        self, reserved: Reservation, argv0: str, request: Mapping[str, object], fds: Sequence[int], pipes: Sequence[int]
     ) -> Child:
         """Have a child started: `request` as the protocol has it (`forked.loop`), with our `fds` sent along.
 
         `pipes` are our ends, as `Child` takes them; they are its own when this returns, and still the caller's when it
         raises, as `fds` always are. Raises SpawnError where the forker cannot start it and ForkerGone where the forker
-        died before it answered; the `birth` is given up then. Once the request is sent this cannot be cancelled, takes
-        at most `answer_s`, and returns the child even if the caller is cancelled by then.
+        died before it answered; the reservation is cancelled then. Once the request is sent this cannot be cancelled,
+        takes at most `answer_s`, and returns the child even if the caller is cancelled by then.
         """
         self._drain()
         try:
             reply = await self._control.ask(request, fds)
-            pid = self._pid_of(reply, argv0)
-            pidfd = self._hold(pid, argv0)
+            pid, pidfd = self._hold(reply, argv0)
         except OSError as error:
-            self._family.give_up(birth)
+            self._family.cancel(reserved)
             raise SpawnError(argv0, error.strerror or str(error)) from error
         except BaseException:
-            self._family.give_up(birth)
+            self._family.cancel(reserved)
             raise
         child = Child(pid, pidfd, pipes, owner=self._family, parent=self)
-        self._family.enter(child, birth)
+        self._family.register(child, reserved)
         return child
 
     def retire(self) -> None:
@@ -159,11 +157,11 @@ class Forker:
             self._process.reap()
 
     def seen(self, pid: int) -> Exit | None:
-        """`spawn.Parent`: what /proc tells of a child that nobody has reaped yet; a round trip less for each call."""
+        """How a child that nobody has reaped yet ended, as /proc tells it: a round trip less for each call."""
         return _ended(pid) if TELLS_EXITS and not self.is_gone else None
 
     async def status(self, pid: int, pidfd: int) -> Exit:
-        """`spawn.Parent`: have it reap `pid`; where it is gone, do so ourselves, if the kernel gave the child to us."""
+        """Have it reap `pid`; where it is gone, reap the child here, if the kernel gave it to the daemon."""
         reply: ForkerReply | None = None
         # A child of one that is gone is to be reaped here; one that cannot be asked is of no use.
         with suppress(ForkerGone):
@@ -182,10 +180,10 @@ class Forker:
         return Exit(code=reply.code) if reply.signal is None else Exit(signal=reply.signal)
 
     def forget(self, pid: int, pidfd: int) -> None:
-        """`spawn.Parent`: have it reap `pid`, which has exited or was killed, with its next request or soon."""
+        """Have it reap `pid`, which has exited or was killed, with its next request or soon."""
         self.children -= 1
         if self.is_gone:
-            # One that has not ended yet is an orphan of nobody's, and reaped as that.
+            # One that has not ended yet is reaped as an orphan later.
             _reap_adopted(pidfd)
         else:
             self._control.reap(pid)
@@ -198,27 +196,24 @@ class Forker:
 
     def _take(self, reply: ForkerReply) -> None:
         self._is_retiring |= reply.retiring
-        # At once: whoever finds it without a child may end it, before who waits for this one has its turn.
+        # At once: a forker without children may be ended before the task that asked for this one has its turn.
         self.children += reply.pid is not None
 
-    def _pid_of(self, reply: ForkerReply, argv0: str) -> int:
+    def _hold(self, reply: ForkerReply, argv0: str) -> tuple[int, int]:
+        """The pid of a new child and a pidfd; raises SpawnError, or OSError where there is none to be had."""
         if reply.pid is None:
             self._end_if_done()
             raise SpawnError(argv0, reply.error or f"the {self.name} does not say why")
-        return reply.pid
-
-    def _hold(self, pid: int, argv0: str) -> int:
-        """A pidfd of a newborn child; raises SpawnError, or OSError where there is none to be had."""
-        pidfd = -1
+        pid, pidfd = reply.pid, -1
         try:
             pidfd = os.pidfd_open(pid)
-            if self._has_born(pid):
-                return pidfd
+            if self._has_started(pid):
+                return pid, pidfd
         except ProcessLookupError:
             pass
         except OSError as error:
-            # Out of descriptors: nobody can tell whose number it is. A child that cannot be watched must not live, and
-            # without its forker it is killed as an orphan.
+            # Out of descriptors: it cannot be known whose number it is. A child that cannot be watched must not live,
+            # and without its forker it is killed as an orphan.
             self._lose(pidfd, f"its child cannot be watched: {error.strerror}")
             raise
         # It died, and its child came to us: as an orphan, which may have been reaped, its number given to another.
@@ -231,7 +226,7 @@ class Forker:
         self.children -= 1
         self._give_up(why)
 
-    def _has_born(self, pid: int) -> bool:
+    def _has_started(self, pid: int) -> bool:
         """Whether `pid` is a child of the forker that is not reaped: then the number is its own.
 
         Raises OSError where that cannot be known.
@@ -267,20 +262,15 @@ class Forker:
         return True
 
 
-def _tells_exits(release: str) -> bool:
-    # Before 5.17 it told the first thread's end, which is not its process's where another thread outlived that one.
-    numbers = re.match(r"(\d+)\.(\d+)", release)
-    return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (5, 17)
-
-
-# Whether proc(5) tells how a process ended as wait(2) does.
-TELLS_EXITS: Final = _tells_exits(os.uname().release)
+# Whether proc(5) tells how a process ended as wait(2) does. Before Linux 5.17 it told the first thread's end, which is
+# not its process's where another thread outlived that one.
+TELLS_EXITS: Final = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (5, 17)
 
 
 def _ended(pid: int) -> Exit | None:
-    """How a process that is not reaped yet ended; None where we may not know."""
+    """How a process that is not reaped yet ended; None where the kernel does not tell this user."""
     try:
-        # Who may not know is told 0, and may not follow this link either; there is nothing behind it any more.
+        # A user that may not know is told 0, and may not follow this link either, which is gone when a process ended.
         os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115  # a path that is made and thrown away in each call
     except FileNotFoundError:
         with suppress(OSError):

@@ -29,12 +29,12 @@ MAX_GROUPS: Final = 65_536
 # The sweep's own bounds and a start of Python on a busy machine.
 END_S: Final = SWEEP_S + DISSOLVE_S + 1.0
 
-# A pipe holds 64 KiB that nobody has read, so that telling never blocks, be the guardian stopped.
+# A pipe holds 64 KiB that are not read yet, so that telling never blocks, even while the guardian is stopped.
 MAX_TOLD_BYTES: Final = 32 * 1024
 
 GUARDIANS: Final = 2
 
-# Blocked from its first instruction on: who stops a whole service politely must not stop its guardian first.
+# Blocked from its first instruction on: a polite stop of the whole service must not end its guardian first.
 DEAF_TO: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -50,7 +50,7 @@ class Guardians:
 
     @property
     def pids(self) -> set[int]:
-        """Their processes, reaped by nobody else."""
+        """The numbers of their processes, which only this class reaps."""
         return {guardian.pid for guardian in self.each if guardian.pid >= 0}
 
     def ensure(self) -> None:
@@ -68,7 +68,6 @@ class Guardians:
         return self._slots - 1
 
     def enter(self, slot: int, group: int) -> None:
-        """Write `group` into a reserved slot."""
         os.pwrite(self._table, group.to_bytes(SLOT_BYTES, "little"), slot * SLOT_BYTES)
 
     def free(self, slot: int) -> None:
@@ -124,7 +123,7 @@ class Guardian:
 
     @property
     def pid(self) -> int:
-        """Its process; -1 where there is none."""
+        """-1 where there is no process."""
         return self._pid
 
     async def died(self) -> None:
@@ -134,7 +133,7 @@ class Guardian:
                 self._started = trio.Event()
                 await self._started.wait()
             else:
-                # Whoever starts a child may find the death first, and reap.
+                # The start of another child may find the death first, and reap.
                 with suppress(trio.ClosedResourceError):
                     await trio.lowlevel.wait_readable(self._pidfd)
 
@@ -166,7 +165,7 @@ class Guardian:
         self.dismiss()
 
     def dismiss(self) -> None:
-        """KILL and reap it; idempotent."""
+        """KILL and reap it. Idempotent."""
         if self._pid >= 0:
             os.kill(self._pid, signal.SIGKILL)
             self._reap()

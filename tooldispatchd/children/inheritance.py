@@ -1,4 +1,4 @@
-"""What a child gets from the daemon: its pipes, a small environment, default signals, no new privileges.
+"""What a child inherits from the daemon: its pipes, a small environment, default signals, no new privileges.
 
 `seal` prepares the daemon once, before its first child; `environment` is computed once too. A child's own settings
 come on top of them in `family`.
@@ -14,12 +14,12 @@ from typing import Final
 from tooldispatchd.forked.libc import prctl
 
 RUN_ID: Final = "TOOLDISPATCHD_RUN_ID"
-# A number of the child's own, never used again: what it leaves behind is known by it.
+# A number of the child's own, never used again, by which its orphans are known.
 CHILD: Final = "TOOLDISPATCHD_CHILD"
 # The number of the descriptor that a child may write updates to; only where there is one.
 UPDATES_FD: Final = "TOOLDISPATCHD_UPDATES_FD"
 
-# What a program needs to find its files, its tools and its language; anything else of the daemon's may be a secret.
+# A program needs these to find its files, its tools and its language; any other variable may be a secret.
 PASSED_ON: Final = (
     *("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"),
     *("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
@@ -39,22 +39,10 @@ def seal() -> None:
 
     Must run in the thread that will spawn, because the kernel keeps no_new_privs per thread. Raises OSError.
     """
-    _forbid_new_privileges()
-    _close_inherited_on_exec()
-    # A parent may have left SIGCHLD ignored. The kernel would then reap our children itself, and the number of one
-    # that has ended could be another process's before its group is killed.
-    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-
-
-def _forbid_new_privileges() -> None:
     try:
         prctl(PR_SET_NO_NEW_PRIVS, 1)
     except OSError as error:
         raise OSError(error.errno, f"cannot set no_new_privs: {error.strerror}") from error
-
-
-def _close_inherited_on_exec() -> None:
     # Python's own descriptors are closed on exec already; those that our parent gave us are not.
     for entry in list(Path("/proc/self/fd").iterdir()):
         fd = int(entry.name)
@@ -62,3 +50,7 @@ def _close_inherited_on_exec() -> None:
             # The listing's own descriptor is among them, and closed by now.
             with contextlib.suppress(OSError):
                 fcntl.fcntl(fd, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
+    # A parent may have left SIGCHLD ignored. The kernel would then reap our children itself, and the number of one
+    # that has ended could be another process's before its group is killed.
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -4,7 +4,7 @@
                                    └── dead ──▶ replaced by the next call
 
 The limits that a process inherits are put on the launcher once; what a call needs for itself the launcher does between
-a fork and the exec (`forked.launch`).
+a fork and the exec (`forked.sandbox.launch`).
 """
 
 import os
@@ -12,7 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import trio
 
@@ -48,7 +48,6 @@ class Launchers:
         self._retired: set[Forker] = set()
 
     def __len__(self) -> int:
-        """How many launchers there are, retired ones too."""
         return len(self._forkers) + len(self._retired)
 
     async def launch(
@@ -69,19 +68,53 @@ class Launchers:
         one process; `scratch` its private directory. A launcher that dies before it has answered is replaced once; in
         the rare case that it had started the program, that one is killed as an orphan.
         """
-        launch = _Launch(list(argv), dict(env), cwd, with_updates, dict(extra), leaf, scratch)
+
+        async def start() -> Child:
+            try:
+                forker = await self._ready(policy, has_leaf=leaf is not None)
+            except SpawnError as error:
+                raise SpawnError(argv[0], f"its launcher cannot be started: {error.why}") from error
+            reserved = self._family.reserve(argv[0], env=env, with_updates=with_updates)
+            theirs: list[int] = []
+            ours: list[int] = []
+            try:
+                theirs, ours = open_pipes(4 if with_updates else 3)
+                # As `forked.sandbox.launch.LaunchRequest` reads it.
+                request = {
+                    "argv": list(argv),
+                    "env": reserved.env,
+                    "cwd": cwd,
+                    "fds": [*range(len(theirs)), *extra],
+                    "scratch": scratch,
+                }
+                fds = [*theirs, *extra.values()]
+                if leaf is not None:
+                    theirs.append(os.open(f"{leaf}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
+                    fds.append(theirs[-1])
+            except OSError as error:
+                close_all((*theirs, *ours))
+                self._family.cancel(reserved)
+                raise SpawnError(argv[0], error.strerror or str(error)) from error
+            try:
+                return await forker.start_child(reserved, argv[0], {"spawn": request}, fds, ours)
+            except BaseException:
+                close_all(ours)
+                raise
+            finally:
+                close_all(theirs)
+
         try:
-            return await self._launch(policy, launch)
+            return await start()
         except ForkerGone:
             # Nothing of this call may be started any more if it has been cancelled.
             await trio.lowlevel.checkpoint_if_cancelled()
         try:
-            return await self._launch(policy, launch)
+            return await start()
         except ForkerGone as gone:
             raise SpawnError(argv[0], f"its launcher cannot serve: {gone.why}") from gone
 
     async def close(self) -> None:
-        """End and reap all launchers; bounded, cannot be cancelled. Idempotent."""
+        """End and reap all launchers. Bounded, idempotent, cannot be cancelled."""
         forkers = [*self._forkers.values(), *self._retired]
         self._forkers.clear()
         self._retired.clear()
@@ -89,34 +122,6 @@ class Launchers:
             forker.end()
         for forker in forkers:
             await forker.close()
-
-    async def _launch(self, policy: Policy, launch: "_Launch") -> Child:
-        argv0 = launch.argv[0]
-        try:
-            forker = await self._ready(policy, has_leaf=launch.leaf is not None)
-        except SpawnError as error:
-            raise SpawnError(argv0, f"its launcher cannot be started: {error.why}") from error
-        birth = self._family.expect(argv0, env=launch.env, with_updates=launch.with_updates)
-        theirs: list[int] = []
-        ours: list[int] = []
-        try:
-            theirs, ours = open_pipes(4 if launch.with_updates else 3)
-            request = {"spawn": launch.request(birth.env, len(theirs))}
-            fds = [*theirs, *launch.extra.values()]
-            if launch.leaf is not None:
-                theirs.append(os.open(f"{launch.leaf}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
-                fds.append(theirs[-1])
-        except OSError as error:
-            close_all((*theirs, *ours))
-            self._family.give_up(birth)
-            raise SpawnError(argv0, error.strerror or str(error)) from error
-        try:
-            return await forker.bear(birth, argv0, request, fds, ours)
-        except BaseException:
-            close_all(ours)
-            raise
-        finally:
-            close_all(theirs)
 
     async def _ready(self, policy: Policy, *, has_leaf: bool) -> Forker:
         """The launcher of `policy`, once it has greeted; raises SpawnError or ForkerGone."""
@@ -147,26 +152,9 @@ class Launchers:
         return Forker(self._family, argv, name="launcher", answer_s=self._answer_s)
 
 
-class _Launch(NamedTuple):
-    """One call of `Launchers.launch`."""
-
-    argv: list[str]
-    env: dict[str, str]
-    cwd: str | None
-    with_updates: bool
-    extra: dict[int, int]
-    leaf: str | None
-    scratch: str | None
-
-    def request(self, env: dict[str, str], pipes: int) -> dict[str, object]:
-        """As `forked.launch.Launch` reads it."""
-        fds = [*range(pipes), *self.extra]
-        return {"argv": self.argv, "env": env, "cwd": self.cwd, "fds": fds, "scratch": self.scratch}
-
-
 @asynccontextmanager
 async def open_launchers(family: Family, *, answer_s: float = ANSWER_S) -> AsyncIterator[Launchers]:
-    """Launchers for `family`; when the block is left, none of them is. Children that are left live on."""
+    """Launchers for `family`, ended when the block is left. Their children live on."""
     launchers = Launchers(family, answer_s=answer_s)
     try:
         yield launchers

@@ -59,14 +59,14 @@ def delegated(proc: Path = Path("/proc/self")) -> Path:
         raise LeavesError("cannot find the daemon's cgroup: no file system of cgroup v2 shows it")
     if not (os.access(own, os.W_OK) and os.access(own / "cgroup.procs", os.W_OK)):
         raise LeavesError(f"cannot make cgroups in {own}: it may not be written")
-    # root may write anywhere, but who manages that cgroup would not expect another's hand in it.
+    # root may write anywhere, but the manager of that cgroup would not expect another's hand in it.
     if not (own.is_mount() or _is_marked(own) or (os.geteuid() != 0 and own.stat().st_uid == os.geteuid())):
         raise LeavesError(f"cannot make cgroups in {own}: it is not delegated to the daemon")
     return own
 
 
 class Leaf:
-    """The cgroup of one call. Who writes 0 to `cgroup.procs` in its `path` enters it, with all that it starts then."""
+    """The cgroup of one call. A process enters it by writing 0 to `cgroup.procs` in its `path`."""
 
     __slots__ = ("_bounds", "_leaves", "path")
 
@@ -76,7 +76,7 @@ class Leaf:
         self._leaves = leaves
 
     def passed(self) -> Bound | None:
-        """Which of its bounds was met: some of its processes were killed for their memory, or it was refused one more.
+        """The bound that was met: processes were killed for their memory, or a further one was refused.
 
         To be asked before it is removed.
         """
@@ -87,7 +87,7 @@ class Leaf:
         return None
 
     def kill(self) -> None:
-        """KILL every process in it, whatever group or session it is of; waits for nothing."""
+        """KILL every process in it, of any group or session, and wait for nothing."""
         kill_cgroup(self.path)
 
     async def remove(self) -> None:
@@ -123,7 +123,7 @@ class Leaves:
         path = f"{self.tree}/{CALLS}/{next(self._numbers)}"
         os.mkdir(path)  # noqa: PTH102  # half the cost of Path, for every call
         try:
-            # Nobody is to divide it further: it would not be known which part met a bound.
+            # It may not be divided further: it would not be known which part met a bound.
             write(f"{path}/cgroup.max.descendants", "0")
             if memory is not None:
                 self._demand("memory")
@@ -205,9 +205,9 @@ def _plant(tree: str) -> int:
 
 
 def _enable(own: Path, tree: str) -> frozenset[str]:
-    """Have the leaves get every controller of ours that they can; which they get."""
+    """Enable every controller that the leaves can have; those that were enabled."""
     offered = CONTROLLERS & _words(own / "cgroup.controllers")
-    # Where some are enabled already, it is others who rely on it: what they left out stays so.
+    # Where some are enabled already, others rely on that: what they left out stays so.
     given = CONTROLLERS & _words(own / "cgroup.subtree_control")
     if offered and not given:
         given = _make_room(own, tree, offered)
@@ -237,7 +237,7 @@ def _enable_in(cgroup: Path, controllers: frozenset[str]) -> frozenset[str]:
 
 
 async def _sweep(own: Path) -> None:
-    """End what daemons have left that were killed with their guardians."""
+    """End the trees of daemons that were killed with their guardians."""
     for left in own.glob(f"{PREFIX}*"):
         with suppress(OSError):
             lock = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -273,7 +273,7 @@ def _own(proc: Path) -> Path | None:
 
 
 def _plain(path: str) -> str:
-    """A path as mountinfo writes it, without the escapes of what would end a field or a line."""
+    """A path as mountinfo writes it, without its escapes."""
     for escape, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         path = path.replace(escape, character)
     return path

@@ -3,14 +3,14 @@
     a child's helper ── its parent ends ──▶ ours ┬─ its child lives ──▶ left alone, reaped when it has ended
                                                  └─ its child ended ──▶ KILL ──▶ reaped; what it leaves is ours next
 
-The kernel gives orphans to the nearest ancestor that asked for them, a *subreaper*, or to process 1. Which child one
-comes from, only its environment says, by the run id and the child's number: who wipes that escapes, here as it escapes
-the guardian.
+The kernel gives orphans to the nearest ancestor that asked for them, a *subreaper*, or to process 1. From which child
+one comes only its environment tells, by the run id and the child's number: a process that wipes those escapes, here as
+it escapes the guardian.
 
-A number is signalled or reaped only while it stands among our own children, who stay there until this task reaps them:
-it cannot be another process's meanwhile. What the family started is known by its pid and reaped by its owner alone;
-whatever else comes to us is reaped when it has ended, whichever group it is in. So nothing else in the daemon may
-start processes while this runs.
+A number is signalled or reaped only while it stands among our own children, which stay there until this task reaps
+them: it cannot be another process's meanwhile. A child of the family is known by its pid and reaped by its owner alone;
+any other process is reaped when it has ended, whichever group it is in. So nothing else in the daemon may start
+processes while this runs.
 """
 
 import os
@@ -45,13 +45,13 @@ LOOKS: Final = 20
 # So many are looked at in one turn of the loop: each may cost two dozen microseconds.
 BATCH: Final = 64
 
-# Where everything ends nobody needs to be spared looks: a killed process takes about so long to be gone.
+# At the end looks need not be spared: a killed process takes about so long to be gone.
 HASTE_S: Final = 0.005
 
 # The kernel gives no more than a page at once.
 READ_BYTES: Final = 4096
 
-# No child has it: the origin of what bears the run id, and a number that says nothing.
+# No child has it: the origin of an orphan with our run id and a number that says nothing.
 NOBODY: Final = -1
 # The digits of the largest number that is read; no daemon starts more children than that.
 MAX_DIGITS: Final = 19
@@ -70,7 +70,7 @@ class Orphans:
         self._pause_s = PAUSE_S
 
     def enter(self, pid: int, number: int) -> None:
-        """A child was started, and bears `number`. To be told before anything is awaited."""
+        """A child was started, and has `number`. To be called before anything is awaited."""
         self._numbers[pid] = number
 
     def release(self, pid: int) -> None:
@@ -78,14 +78,14 @@ class Orphans:
         del self._numbers[pid]
         self._ended.set()
 
-    def hurry(self) -> None:
-        """Somebody is about to end whom nobody waits for: look soon."""
+    def look_soon(self) -> None:
+        """A child is about to end for which no task waits."""
         self._ended.set()
 
     async def run(self, guardians: Callable[[], set[int]], *, tick_s: float, reap: Callable[[], bool]) -> None:
         """Take orphans in and end them with their children. Runs until cancelled.
 
-        `guardians` tells their pids; `reap` reaps children that nobody waits for, and tells whether there are more.
+        `guardians` tells their pids; `reap` reaps children for which no task waits, and tells whether there are more.
         """
         # Process 1 of a container gets them in any case. Where the kernel refuses (a filter of system calls), they go
         # elsewhere and the guardian finds them at the end.
@@ -124,7 +124,7 @@ class Orphans:
         unknown = self._unknown(guardians)
         took_s = time.thread_time() - began
         self._pause_s = min(MAX_PAUSE_S, max(PAUSE_S, PAUSES_PER_LOOK * took_s))
-        # Whom somebody else has reaped: the number may come back.
+        # Numbers that were reaped elsewhere are forgotten: they may come back.
         self._origins = {pid: self._origins[pid] for pid in unknown if pid in self._origins}
         is_unfinished = False
         for start in range(0, len(unknown), BATCH):
@@ -135,7 +135,7 @@ class Orphans:
         return is_unfinished
 
     def _unknown(self, guardians: set[int]) -> list[int]:
-        # Orphans go to the first thread of a process. As nobody but our one thread reaps, the list is whole.
+        # Orphans go to the first thread of a process. As only our one thread reaps, the list is whole.
         try:
             listed = _children()
         except OSError:
@@ -149,7 +149,7 @@ class Orphans:
             # Another part of this program reaped it since it was listed, and a child got its number.
             return False
         if self._reap(pid):
-            # What it left came to us perhaps after the list was read.
+            # Its own orphans came to us perhaps after the list was read.
             return True
         is_new = pid not in self._origins
         origin = self._origins.get(pid)
@@ -172,7 +172,7 @@ class Orphans:
             return False
 
     def _origin(self, pid: int) -> int | None:
-        """The number of the child that `pid` comes from; None where it has not our run id, or we may not look."""
+        """The number of the child that `pid` comes from; None where it lacks our run id, or we may not look."""
         try:
             # The kernel bounds it: a quarter of the stack's limit.
             environment = b"\0" + Path(f"/proc/{pid}/environ").read_bytes() + b"\0"

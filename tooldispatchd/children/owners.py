@@ -1,4 +1,4 @@
-"""Who a child runs as: a user with its own group and its other groups, looked up on this machine."""
+"""The user that a child runs as, with its own group and its other groups, looked up on this machine."""
 
 import os
 import pwd

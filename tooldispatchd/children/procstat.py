@@ -1,4 +1,4 @@
-"""What the kernel says of a process in one line: `/proc/PID/stat`, proc_pid_stat(5)."""
+"""The kernel's account of a process in one line: `/proc/PID/stat`, proc_pid_stat(5)."""
 
 import os
 from typing import Final
@@ -30,7 +30,7 @@ def fields_of(pid: int) -> list[bytes]:
 
 
 def processor_time(pid: int) -> ProcessorTime | None:
-    """What a process has used that need not be reaped yet; None where the kernel does not tell us."""
+    """The time of a process that is not reaped yet; None where the kernel does not tell."""
     try:
         # Fields 14 to 17.
         own, system, children, childrens_system = (int(field) / TICKS_PER_S for field in fields_of(pid)[11:15])

@@ -2,13 +2,13 @@
 
 import ctypes
 import errno
-import functools
 import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from tooldispatchd.forked.libc import load
 from tooldispatchd.forked.signals import RESET_SIGNALS
 
 # <spawn.h>: default signals, a signal mask, a session of its own.
@@ -55,7 +55,7 @@ def _exec_in(cwd: str, argv: Sequence[str], env: Mapping[str, str], sources: Seq
         raise ValueError("illegal environment variable name")
     paths = _strings([cwd, program])
     words, variables = _strings(argv), _strings([f"{name}={value}" for name, value in env.items()])
-    libc = _libc()
+    libc = load()
     actions, attributes, signals, pid = _opaque(), _opaque(), _opaque(), ctypes.c_int()
     libc.posix_spawn_file_actions_init(actions)
     libc.posix_spawnattr_init(attributes)
@@ -81,11 +81,6 @@ def _find(program: str, path: str) -> str:
     if found is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
     return found
-
-
-@functools.cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None)
 
 
 def _opaque() -> ctypes.Array[ctypes.c_char]:

@@ -77,7 +77,9 @@ class _Tree:
         try:
             while self._empty(top, top):
                 pass
-            if _holds_only_lock(top):
+            with os.scandir(top) as left:
+                is_only_lock = all(entry.name == LOCK for entry in left)
+            if is_only_lock:
                 _remove(top, LOCK)
         finally:
             os.close(top)
@@ -88,7 +90,10 @@ class _Tree:
         done = 0
         with os.scandir(directory) as entries:
             for entry in entries:
-                if self._is_late():
+                self._seen += 1
+                if self._seen % ENTRIES_PER_LOOK == 0:
+                    self._ended = time.monotonic() > self._until
+                if self._ended:
                     return 0
                 if directory == top and entry.name == LOCK:
                     continue
@@ -111,7 +116,7 @@ class _Tree:
             os.close(moved)
 
     def _move(self, directory: int, name: str, top: int) -> str | None:
-        """Give an entry a name in `top` that nobody else has; None where that cannot be, or it is no directory."""
+        """Give an entry a name of its own in `top`; None where that cannot be, or it is no directory."""
         self._moved += 1
         to = f"{self._mark}{self._moved}"
         for _ in range(TRIES):
@@ -126,24 +131,17 @@ class _Tree:
                 return to
         return None
 
-    def _is_late(self) -> bool:
-        self._seen += 1
-        if self._seen % ENTRIES_PER_LOOK == 0:
-            self._ended = time.monotonic() > self._until
-        return self._ended
-
-
-def _holds_only_lock(directory: int) -> bool:
-    with os.scandir(directory) as entries:
-        return all(entry.name == LOCK for entry in entries)
-
 
 def _remove(directory: int, name: str) -> int:
     """Remove a file or an empty directory; 0 when it is gone, else the error number that it failed with."""
     failed = 0
     for _ in range(TRIES):
         try:
-            _unlink(directory, name)
+            try:
+                os.unlink(name, dir_fd=directory)
+            except IsADirectoryError:
+                # On Linux, whatever the standard allows.
+                os.rmdir(name, dir_fd=directory)
         except FileNotFoundError:
             return 0
         except OSError as error:
@@ -155,31 +153,19 @@ def _remove(directory: int, name: str) -> int:
     return failed
 
 
-def _unlink(directory: int, name: str) -> None:
-    try:
-        os.unlink(name, dir_fd=directory)
-    except IsADirectoryError:
-        # On Linux, whatever the standard allows.
-        os.rmdir(name, dir_fd=directory)
-
-
 def _relent(error: int, directory: int, name: str) -> bool:
     """Take away what stands in the way of removing or moving an entry; whether another try is worth it."""
     match error:
         case errno.EBUSY:
-            return _unmount(directory, name)
+            # By a path that starts at the descriptor, as umount takes no other.
+            path = os.fsencode(f"/proc/self/fd/{directory}/{name}")
+            return bool(ctypes.CDLL(None).umount2(path, DETACH_NOFOLLOW) == 0)
         case errno.EACCES:
             return _unlock(directory, name)
         case errno.EPERM:
             return _unflag(directory) | _unflag_entry(directory, name)
         case _:
             return False
-
-
-def _unmount(directory: int, name: str) -> bool:
-    # By a path that starts at the descriptor: umount has no other way, and the working directory may be a daemon's.
-    path = os.fsencode(f"/proc/self/fd/{directory}/{name}")
-    return bool(ctypes.CDLL(None).umount2(path, DETACH_NOFOLLOW) == 0)
 
 
 def _unlock(directory: int, name: str) -> bool:

@@ -23,9 +23,9 @@ from tooldispatchd.children.spawn import SpawnError
 
 REMOVAL: Final = (sys.executable, "-I", "-S", str(Path(__file__).with_name("removal.py")))
 
-# How long a call waits for its own: a million files take that long.
+# How long a call waits for its own directory to be removed: a million files take that long.
 WAIT_S: Final = 10.0
-# What may be shut in by a file system that does not answer.
+# After this a pass is killed: the file system may not answer.
 PASS_S: Final = 300.0
 # At the end for all of them together; then the guardian does it, and after it the next daemon.
 CLOSE_S: Final = 2.0
@@ -38,7 +38,7 @@ MAX_AGAIN_S: Final = 30.0
 # They compete with calls for the processors and the disk.
 AT_ONCE: Final = 4
 
-# What a mount point's path may not hold as it is, in the order in which it is escaped: proc_pid_mountinfo(5).
+# What mountinfo escapes in the path of a mount point, in that order: proc_pid_mountinfo(5).
 ESCAPES: Final = (("\\", "\\134"), (" ", "\\040"), ("\t", "\\011"), ("\n", "\\012"))
 
 
@@ -95,7 +95,7 @@ class Scratches:
         self._nursery.cancel_scope.cancel()
 
     async def _remove(self, path: str) -> None:
-        # What a call has left must go, whatever becomes of who waits for it; only the end is the end.
+        # The directory must go even if its call is cancelled meanwhile; only `close` gives it up.
         with trio.CancelScope(shield=True) as scope:
             self._removals[path] = scope
             try:
@@ -121,17 +121,15 @@ class Scratches:
             self._left(path)
 
     async def _run(self, argv: tuple[str, ...]) -> bool:
-        """Run one pass; whether there was room for its process."""
+        """Run one pass; false where no process could be started."""
         async with self._passes:
             try:
                 child = self._family.spawn(argv)
             except SpawnError:
                 return False
             try:
-                # It has much to say of each thing that it cannot remove, and nobody to read it.
-                child.close_stdin()
-                child.close_stdout()
-                child.close_stderr()
+                # It complains of each thing that it cannot remove, and nothing reads that.
+                child.close_pipes()
                 with trio.move_on_after(PASS_S):
                     await child.exited()
             finally:

@@ -3,10 +3,10 @@
     started ──▶ leader exited ──▶ group killed ──▶ slot freed ──▶ leader reaped, descriptors closed
 
 The order is the rule of this module. Until the leader is reaped its number cannot be given to another process, so
-that a signal to the group can hit nobody else; once it is reaped, nothing is signalled any more. The group is that of
-a session, whose leader cannot leave it, and which no process of another session can join.
+that a signal to the group can hit no other process; once it is reaped, nothing is signalled any more. The group is that
+of a session, whose leader cannot leave it, and which no process of another session can join.
 
-A child that a forker started for us (`forker`) is the same to whoever uses it; only who reaps it differs.
+A child that a forker started (`forker`) is used in the same way; it is only reaped by another process.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ import trio
 from tooldispatchd.children.descriptors import close_all, has_exited, open_pidfd, open_pipe
 from tooldispatchd.children.programs import start_program
 
-# The kernel ends a killed process in microseconds unless it sleeps in a driver; then waiting longer helps nobody.
+# The kernel ends a killed process in microseconds unless it sleeps in a driver; then waiting longer does not help.
 KILL_S: Final = 2.0
 
 
@@ -44,23 +44,23 @@ class Exit(msgspec.Struct, frozen=True):
 
 
 def exit_of(status: int) -> Exit:
-    """What a wait status says of a process that has ended (wait(2))."""
+    """The exit in a wait status (wait(2))."""
     code = os.waitstatus_to_exitcode(status)
     return Exit(code=code) if code >= 0 else Exit(signal=-code)
 
 
 class ChildRegistry(Protocol):
-    """Who keeps account of children."""
+    """Keeps account of children."""
 
     def release(self, child: "Child") -> None:
         """The child's group has been killed and its leader is about to be reaped."""
 
-    def take_over(self, child: "Child") -> None:
+    def adopt(self, child: "Child") -> None:
         """The child was killed and does not end; it must be reaped when it does."""
 
 
 class ForkingParent(Protocol):
-    """A process of ours that forked a child for us and reaps it when it is told to."""
+    """A process of ours that forked a child and reaps it when it is told to."""
 
     def seen(self, pid: int) -> Exit | None:
         """How a child that has exited ended, where that can be told at once."""
@@ -78,7 +78,7 @@ class Child:
     `stdin`, `stdout`, `stderr` and `updates` are raw non-blocking descriptors, -1 once closed, or where the child has
     none; `updates` reads what the child writes to its descriptor 3. `pidfd` is readable when the leader has exited, and
     -1 once it is reaped. Wait for the pipes in an epoll set of your own and take them out of it before they are closed:
-    closing one wakes nobody in trio, which would cost every call four system calls.
+    closing one does not wake trio's waiters, which would cost every call four system calls.
 
     `parent` is the forker that has the child; None where it is our own.
     """
@@ -103,30 +103,30 @@ class Child:
         self._lot = trio.lowlevel.ParkingLot()
 
     def close_stdin(self) -> None:
-        """Close our end; the child reads end of input. Idempotent, as its siblings."""
-        fd, self.stdin = self.stdin, -1
-        _close(fd)
+        """Close our end; the child reads end of input. Idempotent."""
+        self.close_pipe(self.stdin)
 
-    def close_stdout(self) -> None:
-        """Close our end; what the child writes from now on gets a broken pipe."""
-        fd, self.stdout = self.stdout, -1
-        _close(fd)
+    def close_pipe(self, fd: int) -> None:
+        """Close our end of the pipe that is `fd`, and forget it; a child that writes there gets a broken pipe."""
+        for name in ("stdin", "stdout", "stderr", "updates") if fd >= 0 else ():
+            if getattr(self, name) == fd:
+                setattr(self, name, -1)
+                os.close(fd)
+                break
 
-    def close_stderr(self) -> None:
-        """Close our end; what the child writes from now on gets a broken pipe."""
-        fd, self.stderr = self.stderr, -1
-        _close(fd)
-
-    def close_updates(self) -> None:
-        """Close our end, where there is one; what the child writes from now on gets a broken pipe."""
-        fd, self.updates = self.updates, -1
-        _close(fd)
+    def close_pipes(self) -> None:
+        """Close our ends of all pipes. Idempotent."""
+        fds = self.stdin, self.stdout, self.stderr, self.updates
+        self.stdin = self.stdout = self.stderr = self.updates = -1
+        for fd in fds:
+            if fd >= 0:
+                os.close(fd)
 
     def signal_group(self, signum: int) -> None:
         """Signal every process of the group; nothing happens once the leader is reaped or about to be."""
         if self._is_released:
             return
-        # It may be gone, or hold only processes that changed their user.
+        # The group may be gone, or hold only processes that changed their user.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             try:
                 os.killpg(self.pid, signum)
@@ -140,7 +140,12 @@ class Child:
         """Whether the leader has exited, reaped or not."""
         if self._exit is not None:
             return True
-        return has_exited(self.pidfd) if self._parent is None else _is_readable(self.pidfd)
+        if self._parent is None:
+            return has_exited(self.pidfd)
+        # Only a parent may wait for a process; that a pidfd is readable says the same to anybody.
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        return bool(poll.poll(0))
 
     async def exited(self) -> None:
         """Wait until the leader has exited; any number of tasks may."""
@@ -165,15 +170,18 @@ class Child:
             raise RuntimeError(f"cannot reap child {self.pid}: it still runs")
         if self._parent is None:
             return self._reap()
-        return self._leave(self._parent, self._parent.seen(self.pid) or Exit(signal=signal.SIGKILL))
+        ended = self._parent.seen(self.pid) or Exit(signal=signal.SIGKILL)
+        self._release()
+        self._parent.forget(self.pid, self.pidfd)
+        return self._settle(ended)
 
     async def kill(self, *, within_s: float = KILL_S) -> Exit:
         """KILL the group, wait for its leader and reap it: how every owner ends a child.
 
         Cannot be cancelled, takes at most `within_s` (and, for a forker's child, the bound of the forker's answer). A
         child of our own that has exited is reaped without a checkpoint. A leader that the kernel cannot end in that
-        time (it sleeps in a driver) is left to the family, which reaps it later; its exit is then given as by SIGKILL,
-        which is the only one that it can have.
+        time (it sleeps in a driver) is left to the family, which reaps it later; the exit is then given as SIGKILL, the
+        only one that it can have.
         """
         if not (has_exited := self.has_exited()):
             self.signal_group(signal.SIGKILL)
@@ -191,8 +199,8 @@ class Child:
         if self._exit is not None:
             return self._exit
         self.signal_group(signal.SIGKILL)
-        self._close_pipes()
-        self._owner.take_over(self)
+        self.close_pipes()
+        self._owner.adopt(self)
         return Exit(signal=signal.SIGKILL)
 
     async def stop(self, *, polite_s: float = 2.0, term_s: float = 2.0) -> Exit:
@@ -237,11 +245,6 @@ class Child:
         _, status = os.waitpid(self.pid, 0)
         return self._settle(exit_of(status))
 
-    def _leave(self, parent: ForkingParent, ended: Exit) -> Exit:
-        self._release()
-        parent.forget(self.pid, self.pidfd)
-        return self._settle(ended)
-
     def _release(self) -> None:
         self.signal_group(signal.SIGKILL)
         self._is_released = True
@@ -249,19 +252,13 @@ class Child:
 
     def _settle(self, ended: Exit) -> Exit:
         self._exit = ended
-        self._close_pipes()
+        self.close_pipes()
         fd, self.pidfd = self.pidfd, -1
         if self._watched:
             trio.lowlevel.notify_closing(fd)
-        _close(fd)
+        os.close(fd)
         self._lot.unpark_all()
         return ended
-
-    def _close_pipes(self) -> None:
-        self.close_stdin()
-        self.close_stdout()
-        self.close_stderr()
-        self.close_updates()
 
 
 def spawn(
@@ -280,7 +277,18 @@ def spawn(
     unless `extra` says so: our descriptors by their numbers in the child, which stay open here.
     """
     try:
-        return _spawn(argv, env, cwd, owner, pipes=4 if with_updates else 3, extra=extra)
+        theirs, ours = open_pipes(4 if with_updates else 3)
+        try:
+            sources = list(enumerate(theirs))
+            if extra:
+                _add_extra(sources, theirs, extra)
+            pid = start_program(argv, env=env, cwd=cwd, sources=sources)
+            pidfd = open_pidfd(pid)
+        except BaseException:
+            close_all(ours)
+            raise
+        finally:
+            close_all(theirs)
     except OSError as error:
         why = error.strerror or str(error)
         # The kernel does not say whether it missed the directory or the program.
@@ -290,6 +298,7 @@ def spawn(
     except ValueError as error:
         # A NUL or a lone surrogate in a word, an equals sign in a variable's name.
         raise SpawnError(argv[0], str(error)) from error
+    return Child(pid, pidfd, ours, owner=owner)
 
 
 def open_pipes(count: int) -> tuple[list[int], list[int]]:
@@ -306,30 +315,6 @@ def open_pipes(count: int) -> tuple[list[int], list[int]]:
         close_all(fds)
         raise
     return [fds[0], *fds[3::2]], ours
-
-
-def _spawn(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    cwd: str | None,
-    owner: ChildRegistry,
-    *,
-    pipes: int,
-    extra: Mapping[int, int],
-) -> Child:
-    theirs, ours = open_pipes(pipes)
-    try:
-        sources = list(enumerate(theirs))
-        if extra:
-            _add_extra(sources, theirs, extra)
-        pid = start_program(argv, env=env, cwd=cwd, sources=sources)
-        pidfd = open_pidfd(pid)
-    except BaseException:
-        close_all(ours)
-        raise
-    finally:
-        close_all(theirs)
-    return Child(pid, pidfd, ours, owner=owner)
 
 
 def _add_extra(sources: list[tuple[int, int]], theirs: list[int], extra: Mapping[int, int]) -> None:
@@ -351,16 +336,3 @@ def _directory_error(cwd: str) -> str | None:
     except OSError as error:
         return error.strerror
     return None
-
-
-def _is_readable(pidfd: int) -> bool:
-    # Only a parent may wait for a process; that a pidfd is readable says the same to anybody.
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(0))
-
-
-def _close(fd: int) -> None:
-    # Nobody waits for a pipe in trio itself: who reads one has it in an epoll set of his own.
-    if fd >= 0:
-        os.close(fd)

@@ -3,7 +3,7 @@
 It runs as a script of its own (`python -I -S sweep.py RUN_ID`), so it imports the standard library only. Descriptor 0
 is a pipe whose other end only the daemon holds, and from which it reads what is to go away beside processes;
 descriptor 1 is the table of process groups that `guardian` describes, by whose lock one guardian sweeps at a time.
-Nobody reads what it does: it says nothing.
+It writes no log: nothing would read it.
 """
 
 import contextlib
@@ -29,15 +29,15 @@ READ_BYTES = 4096
 UNSEEN = 8
 # More than any machine starts between two looks; a list finds the others.
 MAX_BORN = 1000
-# What the kernel has killed leaves its cgroup a moment later.
+# A killed process leaves its cgroup a moment later.
 DISSOLVE_S = 0.5
 
-# What a message of the daemon names: a directory, or a tree of cgroups; a path follows, and a NUL, which no path holds.
+# The kinds of the daemon's messages: a directory, or a tree of cgroups; a path follows, and a NUL, which no path holds.
 DIRECTORY = b"d"
 CGROUPS = b"c"
 END = b"\0"
 
-# What stands in a tree of cgroups: the calls' one each, in one of their own, and beside it the daemon's.
+# The parts of a tree of cgroups: the calls' one each, in one of their own, and beside it the daemon's.
 CALLS = "calls"
 DAEMON = "daemon"
 # Far more than any program needs that divides what it was given.
@@ -89,7 +89,7 @@ def sweep(mark: bytes) -> None:
         listed = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]  # noqa: PTH208  # as below
         found = [pid for pid in listed if kill(pid, mark)]
         if found:
-            # What is killed must have its turn to die.
+            # Killed processes must have their turn to die.
             time.sleep(ROUND_S)
         quiet = 0 if found or chase(mark, newest) else quiet + 1
 
@@ -203,8 +203,8 @@ def remove_cgroup(path: str) -> bool:
 def dissolve(tree: str) -> bool:
     """Kill what runs in the calls' cgroups of a daemon's tree and remove it; whether nothing is left.
 
-    Where the daemon made room for controllers, they are disabled again, and what is in its own cgroup, who asks among
-    it, goes back to where the tree is. That cannot be while another daemon's tree beside it uses them.
+    Where the daemon made room for controllers, they are disabled again, and the processes in its own cgroup, this one
+    among them, go back to where the tree is. That cannot be while another daemon's tree beside it uses them.
     """
     above = Path(tree).parent
     kill_cgroup(f"{tree}/{CALLS}")

@@ -1,4 +1,4 @@
-"""What a child wrote to its stderr: its beginning, a ring with its end, and the one line that says most."""
+"""The stderr of a child: its beginning, a ring with its end, and the one line that says most."""
 
 import codecs
 import re
@@ -9,7 +9,7 @@ TAIL_BYTES: Final = 64 * 1024
 
 # As much of a program's complaints as a model should read.
 STDERR_TAIL_BYTES: Final = 4 * 1024
-# Of these, what goes to the beginning: some programs say first what is wrong, and then much else.
+# Of these, for the beginning: some programs say first what is wrong, and then much else.
 STDERR_HEAD_BYTES: Final = 1024
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -43,7 +43,9 @@ class Tail:
         del self._kept[: -self._max]
 
     def text(self) -> str:
-        """What is kept, as text: a character cut at the front or the end is left out, other bad bytes are replaced."""
+        """The kept bytes as text: a character cut at the front or the end is left out, other bad bytes are replaced."""
+        if not self.total:
+            return ""
         start = 0
         if self.total > len(self._kept):
             # A UTF-8 character has at most three bytes after its first, and they alone look like 10xxxxxx.

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tooldispatchd.daemon.configuration import Loaded
+    from tooldispatchd.config.configuration import Loaded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
     parser.description = (
-        "Check a configuration and say everything that is wrong with it at once. The files that it names are read; "
+        "Check a configuration and say all that is wrong with its form, or, once its form is right, with its meaning. "
+        "The files that it names are read; "
         "of programs, working directories and roots that are not there it warns. No daemon, server or program is "
         "started; modules of Python tools are imported, in processes of their own, to read their signatures. "
         "Exits with 0 if it can be used, else with 2."
@@ -50,9 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what the configuration holds, or its report on stderr; gives the exit code."""
     # Imported when it is called for: --help of every command declares all of them.
     from tooldispatchd.children.descriptors import occupy_standard
-    from tooldispatchd.daemon.absent import absent
-    from tooldispatchd.daemon.config_report import printable
-    from tooldispatchd.daemon.configuration import ConfigError, find_configuration, load
+    from tooldispatchd.config.config_report import printable
+    from tooldispatchd.config.configuration import ConfigError, find_configuration, load
+    from tooldispatchd.config.machine import absent
 
     occupy_standard()
     if arguments.json and (arguments.explain or arguments.sandbox):
@@ -89,7 +90,7 @@ def _print_json(problems: list[dict[str, object]], warnings: list[str]) -> None:
 def _print_summary(path: Path, loaded: "Loaded", *, explains: bool) -> None:
     """How much there is, who may open what, and with `explains` all that was understood."""
     from tooldispatchd.catalog.explanation import explain
-    from tooldispatchd.daemon.config_report import printable
+    from tooldispatchd.config.config_report import printable
 
     catalog = loaded.catalog
     servers = sum(spec.enabled for spec in catalog.config.mcp.values())
@@ -112,7 +113,7 @@ def _try_sandbox() -> int:
     """Print what this machine can enforce; the exit code."""
     from tooldispatchd.children.abilities import AbilitiesError, read_abilities
     from tooldispatchd.cli.sandbox import report
-    from tooldispatchd.daemon.enforcing import cgroup_lacks
+    from tooldispatchd.config.machine import cgroup_lacks
 
     try:
         abilities = read_abilities()

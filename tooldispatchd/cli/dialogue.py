@@ -13,10 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
-from tooldispatchd.cli.paint import CHOICES, Paint
-from tooldispatchd.cli.shown_token import read_token
 from tooldispatchd.client.duplex import Duplex
 from tooldispatchd.client.reach import CONNECT_S, find_socket, reach
 from tooldispatchd.wire.lines import LineCutter
@@ -43,6 +41,39 @@ AGENT: Final = "command"
 _ENVELOPE: Final = frozenset({"__port", "agent", "line", "id"})
 
 Line = dict[str, object]
+CHOICES: Final = ("auto", "always", "never")
+_RESET: Final = "\033[0m"
+# No token is longer; it must fit into a socket's buffer.
+MAX_TOKEN_BYTES: Final = 65_536
+
+
+class Paint:
+    """Colours what is printed to one stream, or leaves it as it is."""
+
+    def __init__(self, choice: str, stream: TextIO | None) -> None:
+        is_shown = stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
+        wanted = is_shown and not os.environ.get("NO_COLOR")
+        self._is_on = choice == "always" or (choice == "auto" and wanted)
+
+    def strong(self, text: str) -> str:
+        """A name, or a heading."""
+        return self._coloured("1", text)
+
+    def warning(self, text: str) -> str:
+        """What should be looked at."""
+        return self._coloured("33", text)
+
+    def error(self, text: str) -> str:
+        """What went wrong."""
+        return self._coloured("31", text)
+
+    def _coloured(self, code: str, text: str) -> str:
+        return f"\033[{code}m{text}{_RESET}" if self._is_on and text else text
+
+
+def printable(text: str) -> str:
+    """A line of somebody else's: what is not printable must not reach the terminal."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -279,3 +310,17 @@ def _end(daemon: "subprocess.Popen[bytes]") -> int:
     except subprocess.TimeoutExpired:
         daemon.kill()  # its guardian ends what it started
         return daemon.wait()
+
+
+def read_token(path: str | os.PathLike[str] | None) -> str | None:
+    """The token of a file, without the newline at its end, or of `$TOOLDISPATCHD_TOKEN`; None where there is none.
+
+    Raises OSError or ValueError for a file that holds none.
+    """
+    if path is None:
+        return os.environ.get("TOOLDISPATCHD_TOKEN") or None
+    with open(path, "rb") as file:  # noqa: PTH123  # pathlib takes milliseconds to import, and `call` has not many
+        said = file.read(MAX_TOKEN_BYTES + 1)
+    if len(said) > MAX_TOKEN_BYTES:
+        raise ValueError(f"it is longer than {MAX_TOKEN_BYTES} bytes")
+    return said.decode().rstrip("\r\n")

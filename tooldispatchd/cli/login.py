@@ -29,7 +29,6 @@ exit codes: 0 done; 1 it failed, or was refused; 2 usage or configuration; 130 g
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument("server", metavar="SERVER", help="the server, by its name in the configuration")
@@ -40,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Log in, or out; the exit code."""
-    from tooldispatchd.daemon.configuration import ConfigError, find_configuration, load_catalog
+    from tooldispatchd.config.configuration import ConfigError, find_configuration, load_catalog
 
     try:
         catalog = load_catalog(arguments.config or find_configuration(os.environ), os.environ)
@@ -55,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     code = 1
     try:
         code = _act(catalog.servers[name], arguments)
-    # trio gives it in a group, once every task has ended; at the question it comes by itself.
+    # trio raises it in a group, once every task has ended; the question at the terminal raises it alone.
     except* KeyboardInterrupt:
         _say(f"gave up the login at {name}")
         code = 130
@@ -78,10 +77,10 @@ def _why_not(name: str, servers: Mapping[str, Binding]) -> str | None:
 
 
 def _act(binding: Binding, arguments: argparse.Namespace) -> int:
-    """Do what was asked for; the exit code."""
+    """Log in or out, and tell how it ended; the exit code."""
     import trio
 
-    from tooldispatchd.agent.accounts import LoginError, log_out
+    from tooldispatchd.agent.tools.accounts import LoginError, log_out
 
     name = binding.name
     try:
@@ -101,15 +100,15 @@ def _act(binding: Binding, arguments: argparse.Namespace) -> int:
 
 
 def _log_in(binding: Binding, show: Callable[[str], None]) -> Path:
-    """Log in, and ask at the terminal whether to trust where the way leads; the file with the tokens."""
+    """Log in, and ask at the terminal whether to trust each new origin; the file with the tokens."""
     import trio
 
-    from tooldispatchd.agent.accounts import LoginError, log_in
+    from tooldispatchd.agent.tools.accounts import LoginError, log_in
 
     trusted: tuple[str, ...] = ()
     while True:
         try:
-            # Else an interrupt that comes while a task is being started leaves Python complaining of that one.
+            # Otherwise Python complains of a task that an interrupt kept from starting.
             return trio.run(log_in, binding, os.environ, show, trusted, restrict_keyboard_interrupt_to_checkpoints=True)
         except LoginError as error:
             if error.untrusted is None or not _says_yes(f"{error.why}. Trust it?"):
@@ -118,7 +117,7 @@ def _log_in(binding: Binding, show: Callable[[str], None]) -> Path:
 
 
 def _says_yes(question: str) -> bool:
-    """The answer of the person at the terminal; no where there is none."""
+    """Whether the person at the terminal says yes; without a terminal, no."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
@@ -133,13 +132,13 @@ def _open(url: str) -> None:
     """Show the address, and open it where there is a screen: a browser of text would take the terminal away."""
     _show(url)
     if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
-        # Some browsers are waited for until they end, so that they are another process's to wait for.
+        # Some browsers run in the foreground until they end: another process waits for them.
         words = [sys.executable, "-m", "webbrowser", url]
         browser = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603  # no shell
         _opened.append(browser)
 
 
-# Until this process ends, or the interpreter would complain that nobody waited for them.
+# Kept until this process ends, or the interpreter would complain that nobody waited for them.
 _opened: list[subprocess.Popen[bytes]] = []
 
 

@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the agent; its exit code, or ours where it did not start."""
     import msgspec
 
-    from tooldispatchd.cli.shown_token import read_token
+    from tooldispatchd.cli.dialogue import read_token
     from tooldispatchd.runner.run import Order, tell
     from tooldispatchd.runner.run import run as run_agent
     from tooldispatchd.wire.messages import Hello

@@ -63,12 +63,11 @@ def run(arguments: argparse.Namespace) -> int:
     import trio
 
     from tooldispatchd.client.reach import find_socket
-    from tooldispatchd.daemon.agent_specs import AgentSpecsError, open_agent_specs
-    from tooldispatchd.daemon.configuration import ConfigError, find_configuration, load_catalog
+    from tooldispatchd.config.configuration import ConfigError, find_configuration, load_catalog
+    from tooldispatchd.config.listen_values import in_a_line, parse_places, quote_path
     from tooldispatchd.daemon.daemon import serve
     from tooldispatchd.daemon.doors import check_descriptors
-    from tooldispatchd.daemon.equipment import EquipmentError
-    from tooldispatchd.daemon.listen_values import in_a_line, parse_places, quote_path
+    from tooldispatchd.daemon.equipment import AgentSpecsError, EquipmentError, open_agent_specs
     from tooldispatchd.daemon.listeners import ListenError
     from tooldispatchd.daemon.logs import open_log
     from tooldispatchd.daemon.systemd import Notifier, listen_fds, take_watchdog

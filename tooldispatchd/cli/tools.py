@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tooldispatchd.cli import dialogue
-from tooldispatchd.cli.dialogue import Dialogue, Line
-from tooldispatchd.cli.paint import Paint, printable
+from tooldispatchd.cli.dialogue import Dialogue, Line, Paint, printable
 
 if TYPE_CHECKING:
-    from tooldispatchd.daemon.configuration import Loaded
+    from tooldispatchd.config.configuration import Loaded
 
 # The forms of PROTOCOL.md; the daemon is asked for what is named here, and knows them itself.
 FORMS: Final = ("plain", "anthropic", "openai", "openai_responses", "google", "mcp")
@@ -63,8 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _load(config: Path) -> "Loaded | None":
     """The configuration, of which is said, as `check` does, what is not meant; None where it cannot be used."""
-    from tooldispatchd.daemon.config_report import printable
-    from tooldispatchd.daemon.configuration import ConfigError, load
+    from tooldispatchd.config.config_report import printable
+    from tooldispatchd.config.configuration import ConfigError, load
 
     try:
         loaded = load(config, os.environ)
@@ -144,7 +143,7 @@ def _print_tool(tool: Line, output_schema: object, doc: str | None, paint: Paint
 def _print_bounds(loaded: "Loaded", name: str) -> None:
     """What the configuration says of a tool or of its server."""
     from tooldispatchd.catalog.explanation import explain_tool
-    from tooldispatchd.daemon.config_report import printable as masked
+    from tooldispatchd.config.config_report import printable as masked
 
     lines = explain_tool(loaded.catalog, name, loaded.where)
     print(*(["", *map(masked, lines)] if lines else []), sep="\n", end="\n" if lines else "")

@@ -1,7 +1,7 @@
 """The running daemon: its nurseries, its doors, its signals, and its end.
 
-    services ── timer, front, signals
-    home ────── sessions (each with its own nursery), channels on streams
+    background ── timer, front, signals
+    home ─────── sessions (each with its own nursery), channels on streams
 
 At the first SIGTERM, SIGINT or SIGHUP the doors close and new requests get `draining`; what runs has `grace_s`, then
 what is left is ended, torn down within `TEARDOWN_S`, and the exit code is 0. A second signal kills every child and
@@ -15,30 +15,32 @@ import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from time import thread_time
 from typing import Final
 
 import trio
 
-from tooldispatchd.agent.accounts import accounts_of
-from tooldispatchd.agent.entrance import Entrance, Visitor
 from tooldispatchd.agent.faults import DRAINING, too_many
-from tooldispatchd.agent.host import ChannelHost
-from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.servers import preload_ways
+from tooldispatchd.agent.programs.subagents import SubAgents
+from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
+from tooldispatchd.agent.session.entrance import Entrance, Visitor
+from tooldispatchd.agent.session.host import ChannelHost
+from tooldispatchd.agent.setup import Setup
+from tooldispatchd.agent.tools.accounts import accounts_of
+from tooldispatchd.agent.tools.servers import preload_ways
 from tooldispatchd.calls.census import Census
+from tooldispatchd.calls.memory import Memory
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.specs import LimitsSpec
 from tooldispatchd.children.descriptors import raise_limit, require_free
 from tooldispatchd.children.family import open_family
-from tooldispatchd.daemon.doors import DescriptorPair, Door, Doors, Handed, open_doors
+from tooldispatchd.config.listen_values import ListenAddress
+from tooldispatchd.daemon.doors import DescriptorPair, Door, Doors, Handed, open_doors, peer_of
 from tooldispatchd.daemon.equipment import EquipmentError, open_equipment
 from tooldispatchd.daemon.heap import Heap
-from tooldispatchd.daemon.listen_values import ListenAddress
 from tooldispatchd.daemon.listeners import ListenError
 from tooldispatchd.daemon.logs import DaemonLog
-from tooldispatchd.daemon.peers import peer_of
 from tooldispatchd.daemon.systemd import Notifier, open_pulse
-from tooldispatchd.daemon.turns import LongestTurn
 from tooldispatchd.forked.signals import IGNORED
 from tooldispatchd.front.channel import Channel
 from tooldispatchd.front.front import Front, Listener
@@ -60,6 +62,32 @@ RESERVED_DESCRIPTORS: Final = 128
 RESERVED_PART: Final = 4
 # Nothing of what exists: who is not let in learns that alone.
 NOT_ADMITTED: Final = Fault(Code.NOT_AUTHENTICATED, "you may not connect here")
+# A name has the module and the function.
+MAX_NAME_CHARS: Final = 120
+
+
+class LongestTurn(trio.abc.Instrument):
+    """Watches every task step from when it is added; some microsecond for each."""
+
+    def __init__(self) -> None:
+        self.took_s = 0.0
+        self._name = ""
+        self._began = thread_time()
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:  # noqa: ARG002  # trio's own signature
+        """A turn begins."""
+        self._began = thread_time()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        """It ends."""
+        took_s = thread_time() - self._began
+        if took_s > self.took_s:
+            self.took_s = took_s
+            self._name = task.name
+
+    def fields(self) -> dict[str, object]:
+        """For a line of the log."""
+        return {"longest_turn_ms": round(self.took_s * 1000, 1), "longest_turn": self._name[:MAX_NAME_CHARS]}
 
 
 class Daemon:
@@ -105,7 +133,7 @@ class Daemon:
             self._turn_away(connection, refusal)
         else:
             now = trio.current_time()
-            wait_s = self._runtime.refusals.wait_s(visitor.uid, now)
+            wait_s = self._runtime.state.refusals.wait_s(visitor.uid, now)
             if wait_s > 0:
                 self._front.timer.add(now + wait_s, Deferred(partial(self._open_late, door, connection, visitor)))
             else:
@@ -115,7 +143,7 @@ class Daemon:
 
     def _open(self, door: Door, connection: socket.socket, visitor: Visitor) -> None:
         """Serve a connection. Raises `OSError`."""
-        channel = Channel(self._front, SocketWire(connection), self._runtime.memory.share(visitor.uid))
+        channel = Channel(self._front, SocketWire(connection), self._runtime.state.memory.share(visitor.uid))
         host = self._host(channel, door.entrance, visitor)
         channel.open(host, closed=partial(self._connection_closed, channel, visitor.uid))
         self._hosts.add(host)
@@ -135,7 +163,7 @@ class Daemon:
 
     def _no_room(self, visitor: Visitor) -> Fault | None:
         """Channels that no session was opened on count too: who only connects could keep everyone else out."""
-        limits = self._runtime.limits
+        limits = self._runtime.setup.limits
         if self._connected.total + self._pairs >= limits.connections:
             return too_many("connections", limits.connections)
         if self._connected.is_full_for(visitor.uid, limits.sessions_per_uid):
@@ -146,7 +174,7 @@ class Daemon:
         return ChannelHost(self._runtime, channel, self._host_closed, entrance=entrance, visitor=visitor)
 
     def _turn_away(self, connection: socket.socket, fault: Fault) -> None:
-        machine = ChannelMachine(self._runtime.limits.max_line_bytes)
+        machine = ChannelMachine(self._runtime.setup.limits.max_line_bytes)
         machine.outgoing.append(fault_line(fault))
         # It may have left already, which is what it is told to do.
         with connection, suppress(OSError):
@@ -155,7 +183,9 @@ class Daemon:
     def _open_pair(self, pair: DescriptorPair) -> None:
         """One channel on inherited descriptors."""
         try:
-            channel = open_pair(self._front, self._runtime.memory.share(pair.visitor.uid), pair.read_fd, pair.write_fd)
+            channel = open_pair(
+                self._front, self._runtime.state.memory.share(pair.visitor.uid), pair.read_fd, pair.write_fd
+            )
         except OSError as error:
             raise ListenError(pair.where, error.strerror or str(error)) from error
         # The channel has its own: as long as we held these too, who reads the answers would not see them end.
@@ -164,7 +194,7 @@ class Daemon:
         self._hosts.add(host)
         self._channels.add(channel)
         if isinstance(channel, StreamChannel):
-            self._runtime.home.start_soon(self._serve_stream, channel, host)
+            self._runtime.services.home.start_soon(self._serve_stream, channel, host)
         else:
             channel.open(host, closed=partial(self._pair_closed, channel))
 
@@ -207,7 +237,7 @@ class Daemon:
     @property
     def status(self) -> str:
         """What it is at, in a few words."""
-        words = f"{self._runtime.open_sessions.total} sessions, {len(self._channels)} channels"
+        words = f"{self._runtime.state.open_sessions.total} sessions, {len(self._channels)} channels"
         return f"draining: {words}" if self._stopping.is_set() else words
 
     async def heed_signals(self, signals: AsyncIterator[int], kill_children: Callable[[], None]) -> None:
@@ -223,7 +253,7 @@ class Daemon:
                 # Calls that wait end first: a place that a killed child gives back must start none of them.
                 for host in list(self._hosts):
                     host.abandon()
-                self._runtime.home.cancel_scope.cancel()
+                self._runtime.services.home.cancel_scope.cancel()
                 return
             self._log.info("signal received", signal=signal.Signals(number).name)
             self._is_signalled = True
@@ -233,8 +263,8 @@ class Daemon:
         """Serve until stopped, then drain; `doors_closed` is called as soon as nobody can come in any more."""
         await self._stopping.wait()
         self._notifier.stopping(self.status, within_s=grace_s + TEARDOWN_S + EXIT_S)
-        self._log.info("daemon draining", sessions=self._runtime.open_sessions.total, grace_s=grace_s)
-        self._runtime.is_draining = True
+        self._log.info("daemon draining", sessions=self._runtime.state.open_sessions.total, grace_s=grace_s)
+        self._runtime.state.is_draining = True
         for listener in self._listeners:
             listener.close()
         doors_closed()
@@ -300,6 +330,7 @@ async def serve(  # what the command found out, put together in one place
     should be.
     """
     descriptors = raise_limit()
+    setup = Setup(catalog, log, logs_calls=logs_calls, uid=os.geteuid(), agent_specs=agent_specs)
     # `bound` is closed when the daemon begins to drain; agents that still run then need what they are told in.
     with ExitStack() as bound, trio.open_signal_receiver(*ending_signals(), *IGNORED) as signals:
         # From here on a signal drains: who hears that the daemon is ready may stop it in the same breath.
@@ -307,33 +338,31 @@ async def serve(  # what the command found out, put together in one place
         _check_descriptors()
         async with (
             open_family() as family,
-            open_equipment(catalog, family, os.environ, log) as equipment,
-            trio.open_nursery() as services,
+            open_equipment(setup, family, os.environ) as equipment,
+            trio.open_nursery() as background,
         ):
-            services.start_soon(family.keep_guarded, partial(log.warning, "guardian replaced"))
-            services.start_soon(family.end_orphans)
-            front = _start_front(services, catalog.config.limits, log)
+            background.start_soon(family.keep_guarded, partial(log.warning, "guardian replaced"))
+            background.start_soon(family.end_orphans)
+            front = _start_front(background, catalog.config.limits, log)
             heap = Heap()
-            services.start_soon(heap.run)
-            services.start_soon(heap.free)
+            background.start_soon(heap.run)
+            background.start_soon(heap.free)
             async with trio.open_nursery() as home:
-                runtime = Runtime(
-                    catalog,
+                services = Services(
+                    setup,
                     timer=front.timer,
-                    family=family,
                     home=home,
-                    log=log,
-                    logs_calls=logs_calls,
-                    cores=os.cpu_count() or 1,
-                    uid=os.geteuid(),
-                    agent_specs=agent_specs,
+                    family=family,
+                    bounds=equipment.bounds,
+                    lender=SubAgents(front, equipment.tool_lists),
+                    python=equipment.python,
                     accounts=accounts_of(catalog, os.environ, log),
                 )
-                runtime.memory.ebbed = heap.ebbed
-                runtime.memory.let_go = heap.let_go
-                equipment.fit(runtime, front)
+                memory = Memory(catalog.config.limits.buffered_bytes, ebbed=heap.ebbed, let_go=heap.let_go)
+                state = DaemonState(setup, cores=os.cpu_count() or 1, uid=os.geteuid(), memory=memory)
+                runtime = Runtime(setup, services, state)
                 daemon = Daemon(runtime, front, log, notifier, descriptors=descriptors)
-                services.start_soon(daemon.heed_signals, signals, family.kill_all)
+                background.start_soon(daemon.heed_signals, signals, family.kill_all)
                 daemon.serve(doors)
                 preload_ways(catalog)
                 # What is there now stays: the collector need not look at it again and again while everybody waits.
@@ -347,7 +376,7 @@ async def serve(  # what the command found out, put together in one place
                     await daemon.run(catalog.config.daemon.grace_s, bound.close)
                     trio.lowlevel.remove_instrument(turns)
                 home.cancel_scope.cancel()
-            await runtime.checkers.close()
-            services.cancel_scope.cancel()
+            await services.checkers.close()
+            background.cancel_scope.cancel()
     log.info("daemon stopped", forced=daemon.is_forced, **turns.fields())
     return 1 if daemon.is_forced else 0

@@ -4,78 +4,59 @@ scratch directories, cgroups, launchers ── where a program has bounds
 warm parents ───────────────────────────── where there are Python tools
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
-from tooldispatchd.agent.call import Plan
 from tooldispatchd.agent.log import Log
-from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.subagents import SubAgents
+from tooldispatchd.agent.programs.programs import ProgramBounds
+from tooldispatchd.agent.runtime import PythonPlanner
+from tooldispatchd.agent.setup import Setup
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.enforcement import programs
-from tooldispatchd.catalog.profiles import Profile
-from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.children.family import Family
-from tooldispatchd.children.launchers import Launchers, open_launchers
+from tooldispatchd.children.launchers import open_launchers
 from tooldispatchd.children.leaves import Leaves, LeavesError, delegated, open_leaves
-from tooldispatchd.children.scratch import Scratches, open_scratches
-from tooldispatchd.daemon.private_directories import open_private_directory
-from tooldispatchd.front.front import Front
+from tooldispatchd.children.removal import LOCK, remove_tree
+from tooldispatchd.children.scratch import open_scratches
 
 SCRATCHES: Final = "tooldispatchd-scratch-"
 TOOL_LISTS: Final = "tooldispatchd-tools-"
 # Other users' programs have theirs in them: they may pass through, and see nothing.
 _MODE: Final = 0o711
+# What killed daemons have left may be large, and a start waits for it: what takes longer is left to the next one.
+SWEEP_S: Final = 1.0
+# At the end nothing large should be left there.
+REMOVE_S: Final = 1.0
+_PREFIX: Final = "tooldispatchd-agents-"
 
 
 class EquipmentError(Exception):
     """The daemon cannot have what its configuration needs; the message says why."""
 
 
-class PlansPython(Protocol):
-    """What makes the plans of Python tools."""
-
-    def plan(self, tool: DeclaredTool, profile: Profile) -> Plan:
-        """The plan of one."""
-
-
-class Bounds(NamedTuple):
-    """What programs with bounds, and Python functions, are run with."""
-
-    scratches: Scratches
-    launchers: Launchers
-    leaves: Leaves | None
-
-
 class Equipment(NamedTuple):
     """What was opened; None for what the configuration does not need."""
 
-    bounds: Bounds | None
-    python_plans: Callable[[Runtime], PlansPython] | None
+    bounds: ProgramBounds | None
+    python: PythonPlanner | None
     tool_lists: Path | None
     """Where agents find the files with their tools."""
 
-    def fit(self, runtime: Runtime, front: Front) -> None:
-        """Have the programs of sessions use it."""
-        runtime.programs.lender = SubAgents(runtime, front, self.tool_lists)
-        if self.bounds is not None:
-            runtime.programs.equip(self.bounds.launchers, self.bounds.scratches, self.bounds.leaves)
-        if self.python_plans is not None:
-            runtime.python_plan = self.python_plans(runtime).plan
-
 
 @asynccontextmanager
-async def open_equipment(
-    catalog: Catalog, family: Family, environ: Mapping[str, str], log: Log
-) -> AsyncIterator[Equipment]:
+async def open_equipment(setup: Setup, family: Family, environ: Mapping[str, str]) -> AsyncIterator[Equipment]:
     """All that the catalog's programs need. Raises `EquipmentError`.
 
     To be opened before the family has children, and left when there are no calls any more.
     """
-    config = catalog.config
+    catalog, config = setup.catalog, setup.catalog.config
     asked = [program.asked for program in programs(config, catalog.profiles, catalog.servers)]
     is_python = any(spec.python is not None for spec in config.tools.values())
     has_agents = any(name in config.processes for name in catalog.profiles)
@@ -84,9 +65,9 @@ async def open_equipment(
         if is_python or asked:
             # Not where the sockets lie: that is memory, and programs may write much.
             scratches = _directory(SCRATCHES, {}, family, stack)
-            bounds = await _bounds(scratches, await _leaves(catalog, asked, family, stack), family, log, stack)
+            bounds = await _bounds(scratches, await _leaves(catalog, asked, family, stack), family, setup.log, stack)
         tool_lists = _directory(TOOL_LISTS, environ, family, stack) if has_agents else None
-        yield Equipment(bounds, await _python_plans(family, stack) if is_python else None, tool_lists)
+        yield Equipment(bounds, await _python_plans(setup, family, stack) if is_python else None, tool_lists)
 
 
 def _directory(prefix: str, environ: Mapping[str, str], family: Family, stack: AsyncExitStack) -> Path:
@@ -99,19 +80,21 @@ def _directory(prefix: str, environ: Mapping[str, str], family: Family, stack: A
     return directory
 
 
-async def _bounds(directory: Path, leaves: Leaves | None, family: Family, log: Log, stack: AsyncExitStack) -> Bounds:
+async def _bounds(
+    directory: Path, leaves: Leaves | None, family: Family, log: Log, stack: AsyncExitStack
+) -> ProgramBounds:
     def left(path: str) -> None:
         log.warning("scratch directory left", path=path)
 
     scratches = await stack.enter_async_context(open_scratches(directory, family, left=left))
-    return Bounds(scratches, await stack.enter_async_context(open_launchers(family)), leaves)
+    return ProgramBounds(scratches, await stack.enter_async_context(open_launchers(family)), leaves)
 
 
-async def _python_plans(family: Family, stack: AsyncExitStack) -> Callable[[Runtime], PlansPython]:
+async def _python_plans(setup: Setup, family: Family, stack: AsyncExitStack) -> PythonPlanner:
     # Few daemons have such tools.
-    from tooldispatchd.agent.pythonplan import open_python_plans  # noqa: PLC0415  # as above
+    from tooldispatchd.agent.programs.pythonplan import open_python_plans  # noqa: PLC0415  # as above
 
-    return await stack.enter_async_context(open_python_plans(family))
+    return await stack.enter_async_context(open_python_plans(family, setup))
 
 
 async def _leaves(
@@ -134,3 +117,84 @@ async def _leaves(
 
 
 CONTROLLERS: Final = {"memory": "memory", "processes": "pids"}
+
+
+@contextmanager
+def open_private_directory(prefix: str, environ: Mapping[str, str], *, mode: int = 0o700) -> Iterator[Path]:
+    """A new directory in `$RUNTIME_DIRECTORY`, else where temporary files are; its path has no symbolic links.
+
+    Its name begins with `prefix`. Others that do, and that daemons of this user have left which were killed, are
+    removed first. Raises OSError where it cannot be made.
+    """
+    parent = environ.get("RUNTIME_DIRECTORY", "").partition(":")[0] or tempfile.gettempdir()
+    directory = Path(tempfile.mkdtemp(prefix=prefix, dir=parent)).resolve()
+    with ExitStack() as stack:
+        stack.callback(lambda: remove_tree(str(directory), until=time.monotonic() + REMOVE_S))
+        directory.chmod(mode)
+        stack.callback(os.close, _lock(directory))
+        stack.callback(os.close, _hold(directory))
+        _sweep(directory.parent, prefix)
+        yield directory
+
+
+def _lock(directory: Path) -> int:
+    """The lock of a directory, held by the descriptor: the kernel lets it go however the daemon ends."""
+    # It appears as what it is: one that another daemon finds unlocked was left.
+    unnamed = directory / f"{LOCK}-new"
+    descriptor = os.open(unnamed, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    unnamed.rename(directory / LOCK)
+    return descriptor
+
+
+def _hold(directory: Path) -> int:
+    """A lock on the directory itself, which keeps systemd from ageing its content: tmpfiles.d(5)."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    return descriptor
+
+
+def _sweep(parent: Path, prefix: str) -> None:
+    """Remove what daemons of this user have left that were killed."""
+    until = time.monotonic() + SWEEP_S
+    for left in parent.glob(f"{prefix}*"):
+        # Another user's, one in use, and one that is just being made or removed, are nobody else's business.
+        with suppress(OSError):
+            if left.lstat().st_uid == os.geteuid() and not left.is_symlink():
+                with (left / LOCK).open("r", encoding="ascii") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    remove_tree(str(left), until=until)
+
+
+class AgentSpecsError(Exception):
+    """The files cannot be written; the message says where and why."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"cannot write what agents are told to {error.filename}: {error.strerror}")
+
+
+@contextmanager
+def open_agent_specs(catalog: Catalog, environ: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The path of each spec by its process's name, in a directory that nobody else may read.
+
+    No directory is made where there is no spec. Raises `AgentSpecsError`.
+    """
+    specs = catalog.agent_specs
+    if not specs:
+        yield {}
+        return
+    with ExitStack() as stack:
+        try:
+            directory = stack.enter_context(open_private_directory(_PREFIX, environ))
+            paths = {name: str(_write(directory / f"{name}.json", spec)) for name, spec in specs.items()}
+        except OSError as error:
+            raise AgentSpecsError(error) from error
+        yield paths
+
+
+def _write(path: Path, spec: bytes) -> Path:
+    # Who runs as the daemon's user may read it, as its agents do; nobody can change it by accident.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(spec)
+    return path

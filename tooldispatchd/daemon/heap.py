@@ -20,6 +20,8 @@ from tooldispatchd.forked.libc import load
 IDLE_S: Final = 1.0
 # What is freed in one turn: it takes a tenth of a millisecond.
 STEP_BYTES: Final = 1024 * 1024
+# What may wait for that: beyond it buffers are freed at once, for memory that is no longer needed has no bound else.
+MAX_LEFT_BYTES: Final = 64 * 1024 * 1024
 # <malloc.h>: M_MMAP_THRESHOLD, which once set is not moved any more.
 MMAP_THRESHOLD: Final = -3
 MAPPED_BYTES: Final = 256 * 1024
@@ -31,6 +33,7 @@ class Heap:
     def __init__(self) -> None:
         self._ebbed = trio.Event()
         self._left: list[bytes | bytearray] = []
+        self._left_bytes = 0
         self._is_left = trio.Event()
         self._libc = load()
         tune = getattr(self._libc, "mallopt", None)
@@ -43,8 +46,10 @@ class Heap:
 
     def let_go(self, buffer: bytes | bytearray) -> None:
         """Nobody needs a large buffer any more."""
-        self._left.append(buffer)
-        self._is_left.set()
+        if self._left_bytes < MAX_LEFT_BYTES:
+            self._left.append(buffer)
+            self._left_bytes += len(buffer)
+            self._is_left.set()
 
     async def free(self) -> None:
         """Free what was let go of, each in a turn of its own, and a larger one in several.
@@ -56,9 +61,11 @@ class Heap:
             self._is_left = trio.Event()
             while self._left:
                 buffer = self._left.pop()
-                if len(buffer) > STEP_BYTES and isinstance(buffer, bytearray):
+                size = len(buffer)
+                if size > STEP_BYTES and isinstance(buffer, bytearray):
                     await self._give_back(buffer)
                 del buffer
+                self._left_bytes -= size
                 await trio.lowlevel.checkpoint()
 
     async def _give_back(self, buffer: bytearray) -> None:

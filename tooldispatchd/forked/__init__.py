@@ -1,4 +1,4 @@
-"""What runs in processes of their own between the daemon and a tool: it forks, confines and starts. Stdlib only.
+"""The programs between the daemon and a tool, in processes of their own: they fork, confine and start. Stdlib only.
 
 Its programs run under any interpreter that a tool names, in which nothing of the daemon is installed.
 """

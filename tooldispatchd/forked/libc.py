@@ -7,7 +7,7 @@ import os
 
 @functools.cache
 def load() -> ctypes.CDLL:
-    """The C library with the functions that are called found: what a parent has found no fork looks for."""
+    """The C library, with its functions looked up: a fork need not look for what its parent has found."""
     libc = ctypes.CDLL(None, use_errno=True)
     for name in ("syscall", "unshare", "capget", "capset"):
         getattr(libc, name)
@@ -16,7 +16,7 @@ def load() -> ctypes.CDLL:
 
 
 def check(result: int) -> int:
-    """What a function of the C library gave; raises OSError where that says that it failed."""
+    """`result` of a function of the C library; raises OSError where it says that the function failed."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -47,7 +47,7 @@ Raises OSError or ValueError where it cannot. A child that it forks must never r
 def serve(start: Start, *, is_retiring: Callable[[], bool] = lambda: False) -> None:
     """Greet, then serve until the daemon closes the socket; raises for what is no request."""
     os.set_inheritable(CONTROL, False)  # noqa: FBT003  # the standard library's own
-    # Killed, and not yet seen to have ended: no more than the daemon has children.
+    # Killed, and not yet seen to have ended: at most as many as the daemon has children.
     dying: list[int] = []
     with socket.socket(fileno=CONTROL) as control:
         _say(control, b'{"ready":true}')
@@ -60,7 +60,7 @@ def serve(start: Start, *, is_retiring: Callable[[], bool] = lambda: False) -> N
                 _say(control, _lacking(request) if fds is None else _answer(request, fds, start, is_retiring))
             if ended is not None:
                 dying += ended
-            # Nobody waits for this, and the answer has gone.
+            # No request waits for this, and the answer has gone.
             if dying:
                 dying = [pid for pid in dying if not _reap(pid)]
 
@@ -79,7 +79,7 @@ def failure(error: OSError | ValueError) -> dict[str, Any]:
 
 
 def _say(control: socket.socket, reply: bytes) -> None:
-    # Nobody listens any more where the daemon has died; the next read ends the loop.
+    # Where the daemon has died, the next read ends the loop.
     # Not `suppress`: after a fork each page that is written to is copied, and it would be an object more.
     try:  # noqa: SIM105  # as above
         control.send(reply)
@@ -107,50 +107,47 @@ def _receive(control: socket.socket, buffer: memoryview) -> tuple[dict[str, Any]
         for fd in numbers:
             os.close(fd)
     elif "memfd" in request:
-        request = marshal.loads(_read_memory(numbers.pop(), request["memfd"]))  # noqa: S302  # as above
+        fd, size = numbers.pop(), request["memfd"]
+        try:
+            if not 0 < size <= MAX_REQUEST_BYTES:
+                raise ValueError(f"a request of {size} bytes")
+            request = marshal.loads(os.pread(fd, size, 0))  # noqa: S302  # as above
+        finally:
+            os.close(fd)
     if not isinstance(request, dict):
         raise TypeError("a request is a dict")
     return request, None if is_lacking else numbers
 
 
 def _lacking(request: dict[str, Any]) -> bytes:
-    """What is said of a request some of whose descriptors were lost (unix(7), SCM_RIGHTS)."""
+    """The reply to a request some of whose descriptors were lost (unix(7), SCM_RIGHTS)."""
     reply = failure(OSError(errno.EMFILE, f"its forker: {os.strerror(errno.EMFILE)}"))
     # Children that were to be reaped may have been named in what is lost: they end with this process.
     return json.dumps({**reply, "retiring": True} if "memfd" in request else reply).encode()
 
 
-def _read_memory(fd: int, size: int) -> bytes:
-    try:
-        if not 0 < size <= MAX_REQUEST_BYTES:
-            raise ValueError(f"a request of {size} bytes")
-        return os.pread(fd, size, 0)
-    finally:
-        os.close(fd)
-
-
 def _answer(request: dict[str, Any], fds: list[int], start: Start, is_retiring: Callable[[], bool]) -> bytes:
     ((kind, what),) = request.items()
     if kind in STARTS:
-        reply = _start(what, fds, start)
+        try:
+            reply = {"pid": start(what, fds)}
+        except (OSError, ValueError) as error:
+            reply = failure(error)
+        finally:
+            for fd in fds:
+                os.close(fd)
     elif kind == "status":
-        reply = _status(what)
+        try:
+            code = os.waitstatus_to_exitcode(os.waitpid(what, 0)[1])
+            reply = {"code": code} if code >= 0 else {"signal": -code}
+        except ChildProcessError as error:
+            reply = failure(error)
     else:
         raise ValueError(f"there is no request '{kind}'")
     if is_retiring():
         return json.dumps({**reply, "retiring": True}).encode()
-    # What is nearly always said, at a fraction of the cost.
+    # Nearly always, at a fraction of the cost.
     return b'{"pid":%d}' % reply["pid"] if "pid" in reply else json.dumps(reply).encode()
-
-
-def _start(what: Any, fds: list[int], start: Start) -> dict[str, Any]:
-    try:
-        return {"pid": start(what, fds)}
-    except (OSError, ValueError) as error:
-        return failure(error)
-    finally:
-        for fd in fds:
-            os.close(fd)
 
 
 def _reap(pid: int) -> bool:
@@ -159,12 +156,3 @@ def _reap(pid: int) -> bool:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
         return True
-
-
-def _status(pid: int) -> dict[str, Any]:
-    try:
-        _, status = os.waitpid(pid, 0)
-    except ChildProcessError as error:
-        return failure(error)
-    code = os.waitstatus_to_exitcode(status)
-    return {"code": code} if code >= 0 else {"signal": -code}

@@ -1,4 +1,4 @@
-"""What one process may use and see, as the daemon tells it to who starts that process."""
+"""The policy of one process: what it may use and see. The daemon gives it to the forker that starts the process."""
 
 import json
 from typing import NamedTuple

@@ -12,7 +12,7 @@ RESET_SIGNALS: Final = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD),
 )
 """Python ignores the first two, the daemon the next, and its children would inherit that; the others may have been
-ignored by whoever started us (nohup, a shell's background job), and a program must be able to be told to end."""
+ignored by the parent of the daemon (nohup, a shell's background job), and a program must be able to be told to end."""
 
 
 def signal_name(signum: int) -> str:

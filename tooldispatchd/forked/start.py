@@ -16,20 +16,20 @@ def main(program: str, words: list[str]) -> None:
     sys.modules[PACKAGE] = package
     # Where they are needed, as another program's imports would only make this one larger.
     if program == "launcher":
-        from tooldispatchd.forked.launch import serve_launches  # noqa: PLC0415
+        from tooldispatchd.forked.sandbox.launch import serve_launches  # noqa: PLC0415
 
         serve_launches(words[0], has_leaf="leaf" in words)
     elif program == "warm":
         from tooldispatchd.forked.loop import serve  # noqa: PLC0415
-        from tooldispatchd.forked.warm import serve_warm  # noqa: PLC0415
+        from tooldispatchd.forked.python.warm import serve_warm  # noqa: PLC0415
 
         serve_warm(words[0], serve)
     elif program == "signatures":
-        from tooldispatchd.forked.reading import main as read_signatures  # noqa: PLC0415
+        from tooldispatchd.forked.python.reading import main as read_signatures  # noqa: PLC0415
 
         read_signatures(words)
     elif program == "abilities":
-        from tooldispatchd.forked.abilities import main as find_abilities  # noqa: PLC0415
+        from tooldispatchd.forked.sandbox.abilities import main as find_abilities  # noqa: PLC0415
 
         find_abilities()
     else:

@@ -6,12 +6,11 @@ from typing import Final
 from tooldispatchd.calls.violations import fault_at, fault_of
 from tooldispatchd.catalog.expressions import Expression, FailedEvaluation
 from tooldispatchd.catalog.morphisms import Broken, Morphism, StageError, run_now
-from tooldispatchd.catalog.schemas import Violation
-from tooldispatchd.catalog.tools import DeclaredTool
-from tooldispatchd.catalog.transforms import Transform, compile_transform
+from tooldispatchd.catalog.tools import DeclaredTool, Transform, compile_transform
+from tooldispatchd.catalog.violations import Violation
 from tooldispatchd.wire.faults import Code, Fault
 
-# As much of what a stage said as a model should read.
+# As much of a stage's words as a model should read.
 MAX_DETAIL: Final = 2_000
 
 
@@ -47,27 +46,27 @@ def _compile_program(program: Morphism) -> Transform:
 
 
 def fault_of_failed(failed: FailedEvaluation) -> Fault:
-    """What is told of an expression that gave no value."""
+    """The fault of an expression that gave no value."""
     if failed.invalid_input:
         return fault_at(Code.INVALID_INPUT, [Violation("", failed.why)])
     return Fault(Code.TOOL_FAILED, failed.why, {} if failed.limit is None else {"limit": failed.limit})
 
 
 def fault_of_stage(error: StageError) -> Fault:
-    """What is told of a stage that failed: the `process`, its `position` in the chain (from 1), and why."""
+    """The fault of a stage that failed: the `process`, its `position` in the chain (from 1), and why."""
     where: dict[str, object] = {"process": error.stage}
     if error.position is not None:
         where["position"] = error.position
     cause = error.cause
     if isinstance(cause, Fault):
-        # What one stage gives another is no input of the agent's.
+        # The input of a stage is not the agent's.
         code = Code.INVALID_OUTPUT if cause.code is Code.INVALID_INPUT else cause.code
         return Fault(code, f"{error.stage}: {cause.detail}", {**cause.extras, **where})
     if isinstance(cause, FailedEvaluation):
         fault = fault_of_failed(cause)
         if error.position is None:
             return fault
-        # What a stage was given is no fault of the agent's.
+        # The input of a stage is no fault of the agent's.
         extras = {key: value for key, value in fault.extras.items() if key != "violations"}
         return Fault(Code.TOOL_FAILED, f"{error.stage}: {fault.detail}", {**extras, **where})
     if isinstance(cause, Broken):

@@ -1,4 +1,4 @@
-"""What a running call says of itself, merged so that a chatty tool costs no more than a quiet one; no clock, no I/O.
+"""Updates of a running call, coalesced so that a chatty tool costs no more than a quiet one; no clock, no I/O.
 
 The rule: an agent is told at most one update of a call in `INTERVAL_S`, and one more at its end. It holds the latest
 progress, total and message, and all parts of the content since the one before, joined. The part with which these
@@ -15,9 +15,9 @@ import msgspec
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.wire.lines import LineCutter, LongLine
 
-# Twenty a second: more often nobody looks.
+# Twenty a second: a reader notices no more.
 INTERVAL_S: Final = 0.05
-# What one update may hold: as much as a pipe, so that a program's usual output passes whole.
+# Of one update: as much as a pipe, so that a program's usual output passes whole.
 MAX_CONTENT_BYTES: Final = 64 * 1024
 # A line of a program, or the parameters of a server's notification.
 MAX_UPDATE_BYTES: Final = 64 * 1024
@@ -28,9 +28,12 @@ Tell = Callable[[Update], None]
 
 
 class Held:
-    """The updates of one call that its agent has not been told yet, as one."""
+    """The updates of one call that its agent has not been told yet, as one.
 
-    __slots__ = ("_content", "_message", "_progress", "_room", "_tell", "_total")
+    `due` is when they should be told, in seconds of the caller's clock; infinite where there are none.
+    """
+
+    __slots__ = ("_content", "_message", "_next", "_progress", "_room", "_tell", "_total", "due")
 
     _progress: float | None
     _total: float | None
@@ -40,10 +43,14 @@ class Held:
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
+        self._next = -math.inf
+        self.due = math.inf
         self._empty()
 
     def add(self, update: Update) -> None:
         """Merge `update` in."""
+        if self.due == math.inf:
+            self.due = self._next
         if update.progress is not None:
             self._progress = update.progress
         if update.total is not None:
@@ -57,6 +64,14 @@ class Held:
             else:
                 # Nor does a shorter part fit: it would seem to follow what it does not.
                 self._room = 0
+
+    def tell_due(self, now: float) -> float:
+        """Tell what is due at `now`; when there will be more to tell, infinite where nothing is held."""
+        if self.due <= now:
+            self._next = now + INTERVAL_S
+            self.due = math.inf
+            self.tell()
+        return self.due
 
     def tell(self) -> None:
         """Tell the agent what is held, where anything is."""
@@ -75,7 +90,7 @@ class Held:
 
 
 class _Line(msgspec.Struct):
-    """A `tool_update` as a program writes it. Whose it is it cannot say: `id` and `agent` are not looked at."""
+    """A `tool_update` as a program writes it; its `id` and `agent` are not looked at."""
 
     port: Literal["tool_update"] = msgspec.field(name="__port")
     progress: float | None = None
@@ -87,41 +102,28 @@ class _Line(msgspec.Struct):
 _decode_line: Final = msgspec.json.Decoder(_Line).decode
 
 
-class UpdateLines:
-    """One program's lines in, its merged updates out; `skipped` counts the lines that are none, or too long.
+class UpdateLines(Held):
+    """One program's lines in, its merged updates out; `skipped` counts the lines that are none, or too long."""
 
-    `due` is when what is held should be told, in seconds of the caller's clock; infinite where nothing is.
-    """
-
-    __slots__ = ("_cutter", "_held", "_next", "due", "skipped")
+    __slots__ = ("_cutter", "skipped")
 
     def __init__(self, tell: Tell) -> None:
+        super().__init__(tell)
         self.skipped = 0
-        self.due = math.inf
-        self._next = -math.inf
-        self._held = Held(tell)
         self._cutter = LineCutter(MAX_UPDATE_BYTES)
 
     def take(self, chunk: bytes) -> None:
-        """Deal with what was read."""
+        """Take a chunk that was read."""
         for line in self._cutter.cut(chunk):
             if isinstance(line, LongLine):
                 self.skipped += 1
             elif line and not line.isspace():
                 self._take_line(line)
 
-    def tell_due(self, now: float) -> float:
-        """Tell what is due at `now`; when there will be more to tell, infinite where nothing is held."""
-        if self.due <= now:
-            self._next = now + INTERVAL_S
-            self.due = math.inf
-            self._held.tell()
-        return self.due
-
     def end(self) -> None:
         """Tell what is left; a last line need not have its newline."""
         self.take(b"\n")
-        self._held.tell()
+        self.tell()
 
     def _take_line(self, line: bytes | bytearray) -> None:
         try:
@@ -129,6 +131,4 @@ class UpdateLines:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self.skipped += 1
             return
-        self._held.add(Update(said.progress, said.total, said.message, said.content))
-        if self.due == math.inf:
-            self.due = self._next
+        self.add(Update(said.progress, said.total, said.message, said.content))

@@ -18,9 +18,8 @@ from tooldispatchd.catalog.forms.merging import types_of
 from tooldispatchd.catalog.forms.rendered import MAX_NOTE, MAX_NOTES
 from tooldispatchd.catalog.forms.rewriting import MAX_PARTS
 from tooldispatchd.catalog.meanings import to_schema
-from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.offered import Offered, show_schema
 from tooldispatchd.catalog.schemas import SchemaError, compile_check
-from tooldispatchd.catalog.shown import show_schema
 
 REWRITING = sorted(FORMS - {"plain", "mcp"})
 

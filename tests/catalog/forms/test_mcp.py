@@ -1,7 +1,7 @@
 import pytest
 from msgspec import Raw
 
-from tooldispatchd.catalog.forms.mcp import render_mcp
+from tooldispatchd.catalog.forms.form import render_mcp
 from tooldispatchd.catalog.offered import Offered
 
 

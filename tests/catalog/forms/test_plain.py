@@ -1,4 +1,4 @@
-from tooldispatchd.catalog.forms.plain import render_plain
+from tooldispatchd.catalog.forms.form import render_plain
 from tooldispatchd.catalog.forms.rendered import Rendered
 from tooldispatchd.catalog.offered import Offered
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalog.notation.test_files import paths_in
-from tooldispatchd.catalog.notation.grammar import KEYWORDS, SIGNS
 from tooldispatchd.catalog.notation.places import NotationError, caret
 from tooldispatchd.catalog.notation.reader import Notation, read_notation
+from tooldispatchd.catalog.notation.tokens import KEYWORDS, SIGNS
 from tooldispatchd.catalog.types import (
     Field,
     ListOf,

@@ -9,9 +9,9 @@ import pytest
 
 from tests.catalog.notation.reading import read, wrong
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
-from tooldispatchd.catalog.notation.grammar import KEYWORDS
 from tooldispatchd.catalog.notation.places import caret
 from tooldispatchd.catalog.notation.tables import ANNOTATIONS
+from tooldispatchd.catalog.notation.tokens import KEYWORDS
 from tooldispatchd.catalog.specs import Config
 
 PAGE = (Path(__file__).parents[3] / "docs" / "plumb.md").read_text(encoding="utf-8")

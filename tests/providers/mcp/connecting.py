@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from tests.providers.mcp.linking import SHARE
-from tooldispatchd.agent.places import FairLimiter
+from tooldispatchd.agent.runtime import FairLimiter
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import ACCEPT
@@ -20,7 +20,7 @@ from tooldispatchd.checkers.pool import CHECKERS, Checkers, Running
 from tooldispatchd.children.family import open_family
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.connection import Connection
-from tooldispatchd.providers.mcp.eras import Eras
+from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.mcp.stdio import StdioWay
 from tooldispatchd.wire.faults import Fault
@@ -103,7 +103,7 @@ class Session:
         self.ended.set()
 
     def start(self, **arguments: object) -> tuple[PendingCall, Waiting]:
-        tool = next(iter(self.connection.tools.values()))
+        tool = next(iter(self.connection.offer.tools.values()))
         waiting = Waiting()
         call = self.connection.call(tool, msgspec.json.encode(arguments), waiting.done)
         assert isinstance(call, PendingCall)

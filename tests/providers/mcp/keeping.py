@@ -14,10 +14,9 @@ from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.connection import Connection
-from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.keeper import Keeper, Restart
+from tooldispatchd.providers.mcp.remembered import Eras, ToolLists
 from tooldispatchd.providers.mcp.server import Server
-from tooldispatchd.providers.mcp.toollists import ToolLists
 from tooldispatchd.wire.faults import Fault
 
 SERVER = msgspec.structs.replace(DEFAULT, name="kit", handshake_s=5.0, call_s=2.0)
@@ -102,7 +101,7 @@ class Session:
         self.batches += 1
 
     def changed(self) -> None:
-        self.changes.append(list(self.keeper.tools))
+        self.changes.append(list(self.keeper.offer.tools))
 
     def settle(self) -> None:
         self.settled += 1

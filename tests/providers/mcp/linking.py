@@ -8,11 +8,11 @@ import trio
 
 from tests.servers.raw_http import Asked, Peer, Script
 from tooldispatchd.calls.memory import Memory
+from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.link import Link, Transport
-from tooldispatchd.providers.mcp.messages import Incoming, Outgoing, notification_line, read_message, request_line
-from tooldispatchd.providers.mcp.server import McpTool, Reach, Server
+from tooldispatchd.providers.mcp.messages import Incoming, Outgoing, read_message, request_line
+from tooldispatchd.providers.mcp.server import Reach, Server
 from tooldispatchd.wire.faults import Fault
-from tooldispatchd.wire.lines import Text
 
 # Far above what anything here takes, far below any limit that is not under test.
 SOON_S = 10.0
@@ -82,29 +82,15 @@ class Inbox:
         return self.faults[number]
 
 
-class Speaks:
+class Speaks(Dialect):
     """A dialect with one header."""
 
     def __init__(self, revision: str) -> None:
-        self.revision = revision
+        super().__init__(revision)
         self.is_modern = revision == "2026-07-28"
 
     def request(self, number: int, method: str, params: dict[str, object]) -> Outgoing:
         return Outgoing(request_line(number, method, params), method, number)
-
-    def call(
-        self,
-        number: int,
-        tool: McpTool,
-        arguments: Text,
-        *,
-        meta: dict[str, object] | None = None,
-        answered: dict[str, object] | None = None,
-    ) -> Outgoing:
-        raise NotImplementedError
-
-    def notification(self, method: str, params: dict[str, object] | None = None) -> Outgoing:
-        return Outgoing(notification_line(method, params), method)
 
     def headers(self, message: Outgoing) -> list[tuple[str, str]]:
         return [("MCP-Protocol-Version", self.revision)] if self.revision else []

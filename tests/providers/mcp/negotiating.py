@@ -3,9 +3,9 @@
 import msgspec
 from msgspec import Raw
 
-from tooldispatchd.providers.mcp.eras import Era
 from tooldispatchd.providers.mcp.messages import Incoming
 from tooldispatchd.providers.mcp.negotiation import Agreed, Negotiation, NegotiationFailure, Older, Respawn, Send
+from tooldispatchd.providers.mcp.remembered import Era
 from tooldispatchd.wire.faults import Code, Fault
 
 DISCOVERED = Incoming(

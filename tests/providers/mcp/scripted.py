@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import trio
 
-from tooldispatchd.providers.mcp.bell import Bell
-from tooldispatchd.providers.mcp.dialect import Dialect
+from tooldispatchd.providers.mcp.dialects import Dialect
+from tooldispatchd.providers.mcp.http.tasks import Bell
 from tooldispatchd.providers.mcp.link import Inbox, LinkError
 from tooldispatchd.providers.mcp.messages import Outgoing
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.providers.mcp.linking import SHARE
+from tests.providers.mcp.recording import Recording
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.catalog.schemas import MAX_LIGHT_BYTES, compile_check
 from tooldispatchd.checkers.inplace import IN_PLACE
@@ -17,7 +18,7 @@ from tooldispatchd.providers.mcp.answers import MESSAGES_PER_TURN, Answers, Pend
 from tooldispatchd.providers.mcp.messages import Incoming
 from tooldispatchd.providers.mcp.rounds import InputRequired
 from tooldispatchd.providers.mcp.server import McpTool, Server
-from tooldispatchd.providers.updates import INTERVAL_S, Held
+from tooldispatchd.providers.updates import INTERVAL_S
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import QuotedText
 
@@ -60,6 +61,7 @@ class Asked:
             asked=self,
             more=lambda call, required: self.more.append((call, required)),
             checkers=IN_PLACE,
+            log=Recording(),
         )
         for number in (1, 2, 3):
             self.answers.pending.add(PendingCall(TOOL, partial(self.tell, number)))
@@ -118,6 +120,7 @@ async def test_a_chunk_of_many_lines_leaves_turns_to_others_and_lets_go_what_is_
         asked=asked,
         more=lambda *_: None,
         checkers=IN_PLACE,
+        log=Recording(),
         taken=lambda: completed.append(len(asked.outcomes)),
     )
     asked.answers.pending.add(PendingCall(TOOL, partial(asked.tell, 1)))
@@ -223,8 +226,7 @@ class Followed(Asked):
     def __init__(self) -> None:
         super().__init__()
         self.updates: list[Update] = []
-        held = Held(self.updates.append)
-        assert self.answers.pending.add(PendingCall(TOOL, partial(self.tell, 4), held)) == 4
+        assert self.answers.pending.add(PendingCall(TOOL, partial(self.tell, 4), update=self.updates.append)) == 4
 
 
 @given(st.lists(st.integers(0, len(PROGRESS)), max_size=20))

@@ -14,7 +14,7 @@ from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.children.family import open_family
 from tooldispatchd.providers.mcp.connection import Connection
-from tooldispatchd.providers.mcp.eras import Eras
+from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.stdio import StdioWay
 from tooldispatchd.wire.faults import Code
@@ -23,9 +23,9 @@ from tooldispatchd.wire.faults import Code
 async def test_a_server_that_behaves_is_opened_called_and_closed() -> None:
     async with settled(misbehaving("echo")) as session:
         assert session.connection.state is ConnectionState.OPEN
-        assert session.connection.instructions == "Handle with care."
-        assert session.connection.warnings == []
-        tool = session.connection.tools["echo"]
+        assert session.connection.offer.instructions == "Handle with care."
+        assert session.connection.offer.warnings == ()
+        tool = session.connection.offer.tools["echo"]
         assert (tool.description, tool.input_schema) == ("Say it again.", {"type": "object"})
         assert await session.text(text="hello") == "hello"
         assert session.batches == 1
@@ -126,37 +126,37 @@ async def test_a_list_of_tools_over_the_line_bound_makes_the_server_unavailable(
 async def test_a_server_without_the_tools_capability_has_no_tools_and_is_open() -> None:
     async with settled(misbehaving("toolless", protocol="2024-11-05")) as session:
         assert session.connection.state is ConnectionState.OPEN
-        assert session.connection.tools == {}
+        assert session.connection.offer.tools == {}
 
 
 async def test_the_tools_of_all_pages_are_listed() -> None:
     async with settled(misbehaving("pages")) as session:
-        assert list(session.connection.tools) == ["tool0", "tool1", "tool2"]
-        assert session.connection.warnings == []
+        assert list(session.connection.offer.tools) == ["tool0", "tool1", "tool2"]
+        assert session.connection.offer.warnings == ()
 
 
 async def test_endless_pages_end_at_the_thousandth_with_a_warning() -> None:
     async with settled(misbehaving("endless_pages")) as session:
-        assert len(session.connection.tools) == 1000
-        assert session.connection.warnings == ["the list of tools is cut short: it has more than 1000 pages"]
+        assert len(session.connection.offer.tools) == 1000
+        assert session.connection.offer.warnings == ("the list of tools is cut short: it has more than 1000 pages",)
 
 
 async def test_a_cursor_that_comes_twice_ends_the_list_with_a_warning() -> None:
     async with settled(misbehaving("same_page")) as session:
-        assert list(session.connection.tools) == ["echo"]
-        assert "the list of tools is cut short: a cursor came twice" in session.connection.warnings
+        assert list(session.connection.offer.tools) == ["echo"]
+        assert "the list of tools is cut short: a cursor came twice" in session.connection.offer.warnings
 
 
 async def test_bad_names_are_left_out_with_a_warning_each() -> None:
     async with settled(misbehaving("bad_names")) as session:
-        assert list(session.connection.tools) == ["echo"]
-        assert len(session.connection.warnings) == 9
+        assert list(session.connection.offer.tools) == ["echo"]
+        assert len(session.connection.offer.warnings) == 9
 
 
 async def test_broken_schemas_disable_their_tools_alone() -> None:
     async with settled(misbehaving("bad_schemas")) as session:
-        assert list(session.connection.tools) == ["echo"]
-        named = [warning.split()[1] for warning in session.connection.warnings]
+        assert list(session.connection.offer.tools) == ["echo"]
+        named = [warning.split()[1] for warning in session.connection.offer.warnings]
         assert named == [
             "'absent'",
             "'word'",
@@ -171,19 +171,19 @@ async def test_broken_schemas_disable_their_tools_alone() -> None:
 
 async def test_a_whitelist_hides_every_other_tool() -> None:
     async with settled(misbehaving("pages", whitelist=("tool1",))) as session:
-        assert list(session.connection.tools) == ["tool1"]
+        assert list(session.connection.offer.tools) == ["tool1"]
 
 
 async def test_a_denied_tool_is_not_offered() -> None:
     async with settled(misbehaving("pages", deny=("tool1",))) as session:
-        assert list(session.connection.tools) == ["tool0", "tool2"]
+        assert list(session.connection.offer.tools) == ["tool0", "tool2"]
 
 
 async def test_a_missing_whitelisted_tool_refuses_the_connection() -> None:
     async with settled(misbehaving("pages", whitelist=("tool1", "tool7"))) as session:
         assert session.fault().code is Code.MISSING_TOOL
         assert session.fault().extras == {"server": "odd", "tool": "tool7"}
-        assert session.connection.tools == {}
+        assert session.connection.offer.tools == {}
         await session.end()
 
 
@@ -280,7 +280,7 @@ async def test_others_have_their_turns_while_a_few_heavy_tools_are_read() -> Non
             while not session.opened.is_set():
                 await trio.sleep(0.001)
                 turns.append(trio.current_time())
-        assert len(session.connection.tools) == 12
+        assert len(session.connection.offer.tools) == 12
     longest = max(later - earlier for earlier, later in itertools.pairwise(turns))
     assert longest < (turns[-1] - began) / 3
 

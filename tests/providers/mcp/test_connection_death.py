@@ -204,7 +204,7 @@ async def test_mcp_server_time_tells_the_time() -> None:
     async with connecting(server) as session:
         with trio.fail_after(20):
             await session.opened.wait()
-        assert list(session.connection.tools) == ["get_current_time", "convert_time"]
+        assert list(session.connection.offer.tools) == ["get_current_time", "convert_time"]
         told = json.loads(await session.text(timezone="UTC"))
         assert told["timezone"] == "UTC"
 
@@ -215,12 +215,12 @@ async def test_a_server_written_with_the_sdk_adds_says_and_fails() -> None:
         with trio.fail_after(20):
             await session.opened.wait()
         connection = session.connection
-        assert connection.instructions == "Add and say."
-        assert connection.tools["add"].output is not None
+        assert connection.offer.instructions == "Add and say."
+        assert connection.offer.tools["add"].output is not None
         calls = [Waiting(), Waiting(), Waiting()]
-        connection.call(connection.tools["add"], b'{"a":2,"b":3}', calls[0].done)
-        connection.call(connection.tools["say"], '{"words":"grüß"}'.encode(), calls[1].done)
-        connection.call(connection.tools["fail"], b'{"why":"because"}', calls[2].done)
+        connection.call(connection.offer.tools["add"], b'{"a":2,"b":3}', calls[0].done)
+        connection.call(connection.offer.tools["say"], '{"words":"grüß"}'.encode(), calls[1].done)
+        connection.call(connection.offer.tools["fail"], b'{"why":"because"}', calls[2].done)
         connection.flush()
         added, said, failed = [await call.outcome() for call in calls]
         assert added == Answer('{"result":5}')

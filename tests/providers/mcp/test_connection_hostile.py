@@ -16,14 +16,14 @@ from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.providers.mcp.answers import PendingCall
-from tooldispatchd.providers.mcp.bell import Bell
 from tooldispatchd.providers.mcp.connection import Connection
-from tooldispatchd.providers.mcp.conversation import SUBSCRIBE_AGAIN_S
-from tooldispatchd.providers.mcp.dialect import Dialect
-from tooldispatchd.providers.mcp.eras import Eras
+from tooldispatchd.providers.mcp.dialects import Dialect
+from tooldispatchd.providers.mcp.http.tasks import Bell
 from tooldispatchd.providers.mcp.link import Inbox
 from tooldispatchd.providers.mcp.messages import Outgoing
+from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import Result
+from tooldispatchd.providers.mcp.subscription import SUBSCRIBE_AGAIN_S
 from tooldispatchd.wire.faults import Code, Fault
 
 Message = dict[str, Any]
@@ -184,7 +184,7 @@ async def test_a_call_that_is_cancelled_when_another_one_is_told_of_the_end_is_n
             for call in calls:
                 connection.cancel(call, "one is enough")
 
-        tool = connection.tools["echo"]
+        tool = connection.offer.tools["echo"]
         for _ in range(3):
             call = connection.call(tool, b"{}", done)
             assert isinstance(call, PendingCall)
@@ -245,7 +245,7 @@ async def test_a_call_that_is_sent_again_by_a_new_list_keeps_its_declared_type(
 ) -> None:
     way = Stream()
     async with opened(way) as session:
-        listed = session.connection.tools["echo"]
+        listed = session.connection.offer.tools["echo"]
         typed = msgspec.structs.replace(listed, output=compile_check({"type": "integer"}), result=Result.TYPED)
         waiting = Waiting()
         assert isinstance(session.connection.call(typed, b"{}", waiting.done), PendingCall)

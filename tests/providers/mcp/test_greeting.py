@@ -1,5 +1,3 @@
-"""The answers to `initialize` and to `server/discover`."""
-
 from importlib.metadata import version
 
 import pytest
@@ -9,10 +7,12 @@ from msgspec import Raw
 
 from tooldispatchd.providers.mcp.greeting import (
     CLIENT,
+    MAX_INSTRUCTIONS_BYTES,
     MAX_INSTRUCTIONS_CHARS,
     MAX_NAME_CHARS,
     MAX_REVISIONS,
     Greeting,
+    instructions_text,
     quoted,
     read_discovery,
     read_greeting,
@@ -160,3 +160,27 @@ def test_any_bytes_are_read_without_an_exception(said: bytes) -> None:
     read_greeting(Raw(said))
     read_discovery(Raw(said))
     read_supported(Raw(said))
+
+
+def test_each_servers_advice_stands_under_its_prefix() -> None:
+    text = instructions_text([("docs", "Search first.\n\tThen read.\n"), ("empty", " "), ("", "Be quick.")])
+    assert text == "# docs\nSearch first.\n\tThen read.\n\n# Tools without a prefix\nBe quick."
+
+
+def test_without_advice_there_is_no_text() -> None:
+    assert instructions_text([]) == ""
+
+
+def test_control_characters_are_left_out() -> None:
+    assert instructions_text([("a", "x\x1b[31m\r\u202ey")]) == "# a\nx[31my"
+
+
+def test_no_server_drowns_another() -> None:
+    text = instructions_text([("a", "x" * MAX_INSTRUCTIONS_BYTES), ("b", "short")])
+    assert text.endswith("\n\n# b\nshort")
+    assert text.count("x") > MAX_INSTRUCTIONS_BYTES // 2 - 10
+
+
+@given(st.lists(st.tuples(st.sampled_from(["docs", "git", ""]), st.text() | st.just("é" * 40_000)), max_size=5))
+def test_all_together_are_bounded_in_bytes(pairs: list[tuple[str, str]]) -> None:
+    assert len(instructions_text(pairs).encode()) <= MAX_INSTRUCTIONS_BYTES

@@ -19,7 +19,7 @@ from tooldispatchd.children.family import open_family
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide
 from tooldispatchd.providers.mcp.connection import Connection
-from tooldispatchd.providers.mcp.eras import Era, Eras
+from tooldispatchd.providers.mcp.remembered import Era, Eras
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.stdio import StdioWay
 from tooldispatchd.wire.faults import Fault
@@ -55,7 +55,7 @@ class Changing(Session):
 
     async def named(self, name: str) -> Outcome:
         waiting = Waiting()
-        call = self.connection.call(self.connection.tools[name], b"{}", waiting.done)
+        call = self.connection.call(self.connection.offer.tools[name], b"{}", waiting.done)
         assert isinstance(call, PendingCall)
         self.connection.flush()
         return await waiting.outcome()
@@ -118,7 +118,7 @@ async def test_a_server_that_ignores_the_probe_is_greeted_after_it() -> None:
 
 async def test_a_modern_server_gets_no_handshake_and_all_that_it_needs_in_each_request() -> None:
     async with opened(speaking("modern"), Eras()) as session:
-        assert session.connection.instructions == "Read."
+        assert session.connection.offer.instructions == "Read."
         outcome = await session.named("meta")
         assert isinstance(outcome, Answer)
         assert isinstance(outcome.content, str)
@@ -144,19 +144,19 @@ async def test_a_remembered_era_that_proved_wrong_is_found_anew() -> None:
     server = speaking("modern")
     eras.learn(StdioWay(server, None).origin, Era.LEGACY)  # type: ignore[arg-type]
     async with opened(server, eras) as session:
-        assert "meta" in session.connection.tools
+        assert "meta" in session.connection.offer.tools
     assert eras.of(StdioWay(server, None).origin) is Era.MODERN  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("era", ["refuses", "modern"])
 async def test_tools_that_change_are_listed_again(era: str) -> None:
     async with opened(speaking(era), Eras()) as session:
-        before = set(session.connection.tools)
+        before = set(session.connection.offer.tools)
         await session.named("change")
         with trio.fail_after(SOON_S):
             await session.changed.wait()
-        (added,) = set(session.connection.tools) - before
-        assert added in session.connection.listed
+        (added,) = set(session.connection.offer.tools) - before
+        assert added in session.connection.offer.listed
         assert isinstance(await session.named(added), Answer)
 
 
@@ -199,7 +199,7 @@ async def test_a_call_that_waits_for_its_agent_can_end_in_every_way(end: str) ->
     async with opened(speaking("modern"), Eras(), agent) as session:
         waiting = Waiting()
         connection = session.connection
-        call = connection.call(connection.tools["ask"], b"{}", waiting.done)
+        call = connection.call(connection.offer.tools["ask"], b"{}", waiting.done)
         assert isinstance(call, PendingCall)
         connection.flush()
         with trio.fail_after(SOON_S):

@@ -9,7 +9,7 @@ from tests.providers.mcp.keeping import SERVER, Session, keeping
 from tests.providers.mcp.scripted import ScriptedServer
 from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.providers.mcp.link import LinkError
-from tooldispatchd.providers.mcp.toollists import ToolLists
+from tooldispatchd.providers.mcp.remembered import ToolLists
 from tooldispatchd.wire.faults import Code
 
 # --- one connection ---
@@ -18,7 +18,7 @@ from tooldispatchd.wire.faults import Code
 async def test_a_plain_server_opens_at_once_and_is_called(autojump_clock: MockClock) -> None:
     way = ScriptedServer("echo")
     async with keeping(way) as session:
-        assert (session.settled, list(session.keeper.tools), session.keeper.said_name) == (1, ["echo"], "s")
+        assert (session.settled, list(session.keeper.offer.tools), session.keeper.offer.said_name) == (1, ["echo"], "s")
         session.made("1")
         way.link_now.answer("hi")
         await wait_all_tasks_blocked()
@@ -88,7 +88,7 @@ async def test_calls_meanwhile_are_told_when_to_try_again_and_why(autojump_clock
         retry_after_ms = fault.extras["retry_after_ms"]
         assert isinstance(retry_after_ms, int)
         assert 250 < retry_after_ms <= 750
-        assert list(session.keeper.tools) == ["echo"]
+        assert list(session.keeper.offer.tools) == ["echo"]
 
 
 async def test_a_call_in_flight_fails_at_once_and_is_never_tried_again(autojump_clock: MockClock) -> None:
@@ -197,7 +197,7 @@ async def test_a_server_that_says_so_has_other_tools(autojump_clock: MockClock) 
         way.link_now.change_tools("echo", "sum")
         await trio.sleep(3)
         assert session.changes == [["echo", "sum"]]
-        assert session.keeper.listed == ("echo", "sum")
+        assert session.keeper.offer.listed == ("echo", "sum")
 
 
 # --- calls ---

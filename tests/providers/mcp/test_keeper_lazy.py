@@ -13,7 +13,7 @@ from tooldispatchd.wire.faults import Code
 async def test_a_lazy_server_of_which_nothing_is_known_opens_with_the_session(autojump_clock: MockClock) -> None:
     way = ScriptedServer("echo")
     async with keeping(way, lazy=True) as session:
-        assert (len(way.links), list(session.keeper.tools)) == (1, ["echo"])
+        assert (len(way.links), list(session.keeper.offer.tools)) == (1, ["echo"])
 
 
 async def test_a_lazy_server_that_is_known_opens_with_its_first_call(autojump_clock: MockClock) -> None:
@@ -21,7 +21,7 @@ async def test_a_lazy_server_that_is_known_opens_with_its_first_call(autojump_cl
     way = ScriptedServer("echo")
     way.takes_s = 1.0
     async with keeping(way, lazy=True, lists=lists) as session:
-        assert (session.settled, list(session.keeper.tools), session.keeper.said_name) == (1, ["echo"], "s")
+        assert (session.settled, list(session.keeper.offer.tools), session.keeper.offer.said_name) == (1, ["echo"], "s")
         assert (way.links, session.keeper.fault) == ([], None)
         await trio.sleep(100)
         session.made("1")
@@ -88,7 +88,7 @@ async def test_a_lazy_server_with_other_tools_than_were_known_is_a_change(autoju
         await wait_all_tasks_blocked()
         assert session.changes == [["echo", "sum"]]
     async with keeping(ScriptedServer(), lazy=True, lists=lists) as session:
-        assert list(session.keeper.tools) == ["echo", "sum"]
+        assert list(session.keeper.offer.tools) == ["echo", "sum"]
 
 
 async def test_a_lazy_server_that_nobody_called_is_closed_without_having_been_there(

@@ -12,7 +12,7 @@ from tests.providers.mcp.scripted import ScriptedServer
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.keeper import Restart
 from tooldispatchd.providers.mcp.link import LinkError
-from tooldispatchd.providers.mcp.toollists import ToolLists
+from tooldispatchd.providers.mcp.remembered import ToolLists
 from tooldispatchd.wire.faults import Code, Fault
 
 STEPS = st.sampled_from(

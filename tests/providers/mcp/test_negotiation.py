@@ -1,5 +1,3 @@
-"""Negotiations as they go: what is sent, what comes of it, and what follows."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,9 +16,23 @@ from tests.providers.mcp.negotiating import (
     stdio,
     unsupported,
 )
-from tooldispatchd.providers.mcp.eras import Era
 from tooldispatchd.providers.mcp.messages import Incoming
-from tooldispatchd.providers.mcp.negotiation import PROBE_S, Agreed, Negotiation, NegotiationFailure, Older, Respawn
+from tooldispatchd.providers.mcp.negotiation import (
+    DISCOVERING,
+    ENDS,
+    OVER_SSE,
+    PROBE_S,
+    REMEMBERING,
+    TRANSITIONS,
+    Agreed,
+    Negotiation,
+    NegotiationFailure,
+    NegotiationStage,
+    Older,
+    Respawn,
+    Sign,
+)
+from tooldispatchd.providers.mcp.remembered import Era
 from tooldispatchd.wire.faults import Code, Fault
 
 # --- the probe -------------------------------------------------------------------------------------------------------
@@ -369,6 +381,8 @@ HAPPENINGS = st.sampled_from(
 def test_a_server_that_never_agrees_is_given_up_after_a_few_requests(
     protocol: str, remembered: Era | None, is_http: bool, has_older_way: bool, happenings: list[Incoming | Fault | str]
 ) -> None:
+    # Only HTTP has an older way.
+    has_older_way = has_older_way and is_http
     negotiation = Negotiation(protocol, remembered, capabilities={}, is_http=is_http, has_older_way=has_older_way)
     requests = links = 0
     while not isinstance(step := negotiation.step, NegotiationFailure):
@@ -389,3 +403,42 @@ def test_a_server_that_never_agrees_is_given_up_after_a_few_requests(
     assert requests <= 6
     assert links <= 3
     assert step.why
+
+
+STAGES = set(NegotiationStage) - {NegotiationStage.AFRESH}
+
+
+def test_every_stage_has_its_row() -> None:
+    assert set(TRANSITIONS) == STAGES
+
+
+def test_nothing_follows_an_end() -> None:
+    assert [TRANSITIONS[stage] for stage in ENDS] == [{}, {}]
+
+
+@pytest.mark.parametrize("stage", sorted(STAGES - ENDS))
+def test_every_stage_can_still_lead_to_an_agreement(stage: NegotiationStage) -> None:
+    reached, waiting = set(), [stage]
+    while waiting:
+        each = waiting.pop()
+        if each not in reached:
+            reached.add(each)
+            waiting += [
+                NegotiationStage.PROBING if next_ is NegotiationStage.AFRESH else next_
+                for next_ in TRANSITIONS[each].values()
+            ]
+    assert NegotiationStage.AGREED in reached
+
+
+@pytest.mark.parametrize("stage", sorted(STAGES - ENDS))
+def test_an_outage_is_the_end_at_every_stage(stage: NegotiationStage) -> None:
+    assert Sign.OUTAGE not in TRANSITIONS[stage]
+    assert Sign.FOREIGN not in TRANSITIONS[stage]
+
+
+def test_a_stage_waits_for_an_answer_or_for_a_link() -> None:
+    linking = {stage for stage in STAGES if Sign.LINKED in TRANSITIONS[stage]}
+    answered = {stage for stage in STAGES if Sign.GREETED in TRANSITIONS[stage]}
+    assert linking | answered == STAGES - ENDS
+    assert not linking & answered
+    assert answered >= DISCOVERING | OVER_SSE | REMEMBERING

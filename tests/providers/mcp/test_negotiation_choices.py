@@ -16,9 +16,9 @@ from tests.providers.mcp.negotiating import (
     stdio,
     unsupported,
 )
-from tooldispatchd.providers.mcp.eras import Era
 from tooldispatchd.providers.mcp.messages import Incoming
 from tooldispatchd.providers.mcp.negotiation import TRUST_S, Older, Respawn
+from tooldispatchd.providers.mcp.remembered import Era
 
 # --- one revision alone ----------------------------------------------------------------------------------------------
 

@@ -210,7 +210,7 @@ async def test_a_server_written_with_the_sdk_tells_its_progress() -> None:
         with trio.fail_after(20):
             await session.opened.wait()
         followed = Followed()
-        counting = session.connection.tools["count"]
+        counting = session.connection.offer.tools["count"]
         session.connection.call(counting, b'{"steps":3}', followed.done, traceparent=TRACEPARENT, update=followed.add)
         session.connection.flush()
         assert await followed.outcome() == Answer("counted")

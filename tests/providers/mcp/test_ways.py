@@ -10,12 +10,13 @@ import trio
 from tests.providers.mcp.linking import LEGACY, Inbox, answering, at, each
 from tests.servers.raw_http import serving
 from tooldispatchd.children.family import open_family
-from tooldispatchd.providers.mcp.http import pair, streamable
+from tooldispatchd.providers.mcp.http.door import PairWay, StreamableWay
 from tooldispatchd.providers.mcp.http.wire import Authorizer, Headers, HttpRequest, HttpWire
-from tooldispatchd.providers.mcp.link import LinkError, Transport
+from tooldispatchd.providers.mcp.link import LinkError, Transport, origin_of
 from tooldispatchd.providers.mcp.server import OAuth, Reach, Server
 from tooldispatchd.providers.mcp.stdio import StdioWay
-from tooldispatchd.providers.mcp.ways import PairWay, StreamableWay, WebSocketWay, origin_of, way_to
+from tooldispatchd.providers.mcp.ways import way_to
+from tooldispatchd.providers.mcp.websocket.door import WebSocketWay
 
 
 async def way(server: Server) -> Transport:
@@ -117,11 +118,6 @@ async def test_a_server_with_oauth_is_authorised_whichever_way(transport: str) -
             await stranger.open()
         await link.close()
         await stranger.close()
-
-
-def test_what_a_way_states_is_what_its_link_takes() -> None:
-    assert StreamableWay.close_s == streamable.CLOSE_S
-    assert PairWay.close_s == pair.CLOSE_S
 
 
 def test_ways_bring_nothing_of_the_network_before_a_server_needs_it() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import Child
-from tooldispatchd.providers.process.starting import ChildStarter
+from tooldispatchd.providers.process.running import ChildStarter
 
 
 def directly(family: Family, cwd: str | None = None) -> ChildStarter:

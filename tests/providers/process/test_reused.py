@@ -20,9 +20,8 @@ from tooldispatchd.children.family import Family
 from tooldispatchd.children.launchers import open_launchers
 from tooldispatchd.children.spawn import Child
 from tooldispatchd.forked.policy import Policy
-from tooldispatchd.providers.process.reused import MAX_IDLE_EACH, IdleChildren
+from tooldispatchd.providers.process.reused import MAX_IDLE_EACH, Flaw, IdleChildren, Reused, ReusedChild
 from tooldispatchd.providers.process.running import Command, ProgramValue
-from tooldispatchd.providers.process.turns import Flaw, ReusedChild
 from tooldispatchd.wire.faults import Code, Fault
 
 
@@ -164,19 +163,6 @@ async def test_output_a_moment_before_a_call_is_its_fault(bench: Bench, tmp_path
     await bench.until_gone(1)
 
 
-class Nobody:
-    """Whose a child is that the test looks at itself."""
-
-    async def has_gone(self, kept: ReusedChild) -> None:
-        pass
-
-    def take_out(self, kept: ReusedChild) -> None:
-        pass
-
-    def lose(self, kept: ReusedChild, seen: Flaw | None) -> None:
-        pass
-
-
 # It writes to its own stdout and takes that back, so that who is told of it finds nothing there half of the time.
 TAKES_BACK: Final = """
 taken = os.open("/proc/self/fd/1", os.O_RDONLY | os.O_NONBLOCK)
@@ -188,11 +174,13 @@ while True:
 
 
 async def test_what_an_idle_child_takes_back_it_has_written_all_the_same(family: Family) -> None:
-    kept = ReusedChild(family.spawn(program(TAKES_BACK).argv), Nobody(), calls=1)
-    kept.rest()
-    select.select([kept.child.stdout], [], [])
-    seen = {kept.look() for _ in range(100_000)}
-    await kept.kill()
+    async with trio.open_nursery() as nursery:
+        owner = Reused(IdleChildren(nursery), calls=1)
+        kept = ReusedChild(family.spawn(program(TAKES_BACK).argv), owner, calls=1)
+        kept.rest()
+        select.select([kept.child.stdout], [], [])
+        seen = {kept.look() for _ in range(100_000)}
+        await kept.kill()
     assert seen <= {None, Flaw.UNASKED}
 
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from tests.providers.process.runs import PYTHON, command, run, sh
+from tooldispatchd.children.endings import Limits
 from tooldispatchd.children.family import Family
-from tooldispatchd.providers.process.limits import Limits
 from tooldispatchd.providers.process.running import ProgramValue
 from tooldispatchd.wire.faults import Code, Fault
 

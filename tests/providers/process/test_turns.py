@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.providers.process.turned import Bench, failed, open_bench, program, until_there
 from tests.unread import settled
 from tooldispatchd.calls.outcome import Update
+from tooldispatchd.children.endings import Limits
 from tooldispatchd.children.family import Family, open_family
 from tooldispatchd.children.spawn import Child
-from tooldispatchd.providers.process.limits import Limits
 from tooldispatchd.providers.process.running import ProgramValue
 from tooldispatchd.wire.faults import Code, Fault
 

@@ -15,8 +15,7 @@ from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import Child
 from tooldispatchd.providers.process.reused import IdleChildren, Reused
-from tooldispatchd.providers.process.running import Command, ProgramValue
-from tooldispatchd.providers.process.starting import ChildStarter
+from tooldispatchd.providers.process.running import ChildStarter, Command, ProgramValue
 from tooldispatchd.wire.faults import Code, Fault
 
 PYTHON: Final = (sys.executable, "-I", "-S", "-u", "-c")

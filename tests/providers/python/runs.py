@@ -11,6 +11,7 @@ import trio
 from tests.conftest import children, open_descriptors
 from tests.unread import settled
 from tooldispatchd.calls.outcome import Update
+from tooldispatchd.children.endings import Limits
 from tooldispatchd.children.family import Family
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.providers.python.tool import PythonTool, ReturnedValue
@@ -27,9 +28,10 @@ def sample(name: str, **fields: Any) -> PythonTool:
     return PythonTool(function=function, interpreter=sys.executable, path=(SAMPLES,), **fields)
 
 
-def limited(name: str, *limits: str, **policy: Any) -> PythonTool:
-    """The same with limits, which it is said to have."""
-    return sample(name, policy=Policy(**policy), limits=frozenset(limits or policy))
+def limited(name: str, **policy: Any) -> PythonTool:
+    """The same with a policy, whose limits it is said to have."""
+    limits = {key: value for key, value in policy.items() if key in Limits.__struct_fields__}
+    return sample(name, policy=Policy(**policy), limits=Limits(**limits))
 
 
 class Runs:

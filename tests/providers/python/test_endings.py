@@ -21,7 +21,7 @@ async def test_what_a_function_raises_is_told_with_its_traceback(runs: Runs) -> 
     tail = str(fault.extras["stderr_tail"])
     assert tail.startswith("printed before\nTraceback (most recent call last):\n")
     assert tail.endswith("ValueError: no such city\n")
-    assert "forked/calling.py" not in tail
+    assert "forked/python/calling.py" not in tail
 
 
 async def test_nothing_that_a_function_raises_is_lost(runs: Runs) -> None:

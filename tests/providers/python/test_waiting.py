@@ -9,6 +9,7 @@ import trio
 from tests.processes import is_running, until_gone
 from tests.providers.python.runs import Runs, sample, until_written
 from tooldispatchd.calls.outcome import Update
+from tooldispatchd.children.endings import Limits
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.providers.python.tool import PythonTool
 from tooldispatchd.providers.python.warm import open_warm
@@ -207,14 +208,14 @@ async def test_a_worker_tells_its_progress(runs: Runs) -> None:
 
 async def test_the_processor_time_of_a_worker_is_counted_for_each_call(runs: Runs) -> None:
     policy = Policy(cpu_s=1)
-    tool = sample("spin_for", resident=True, policy=policy, limits=frozenset({"cpu_s"}))
+    tool = sample("spin_for", resident=True, policy=policy, limits=Limits(cpu_s=1))
     # One second is what a child would have in all.
     assert await runs.value(tool, cpu_s=0.7) is None
     assert await runs.value(tool, cpu_s=0.7) is None
 
 
 async def test_a_worker_that_is_confined_has_its_limits_in_each_call(runs: Runs) -> None:
-    tool = sample("open_many", resident=True, policy=Policy(files=32), limits=frozenset({"files"}))
+    tool = sample("open_many", resident=True, policy=Policy(files=32), limits=Limits(files=32))
     for _ in range(2):
         assert (await runs.failure(tool, count=100)).extras["limit"] == "files"
         assert await runs.value(tool, count=3) == 3

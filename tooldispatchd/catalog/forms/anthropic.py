@@ -9,11 +9,10 @@ import re
 from typing import Final
 
 from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, reads_alike, subschemas
+from tooldispatchd.catalog.forms.merging import as_object, keep_names
 from tooldispatchd.catalog.forms.rendered import Notes, Rendered, Schema
 from tooldispatchd.catalog.forms.rewriting import rewrite
-from tooldispatchd.catalog.forms.roots import as_object, keep_names
-from tooldispatchd.catalog.offered import Offered
-from tooldispatchd.catalog.shown import is_object
+from tooldispatchd.catalog.offered import Offered, is_object
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _REFUSED: Final = frozenset({"anyOf", "oneOf", "allOf"})

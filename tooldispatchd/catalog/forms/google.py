@@ -12,6 +12,8 @@ from collections import deque
 from typing import Final
 
 from tooldispatchd.catalog.forms.merging import (
+    as_object,
+    keep_names,
     merge,
     options_of,
     properties_of,
@@ -21,7 +23,6 @@ from tooldispatchd.catalog.forms.merging import (
 )
 from tooldispatchd.catalog.forms.rendered import Notes, Path, Rendered, Schema
 from tooldispatchd.catalog.forms.rewriting import rewrite
-from tooldispatchd.catalog.forms.roots import as_object, keep_names
 from tooldispatchd.catalog.offered import Offered
 
 # Published of a declaration's parameters; the names deeper within are not restricted.

@@ -1,15 +1,59 @@
-"""A text to declarations: its tokens, one by one, through lark's parser, and its syntax errors in our words."""
+"""A text to declarations: its tokens, one by one, through lark's parser, and its syntax errors in our words.
 
-from collections.abc import Callable
+Its builder makes the values bottom-up and never by recursion, so that no text exhausts the stack. What the grammar
+cannot say is refused there: a field or a key that stands there twice, a type nested too deep to be read again.
+"""
+
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import islice
 from typing import Final, Protocol, cast
 
-from tooldispatchd.catalog.notation.build import BUILDER
-from tooldispatchd.catalog.notation.grammar import END, GRAMMAR, KEYWORDS, expectation
-from tooldispatchd.catalog.notation.places import refusal
-from tooldispatchd.catalog.notation.syntax import Declaration, Token
-from tooldispatchd.catalog.notation.tokens import tokens_of
+from tooldispatchd.catalog.notation.places import SourcePosition, refusal
+from tooldispatchd.catalog.notation.syntax import (
+    Annotation,
+    Block,
+    ChannelLet,
+    Declaration,
+    Element,
+    Formula,
+    Implementation,
+    Items,
+    KeyValue,
+    LetDeclaration,
+    Lift,
+    Module,
+    Pairs,
+    Piece,
+    Plain,
+    Plumb,
+    Projection,
+    Reference,
+    Scalar,
+    Selection,
+    Spawn,
+    Statement,
+    Token,
+    TypeDeclaration,
+    TypeText,
+    Value,
+    ValueDeclaration,
+    WireExpr,
+)
+from tooldispatchd.catalog.notation.tokens import END, GRAMMAR, KEYWORDS, expectation, tokens_of
+from tooldispatchd.catalog.types import (
+    MAX_DEPTH,
+    WORDS,
+    Field,
+    ListOf,
+    Named,
+    Primitive,
+    Product,
+    Record,
+    Stream,
+    Type,
+    Union,
+)
 
 # What other notations of typed agents have and this one has not.
 _PARALLEL: Final = "parallel composition is not part of this notation: a chain is linear"
@@ -102,3 +146,193 @@ class _Unpacked:
     def __getattr__(self, rule: str) -> Callable[[list[object]], object]:
         method: Callable[..., object] = getattr(BUILDER, rule)
         return lambda parts: method(*parts)
+
+
+# --- what is built of each rule: the method of the rule's name makes its value of those of its parts ---
+
+MAX_PROJECTED: Final = 63
+_Annotations = tuple[Annotation, ...]
+
+
+class _Field(Field, frozen=True):
+    """A field as it is read, with how deep its type is nested, the places in that, and where it stands itself."""
+
+    depth: int = 0
+    marks: tuple[SourcePosition, ...] = ()
+    place: SourcePosition = SourcePosition("", 0, 0)
+
+
+class _Builder:
+    """Stateless: one serves every text. Methods raise `NotationError`."""
+
+    def file(self, *declarations: Declaration) -> tuple[Declaration, ...]:
+        return declarations
+
+    def module(self, _word: Token, name: Token) -> Module:
+        return Module(name.text, name.place)
+
+    def type_declaration(
+        self, annotations: _Annotations, _word: Token, name: Token, type_: TypeText
+    ) -> TypeDeclaration:
+        return TypeDeclaration(annotations, name.text, type_, name.place)
+
+    def let_declaration(
+        self,
+        annotations: _Annotations,
+        _word: Token,
+        name: Token,
+        source: TypeText,
+        target: TypeText,
+        implementation: Implementation,
+    ) -> LetDeclaration:
+        return LetDeclaration(annotations, name.text, source, target, implementation, name.place)
+
+    def inferred_declaration(
+        self, annotations: _Annotations, _word: Token, name: Token, implementation: Implementation
+    ) -> LetDeclaration:
+        return LetDeclaration(annotations, name.text, None, None, implementation, name.place)
+
+    def value_declaration(self, annotations: _Annotations, _word: Token, name: Token, value: Value) -> ValueDeclaration:
+        return ValueDeclaration(annotations, name.text, value, name.place)
+
+    def annotations(self, *annotations: Annotation) -> _Annotations:
+        return annotations
+
+    def annotation(self, name: Token, value: Value) -> Annotation:
+        return Annotation(name.text.removeprefix("@"), value, name.place)
+
+    def named(self, name: Token) -> TypeText:
+        if name.text.startswith("_"):
+            raise refusal(name.place, f'expected a type, found "{name.text[:40]}"')
+        if name.text in WORDS:
+            word = Primitive(name.text)  # type: ignore[arg-type]  # WORDS are the literals
+            return TypeText(word, 1, name.place, (name.place,))
+        return TypeText(Named(name.text), 1, name.place, (name.place,))
+
+    def stream(self, sign: Token, item: TypeText) -> TypeText:
+        # A union is written in parentheses there.
+        depth = item.depth + 1 + isinstance(item.type, Union)
+        return _type(Stream(item.type), depth, sign.place, (sign.place, *item.marks))
+
+    def union(self, *options: TypeText) -> TypeText:
+        flat: list[Type] = []
+        for option in options:
+            flat.extend(option.type.options if isinstance(option.type, Union) else (option.type,))
+        depth = max(option.depth for option in options)
+        return _type(Union(tuple(flat)), depth, options[0].place, _marks(options))
+
+    def list_of(self, sign: Token, item: TypeText) -> TypeText:
+        return _type(ListOf(item.type), item.depth + 1, sign.place, item.marks)
+
+    def product(self, sign: Token, *items: TypeText) -> TypeText:
+        if len(items) == 1:
+            return TypeText(items[0].type, items[0].depth, sign.place, items[0].marks)
+        depth = 1 + max(item.depth for item in items)
+        return _type(Product(tuple(item.type for item in items)), depth, sign.place, _marks(items))
+
+    def record(self, sign: Token, *fields: _Field) -> TypeText:
+        known: dict[str, Field] = {}
+        for field in fields:
+            if field.name in known:
+                raise refusal(field.place, f'a record has each field once, and "{field.name}" stands here again')
+            known[field.name] = Field(field.name, field.type, field.optional)
+        depth = 1 + max((field.depth for field in fields), default=0)
+        return _type(Record(tuple(known.values())), depth, sign.place, _marks(fields))
+
+    def field(self, name: Token, type_: TypeText) -> _Field:
+        return _Field(_plain(name), type_.type, optional=False, depth=type_.depth, marks=type_.marks, place=name.place)
+
+    def optional_field(self, name: Token, type_: TypeText) -> _Field:
+        return _Field(_plain(name), type_.type, optional=True, depth=type_.depth, marks=type_.marks, place=name.place)
+
+    def key(self, word: Token) -> Token:
+        return word
+
+    def scalar(self, token: Token) -> Scalar:
+        assert isinstance(token.value, str | int | float), "every literal has its value"
+        return Scalar(token.value, token.place)
+
+    def reference(self, name: Token) -> Reference:
+        return Reference(name.text, name.place)
+
+    def items(self, sign: Token, *items: Value) -> Items:
+        return Items(items, sign.place)
+
+    def pairs(self, sign: Token, *pairs: KeyValue) -> Pairs:
+        known: set[str] = set()
+        for pair in pairs:
+            if pair.key in known:
+                raise refusal(pair.place, f'"{pair.key}" stands here again')
+            known.add(pair.key)
+        return Pairs(pairs, sign.place)
+
+    def pair(self, key: Token, value: Value) -> KeyValue:
+        return KeyValue(_plain(key), value, key.place)
+
+    def quoted_pair(self, key: Token, value: Value) -> KeyValue:
+        return KeyValue(str(key.value), value, key.place)
+
+    def plain(self, word: Token) -> Plain:
+        return Plain(word.text, word.place)
+
+    def formula(self, word: Token, expression: Token) -> Formula:
+        assert isinstance(expression.value, tuple), "an expression's value is its pieces"
+        pieces: tuple[Piece, ...] = expression.value
+        meant = [piece for piece in pieces if piece.kind != "space"]
+        if not meant:
+            raise refusal(expression.place, f"an expression is expected in {word.text}(…)")
+        return Formula(word.text, pieces, meant[0].place)
+
+    def projection(self, word: Token, _sign: Token, index: Token) -> Projection:
+        if not isinstance(index.value, int) or not 0 <= index.value <= MAX_PROJECTED:
+            raise refusal(index.place, f"project takes a whole number from 0 to {MAX_PROJECTED}")
+        return Projection(index.value, word.place)
+
+    def block(self, word: Token, entries: Pairs) -> Block:
+        return Block(word.text, entries, word.place)
+
+    def ports(self, *ports: Reference) -> tuple[Reference, ...]:
+        return ports
+
+    def plumb(
+        self, word: Token, _open: Token, ports: tuple[Reference, ...], _brace: Token, *statements: Statement
+    ) -> Plumb:
+        return Plumb(ports, statements, word.place)
+
+    def short_plumb(self, word: Token, _sign: Token, wire: WireExpr) -> Plumb:
+        return Plumb(None, (wire,), word.place)
+
+    def wire(self, *elements: Element) -> WireExpr:
+        return WireExpr(elements)
+
+    def spawn(self, word: Token, process: Reference, _sign: Token, *ends: Reference) -> Spawn:
+        return Spawn(process, ends, word.place)
+
+    def channel(self, _word: Token, name: Token, type_: TypeText, _channel: Token) -> ChannelLet:
+        return ChannelLet(name.text, type_, name.place)
+
+    def lift(self, word: Token, _sign: Token, name: Token) -> Lift:
+        return Lift(name.text, word.place)
+
+    def selection(self, formula: Formula, field: Token) -> Selection:
+        return Selection(formula, field.text, field.place)
+
+
+def _type(type_: Type, depth: int, place: SourcePosition, marks: tuple[SourcePosition, ...]) -> TypeText:
+    if depth > MAX_DEPTH:
+        raise refusal(place, f"a type is nested at most {MAX_DEPTH} deep")
+    return TypeText(type_, depth, place, marks)
+
+
+def _marks(holders: Sequence[TypeText | _Field]) -> tuple[SourcePosition, ...]:
+    return tuple(mark for holder in holders for mark in holder.marks)
+
+
+def _plain(key: Token) -> str:
+    """The key's text. Raises `NotationError` for one with a dot in it, which only names have."""
+    if "." in key.text:
+        raise refusal(key.place, f'a key has no dots: "{key.text[:40]}"')
+    return key.text
+
+
+BUILDER: Final = _Builder()

@@ -6,7 +6,7 @@ All files share one namespace. What a table may hold is the catalog's to judge, 
 stands only what the notation itself says.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, cast
 
 import msgspec
@@ -25,9 +25,8 @@ from tooldispatchd.catalog.notation.syntax import (
     ValueDeclaration,
 )
 from tooldispatchd.catalog.notation.tables import Tables
-from tooldispatchd.catalog.notation.typetexts import TypeTexts
-from tooldispatchd.catalog.notation.values import Names, Values
-from tooldispatchd.catalog.notation.written import Declarations
+from tooldispatchd.catalog.notation.tokens import STRANGE, tokens_of
+from tooldispatchd.catalog.notation.values import Declarations, Names, TypeTexts, Values
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.types import WORDS
 
@@ -84,6 +83,20 @@ def read_notation(sources: Sequence[tuple[str, str]], known_types: Collection[st
     if problems:
         raise NotationError(problems)
     return _Reader(parsed, known_types).read()
+
+
+def words_of(text: str) -> Iterator[tuple[SourcePosition, str, bool]]:
+    """The tokens and the parts of expressions as far as there are any: where, what, and whether it is a string."""
+    try:
+        for token in tokens_of("", text):
+            # What begins with no sign of the notation may be a string of another one.
+            if token.type == STRANGE:
+                return
+            yield token.place, token.text, token.type == "STRING"
+            pieces = token.value if isinstance(token.value, tuple) else ()
+            yield from ((piece.place, piece.text, piece.kind == "text") for piece in pieces if piece.kind != "space")
+    except NotationError:
+        return
 
 
 class _Reader:

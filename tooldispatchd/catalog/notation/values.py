@@ -1,18 +1,108 @@
-"""Values of the notation to plain ones: names of value bindings are replaced by what they stand for.
+"""What names mean, and with them values and types: written to tables, with the place of each key.
+
+Names of value bindings are replaced by what they stand for.
 
 What a name means depends on where it stands: where tools, processes or servers are named it is their name, unless a
 value binding has it. A record that is bound to a name and used as a server becomes a server of that name, once.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum, auto
 from itertools import dropwhile
 from typing import Final
 
-from tooldispatchd.catalog.notation.grammar import KEYWORDS
-from tooldispatchd.catalog.notation.syntax import Items, KeyValue, Pairs, Reference, Scalar, Value
-from tooldispatchd.catalog.notation.written import Declarations, Table
+from tooldispatchd.catalog.meanings import TYPE_WORDS, nearest_type
+from tooldispatchd.catalog.names import MAX_NAME, nearest
+from tooldispatchd.catalog.notation.expressions import SourceMap, translate
+from tooldispatchd.catalog.notation.places import NotationError, NotationProblem, SourcePosition, problem_at
+from tooldispatchd.catalog.notation.syntax import Formula, Items, KeyValue, Pairs, Reference, Scalar, TypeText, Value
+from tooldispatchd.catalog.notation.tokens import KEYWORDS
 from tooldispatchd.catalog.problems import Path
+from tooldispatchd.catalog.types import (
+    JSON,
+    MAX_TEXT,
+    Named,
+    Primitive,
+    Product,
+    Stream,
+    Type,
+    columns_of_types,
+    parts,
+    show,
+    show_arrow,
+    with_parts,
+)
+
+# Of so many problems it is told what was probably meant: each search takes milliseconds.
+MAX_SEARCHED: Final = 100
+
+Table = dict[str, object]
+
+
+class Declarations:
+    """What has been made of the declarations so far, and all that is wrong with them."""
+
+    def __init__(self) -> None:
+        self.types: Table = {}
+        self.mcp: Table = {}
+        self.tools: Table = {}
+        self.processes: Table = {}
+        self.places: dict[Path, SourcePosition] = {}
+        self.origins: dict[Path, SourceMap] = {}
+        self.problems: list[NotationProblem] = []
+        self.lacking: set[Path] = set()
+        """The tables, by `(section, name)`, that are not what was meant, because of a problem."""
+        self.missing: set[tuple[str, str, str]] = set()
+        """The keys of tables that have no value, because of a problem: section, name and key."""
+        self._told: set[NotationProblem] = set()
+
+    def refuse(self, place: SourcePosition, why: str, near: str | None = None) -> None:
+        """Note one problem, once: a type may stand in two tables."""
+        problem = problem_at(place, why, near)
+        if problem not in self._told:
+            self._told.add(problem)
+            self.problems.append(problem)
+
+    def refuse_unknown(self, place: SourcePosition, why: str, name: str, known: Iterable[str]) -> None:
+        """Note that `name` is none of `known`, and which of them was probably meant."""
+        near = nearest(name, known) if len(self.problems) < MAX_SEARCHED else None
+        self.refuse(place, why, near)
+
+    def miss(self, path: Path) -> None:
+        """Note that the value at `path` cannot be made, so that its table goes without the key that it is of."""
+        # A whole server may be one value too many.
+        section, name, key = (*path, "")[:3]
+        self.missing.add((str(section), str(name), str(key)))
+
+    def tool(self, name: str, place: SourcePosition) -> Table:
+        """A new table of `[tools]`."""
+        return self._begin(self.tools, ("tools", name), name, place)
+
+    def process(self, name: str, kind: str, place: SourcePosition, kind_place: SourcePosition) -> Table:
+        """A new table of `[processes]`."""
+        table = self._begin(self.processes, ("processes", name), name, place)
+        table["kind"] = kind
+        self.places["processes", name, "kind"] = kind_place
+        return table
+
+    def expression(self, formula: Formula, path: Path) -> str:
+        """The CEL text that stands at `path`."""
+        self.places[path] = formula.place
+        try:
+            translated = translate(formula.pieces)
+        except NotationError as error:
+            self.problems.extend(error.problems)
+            self.miss(path)
+            return ""
+        self.origins[path] = translated.origin
+        return translated.cel
+
+    def _begin(self, tables: Table, path: Path, name: str, place: SourcePosition) -> Table:
+        table: Table = {}
+        tables[name] = table
+        self.places[path] = place
+        return table
+
 
 MAX_DEPTH: Final = 64
 # A binding may be used in another one many times over, and that one in a third: the sum has a bound of its own.
@@ -188,3 +278,111 @@ class Values:
                     waiting.extend(pair.value for pair in reversed(pairs))
                 case Scalar():
                     pass
+
+
+# --- types, as text with the names that they mean ---
+
+
+class TypeTexts:
+    """The declared types of all files; `declared` holds each as it was read.
+
+    `known` are the types that are declared elsewhere; where it is None nobody knows them, and any name may be right.
+    """
+
+    def __init__(
+        self,
+        declared: Mapping[str, tuple[SourcePosition, TypeText]],
+        names: Names,
+        written: Declarations,
+        *,
+        known: Collection[str] | None,
+    ) -> None:
+        self._declared = declared
+        self._known = known
+        self._names = names
+        self._written = written
+
+    def write(self) -> None:
+        """The table `[types]`."""
+        for name, (place, text) in self._declared.items():
+            self._written.places["types", name] = place
+            shown = show(self._meant_and_known(text))
+            self._check_length(shown, text.place)
+            self._written.types[name] = shown
+            self._mark(("types", name), shown, text.place, text.marks)
+
+    def write_arrow(self, source: TypeText, target: TypeText, path: Path) -> str:
+        """`A -> B` as a table holds it at `path`."""
+        shown = show_arrow(self._meant_and_known(source), self._meant_and_known(target))
+        self._check_length(shown, source.place)
+        self._written.places[path] = source.place
+        self._mark(path, shown, source.place, source.marks + target.marks)
+        return shown
+
+    def _mark(self, path: Path, shown: str, place: SourcePosition, marks: tuple[SourcePosition, ...]) -> None:
+        """Note from where the names in a type's text came."""
+        columns = columns_of_types(shown) if len(shown) <= MAX_TEXT else []
+        if len(columns) == len(marks):
+            at = tuple((1, column) for column in columns)
+            self._written.origins[path] = SourceMap(((1, 1), *at), (place, *marks))
+
+    def has_stream(self, text: TypeText) -> bool:
+        """Whether messages of this type come one after the other: `!T`, or a product with such a part."""
+        waiting = [self._meant(text)]
+        seen: set[str] = set()
+        while waiting:
+            match waiting.pop():
+                case Stream():
+                    return True
+                case Product(items):
+                    waiting.extend(items)
+                case Named(name) if name not in seen and name in self._declared:
+                    seen.add(name)
+                    waiting.append(self._meant(self._declared[name][1]))
+                case _:
+                    continue
+        return False
+
+    def _check_length(self, shown: str, place: SourcePosition) -> None:
+        if len(shown) > MAX_TEXT:
+            self._written.refuse(place, f"a type has at most {MAX_TEXT} characters, and this one has {len(shown)}")
+
+    def _meant_and_known(self, text: TypeText) -> Type:
+        """The type with `json` in the place of each name that means nothing, which is told."""
+        meant = self._meant(text)
+        if self._known is None:
+            return meant
+        return self._without_unknown(meant, iter(text.marks))
+
+    def _without_unknown(self, type_: Type, marks: Iterator[SourcePosition]) -> Type:
+        match type_:
+            case Primitive():
+                next(marks)
+                return type_
+            case Named(name):
+                place = next(marks)
+                if name in self._declared or name in (self._known or ()):
+                    return type_
+                self._refuse_unknown(name, place)
+                return JSON
+            case Stream(item):
+                next(marks)
+                return Stream(self._without_unknown(item, marks))
+            case _:
+                return with_parts(type_, [self._without_unknown(part, marks) for part in parts(type_)])
+
+    def _refuse_unknown(self, name: str, place: SourcePosition) -> None:
+        close = None
+        if len(self._written.problems) < MAX_SEARCHED:
+            close = nearest_type(name, [*self._declared, *(self._known or ())])
+        more = "" if close else f"; there are {TYPE_WORDS}"
+        self._written.refuse(place, f"no such type: {name[:MAX_NAME]}{more}", close)
+
+    def _meant(self, text: TypeText) -> Type:
+        return self._qualified(text.type, text.place.file)
+
+    def _qualified(self, type_: Type, file: str) -> Type:
+        """The type with each name as it is declared; its depth is bounded where it is read."""
+        if isinstance(type_, Named):
+            return Named(self._names.resolve(type_.name, file))
+        return with_parts(type_, [self._qualified(part, file) for part in parts(type_)])

@@ -14,12 +14,14 @@ from msgspec import Raw, UnsetType
 
 from tooldispatchd.calls.connection import Pending
 from tooldispatchd.calls.memory import Holding, Share
-from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
 from tooldispatchd.checkers.pool import CheckerError, Running
-from tooldispatchd.providers.mcp.content import failed, is_header_mismatch, outcome_of, too_large
+from tooldispatchd.providers.mcp.content import failed, is_header_mismatch, outcome_of
+from tooldispatchd.providers.mcp.faults import too_large
 from tooldispatchd.providers.mcp.large import ReadMessage, found_in, job_for, read_large
 from tooldispatchd.providers.mcp.link import NO_ROOM, LinkError
+from tooldispatchd.providers.mcp.logmessages import BoundLog, log_message
 from tooldispatchd.providers.mcp.messages import (
     Incoming,
     peek_last_number,
@@ -62,14 +64,15 @@ class PendingCall:
         self,
         tool: McpTool,
         done: Callable[[Outcome], None],
-        held: Held | None = None,
         arguments: Text = b"{}",
-        meta: dict[str, object] | None = None,
+        *,
+        traceparent: str | None = None,
+        update: Callable[[Update], None] | None = None,
     ) -> None:
         self.tool = tool
-        self.held = held
+        self.held = None if update is None else Held(update)
         self.arguments = arguments
-        self.meta = meta
+        self.meta: dict[str, object] | None = None if traceparent is None else {"traceparent": traceparent}
         self.number = 0
         self.rounds = 0
         self.round: InputRound | None = None
@@ -91,9 +94,6 @@ class PendingRequest:
         self.reply: Incoming | Fault | None = None
 
 
-# Told of each message that came, and of its size.
-Trace = Callable[[Incoming, int], None]
-
 # A call that needs one more request: what the server wants to know first, or None where its list of tools was outdated.
 More = Callable[[PendingCall, InputRequired | None], None]
 
@@ -105,10 +105,10 @@ def _nothing() -> None:
 class Answers:
     """Messages in, completed requests out.
 
-    `taken` is called before each turn of the loop within a piece of input: what was completed until then need not wait
-    for the rest. `has_completed` says that a call was completed, `has_replied` that a request of the connection itself
-    was; whoever looks at them clears them. `due` is when `tell_updates` should be called, in trio's time; infinite
-    where no call has any to be told.
+    It is the `Inbox` of a connection's links. `taken` is called after each piece of input, and before each turn of the
+    loop within one: what was completed until then need not wait for the rest. `has_completed` says that a call was
+    completed, `has_replied` that a request of the connection itself was; whoever looks at them clears them. `due` is
+    when `tell_updates` should be called, in trio's time; infinite where no call has any to be told.
     """
 
     __slots__ = (
@@ -117,18 +117,18 @@ class Answers:
         "_checkers",
         "_cutter",
         "_half",
+        "_log",
         "_long_may_answer",
         "_more",
         "_next",
         "_server",
-        "_share",
         "_taken",
-        "_trace",
         "due",
         "has_completed",
         "has_replied",
         "ignored",
         "pending",
+        "share",
         "skipped",
     )
 
@@ -141,8 +141,9 @@ class Answers:
         more: More,
         checkers: Running,
         taken: Callable[[], None] = _nothing,
-        trace: Trace | None = None,
+        log: BoundLog,
     ) -> None:
+        self.share = share
         self.pending: Pending[PendingCall | PendingRequest] = Pending()
         self.skipped = 0
         self.ignored = 0
@@ -153,9 +154,8 @@ class Answers:
         self._more = more
         self._checkers = checkers
         self._taken = taken
-        self._trace = trace
+        self._log = log
         self._cutter = LineCutter(server.max_line_bytes)
-        self._share = share
         self._half = Holding(share)  # of a line whose end has not come
         self.due = math.inf
         self._next = -math.inf
@@ -183,7 +183,8 @@ class Answers:
             self._take_end(ended)
         # Only now: a line was held until it had been dealt with.
         if self._cutter.held != self._half.held and not self._half.resize(self._cutter.held):
-            raise LinkError(NO_ROOM, self._share.fault.extras)
+            raise LinkError(NO_ROOM, self.share.fault.extras)
+        self._taken()
 
     def renew(self) -> None:
         """The stream of lines begins anew: half a line that an earlier one left is none of it."""
@@ -196,19 +197,37 @@ class Answers:
             await self._take_light(text)
         else:
             await self._take_heavy(text)
+        self._taken()
+
+    def take_message(self, message: Incoming) -> None:
+        """Deal with one message that is read already, and light."""
+        self._take_message(message)
+        self._taken()
+
+    def fail(self, number: int, fault: Fault) -> None:
+        """Request `number` will not be answered; nothing where nobody waits for it."""
+        self._fail(number, fault)
+        self._taken()
+
+    def is_waiting(self, number: int) -> bool:
+        """Whether somebody waits for the answer to request `number`."""
+        return number in self.pending
+
+    def debug(self, event: str, **fields: object) -> None:
+        """Log what happens on the link's way."""
+        self._log.debug(event, server=self._server.name, **fields)
 
     async def _take_light(self, text: bytes | bytearray | Raw) -> None:
         message = read_message(text)
         if message is None:
             await self._take_odd(bytes(text))
             return
-        if self._trace is not None:
-            self._trace(message, len(text))
-        if not self.take_message(message):
+        if self._server.traced:
+            log_message(self._log, "message received", message, len(text))
+        if not self._take_message(message):
             await self._take_heavy(text, is_traced=True)
 
-    def fail(self, number: int, fault: Fault) -> None:
-        """Request `number` will not be answered; nothing where nobody waits for it."""
+    def _fail(self, number: int, fault: Fault) -> None:
         entry = self.pending.take(number)
         if isinstance(entry, PendingCall):
             self.has_completed = True
@@ -226,8 +245,8 @@ class Answers:
             if isinstance(entry, PendingCall) and entry.held is not None:
                 entry.held.tell()
 
-    def take_message(self, message: Incoming) -> bool:
-        """Deal with one message that is read already; false for an answer that a checker must look at."""
+    def _take_message(self, message: Incoming) -> bool:
+        """Deal with one message that is read; false for an answer that a checker must look at."""
         if isinstance(message.method, str):
             self._take_said(message)
             return True
@@ -288,13 +307,13 @@ class Answers:
         self._long_may_answer = b'"method"' not in line.head
         number = peek_number(line.head)
         if number is not None:
-            self.fail(number, too_large(self._server))
+            self._fail(number, too_large(self._server))
 
     def _take_end(self, end: bytes) -> None:
         """The end of a line over the bound, where many servers write which request it answers."""
         number = peek_last_number(end) if self._long_may_answer else None
         if number is not None:
-            self.fail(number, too_large(self._server))
+            self._fail(number, too_large(self._server))
 
     async def _take_odd(self, line: bytes) -> None:
         batch = split_batch(line)
@@ -305,7 +324,7 @@ class Answers:
             message = read_message(raw)
             if message is None:
                 self.skipped += 1
-            elif not self.take_message(message):
+            elif not self._take_message(message):
                 await self._take_heavy(raw)
             if count % MESSAGES_PER_TURN == 0:
                 await self._turn()
@@ -326,11 +345,11 @@ class Answers:
             why = error.why if isinstance(error, CheckerError) else f"that took more than {self._server.call_s:g} s"
             self.skipped += 1
             if number is not None:
-                self.fail(number, failed(self._server, f"its answer cannot be checked: {why}"))
-            self._share.let_go(line)
+                self._fail(number, failed(self._server, f"its answer cannot be checked: {why}"))
+            self.share.let_go(line)
             return
-        if self._trace is not None and not is_traced and (found.message or found.outcome):
-            self._trace(found.message or Incoming(id=number), len(line))
+        if self._server.traced and not is_traced and (found.message or found.outcome):
+            log_message(self._log, "message received", found.message or Incoming(id=number), len(line))
         if found.outcome is not None:
             # It may have been cancelled, or the connection ended, meanwhile.
             entry = None if number is None else self.pending.take(number)
@@ -340,9 +359,9 @@ class Answers:
             self.skipped += 1
         else:
             # It may lie in the line.
-            self.take_message(found.message)
+            self._take_message(found.message)
             return
-        self._share.let_go(line)
+        self.share.let_go(line)
 
     def _call(self, number: int | None) -> PendingCall | None:
         entry = None if number is None else self.pending.get(number)
@@ -353,11 +372,11 @@ class Answers:
         # What was completed until now need not wait.
         self._taken()
         job = job_for(self._server, number, None if call is None else call.tool)
-        self._share.add(len(line))
+        self.share.add(len(line))
         try:
             reply, content = await self._checkers.run(read_large, job, memoryview(line), turns=(self, self))
         finally:
-            self._share.add(-len(line))
+            self.share.add(-len(line))
         return found_in(reply, content, line)
 
     async def _turn(self) -> None:

@@ -4,12 +4,16 @@
                                               ▲
     call, cancel, expire, flush, close: plain functions, from any task of the loop
 
-A call is an entry in the pending table; whoever reads the server's answer completes it in place. Who waits how long is
-the caller's: its deadline calls `expire` or `cancel`. What the world does becomes state, never an exception out of
-`run`; a connection that ended stays ended.
+    call ─▶ Connection ── Dialect ─▶ Link ══ server
+    done ◀──────────── Answers ◀──────┘
+
+A call is an entry in the table of pending requests; `Answers` completes it in place, in whichever task reads the
+server's answer. How long to wait is the caller's decision: its deadline calls `expire` or `cancel`. Whatever happens in
+the world becomes state, never an exception out of `run`; a connection that ended stays ended.
 """
 
 import math
+import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -23,35 +27,40 @@ from tooldispatchd.calls.connection import ConnectionEvent, ConnectionMachine, C
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.checkers.pool import Running
-from tooldispatchd.providers.mcp.answers import PendingCall
-from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide, capabilities
-from tooldispatchd.providers.mcp.conversation import Conversation, Subscription
-from tooldispatchd.providers.mcp.eras import Eras
+from tooldispatchd.children.tail import telling_line
+from tooldispatchd.providers.mcp.answers import Answers, PendingCall, PendingRequest
+from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide, ServerRequests, capabilities
+from tooldispatchd.providers.mcp.dialects import Dialect
+from tooldispatchd.providers.mcp.faults import call_failed
 from tooldispatchd.providers.mcp.greeting import Greeting
-from tooldispatchd.providers.mcp.handshake import Handshake, HandshakeError, ServerOffer
-from tooldispatchd.providers.mcp.link import LinkError, Transport
-from tooldispatchd.providers.mcp.logmessages import BoundLog
+from tooldispatchd.providers.mcp.handshake import Handshake, HandshakeError
+from tooldispatchd.providers.mcp.link import Link, LinkError, Transport
+from tooldispatchd.providers.mcp.logmessages import BoundLog, log_message, printable
+from tooldispatchd.providers.mcp.messages import Incoming, Outgoing
+from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.rounds import InputRequired, InputRound
-from tooldispatchd.providers.mcp.server import McpTool, Server
-from tooldispatchd.providers.updates import Held
+from tooldispatchd.providers.mcp.server import McpTool, Server, ServerOffer
+from tooldispatchd.providers.mcp.subscription import Subscription
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.lines import Text
 
 # A server that says all the time that its tools have changed is asked this often.
 LIST_AGAIN_S: Final = 1.0
+# A line of an error.
+MAX_LAST_CHARS: Final = 200
+# How a server exits whose input was closed; the last one is what a shell makes of the TERM that comes next.
+_GOOD_CODES: Final = frozenset({None, 0, 128 + signal.SIGTERM})
 
 # Places for servers that open at once in the whole daemon; entering waits for one.
 Slots = AbstractAsyncContextManager[object]
 
 
 class Connection:
-    """A connection to `server`, reached by `way`; its life is the time in which `run` runs. It holds memory of `share`.
+    """A connection to `server`, reached by `way`; it lives as long as `run` runs, and its memory is counted on `share`.
 
-    `tools` by the server's own names, `listed` (the names of all that it has), `ttl_s` (for how many seconds that list
-    is good; 0 where the server does not say), `said_name` (what the server calls itself, if anything), `instructions`
-    and `warnings` (of tools that were left out) are there once `run` has called `settled`. `fault` says why it failed,
-    was refused (`missing_tool`) or ended. `batch_done` is called after each turn in which calls were completed,
-    `changed` when `tools` have changed since.
+    `offer` is there once `run` has called `settled`, and is replaced as a whole when the server lists other tools.
+    `fault` says why the connection failed, was refused (`missing_tool`) or ended. `batch_done` is called after each
+    turn in which calls were completed, `changed` when the tools have changed since.
     """
 
     def __init__(
@@ -68,26 +77,37 @@ class Connection:
         changed: Callable[[], None] = lambda: None,
         agent: AgentSide = NOBODY,
     ) -> None:
-        self.tools: dict[str, McpTool] = {}
-        self.listed: tuple[str, ...] = ()
-        self.said_name: str | None = None
-        self.instructions: str | None = None
-        self.warnings: list[str] = []
-        self.ttl_s = 0.0
+        self.offer = ServerOffer()
         self.fault: Fault | None = None
         self.server = server
+        self.share = share
+        self.checkers = checkers
+        self.dialect: Dialect | None = None
         self._way = way
         self._eras = eras
         self._opening = opening
-        self._checkers = checkers
         self._log = log
-        self._share = share
         self._batch_done = batch_done
         self._changed = changed
         self._agent = agent
         self._machine = ConnectionMachine()
         self._living = trio.CancelScope()
-        self._talk: Conversation | None = None
+        self._asked = ServerRequests(server, agent, log, send=self._reply)
+        self._answers = Answers(
+            server,
+            share,
+            asked=self._asked,
+            more=self._more,
+            checkers=checkers,
+            taken=self._taken,
+            log=log,
+        )
+        self._pending = self._answers.pending
+        self._nursery: trio.Nursery | None = None
+        self._link: Link | None = None
+        # Until when the owner's turn waits, and whether anything waits for a flush.
+        self._until = math.inf
+        self._has_queued = False
         self._calls = 0
         self._has_failed = False
         # When the list of tools is outdated by what the server said of it, and when it may be asked for again.
@@ -98,7 +118,6 @@ class Connection:
 
     @property
     def state(self) -> ConnectionState:
-        """Where the connection stands."""
         return self._machine.state
 
     # --- the owner ---------------------------------------------------------------------------------------------------
@@ -110,32 +129,22 @@ class Connection:
         cancelled at any time, and then does the same.
         """
         if not self._way.needs_tasks:
-            return await self._own(settled, None)
-        async with trio.open_nursery() as nursery:
-            await self._own(settled, nursery)
-            nursery.cancel_scope.cancel()
+            return await self._own(settled)
+        async with trio.open_nursery() as self._nursery:
+            await self._own(settled)
+            self._nursery.cancel_scope.cancel()
         return None
 
-    async def _own(self, settled: Callable[[], None], nursery: trio.Nursery | None) -> None:
+    async def _own(self, settled: Callable[[], None]) -> None:
         to_settle = [settled]
-        talk = self._talk = Conversation(
-            self.server,
-            self._way,
-            nursery=nursery,
-            agent=self._agent,
-            batch_done=self._batch_done,
-            more=self._more,
-            checkers=self._checkers,
-            log=self._log,
-            share=self._share,
-        )
-        handshake = Handshake(self.server, self._way, talk, self._eras)
+        self._link = self._way.link(self._answers, self._nursery)
+        handshake = Handshake(self.server, self._way, self, self._eras)
         try:
             with self._living:
                 greeting = await self._open(handshake)
                 to_settle.pop()()
                 if greeting is not None:
-                    await self._serve(talk, handshake, greeting)
+                    await self._serve(handshake, greeting)
         finally:
             try:
                 self.close()
@@ -143,13 +152,13 @@ class Connection:
                     settle()
             finally:
                 # Also when one of those who were told has a defect: the server must not outlive this task.
-                with trio.move_on_after(talk.close_s, shield=True):
-                    await talk.close()
+                await self._close_link()
                 self._machine.apply(ConnectionEvent.GONE)
-                why = self.fault.extras.get("reason", self.fault.detail) if self.fault else None
-                talk.log_end(why, calls=self._calls, has_failed=self._has_failed)
-                self._talk = None
-                talk.forget()
+                self._log_end()
+                # Whatever was half read, and all that refers back to this, so that it is freed at once.
+                self._answers.renew()
+                self._link = None
+                del self._answers, self._asked
 
     async def _open(self, handshake: Handshake) -> Greeting | None:
         greeting: Greeting | None = None
@@ -157,8 +166,6 @@ class Connection:
             with trio.move_on_after(self.server.handshake_s) as limit:
                 try:
                     greeting = await handshake.greet(capabilities(self._agent))
-                    self.said_name = greeting.name
-                    self.instructions = greeting.instructions
                     self._opened(greeting, await handshake.list_all(greeting))
                 except (HandshakeError, LinkError) as error:
                     self._lose(error.why, error.extras)
@@ -170,59 +177,60 @@ class Connection:
         if self.state is not ConnectionState.OPENING:
             # It ended in the very turn that brought its last answer, and has its fault: nothing has waited since.
             return
-        self.listed = found.listed
-        self.warnings = found.warnings
         if found.missing is not None:
+            self.offer = msgspec.structs.replace(found, tools={})
             detail = f"server {self.server.name} does not offer the whitelisted tool {found.missing}"
             extras: dict[str, object] = {"server": self.server.name, "tool": found.missing}
             self._end(ConnectionEvent.FAILED, Fault(Code.MISSING_TOOL, detail, extras))
             return
         self._adopt(found)
         self._machine.apply(ConnectionEvent.OPENED)
-        self._log.debug("connection opened", server=self.server.name, revision=greeting.revision, tools=len(self.tools))
+        self._log.debug(
+            "connection opened", server=self.server.name, revision=greeting.revision, tools=len(found.tools)
+        )
 
     def _adopt(self, found: ServerOffer) -> None:
-        self.tools = found.tools
-        self.listed = found.listed
-        self.warnings = found.warnings
-        self.ttl_s = found.ttl_s
-        self._listed(trio.current_time())
+        self.offer = found
+        self._list_ends = trio.current_time() + found.ttl_s if found.ttl_s > 0 else math.inf
 
-    def _listed(self, now: float) -> None:
-        self._list_ends = now + self.ttl_s if self.ttl_s > 0 else math.inf
-
-    async def _serve(self, talk: Conversation, handshake: Handshake, greeting: Greeting) -> None:
+    async def _serve(self, handshake: Handshake, greeting: Greeting) -> None:
         """Turn until the connection ends; list again when the server has said that its tools changed."""
+        asked = self._asked
+        subscription: Subscription | None = None
+        if self.dialect is not None and self.dialect.is_modern and greeting.tools_list_changed:
+            subscription = Subscription(self._subscribe, self._list_soon)
         try:
-            subscription = Subscription(talk) if _is_told_on_request(talk, greeting) else None
             while self._is_living():
                 look_at = math.inf if subscription is None else subscription.look(trio.current_time())
-                await talk.turn(min(self._list_from, look_at) if talk.asked.wants_list else look_at)
-                if talk.asked.wants_list and trio.current_time() >= self._list_from and self._is_living():
-                    await self._list_again(talk, handshake, greeting)
+                await self.turn(min(self._list_from, look_at) if asked.wants_list else look_at)
+                if asked.wants_list and trio.current_time() >= self._list_from and self._is_living():
+                    await self._list_again(handshake, greeting)
         except LinkError as error:
             self._lose(error.why, error.extras)
 
-    async def _list_again(self, talk: Conversation, handshake: Handshake, greeting: Greeting) -> None:
-        talk.asked.wants_list = False
+    def _subscribe(self) -> PendingRequest:
+        return self._ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})[1]
+
+    async def _list_again(self, handshake: Handshake, greeting: Greeting) -> None:
+        self._asked.wants_list = False
         self._list_from = trio.current_time() + LIST_AGAIN_S
-        before = self.tools
+        before = self.offer
         try:
             # Not cut short by cancelling, as answers to calls come in the same turns.
             self._adopt(await handshake.list_all(greeting, trio.current_time() + self.server.handshake_s))
         except HandshakeError as error:
             self._log.warning("tools not listed again", reason=error.why)
-            self._listed(trio.current_time())
+            self._adopt(before)
         if not self._is_living():
             return
-        if before != self.tools:
+        if before.tools != self.offer.tools:
             self._changed()
         for call in [call for call in self._between if call.round is None]:
             # By the new list, which may say otherwise what goes into the headers; all else stays as it was called.
-            listed = self.tools.get(call.tool.name, call.tool)
+            listed = self.offer.tools.get(call.tool.name, call.tool)
             call.tool = msgspec.structs.replace(call.tool, params=listed.params)
-            self._send(call)
-        talk.flush()
+            self._send_call(call)
+        self.flush()
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
@@ -237,50 +245,46 @@ class Connection:
     ) -> PendingCall | Fault:
         """Queue a call of `tool` with `arguments`, a compact JSON object; `flush` sends it.
 
-        `tool` is one of `tools`, or one of them with another output and `Result`. The result is the call that waits,
-        or why there can be none. `done` gets the outcome exactly once, from the owner's turn or from whichever
+        `tool` is one of those offered, or one of them with another output and `Result`. The result is the call that
+        waits, or why there can be none. `done` gets the outcome exactly once, from the owner's turn or from whichever
         function ends the connection, unless the call is cancelled or expires before. `update` gets the server's
         progress before that, as `updates` merges it; it must neither raise nor call the connection. `traceparent` is
         passed on as it is.
         """
-        held = None if update is None else Held(update)
-        call = PendingCall(tool, done, held, arguments, None if traceparent is None else {"traceparent": traceparent})
+        call = PendingCall(tool, done, arguments, traceparent=traceparent, update=update)
         return self.start(call) or call
 
     def start(self, call: PendingCall) -> Fault | None:
-        """Queue a call that was made before; why there can be none. As `call`."""
+        """Queue a call that was made before; the fault where there can be none. As `call`."""
         if self._machine.state is not ConnectionState.OPEN:
             return self.fault or self._fault(Code.SERVER_UNAVAILABLE, "it is still starting")
         self._calls += 1
-        self._send(call)
+        self._send_call(call)
         if self._list_ends < math.inf and trio.current_time() >= self._list_ends:
             self._list_soon()
         return None
 
-    def _send(self, call: PendingCall, answered: dict[str, object] | None = None) -> None:
-        talk = self._talk
-        assert talk is not None
-        assert talk.dialect is not None
-        self._between.pop(call, None)
-        number = call.number = talk.answers.pending.add(call)
+    def _send_call(self, call: PendingCall, answered: dict[str, object] | None = None) -> None:
+        assert self.dialect is not None
+        number = call.number = self._pending.add(call)
         meta = call.meta
         if call.held is not None:
             meta = {"progressToken": number, **(meta or {})}
-        message = talk.dialect.call(number, call.tool, call.arguments, meta=meta, answered=answered)
+        message = self.dialect.call(number, call.tool, call.arguments, meta=meta, answered=answered)
+        # A large line holds its arguments, so that they are not kept twice.
         call.arguments = message.arguments
-        talk.send(message)
+        self._between.pop(call, None)
+        self.send(message)
 
     def _more(self, call: PendingCall, required: InputRequired | None) -> None:
         """A call needs another request: with what the server wants to know, or by a new list of tools."""
-        talk = self._talk
-        assert talk is not None
         call.rounds += 1
         self._between[call] = None
         if required is None:
             self._list_soon()
             return
         done = partial(self._next_round, call, required)
-        call.round = InputRound(talk.asked.relay, required, done, number=call.rounds)
+        call.round = InputRound(self._asked.relay, required, done, number=call.rounds)
         call.round.begin()
 
     def _next_round(self, call: PendingCall, required: InputRequired, answered: dict[str, Raw] | str) -> None:
@@ -288,54 +292,156 @@ class Connection:
         call.round = None
         if call not in self._between:
             return
-        if isinstance(answered, str):
-            self._give_back(call, answered)
-        else:
-            self._send(call, required.answered(answered))
+        if not isinstance(answered, str):
+            self._send_call(call, required.answered(answered))
             self.flush()
-
-    def _give_back(self, call: PendingCall, why: str) -> None:
-        self._between.pop(call, None)
-        detail = f"the call failed at server {self.server.name}: {why}"
-        call.finish(Fault(Code.TOOL_FAILED, detail, {"server": self.server.name, "reason": why}))
+            return
+        del self._between[call]
+        call.finish(call_failed(self.server, answered))
         self._batch_done()
 
     def _list_soon(self) -> None:
-        if self._talk is not None:
-            self._list_ends = math.inf
-            self._talk.asked.wants_list = True
-            self._talk.link.wake()
-
-    def flush(self) -> None:
-        """Send what is queued, as far as the server takes it now; the rest goes as it reads on."""
-        if self._talk is not None and self._is_living() and not self._talk.flush():
-            self._lose("it does not read its input")
+        self._list_ends = math.inf
+        self._asked.wants_list = True
+        self._wake()
 
     def cancel(self, call: PendingCall, reason: str) -> None:
-        """Wait for `call` no more and tell the server; its `done` is not called. The connection lives on."""
+        """Stop waiting for `call` and tell the server; its `done` is not called. The connection lives on."""
         if call in self._between:
             del self._between[call]
             if call.round is not None:
                 call.round.withdraw()
-        elif self._talk is not None and self._is_pending(call):
-            self._talk.answers.pending.take(call.number)
-            self._talk.give_up(call.number, reason)
+        elif self._link is not None and self._pending.get(call.number) is call:
+            number = call.number
+            self._pending.take(number)
+            # Where the link's way of ending the request says it, the server needs no further word.
+            if not self._link.give_up(number) and self.dialect is not None:
+                params: dict[str, object] = {"requestId": number, "reason": reason}
+                self._reply(self.dialect.notification("notifications/cancelled", params))
 
     def expire(self, call: PendingCall) -> None:
         """`call` ran longer than the server's `call_s`: cancel it, and give up a server that hangs.
 
-        One that waits for the agent's words does not hang.
+        A call that waits for the agent's words does not say that the server hangs.
         """
-        is_hanging = self._is_pending(call)
+        server = self.server
+        is_hanging = self._pending.get(call.number) is call
         if is_hanging:
-            server = self.server
             self._log.warning("call timed out", server=server.name, tool=call.tool.name, after_s=server.call_s)
         self.cancel(call, "timeout")
-        if is_hanging and self.server.dies_of_timeouts:
-            self._lose(f"a call took longer than {self.server.call_s:g} s")
+        if is_hanging and server.dies_of_timeouts:
+            self._lose(f"a call took longer than {server.call_s:g} s")
 
-    def _is_pending(self, call: PendingCall) -> bool:
-        return self._talk is not None and self._talk.answers.pending.get(call.number) is call
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def send(self, message: Outgoing) -> None:
+        """Queue a message; `flush` sends it."""
+        assert self._link is not None
+        if self.server.traced:
+            log_message(self._log, "message sent", message, len(message.line) - 1)
+        self._has_queued = True
+        self._link.send(message)
+
+    def flush(self) -> None:
+        """Send what is queued, as far as the server takes it now; the rest goes as it reads on."""
+        self._has_queued = False
+        if self._link is not None and self._is_living() and not self._link.flush():
+            self._lose("it does not read its input")
+
+    def _reply(self, message: Outgoing) -> None:
+        """Send at once: an agent that was asked answers in no turn of the owner."""
+        if self._is_living():
+            self.send(message)
+            self.flush()
+
+    def _ask(self, method: str, params: dict[str, object]) -> tuple[int, PendingRequest]:
+        assert self.dialect is not None
+        request = PendingRequest()
+        number = self._pending.add(request)
+        self.send(self.dialect.request(number, method, params))
+        self.flush()
+        return number, request
+
+    async def request(self, method: str, params: dict[str, object], until: float = math.inf) -> Incoming | Fault | None:
+        """A request of the connection itself, and its answer; None where there is none at the time `until`.
+
+        Raises `LinkError`. A caller that must go on after that time bounds it so, and not by cancelling: a turn that is
+        cancelled may lose what it was about to deal with, which others wait for.
+        """
+        number, request = self._ask(method, params)
+        try:
+            while request.reply is None and trio.current_time() < until:
+                await self.turn(until)
+        finally:
+            if self._pending.take(number) is not None and self._link is not None:
+                # The server is not told: some of these must never be cancelled, and none of them is work.
+                self._link.give_up(number)
+        return request.reply
+
+    # --- turns -------------------------------------------------------------------------------------------------------
+
+    def _due(self) -> float:
+        """When something is to be told, in trio's time."""
+        answers, asked = self._answers.due, self._asked.due
+        # Asked several times in each turn: `min` takes twice the time.
+        return answers if answers < asked else asked
+
+    async def turn(self, until: float = math.inf) -> None:
+        """Wait for the server to do something, and deal with all of it. Raises `LinkError` once the server is gone."""
+        due = self._due()
+        self._until = until if until < due else due
+        await self.link.turn(self._until)
+        if self._due() == math.inf:
+            return
+        now = trio.current_time()
+        if self._answers.due <= now:
+            self._answers.tell_updates(now)
+            self._batch_done()
+        if self._asked.due <= now:
+            self._asked.tell(now)
+            self.flush()
+
+    def _taken(self) -> None:
+        """A piece of input was dealt with, in whichever task of the link read it."""
+        answers = self._answers
+        if answers.has_completed:
+            answers.has_completed = False
+            self._batch_done()
+        # Without tasks of the link's own this is the owner's turn, which ends by itself.
+        if self._nursery is not None and (answers.has_replied or self._asked.wants_list or self._due() < self._until):
+            answers.has_replied = False
+            self._wake()
+        if self._has_queued:
+            # Whoever was told of an answer has called again.
+            self.flush()
+
+    def _wake(self) -> None:
+        if self._link is not None:
+            self._link.wake()
+
+    # --- links -------------------------------------------------------------------------------------------------------
+
+    @property
+    def link(self) -> Link:
+        assert self._link is not None
+        return self._link
+
+    async def renew(self, way: Transport) -> None:
+        """Leave the link for one by `way`, which is opened. Raises `LinkError`."""
+        await self._close_link()
+        self._answers.renew()
+        self._asked.renew()
+        self._way = way
+        self._link = way.link(self._answers, self._nursery)
+        # A connection that was ended meanwhile needs no new server.
+        await trio.lowlevel.checkpoint_if_cancelled()
+        await self._link.open()
+
+    async def _close_link(self) -> None:
+        with trio.move_on_after(self._way.close_s, shield=True):
+            await self.link.close()
+
+    # --- ends --------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Ask the owner to end the connection. Calls that still wait get `connection_dead`."""
@@ -343,8 +449,6 @@ class Connection:
             never_up = self.state is ConnectionState.OPENING
             code = Code.SERVER_UNAVAILABLE if never_up else Code.CONNECTION_DEAD
             self._end(ConnectionEvent.CLOSE, self._fault(code, "its session is over"))
-
-    # --- ends --------------------------------------------------------------------------------------------------------
 
     def _lose(self, why: str, extras: dict[str, object] | None = None) -> None:
         """The server failed: to come up, or while it served. Nothing where the connection has ended already."""
@@ -358,10 +462,10 @@ class Connection:
         self._machine.apply(event)
         self._has_failed = event is not ConnectionEvent.CLOSE
         self.fault = fault
-        if self._talk is not None:
-            self._talk.drop()
-            waiting = self._talk.answers.pending.drain()
-            self._between.update((entry, None) for entry in waiting if isinstance(entry, PendingCall))
+        self._asked.close()
+        if self._link is not None:
+            self._link.drop()
+        self._between.update((entry, None) for entry in self._pending.drain() if isinstance(entry, PendingCall))
         self._living.cancel()
         if not self._between:
             return
@@ -382,16 +486,29 @@ class Connection:
     def _fault(self, code: Code, why: str, extras: dict[str, object] | None = None) -> Fault:
         name = self.server.name
         shown: dict[str, object] = {"server": name, "reason": why, **(extras or {})}
-        if self._talk is not None and self._talk.link.stderr_tail:
-            shown["stderr_tail"] = self._talk.link.stderr_tail
-        what = (
-            f"server {name} is not available"
-            if code is Code.SERVER_UNAVAILABLE
-            else f"the connection to {name} is dead"
-        )
-        last = "" if self._talk is None else self._talk.last_words
+        last = ""
+        if self._link is not None and self._link.stderr_tail:
+            shown["stderr_tail"] = self._link.stderr_tail
+            # Why a server that exited with a code says it did: a warning shows one line of a fault.
+            said = telling_line(self._link.stderr_tail) if self._link.ended.get("exit_code") else ""
+            last = f" ({printable(said, MAX_LAST_CHARS)})" if said else ""
+        is_unavailable = code is Code.SERVER_UNAVAILABLE
+        what = f"server {name} is not available" if is_unavailable else f"the connection to {name} is dead"
         return Fault(code, f"{what}: {why}{last}", shown)
 
-
-def _is_told_on_request(talk: Conversation, greeting: Greeting) -> bool:
-    return talk.dialect is not None and talk.dialect.is_modern and greeting.tools_list_changed
+    def _log_end(self) -> None:
+        """Log how it ended: a warning where the server failed, or ended badly when it was asked to."""
+        server, ended, stderr = self.server.name, self.link.ended, self.link.stderr_tail
+        is_bad = self._has_failed or ended.get("exit_code") not in _GOOD_CODES
+        (self._log.warning if is_bad else self._log.info)(
+            "connection ended",
+            server=server,
+            reason=self.fault.extras.get("reason", self.fault.detail) if self.fault else None,
+            **ended,
+            calls=self._calls,
+            skipped_lines=self._answers.skipped,
+            ignored_answers=self._answers.ignored,
+            **({"stderr_tail": stderr} if is_bad and stderr else {}),
+        )
+        if stderr and not is_bad:
+            self._log.debug("stderr ended", server=server, stderr_tail=stderr)

@@ -19,7 +19,9 @@ from msgspec import UNSET, Raw, UnsetType
 from tooldispatchd.calls.jobs import utf8_size
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.calls.violations import fault_at, fault_of
-from tooldispatchd.catalog.schemas import Check, Violation
+from tooldispatchd.catalog.schemas import Check
+from tooldispatchd.catalog.violations import Violation
+from tooldispatchd.providers.mcp.faults import too_large
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, Incoming
 from tooldispatchd.providers.mcp.resources import READ_RESOURCE, content_of
 from tooldispatchd.providers.mcp.rounds import InputRequired, read_input_required
@@ -110,12 +112,6 @@ def failed(server: Server, why: str, *, rpc_code: int | float | str | None = Non
     if rpc_code is not None:
         extras["rpc_code"] = rpc_code
     return Fault(Code.TOOL_FAILED, f"the call failed at server {server.name}: {why}", extras)
-
-
-def too_large(server: Server) -> Fault:
-    """The answer was over the bound on one answer."""
-    detail = f"the answer is larger than {server.max_content_bytes} bytes"
-    return Fault(Code.TOOL_FAILED, detail, {"server": server.name, "limit": "content_bytes"})
 
 
 def error_in(reply: Incoming) -> Raw | None:

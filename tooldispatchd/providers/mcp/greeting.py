@@ -1,5 +1,9 @@
-"""What a server says of itself: its answers to `initialize` (MCP, "Lifecycle") and `server/discover` (2026-07-28)."""
+"""What a server says of itself: its answers to `initialize` (MCP, "Lifecycle") and `server/discover` (2026-07-28).
 
+What servers advise their users (`instructions`) is put together here for `ready`.
+"""
+
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -17,6 +21,8 @@ MODERN: Final = ("2026-07-28",)
 UNSUPPORTED_VERSION: Final = -32022
 
 CLIENT: Final[dict[str, object]] = {"name": "tooldispatchd", "version": "0.1.0"}
+# The same in HTTP requests (RFC 9110, 10.1.5), so that a server's access log and its own tell of one client.
+USER_AGENT: Final = ("User-Agent", f"{CLIENT['name']}/{CLIENT['version']}")
 
 # Far longer than the prefix that is made of it.
 MAX_NAME_CHARS: Final = 128
@@ -193,3 +199,29 @@ def _name_in_meta(meta: Raw | UnsetType) -> str | None:
         return _name_in(_decode_meta(meta).server)
     except DECODE_ERRORS:
         return None
+
+
+# Goes into every session's `ready`, and from there into a system prompt: all servers' advice together.
+MAX_INSTRUCTIONS_BYTES: Final = 64 * 1024
+
+
+def instructions_text(pairs: Iterable[tuple[str, str]]) -> str:
+    """What servers advise, as one text for `ready`: (prefix, text) each under a heading, "" where nobody said anything.
+
+    Control characters but newlines and tabs are left out. All together are at most `MAX_INSTRUCTIONS_BYTES` in UTF-8;
+    each server has an equal share of that, so that none drowns the others.
+    """
+    said = [(prefix, text) for prefix, text in pairs if text.strip()]
+    parts = [_part(prefix, text, MAX_INSTRUCTIONS_BYTES // len(said)) for prefix, text in said]
+    return _cut("\n\n".join(parts), MAX_INSTRUCTIONS_BYTES)
+
+
+def _part(prefix: str, text: str, max_bytes: int) -> str:
+    # The blank line between two parts is in each part's share.
+    kept = "".join(each for each in text[:max_bytes] if each.isprintable() or each in "\n\t")
+    return _cut(f"# {prefix or 'Tools without a prefix'}\n{kept.strip()}", max_bytes - 2)
+
+
+def _cut(text: str, max_bytes: int) -> str:
+    encoded = text.encode()
+    return text if len(encoded) <= max_bytes else encoded[: max(max_bytes, 0)].decode(errors="ignore")

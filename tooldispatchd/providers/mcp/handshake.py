@@ -6,20 +6,20 @@ Listing once more, later, is the last two steps by themselves.
 """
 
 import math
-from typing import Final
+from typing import Final, Protocol
 
-import msgspec
 import trio
 from msgspec import Raw, UnsetType
 
+from tooldispatchd.calls.memory import Share
+from tooldispatchd.checkers.pool import Running
 from tooldispatchd.providers.mcp.content import error_in, error_words
-from tooldispatchd.providers.mcp.conversation import Conversation
-from tooldispatchd.providers.mcp.dialect import Dialect
-from tooldispatchd.providers.mcp.eras import Eras
+from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.greeting import Greeting
-from tooldispatchd.providers.mcp.link import LinkError, Transport
+from tooldispatchd.providers.mcp.link import Link, LinkError, Transport
 from tooldispatchd.providers.mcp.listing import LIGHT_PAGE_BYTES, LIGHT_TOOL_BYTES, MAX_PAGE_BYTES, Listing
 from tooldispatchd.providers.mcp.logmessages import printable
+from tooldispatchd.providers.mcp.messages import Incoming, Outgoing
 from tooldispatchd.providers.mcp.negotiation import (
     MAX_WORDS,
     Agreed,
@@ -29,8 +29,9 @@ from tooldispatchd.providers.mcp.negotiation import (
     Respawn,
     Send,
 )
+from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.resources import MAX_PROMPT_PAGES, Prompt, read_prompts, resource_tools
-from tooldispatchd.providers.mcp.server import McpTool, Server
+from tooldispatchd.providers.mcp.server import Server, ServerOffer
 from tooldispatchd.wire.faults import Fault
 
 # Compiling a tool's schemas takes 50 µs, and 100 ms where they are as large and entangled as they may be: so it is time
@@ -47,28 +48,38 @@ class HandshakeError(Exception):
         self.extras = extras or {}
 
 
-class ServerOffer(msgspec.Struct, frozen=True):
-    """What a server offers; `missing` is the first whitelisted tool that it lacks.
+class Talk(Protocol):
+    """The connection, as far as the handshake speaks through it."""
 
-    `listed` are the names of all its tools, wanted or not. The list is good for `ttl_s` seconds, where the server says
-    so; else 0.
-    """
+    share: Share
+    checkers: Running
+    dialect: Dialect | None
 
-    tools: dict[str, McpTool]
-    warnings: list[str]
-    missing: str | None
-    listed: tuple[str, ...]
-    ttl_s: float
+    @property
+    def link(self) -> Link:
+        """The link that there is now."""
+
+    async def renew(self, way: Transport) -> None:
+        """Leave the link for one by `way`, which is opened. Raises `LinkError`."""
+
+    def send(self, message: Outgoing) -> None:
+        """Queue a message."""
+
+    def flush(self) -> None:
+        """Send what is queued."""
+
+    async def request(self, method: str, params: dict[str, object], until: float = math.inf) -> Incoming | Fault | None:
+        """Make a request: its answer, None where there is none at the time `until`. Raises `LinkError`."""
 
 
 class Handshake:
     """One handshake with `server`; `stage` is what it waits for."""
 
-    def __init__(self, server: Server, way: Transport, conversation: Conversation, eras: Eras) -> None:
+    def __init__(self, server: Server, way: Transport, talk: Talk, eras: Eras) -> None:
         self.stage = "initialize"
         self._server = server
         self._way = way
-        self._talk = conversation
+        self._talk = talk
         self._eras = eras
 
     async def greet(self, capabilities: dict[str, object]) -> Greeting:
@@ -164,7 +175,13 @@ class Handshake:
             for tool in resource_tools(has_resources=greeting.has_resources, prompts=prompts):
                 listing.add_made(tool)
         return ServerOffer(
-            listing.tools, listing.all_warnings(), listing.missing(), tuple(listing.listed), listing.ttl_s
+            tools=listing.tools,
+            listed=tuple(listing.listed),
+            said_name=greeting.name,
+            instructions=greeting.instructions,
+            warnings=tuple(listing.all_warnings()),
+            missing=listing.missing(),
+            ttl_s=listing.ttl_s,
         )
 
     async def _add_all(self, raws: list[Raw], listing: Listing) -> None:

@@ -1,31 +1,28 @@
 """The connection that one session, or all that share it, has to a server; and the next one after that.
 
-    ASLEEP ──first call──▶ OPENING ──▶ OPEN ──▶ ENDED        restart = never
-                              └──▶ AWAY ◀─┘                  restart = backoff: it waits, and opens anew
-                                    └─▶ OPEN
-
-What is above sees one server with one list of tools, whichever connection serves it. A call belongs to the connection
-that took it, and ends with it: it is never tried again. Only a lazy server that nobody has called yet holds calls,
-until it is open. A keeper that opens one connection and no other costs a call nothing but its way through `call`.
+What is above sees one server with one offer, whichever connection serves it. A call belongs to the connection that took
+it, and ends with it: it is never tried again. Only a lazy server that nobody has called yet holds calls, until it is
+open. A keeper that opens one connection and no other costs a call nothing but its way through `call`.
 """
 
-import math
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, Literal, Protocol
 
+import msgspec
 import trio
 
 from tooldispatchd.calls.backoff import Backoff
 from tooldispatchd.calls.connection import ConnectionState
+from tooldispatchd.calls.keeping import KeeperEvent, KeeperMachine, KeeperState
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.connection import Connection
+from tooldispatchd.providers.mcp.faults import unavailable
 from tooldispatchd.providers.mcp.logmessages import BoundLog
-from tooldispatchd.providers.mcp.server import McpTool, Server
-from tooldispatchd.providers.mcp.toollists import ToolList, ToolLists, key_of
-from tooldispatchd.providers.updates import Held
+from tooldispatchd.providers.mcp.remembered import ToolLists, key_of
+from tooldispatchd.providers.mcp.server import McpTool, Server, ServerOffer
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.lines import Text
 
@@ -38,31 +35,15 @@ SOON_S: Final = 1.0
 
 
 class ServerHandle(Protocol):
-    """A server as the agent layer sees it, be it the session's own or shared; as `Keeper`."""
+    """A server as the agent layer sees it: a `Keeper`, or a session's view of a shared one."""
 
     @property
     def server(self) -> Server:
-        """What it is."""
+        """The server, as it is configured."""
 
     @property
-    def tools(self) -> dict[str, McpTool]:
-        """Its tools."""
-
-    @property
-    def listed(self) -> tuple[str, ...]:
-        """The names of all that it has."""
-
-    @property
-    def said_name(self) -> str | None:
-        """What it calls itself."""
-
-    @property
-    def instructions(self) -> str | None:
-        """What it advises."""
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Of tools that were left out."""
+    def offer(self) -> ServerOffer:
+        """What it offers now; replaced as a whole when that changes."""
 
     @property
     def fault(self) -> Fault | None:
@@ -77,10 +58,10 @@ class ServerHandle(Protocol):
         traceparent: str | None = None,
         update: Callable[[Update], None] | None = None,
     ) -> PendingCall | Fault:
-        """Queue a call."""
+        """Queue a call; as `Connection.call`."""
 
     def cancel(self, call: PendingCall, reason: str) -> None:
-        """Give a call up."""
+        """Stop waiting for a call."""
 
     def expire(self, call: PendingCall) -> None:
         """A call ran longer than the server may take."""
@@ -89,21 +70,20 @@ class ServerHandle(Protocol):
         """Send what is queued."""
 
     def close(self) -> None:
-        """Be done with it."""
+        """Release the server. Idempotent."""
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """Stands for the session, once it needs to be told no more."""
 
 
 class Keeper:
-    """The connections to `server` one after the other, each made by `make`; its life is the time in which `run` runs.
+    """The connections to `server` one after the other, each made by `make`; it lives as long as `run` runs.
 
     With `restart` "backoff" each that ended, or failed to open, is followed by another, unless all `is_ending` by then.
-    One that is `lazy` opens with its first call, where `lists` knows its tools. `batch_done` is called after calls were
-    ended here (a connection has its own), `changed` when `tools` have changed, once `run` has called `settled`.
-    `tools`, `listed`, `said_name`, `instructions` and `warnings` are those of the latest connection that opened, or of
-    the list; `listed` also of one that lacked a tool.
+    One that is `lazy` opens with its first call, where `lists` knows its tools. `offer` is that of the latest
+    connection that opened, or of the list. `batch_done` is called after calls were ended here (a connection has its
+    own), `changed` when the tools have changed, once `run` has called `settled`. How it moves, `calls.keeping` says.
     """
 
     __slots__ = (
@@ -112,25 +92,19 @@ class Keeper:
         "_changed",
         "_connection",
         "_held",
-        "_holds",
-        "_is_closed",
         "_is_ending",
         "_key",
         "_lists",
         "_log",
         "_lost",
+        "_machine",
         "_make",
-        "_open",
         "_opened_at",
         "_retry_at",
         "_to_settle",
         "_wake",
-        "instructions",
-        "listed",
-        "said_name",
+        "offer",
         "server",
-        "tools",
-        "warnings",
     )
 
     def __init__(
@@ -147,44 +121,35 @@ class Keeper:
         is_ending: Callable[[], bool],
     ) -> None:
         self.server = server
-        self.tools: dict[str, McpTool] = {}
-        self.listed: tuple[str, ...] = ()
-        self.said_name: str | None = None
-        self.instructions: str | None = None
-        self.warnings: tuple[str, ...] = ()
+        self.offer = ServerOffer()
         self._make = make
         self._log = log
         self._batch_done = batch_done
         self._changed = changed
         self._is_ending = is_ending
         self._lists = lists
-        # Lists of servers that always run are of no use to anybody.
+        # Nobody would ever look for the list of a server that always runs.
         self._key = key_of(server) if lazy else None
         self._backoff = Backoff() if restart == "backoff" else None
-        # The latest one; and the same while it takes calls, as far as is known here.
+        self._machine = KeeperMachine()
+        # The latest one; also while it ends.
         self._connection: Connection | None = None
-        self._open: Connection | None = None
         self._opened_at: float | None = None
         # Why the latest connection is not there, until the next one is; and when that begins to open.
         self._lost: Fault | None = None
         self._retry_at: float | None = None
         self._to_settle: Callable[[], None] | None = None
-        self._is_closed = False
-        # Whether calls wait here, for a server that sleeps or wakes up; they are bounded by their agents' in flight.
-        self._holds = False
+        # Calls that wait while the server is ASLEEP or WAKING; they are bounded by their agents' in flight.
         self._held: dict[PendingCall, None] = {}
+        # Ends the sleep, and the wait for the next connection.
         self._wake = trio.Event()
-
-    # --- what is said of it ------------------------------------------------------------------------------------------
 
     @property
     def fault(self) -> Fault | None:
         """Why it cannot be called now; None while it can, and before it is known."""
-        if self._open is not None and self._open.state is ConnectionState.OPEN:
-            return None
         lost = self._lost or (self._connection.fault if self._connection is not None else None)
         # A tool that must be there and is not is no end that passes by itself.
-        if lost is None or self._backoff is None or self._is_closed or lost.code is Code.MISSING_TOOL:
+        if lost is None or self._backoff is None or self._is_over() or lost.code is Code.MISSING_TOOL:
             return lost
         name, reason = self.server.name, str(lost.extras.get("reason", lost.detail))
         after_s = SOON_S if self._retry_at is None else max(self._retry_at - trio.current_time(), 0.0)
@@ -195,7 +160,7 @@ class Keeper:
     def has_ended(self) -> bool:
         """Whether it will never be called again: its last connection has ended, or is ending."""
         is_lost = self._backoff is None and self._connection is not None and self._connection.fault is not None
-        return self._is_closed or is_lost
+        return self._is_over() or is_lost
 
     # --- the owner ---------------------------------------------------------------------------------------------------
 
@@ -208,18 +173,20 @@ class Keeper:
         self._to_settle = settled
         try:
             known = None if self._key is None else self._lists.get(self._key, trio.current_time())
-            if known is not None:
-                self._adopt(known)
-                self._holds = True
+            if known is not None and not self._is_over():
+                self.offer = known
+                self._machine.apply(KeeperEvent.KNOWN)
                 self._settle()
                 await self._wake.wait()
-            while not self._is_closed:
+                if not self._is_over():
+                    self._wake = trio.Event()
+            while not self._is_over():
                 await self._live()
                 await self._pause()
         finally:
             self.close()
             self._settle()
-            # Why it ended is known; who made the connections, and is told of them, is let go of, and so freed at once.
+            # Why it ended is known. Whatever refers back to this is let go of, so that all of it is freed at once.
             self._connection = None
             self._batch_done = self._changed = _nothing
             del self._make
@@ -230,12 +197,12 @@ class Keeper:
         try:
             await connection.run(partial(self._answered, connection))
         finally:
-            self._open = None
+            self._machine.apply(KeeperEvent.LOST)
             self._lost = connection.fault
 
     async def _pause(self) -> None:
         """After the end of a connection: wait for the time of the next one, or end."""
-        if self._backoff is not None and not self._is_closed and not self._is_ending():
+        if self._backoff is not None and not self._is_over() and not self._is_ending():
             now = trio.current_time()
             lived_s = 0.0 if self._opened_at is None else now - self._opened_at
             asked_ms = self._lost.extras.get("retry_after_ms") if self._lost is not None else None
@@ -245,9 +212,12 @@ class Keeper:
             self._log.info("connection opens anew", after_s=round(wait_s, 3))
             with trio.move_on_at(self._retry_at):
                 await self._wake.wait()
-        # Nobody is there any more who would call what is opened anew.
-        if self._backoff is None or self._is_ending():
-            self._is_closed = True
+        # While all ends nobody is there any more who would call what is opened anew.
+        is_last = self._backoff is None or self._is_over() or self._is_ending()
+        self._machine.apply(KeeperEvent.CLOSE if is_last else KeeperEvent.RETRY)
+
+    def _is_over(self) -> bool:
+        return self._machine.state is KeeperState.ENDED
 
     def _settle(self) -> None:
         settled, self._to_settle = self._to_settle, None
@@ -258,63 +228,52 @@ class Keeper:
         """A connection is open, or failed to open."""
         is_news = False
         if connection.state is ConnectionState.OPEN:
+            self._machine.apply(KeeperEvent.OPENED)
             self._opened_at = trio.current_time()
-            self._open, self._lost = connection, None
-            is_news = self._take_list(connection)
+            self._lost = None
+            is_news = self._take_offer(connection.offer)
         else:
+            self._machine.apply(KeeperEvent.LOST)
             self._lost = connection.fault
-            # For who was refused: the one that is meant may be among them.
-            self.listed = connection.listed or self.listed
+            if connection.offer.listed:
+                # To propose a name to those who are refused: the tool that they mean may be among these.
+                self.offer = msgspec.structs.replace(self.offer, listed=connection.offer.listed)
             if self._key is not None and self._lost is not None and self._lost.code is Code.MISSING_TOOL:
-                # Who comes later must be refused too, and not be shown what is there no more.
+                # Later sessions must be refused too, and not be shown what is there no more.
                 self._lists.forget(self._key)
         if self._to_settle is not None:
             self._settle()
         elif is_news:
             self._changed()
-        self._let_go(connection)
+        self._start_held(connection)
 
     def _listed_anew(self) -> None:
         """The open connection has another list of tools."""
-        connection = self._open
-        if connection is not None and self._take_list(connection) and self._to_settle is None:
+        connection = self._connection
+        is_open = connection is not None and self._machine.state is KeeperState.OPEN
+        if connection is not None and is_open and self._take_offer(connection.offer) and self._to_settle is None:
             self._changed()
 
-    def _take_list(self, connection: Connection) -> bool:
-        """Have the connection's list; whether it has other tools than before."""
-        good_until = trio.current_time() + connection.ttl_s if connection.ttl_s > 0 else math.inf
-        known = ToolList(
-            connection.tools,
-            connection.listed,
-            connection.said_name,
-            connection.instructions,
-            tuple(connection.warnings),
-            good_until,
-        )
+    def _take_offer(self, offer: ServerOffer) -> bool:
+        """Have the connection's offer; whether it has other tools than before."""
         if self._key is not None:
-            self._lists.keep(self._key, known)
-        before = self.tools
-        self._adopt(known)
-        return before != self.tools
-
-    def _adopt(self, known: ToolList) -> None:
-        self.tools = known.tools
-        self.listed = known.listed
-        self.said_name = known.said_name
-        self.instructions = known.instructions
-        self.warnings = known.warnings
+            self._lists.keep(self._key, offer, trio.current_time())
+        before, self.offer = self.offer, offer
+        return before.tools != offer.tools
 
     def close(self) -> None:
-        """Be done with the server: `run` returns when nothing of it is left. Calls that wait get a fault."""
-        if self._is_closed and not self._held:
-            return
-        self._is_closed = True
+        """Release the server: `run` returns when nothing of it is left. Calls that wait get a fault. Idempotent."""
+        self._machine.apply(KeeperEvent.CLOSE)
         self._wake.set()
         if self._connection is not None:
             self._connection.close()
-        if self._lost is None and self._connection is None:
-            self._lost = self._not_there("its session is over")
-        self._drop_held(self._lost or self._not_there("its session is over"))
+        fault = self._lost or unavailable(self.server, "its session is over")
+        if self._connection is None:
+            self._lost = fault
+        if self._held:
+            for call in self._taken():
+                call.finish(fault)
+            self._batch_done()
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
@@ -328,24 +287,21 @@ class Keeper:
         update: Callable[[Update], None] | None = None,
     ) -> PendingCall | Fault:
         """As `Connection.call`, by the connection that is open; the first call of a lazy server opens it."""
-        connection = self._open
-        if connection is not None:
-            made = connection.call(tool, arguments, done, traceparent=traceparent, update=update)
-            if not isinstance(made, Fault):
-                return made
-        if not self._holds or self._is_closed:
-            return self.fault or self._not_there("it is still starting")
-        held = None if update is None else Held(update)
-        meta: dict[str, object] | None = None if traceparent is None else {"traceparent": traceparent}
-        call = PendingCall(tool, done, held, arguments=arguments, meta=meta)
+        state = self._machine.state
+        if state is KeeperState.OPEN:
+            assert self._connection is not None
+            made = self._connection.call(tool, arguments, done, traceparent=traceparent, update=update)
+            return (self.fault or made) if isinstance(made, Fault) else made
+        if state is not KeeperState.ASLEEP and state is not KeeperState.WAKING:
+            return self.fault or unavailable(self.server, "it is still starting")
+        call = PendingCall(tool, done, arguments, traceparent=traceparent, update=update)
         self._held[call] = None
+        self._machine.apply(KeeperEvent.CALLED)
         self._wake.set()
         return call
 
-    def _let_go(self, connection: Connection) -> None:
+    def _start_held(self, connection: Connection) -> None:
         """Give the held calls to the connection that is open; or the reason why it is not."""
-        self._holds = False
-        self._wake = self._wake if self._is_closed else trio.Event()
         if not self._held:
             return
         for call in self._taken():
@@ -355,13 +311,6 @@ class Keeper:
         connection.flush()
         self._batch_done()
 
-    def _drop_held(self, fault: Fault) -> None:
-        self._holds = False
-        if self._held:
-            for call in self._taken():
-                call.finish(fault)
-            self._batch_done()
-
     def _taken(self) -> Iterator[PendingCall]:
         """The held calls in the order they came, each held no more; the end of one may cancel another."""
         while self._held:
@@ -370,25 +319,19 @@ class Keeper:
             yield call
 
     def cancel(self, call: PendingCall, reason: str) -> None:
-        """Wait for `call` no more; its `done` is not called. One that was not sent yet never is."""
+        """Stop waiting for `call`; its `done` is not called. One that was not sent yet never is."""
         if call in self._held:
             del self._held[call]
-        elif self._open is not None:
-            self._open.cancel(call, reason)
+        elif self._connection is not None:
+            self._connection.cancel(call, reason)
 
     def expire(self, call: PendingCall) -> None:
-        """As `Connection.expire`; who waits for a server that still opens says nothing of how it answers."""
+        """As `Connection.expire`; a call that waits for a server to open says nothing of how it answers."""
         if call in self._held:
             del self._held[call]
-        elif self._open is not None:
-            self._open.expire(call)
+        elif self._connection is not None:
+            self._connection.expire(call)
 
     def flush(self) -> None:
-        """Send what is queued."""
-        if self._open is not None:
-            self._open.flush()
-
-    def _not_there(self, why: str) -> Fault:
-        name = self.server.name
-        extras: dict[str, object] = {"server": name, "reason": why}
-        return Fault(Code.SERVER_UNAVAILABLE, f"server {name} is not available: {why}", extras)
+        if self._connection is not None:
+            self._connection.flush()

@@ -10,14 +10,17 @@ A link knows bytes and framing, nothing of tools. The connection's owner is the 
 
 from collections.abc import Hashable
 from typing import Final, Protocol
+from urllib.parse import urlsplit
 
 import msgspec
 import trio
 
 from tooldispatchd.calls.memory import Share
-from tooldispatchd.providers.mcp.dialect import Dialect
+from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.messages import Incoming, Outgoing
 from tooldispatchd.wire.faults import Fault
+
+_PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 # What a server has not taken yet: several of the largest requests that an agent may send.
 MAX_QUEUED_BYTES: Final = 64 * 1024 * 1024
@@ -130,3 +133,14 @@ class Transport(Protocol):
 
     def older(self) -> "Transport | None":
         """The way to try where a server refuses both forms of POST; None where there is none."""
+
+
+def origin_of(url: str) -> tuple[str, str, int, str]:
+    """Scheme, host, port and path: one host may serve several MCP servers, each of its own era."""
+    try:
+        parts = urlsplit(url)
+        scheme = parts.scheme.lower()
+        return scheme, parts.hostname or "", parts.port or _PORTS.get(scheme, 0), parts.path or "/"
+    except ValueError:
+        # The link says what is wrong with it.
+        return "", "", 0, url

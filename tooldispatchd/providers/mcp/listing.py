@@ -24,8 +24,8 @@ from tooldispatchd.catalog.schemas import (
 )
 from tooldispatchd.checkers.pool import CheckerError, Running
 from tooldispatchd.providers.mcp.greeting import is_complete
+from tooldispatchd.providers.mcp.headers import ParamHeaderError, read_param_headers
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
-from tooldispatchd.providers.mcp.paramheaders import ParamHeaderError, read_param_headers
 from tooldispatchd.providers.mcp.server import McpTool, Server
 
 # More than any model chooses from.

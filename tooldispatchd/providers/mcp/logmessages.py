@@ -11,10 +11,12 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Raw, UnsetType
 
-from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
+from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, Incoming, Outgoing
 
 MAX_TEXT_CHARS: Final = 2_000
 MAX_LOGGER_CHARS: Final = 128
+# Longer than any method that the protocol knows.
+MAX_METHOD_CHARS: Final = 64
 # Nobody reads faster; a log that a loop floods is lost for all others.
 MAX_A_SECOND: Final = 20
 WINDOW_S: Final = 1.0
@@ -102,6 +104,18 @@ class ServerLog:
         # What no revision knows as a level is a notice.
         methods = {"debug": log.debug, "warning": log.warning, **dict.fromkeys(FAILURES, log.error)}
         return methods.get(level, log.info)
+
+
+def log_message(log: BoundLog, event: str, message: Incoming | Outgoing, size: int) -> None:
+    """Log that a message came or went, and never what it says."""
+    number = message.id if isinstance(message, Incoming) else message.number
+    log.info(
+        event,
+        method=printable(message.method, MAX_METHOD_CHARS) if isinstance(message.method, str) else None,
+        # Where it is no number, it is the server's own words.
+        number=number if isinstance(number, int) else None,
+        bytes=size,
+    )
 
 
 def printable(text: str, max_chars: int) -> str:

@@ -112,3 +112,21 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     params: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """HTTP headers that repeat some of its arguments, and where each lies in them (revision 2026-07-28)."""
     rendered: dict[tuple[str, str], tuple[Raw, tuple[str, ...]]] = {}
+
+
+class ServerOffer(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a server offers, as it said when it was last asked.
+
+    `tools` by the server's own names, as far as they are wanted and can be used; `listed` the names of all that it has.
+    `said_name` is what the server calls itself, `instructions` its advice, and `warnings` tell of tools that were left
+    out. `missing` is the first whitelisted tool that it lacks. The list is good for `ttl_s` seconds; 0 where the server
+    does not say.
+    """
+
+    tools: dict[str, McpTool] = {}
+    listed: tuple[str, ...] = ()
+    said_name: str | None = None
+    instructions: str | None = None
+    warnings: tuple[str, ...] = ()
+    missing: str | None = None
+    ttl_s: float = 0.0

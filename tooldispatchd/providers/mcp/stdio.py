@@ -10,12 +10,13 @@ from typing import Final, Protocol
 import trio
 
 from tooldispatchd.children.family import Family
+from tooldispatchd.children.pipes import rest
 from tooldispatchd.children.procstat import ProcessorTime, processor_time
 from tooldispatchd.children.spawn import KILL_S, Child, Exit, SpawnError
-from tooldispatchd.providers.mcp.dialect import Dialect
+from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.link import Inbox, LinkError
 from tooldispatchd.providers.mcp.messages import Outgoing
-from tooldispatchd.providers.mcp.pipes import MAX_REST_CHUNKS, Pipes
+from tooldispatchd.providers.mcp.pipes import Pipes
 from tooldispatchd.providers.mcp.server import Server
 
 # A process's descriptors close microseconds before its exit can be seen; the exit is the better reason to give.
@@ -110,9 +111,10 @@ class StdioLink:
         assert child is not None
         assert pipes is not None
         ended: str | None = None
-        for fd, events in await pipes.wait(until):
+        await pipes.wait(until)
+        for fd, events in pipes.ready().items():
             if fd == child.stdout:
-                chunk = pipes.read_output()
+                chunk = pipes.read(fd)
                 if chunk:
                     await self._inbox.take_chunk(chunk)
                 elif chunk is not None:
@@ -130,15 +132,13 @@ class StdioLink:
 
     async def _bury(self, child: Child, pipes: Pipes, ended: str) -> None:
         """Take what a server that is ending has still said, then give it up."""
-        for _ in range(MAX_REST_CHUNKS):
-            chunk = pipes.read_output()
-            if not chunk:
-                break
+        for chunk in rest(child.stdout):
             await self._inbox.take_chunk(chunk)
         if not child.has_exited():
             with trio.move_on_after(EXIT_NOTICE_S):
                 await child.exited()
-        pipes.read_errors()
+        for chunk in rest(child.stderr):
+            pipes.tail.add(chunk)
         # The kernel tells it until the child is reaped.
         cpu = None if self._housing is None else processor_time(child.pid)
         # At once and without a task of its own: others wait while many servers die.

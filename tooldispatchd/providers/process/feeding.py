@@ -1,4 +1,4 @@
-"""What one call's input becomes for a program: its stdin, its further arguments, its further variables."""
+"""A call's input as a program gets it: its stdin, its further arguments, its further variables."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ import msgspec
 from tooldispatchd.calls.violations import fault_at
 from tooldispatchd.catalog.arguments import WHOLE, WHOLE_VARIABLE, Each, Feed, Flag, Slot, Template, text_of
 from tooldispatchd.catalog.pointers import escape
-from tooldispatchd.catalog.schemas import Violation
+from tooldispatchd.catalog.violations import Violation
 from tooldispatchd.children.spawn import SpawnError
 from tooldispatchd.wire.faults import Code, Fault
 

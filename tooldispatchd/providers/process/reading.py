@@ -1,4 +1,4 @@
-"""What a program that succeeded has written, read as its answer: all of it or nothing."""
+"""The output of a program that succeeded, read as its answer: all of it or nothing."""
 
 from io import BytesIO
 from typing import Final, assert_never
@@ -10,7 +10,7 @@ from tooldispatchd.catalog.arguments import Output
 
 _decode: Final = msgspec.json.Decoder().decode
 
-# What one line is as an element of a JSON list, beside its text: the quotes.
+# Of one line as an element of a JSON list, beside its text.
 QUOTES: Final = 2
 
 

@@ -3,31 +3,54 @@
     started ──▶ busy ──▶ answered ──┬──▶ idle ──▶ busy …
                   │                 └──▶ has served its number of calls ──▶ stdin closed, TERM, KILL
                   │                      idle: it ends, speaks, or is one too many ──▶ ended
-                  └── cancelled, or no answer that can be trusted (`turns`) ──▶ KILL
+                  └── cancelled, or an answer that is too long, more than a line, too early, none, no JSON ──▶ KILL
 
-The rule: what serves one caller never serves another, and nothing that has begun to fail is asked again.
+The rule: a child that serves one caller never serves another, and one that has begun to fail is not asked again: its
+lines could not be matched with calls any more. A program that is declared for this promises to write nothing behind its
+answer, as that cannot always be told from the next answer.
 
-What an idle child costs the daemon is its descriptors (five, and an epoll set), two kilobytes and one watch: one task
+An idle child costs the daemon its descriptors (five, and an epoll set), two kilobytes and one watch: one task
 looks at all idle children of all sessions, and is woken only when one of them ends or speaks. Its stderr and its
 updates are not read meanwhile: a child that floods them waits for its next call, and what is in the pipes by then is
 dropped.
 """
 
 import contextlib
+import fcntl
+import os
 import select
 import signal
+import sys
+import termios
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from enum import Enum, auto
+from functools import partial
 from typing import Final
 
 import trio
 
-from tooldispatchd.calls.outcome import Unread, Update
-from tooldispatchd.children.spawn import KILL_S, Child, SpawnError
-from tooldispatchd.providers.process.running import Command, ProgramValue
-from tooldispatchd.providers.process.starting import ChildStarter
-from tooldispatchd.providers.process.turns import POLITE_S, TERM_S, WHY, Flaw, Passed, ReusedChild, Turn
+from tooldispatchd.calls.outcome import Unread, UnreadableError, Update
+from tooldispatchd.catalog.arguments import Output
+from tooldispatchd.catalog.schemas import ACCEPT, is_light
+from tooldispatchd.children.pipes import rest
+from tooldispatchd.children.procstat import ProcessorTime, processor_time
+from tooldispatchd.children.spawn import KILL_S, Child, Exit, SpawnError
+from tooldispatchd.providers.process.reading import read_output
+from tooldispatchd.providers.process.running import (
+    ChildStarter,
+    Command,
+    ProgramValue,
+    ended_badly,
+    no_answer,
+    too_much,
+)
+from tooldispatchd.providers.process.streams import ProgramStreams
+from tooldispatchd.providers.updates import UpdateLines
 from tooldispatchd.wire.faults import Code, Fault
+
+Passed = Callable[[Child], str | None]
+During = Callable[[Child], AbstractAsyncContextManager[None]]
 
 # Of one tool of one session: as many as run at once on a small machine, so that an agent that keeps them all busy does
 # not start new ones again and again, because some have answered at the same time.
@@ -36,8 +59,187 @@ MAX_IDLE_EACH: Final = 8
 MAX_IDLE: Final = 64
 # Children that are being asked to end at once. Where more do not listen, further ones are killed.
 MAX_LEAVING: Final = 64
+# How long a child that has served its calls may take to end at the end of its input, and then after TERM. Only the end
+# of a session waits for it, whose whole teardown has a few seconds.
+POLITE_S: Final = 0.5
+TERM_S: Final = 0.5
+# Between the end of a program's stdout and its own lie microseconds; one that lives on is not waited for.
+END_S: Final = 0.2
 
-During = Callable[[Child], AbstractAsyncContextManager[None]]
+
+class Flaw(Enum):
+    """Why a child cannot be asked again."""
+
+    UNASKED = auto()
+    LONG = auto()
+    MORE = auto()
+    EARLY = auto()
+    ENDED = auto()
+
+
+WHY: Final = {
+    Flaw.UNASKED: "wrote to stdout while no call was running",
+    Flaw.MORE: "wrote more than one line for one call",
+    Flaw.EARLY: "answered before it had read its input",
+    Flaw.ENDED: "closed its stdout before it had answered",
+}
+
+
+class ReusedChild:
+    """One child, and the set in which its pipes and its end are for as long as it lives."""
+
+    __slots__ = ("calls", "child", "gone", "owner", "streams")
+
+    def __init__(self, child: Child, owner: "Reused", *, calls: int) -> None:
+        self.child = child
+        self.owner = owner
+        self.calls = calls  # that it may yet serve
+        self.gone = trio.Event()
+        self.streams = ProgramStreams(child)
+
+    def rest(self) -> None:
+        """Watch stdout and its end only."""
+        for fd in (self.child.stderr, self.child.updates):
+            self.streams.unwatch(fd)
+        self.streams.forget()
+
+    def look(self) -> Flaw | None:
+        """The flaw that it showed while it idled, if any."""
+        ready = self.streams.ready()
+        if not ready:
+            return None
+        if self.child.stdout in ready:
+            try:
+                if os.read(self.child.stdout, 1):
+                    return Flaw.UNASKED
+            except BlockingIOError:
+                # Any process can open the other end of its own pipe: it took back what it had written.
+                return Flaw.UNASKED
+        return Flaw.ENDED
+
+    def wake(self) -> None:
+        """Watch all of its pipes again, and drop what it wrote to them since the last call."""
+        for fd in (self.child.stderr, self.child.updates):
+            if fd >= 0:
+                self.streams.watch(fd)
+                for _ in rest(fd):
+                    pass
+
+    async def stop(self) -> None:
+        """Ask it to end, ever less politely, and reap it; bounded, cannot be cancelled."""
+        try:
+            await self.child.stop(polite_s=POLITE_S, term_s=TERM_S)
+        finally:
+            await self.leave()  # noqa: ASYNC102  # it shields itself
+
+    async def kill(self) -> None:
+        """KILL and reap it; bounded, cannot be cancelled."""
+        try:
+            await self.child.kill()
+        finally:
+            await self.leave()  # noqa: ASYNC102  # it shields itself
+
+    async def leave(self) -> None:
+        """Close the set of a child that has been reaped, and have its owner forget it; cannot be cancelled."""
+        self.streams.close()
+        try:
+            with trio.CancelScope(shield=True):
+                await self.owner.has_gone(self)
+        finally:
+            self.gone.set()
+
+
+class Turn:
+    """One call on one child: its line in, one line out."""
+
+    def __init__(
+        self, kept: ReusedChild, line: bytes | bytearray, update: Callable[[Update], None] | None, command: Command
+    ) -> None:
+        self.kept = kept
+        self._child = kept.child
+        self._streams = kept.streams
+        self._command = command
+        self._room = command.max_output_bytes
+        self._updates = None if update is None else UpdateLines(update)
+        self._asked = line
+        self._line = bytearray()
+        self._cpu: ProcessorTime | None = None
+        self.is_unread = False
+        """Whether the child ended by itself and had read nothing."""
+        self._is_answered = False
+        self._flaw: Flaw | None = None
+
+    def begin(self) -> bool:
+        """Write what the pipe takes; false where the other end is closed, and the child can have read nothing."""
+        return self._streams.begin(self._asked, self._take, self._updates)
+
+    async def run(self) -> None:
+        """Serve the pipes until there is an answer, or will be none."""
+        if await self._streams.serve():
+            # An answer that it wrote before its end is one.
+            for chunk in rest(self._child.stdout):
+                self._take(chunk)
+            if not self._is_answered and self._flaw is None:
+                self._flaw = Flaw.ENDED
+        if self._flaw is Flaw.ENDED:
+            with trio.move_on_after(END_S):
+                await self._child.exited()
+
+    def outcome(self) -> ProgramValue | Unread | Fault | None:
+        """The outcome of the call, and the rest of its updates; None where it depends on how the child ended."""
+        flaw, command, streams = self._flaw, self._command, self._streams
+        argv0, max_bytes = command.argv[0], command.max_output_bytes
+        streams.drain_updates()
+        if flaw is None and not is_light(self._line, ACCEPT):
+            return Unread(self._line, Output.JSON, max_bytes, partial(no_answer, argv0, streams.errors.text()))
+        if flaw is None:
+            try:
+                value = read_output(Output.JSON, self._line, max_bytes=max_bytes)
+                return ProgramValue(value, 0 if self._updates is None else self._updates.skipped)
+            except UnreadableError as error:
+                streams.hear()
+                return no_answer(argv0, streams.errors.text(), error)
+        streams.hear()
+        if flaw is Flaw.ENDED and self._child.has_exited():
+            self._note_end()
+            return None
+        if flaw is Flaw.LONG:
+            return too_much(command, streams.errors.text())
+        return no_answer(argv0, streams.errors.text(), UnreadableError(WHY[flaw]))
+
+    def fault_of(self, ended: Exit, passed: Passed | None) -> Fault:
+        """The fault of a call whose child ended by itself, now that it is reaped."""
+        command, stderr = self._command, self._streams.errors.text()
+        if ended.code == 0:
+            return no_answer(command.argv[0], stderr, UnreadableError("exited before it had answered"))
+        counted = None if passed is None else partial(passed, self._child)
+        return ended_badly(command, ended, stderr, cpu=self._cpu, passed=counted)
+
+    def _note_end(self) -> None:
+        if self._command.limits.cpu_s is not None:
+            # The kernel tells it until the child is reaped.
+            self._cpu = processor_time(self._child.pid)
+        unread = bytearray(4)
+        fcntl.ioctl(self._child.stdin, termios.FIONREAD, unread)
+        written = len(self._asked) - len(self._streams.unwritten)
+        self.is_unread = int.from_bytes(unread, sys.byteorder) == written and not self._line
+
+    def _take(self, chunk: bytes) -> bool:
+        line, newline, more = chunk.partition(b"\n")
+        self._line += line
+        self._room -= len(line)
+        if not chunk:
+            if not self._is_answered and self._flaw is None:
+                self._flaw = Flaw.ENDED
+        elif self._is_answered or more:
+            self._flaw = Flaw.MORE
+        elif self._room < 0:
+            self._flaw = Flaw.LONG
+        elif newline:
+            self._is_answered = not self._streams.unwritten
+            if not self._is_answered:
+                self._flaw = Flaw.EARLY
+        return self._is_answered or self._flaw is not None
 
 
 class IdleChildren:
@@ -58,25 +260,25 @@ class IdleChildren:
         return len(self._idle)
 
     def add(self, kept: ReusedChild) -> None:
-        """A child idles from now on; raises OSError where the kernel has no room to watch it."""
+        """Watch a child that idles from now on; raises OSError where the kernel has no room for that."""
         if self._epoll is None:
             self._epoll = select.epoll()
             self._home.start_soon(self._watch, self._epoll)
-        self._epoll.register(kept.epoll, select.EPOLLIN)
-        self._idle[kept.epoll.fileno()] = kept
+        self._epoll.register(kept.streams, select.EPOLLIN)
+        self._idle[kept.streams.fileno()] = kept
         if len(self._idle) > self._most:
             oldest = next(iter(self._idle.values()))
             oldest.owner.take_out(oldest)
             self.end(oldest)
 
     def remove(self, kept: ReusedChild) -> None:
-        """A child idles no longer."""
-        del self._idle[kept.epoll.fileno()]
+        """Watch a child no longer."""
+        del self._idle[kept.streams.fileno()]
         if self._epoll is not None:
-            self._epoll.unregister(kept.epoll)
+            self._epoll.unregister(kept.streams)
 
     def end(self, kept: ReusedChild) -> None:
-        """Ask a child that does not idle to end, and see to it that it does."""
+        """Ask a child that does not idle to end, and kill it if it does not."""
         if self._leaving < MAX_LEAVING:
             self._leaving += 1
             self._home.start_soon(self._stop, kept)
@@ -84,7 +286,7 @@ class IdleChildren:
             self.kill(kept)
 
     def kill(self, kept: ReusedChild) -> None:
-        """End a child that does not idle at once."""
+        """Kill a child that does not idle."""
         self._home.start_soon(kept.kill)
 
     async def _stop(self, kept: ReusedChild) -> None:
@@ -148,7 +350,7 @@ class Reused:
         its calls.
 
         Every failure is a `tool_failed` fault, and the child is gone with it; so it is where this is cancelled. Where a
-        child spoke unasked while it was idle, the next call fails: what was taken for an answer perhaps was none.
+        child spoke unasked while it was idle, the next call fails: the answer before was perhaps none.
         """
         while self._idle and not self._has_spoken:
             kept = self._idle[-1]
@@ -191,17 +393,17 @@ class Reused:
                 await kept.gone.wait()
 
     def take_out(self, kept: ReusedChild) -> None:
-        """A child idles no longer."""
+        """Take a child out of those that idle."""
         self._idle.remove(kept)
         self._idle_children.remove(kept)
 
     def lose(self, kept: ReusedChild, seen: Flaw | None) -> None:
-        """A child that idled has `seen` its end, or is to; it is ended at once."""
+        """End a child that idled at once, because of what was `seen` of it."""
         self._has_spoken |= seen is Flaw.UNASKED
         self._idle_children.kill(kept)
 
     async def has_gone(self, kept: ReusedChild) -> None:
-        """A child has been reaped."""
+        """Forget a child that has been reaped."""
         self._living.discard(kept)
         if self._gone is not None:
             await self._gone(kept.child)
@@ -235,7 +437,7 @@ class Reused:
         return outcome
 
     async def _ask(self, turn: Turn, passed: Passed | None) -> ProgramValue | Unread | Fault:
-        """What came of a call; its child is gone where that is no value."""
+        """The outcome of a call; its child is gone where that is no value."""
         kept, outcome = turn.kept, None
         try:
             await turn.run()

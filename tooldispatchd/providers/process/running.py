@@ -8,37 +8,44 @@ for ever. How long a call may take and how many run at once are the caller's dec
 updates has a fourth pipe for them (`updates`); any other has none, and pays nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
+from typing import Protocol
 
 import msgspec
 
 from tooldispatchd.calls.outcome import Unread, UnreadableError, Update
 from tooldispatchd.catalog.arguments import JSON_FEED, Feed, Output
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
+from tooldispatchd.children import endings
+from tooldispatchd.children.endings import NO_LIMITS, Limits, tool_failed
 from tooldispatchd.children.procstat import ProcessorTime, processor_time
 from tooldispatchd.children.spawn import Child, Exit, SpawnError
 from tooldispatchd.children.tail import Tail
-from tooldispatchd.providers.process import endings
-from tooldispatchd.providers.process.exchange import ChildPipes
 from tooldispatchd.providers.process.feeding import supply
-from tooldispatchd.providers.process.limits import NO_LIMITS, Limits, passed_limit
 from tooldispatchd.providers.process.reading import read_output
-from tooldispatchd.providers.process.starting import ChildStarter
+from tooldispatchd.providers.process.streams import ProgramStreams
 from tooldispatchd.providers.updates import UpdateLines
 from tooldispatchd.wire.faults import Fault
+
+
+class ChildStarter(Protocol):
+    """Starts the child of one call; all that is the same for every call (directory, policy, scratch) is its own."""
+
+    async def __call__(self, argv: Sequence[str], /, *, env: Mapping[str, str], with_updates: bool) -> Child:
+        """The child of `argv`, as `Family.spawn` would start it. Raises SpawnError."""
 
 
 class Command(msgspec.Struct, frozen=True):
     """How to run a program: words, variables beside those of every child, directory, and the bound on stdout in bytes.
 
     `feed` says how it gets its input: words made of the input come after those of `argv`. They are arguments, never a
-    shell's text, but a program may take one that begins with "-" for an option: whose input comes from an agent has
-    "--" before it in its arguments, or writes `--name=${field}`. `output` says how it gives its answer.
+    shell's text, but a program may take one that begins with "-" for an option: where the input comes from an agent,
+    `argv` ends with "--", or has words like `--name=${field}`. `output` says how it gives its answer.
 
-    `cwd` is used by whatever makes its `ChildStarter`. `limits` are those that it runs under, to name the one that was
-    passed. `is_wrapped`: by a program of ours that ends with 128 + n where signal n ended what it wraps.
+    `cwd` is used by the maker of its `ChildStarter`. `limits` are those that it runs under, to name the one that was
+    passed. `is_wrapped`: by a program that ends with 128 + n where signal n ended the wrapped one.
     """
 
     argv: tuple[str, ...]
@@ -77,9 +84,10 @@ async def run_command(
     given it is asked, when the program has failed and is dead, which of its limits was passed as far as the kernel
     counts that for the whole call.
 
-    What cannot be an argument or a variable is an `invalid_input` fault. Every failure is a `tool_failed` fault: it
-    cannot be started, it ends with another code than 0 or by a signal, it writes too much, or anything but an answer.
-    When this returns or is cancelled its process group is killed and reaped, and its descriptors are closed.
+    A value that cannot be an argument or a variable is an `invalid_input` fault. Every failure is a `tool_failed`
+    fault: the program cannot be started, it ends with another code than 0 or by a signal, it writes too much, or
+    anything but an answer. When this returns or is cancelled its process group is killed and reaped, and its
+    descriptors are closed.
     """
     fed = supply(command.feed, line)
     if isinstance(fed, Fault):
@@ -105,17 +113,18 @@ async def run_command(
 class _Run:
     """One child, and what is known of it; `exit` once it is reaped."""
 
-    __slots__ = ("_child", "_command", "_cpu", "_errors", "_is_over", "_output", "_skipped", "exit")
+    __slots__ = ("_child", "_command", "_cpu", "_errors", "_output", "_room", "_skipped", "exit")
 
-    _output: bytes | bytearray
     _errors: Tail
-    _is_over: bool
 
     def __init__(self, command: Command, child: Child) -> None:
         self._command = command
         self._child = child
         self._cpu: ProcessorTime | None = None
         self._skipped = 0
+        self._room = command.max_output_bytes
+        # The one chunk, or all in one: of a program that writes byte by byte each would be an object.
+        self._output: bytes | bytearray = b""
         self.exit: Exit | None = None
 
     async def through(self, stdin: bytes | bytearray, update: Callable[[Update], None] | None) -> None:
@@ -123,51 +132,71 @@ class _Run:
 
         Raises SpawnError where the kernel has no room to watch it.
         """
-        child, command = self._child, self._command
+        child = self._child
         updates = None if update is None else UpdateLines(update)
         try:
-            exchange = ChildPipes(child, stdin, updates, max_output_bytes=command.max_output_bytes)
+            streams = ProgramStreams(child)
         except OSError as error:
-            raise SpawnError(command.argv[0], f"it cannot be watched: {error.strerror}") from error
-        with closing(exchange):
-            await exchange.run()
-            if not exchange.is_over:
-                exchange.drain()
-                if command.limits.cpu_s is not None:
+            raise SpawnError(self._command.argv[0], f"it cannot be watched: {error.strerror}") from error
+        with closing(streams):
+            streams.begin(stdin, self._take, updates, closes_stdin=True)
+            if await streams.serve():
+                streams.drain()
+                if self._command.limits.cpu_s is not None:
                     # The kernel tells it until the child is reaped.
                     self._cpu = processor_time(child.pid)
+            streams.drain_updates()
             self.exit = await child.kill()
+        self._errors = streams.errors
         if updates is not None:
-            updates.end()
             self._skipped = updates.skipped
-        self._is_over, self._errors = exchange.is_over, exchange.errors
-        self._output = b"" if exchange.is_over else exchange.output
 
     def judge(self, passed: Callable[[], str | None] | None) -> ProgramValue | Unread | Fault:
-        """What came of it."""
-        command = self._command
-        argv0, ended = command.argv[0], self.exit
+        """The value, or why there is none."""
+        command, ended = self._command, self.exit
+        argv0, stderr = command.argv[0], self._errors.text()
         assert ended is not None, "it has gone through"
-        if self._is_over:
-            return endings.too_much(argv0, self._errors, max_output_bytes=command.max_output_bytes)
+        if self._room < 0:
+            return too_much(command, stderr)
         if ended.code != 0:
-            ended = endings.unwrapped(ended) if command.is_wrapped else ended
-            limit = (None if passed is None else passed()) or self._passed(ended)
-            return endings.failed(argv0, ended, self._errors, limits=command.limits, limit=limit)
+            return ended_badly(command, ended, stderr, cpu=self._cpu, passed=passed)
         max_bytes = command.max_content_bytes or command.max_output_bytes
         if not is_light(self._output, ACCEPT):
-            fault = partial(endings.no_answer, argv0, self._errors)
-            return Unread(self._output, command.output, max_bytes, fault, self._errors.text())
+            return Unread(self._output, command.output, max_bytes, partial(no_answer, argv0, stderr), stderr)
         try:
             value = read_output(command.output, self._output, max_bytes=max_bytes)
         except UnreadableError as error:
-            return endings.no_answer(argv0, self._errors, error)
-        return ProgramValue(value, self._skipped, self._errors.text() if self._errors.total else "")
+            return no_answer(argv0, stderr, error)
+        return ProgramValue(value, self._skipped, stderr)
 
-    def _passed(self, ended: Exit) -> str | None:
-        """The limit that it passed, as far as its end and its own words tell."""
-        command = self._command
-        if command.limits == NO_LIMITS:
-            return None
-        stderr = self._errors.text()
-        return passed_limit(command.limits, ended, stderr, cpu=self._cpu, is_wrapped=command.is_wrapped)
+    def _take(self, chunk: bytes) -> bool:
+        self._room -= len(chunk)
+        if not self._output:
+            self._output = chunk
+        else:
+            if isinstance(self._output, bytes):
+                self._output = bytearray(self._output)
+            self._output += chunk
+        return self._room < 0
+
+
+def too_much(command: Command, stderr: str) -> Fault:
+    """The fault of a program over the bound on stdout."""
+    why = f"'{command.argv[0]}' was killed because it wrote more than {command.max_output_bytes} bytes to stdout"
+    return tool_failed(why, stderr, limit="output_bytes")
+
+
+def no_answer(argv0: str, stderr: str, error: UnreadableError) -> Fault:
+    """The fault of a program that wrote what is no answer."""
+    return tool_failed(f"'{argv0}' {error}", stderr, **({} if error.limit is None else {"limit": error.limit}))
+
+
+def ended_badly(
+    command: Command, how: Exit, stderr: str, *, cpu: ProcessorTime | None, passed: Callable[[], str | None] | None
+) -> Fault:
+    """The fault of a program that ended by a signal or with another code than 0."""
+    how = endings.unwrapped(how) if command.is_wrapped else how
+    limit = (None if passed is None else passed()) or endings.passed_limit(
+        command.limits, how, stderr, cpu=cpu, is_wrapped=command.is_wrapped
+    )
+    return endings.ended(command.argv[0], how, stderr, limits=command.limits, limit=limit)

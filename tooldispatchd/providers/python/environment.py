@@ -4,9 +4,8 @@
       ▲                       │         └── died ──▶ none
       └──── a wait, then the next call ◀── died, or what it imported failed
 
-A parent that has had its time bears no more children; it ends when the last of its children is reaped, so that these
-go on. Tasks wait here for a parent; it is started by a task of the environment's own, since a call that gives up must
-not take with it what the others wait for.
+A worn parent starts no more children; it ends when the last of its children is reaped, so that these go on. A parent is
+started by a task of the environment's own: a call that is cancelled must not cancel it for the others that wait.
 """
 
 import math
@@ -23,9 +22,9 @@ from tooldispatchd.children.control import ForkerGone
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.forker import Forker
 from tooldispatchd.children.spawn import Child, SpawnError
-from tooldispatchd.forked.marking import room
 from tooldispatchd.forked.policy import Policy
-from tooldispatchd.forked.warm import Errand, Load
+from tooldispatchd.forked.python.marking import room
+from tooldispatchd.forked.python.warm import Errand, Load
 from tooldispatchd.providers.python.tool import PythonTool
 
 # By its place and not as a module: it runs where nothing of the daemon is installed.
@@ -47,7 +46,7 @@ PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class NoParentError(Exception):
-    """There is no warm parent to be had: `why` in words."""
+    """No warm parent can be had: `why` in words."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -55,7 +54,7 @@ class NoParentError(Exception):
 
 
 class ParentLease:
-    """One warm parent, and how much of its time it has had."""
+    """One warm parent, and how worn it is."""
 
     def __init__(self, family: Family, forker: Forker, load: Load, policies: Sequence[Policy]) -> None:
         self.forker = forker
@@ -73,17 +72,17 @@ class ParentLease:
         return self.forker.is_usable and tool.function in self._functions and tool.policy in self._policies
 
     def is_worn(self, tool: PythonTool) -> bool:
-        """Whether it has had its time, as the tool has it."""
+        """Whether another parent should take its place, by the bounds of the tool."""
         return self._forks >= tool.max_forks or self._rss > tool.max_rss
 
-    async def bear(self, tool: PythonTool, fds: Sequence[int], errand: Errand) -> Child:
+    async def fork(self, tool: PythonTool, fds: Sequence[int]) -> Child:
         """Fork a child, which has copies of `fds`; raises ForkerGone, or SpawnError where the kernel refuses."""
         self._forks += 1
         if self._forks % FORKS_PER_LOOK == 0:
             self._rss = resident_bytes(self.forker.pid)
-        birth = self._family.expect(tool.function)
-        errand = errand._replace(policy=self._policies[tool.policy], number=birth.number)
-        return await self.forker.bear(birth, tool.function, {"fork": tuple(errand)}, fds, NO_PIPES)
+        reserved = self._family.reserve(tool.function)
+        errand = Errand(tool.function, self._policies[tool.policy], tool.resident, reserved.number)
+        return await self.forker.start_child(reserved, tool.function, {"fork": tuple(errand)}, fds, NO_PIPES)
 
 
 class WarmEnvironment:
@@ -105,7 +104,7 @@ class WarmEnvironment:
         self._tools[tool.function, tool.policy] = tool
 
     def keep(self, tools: Sequence[PythonTool]) -> None:
-        """Forget all other tools; without any, the parent ends when its children have."""
+        """Forget all other tools; without any, the parent ends after its last child."""
         self._tools = {(tool.function, tool.policy): tool for tool in tools}
         if not tools:
             self._replace(None)
@@ -113,7 +112,7 @@ class WarmEnvironment:
     async def parent(self, tool: PythonTool) -> ParentLease:
         """One that knows the tool; raises NoParentError where none can be had now."""
         while True:
-            # Again each time: what was kept may have changed meanwhile.
+            # Again each time: `keep` may have been called meanwhile.
             self.add(tool)
             parent = self._parent
             if parent is not None and parent.serves(tool):
@@ -130,27 +129,27 @@ class WarmEnvironment:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has no tool, nor anything that is to be ended."""
+        """Whether it has no tool, and nothing that is to be ended."""
         return not self._tools and self._parent is None and self._loading is None
 
     def failed(self, parent: ParentLease, function: str) -> None:
-        """The parent could not import what the function is in: after a while its next call has that tried again."""
+        """Note that the parent could not import the function's module: after a while its next call has that retried."""
         if function not in parent.failed:
             parent.failed.add(function)
             self._wait(trio.current_time() - parent.began)
 
     def lost(self, parent: ParentLease) -> None:
-        """The parent has died. As it had loaded all that it was to load, the next one may be had at once."""
+        """Drop a parent that has died. As it had loaded all its modules, the next one may be started at once."""
         if self._parent is parent:
             self._replace(None)
 
     def _replace(self, parent: ParentLease | None) -> None:
         old, self._parent = self._parent, parent
         if old is not None:
-            self._nursery.start_soon(see_off, old.forker)
+            self._nursery.start_soon(retire, old.forker)
 
     def _load(self) -> trio.Event:
-        """Have the next parent started; what is set when it is there, or is not."""
+        """Have the next parent started; the event that is set when it is ready, or has failed."""
         if self._loading is None:
             self._loading = trio.Event()
             self._nursery.start_soon(self._start, self._loading)
@@ -172,7 +171,7 @@ class WarmEnvironment:
             done.set()
 
     def _wait(self, lived_s: float = 0.0) -> None:
-        # The middle of what chance moves it by: nobody else comes back at the same time.
+        # Without jitter, by the middle of it: no other environment retries at the same time.
         self._retry_at = trio.current_time() + self._backoff.wait_s(lived_s, 0.5)
 
     async def _started(self) -> ParentLease:
@@ -204,13 +203,13 @@ class WarmEnvironment:
         return parent
 
     async def close(self) -> None:
-        """End the parent, whatever it does; its children must have been reaped. Cannot be cancelled, is bounded."""
+        """Kill and reap the parent; its children must have been reaped. Bounded, cannot be cancelled."""
         if self._parent is not None:
             await self._parent.forker.close()
 
 
-async def see_off(forker: Forker) -> None:
-    """Let a parent bear no more children, and reap it when it has ended after the last of them; or when cancelled."""
+async def retire(forker: Forker) -> None:
+    """Let a parent start no more children, and reap it when it has ended after the last of them, or when cancelled."""
     forker.retire()
     try:
         while not forker.is_gone:  # noqa: ASYNC110  # no event tells it, and nobody waits for it

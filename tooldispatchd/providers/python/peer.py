@@ -1,7 +1,7 @@
 """One forked child as the daemon sees it: its socket, its stderr and its own end, behind one epoll set.
 
-    ahead of its birth ── call written ──▶ born ──▶ frames read ──▶ answered, or gone ──▶ killed, reaped, closed
-                              ▲─────────── a worker that lives on ─────────┘
+    not yet forked ── call written ──▶ forked ──▶ frames read ──▶ answered, or gone ──▶ killed, reaped, closed
+                           ▲─────────── a worker that lives on ─────────┘
 
 A call is over with its answer, or with the end of the child; never with the end of a pipe, which a process that left
 the group may hold for ever. The kernel tells whether a child that is gone had read its call: if not, the other end of
@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -21,28 +22,23 @@ import trio
 
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.descriptors import close_all, open_pipe
-from tooldispatchd.children.procstat import processor_time
+from tooldispatchd.children.pipes import CHUNK_BYTES, LOOKS, ChildPipes, rest, write
+from tooldispatchd.children.procstat import ProcessorTime, processor_time
 from tooldispatchd.children.spawn import Child, Exit
 from tooldispatchd.children.tail import STDERR_TAIL_BYTES, Tail
-from tooldispatchd.forked.frames import FrameError, FrameKind, FrameReader
+from tooldispatchd.forked.python.frames import FrameError, FrameKind, FrameReader
 from tooldispatchd.providers.python.endings import ChildError, Ending
 from tooldispatchd.providers.python.environment import ParentLease
-from tooldispatchd.providers.updates import INTERVAL_S, Held
+from tooldispatchd.providers.updates import Held
 
-CHUNK_BYTES: Final = 64 * 1024
-
-# A child that writes for ever does not hold the loop: so many reads in a row, then others have their turn.
-LOOKS: Final = 4
-
-# What a child that has exited can have left in its socket: some times the buffer (208 KiB by default), of which small
+# Of a child that has exited: it can have left some times the socket's buffer (208 KiB by default), of which small
 # writes fill less.
 LEFT_CHUNKS: Final = 64
 
-
-# A parent that died may have forked a child that nobody told us of: it is killed as an orphan, well within this time.
+# A parent that died may have forked a child without telling: that is killed as an orphan, well within this time.
 UNKNOWN_S: Final = 5.0
 
-# How a child ended that nobody could be asked about; never taken for a success.
+# The exit of a child whose end is not known; never taken for a success.
 UNKNOWN: Final = Exit(signal=signal.SIGKILL)
 
 _decode_update: Final = msgspec.json.Decoder(Update).decode
@@ -55,11 +51,8 @@ class WorkerPipes:
     _pending: memoryview
     _reader: FrameReader
     _held: Held | None
-    _told: float
-    _is_holding: bool
     _is_leaving: bool
     _is_reset: bool
-    _is_closed: bool
     _ending: Ending | None
 
     def __init__(self, max_bytes: int) -> None:
@@ -67,33 +60,30 @@ class WorkerPipes:
         self.child: Child | None = None
         self.parent: ParentLease | None = None
         self.calls = 0
-        self.cpu_s = 0.0
-        """Processor time that the child had used when it was ended, where it had not answered."""
+        self.cpu: ProcessorTime | None = None
+        """Processor time that the child had used when it was ended."""
         self.waits_since = -math.inf
         """When a worker began to wait for a call."""
         self._max = max_bytes
-        self._is_silent = False
         self._tail = Tail(STDERR_TAIL_BYTES)
         fds: list[int] = []
         try:
             open_pipe(fds)
-            os.set_blocking(fds[0], False)  # the standard library's own
             ours, sock = socket.socketpair()
-            ours.setblocking(False)  # noqa: FBT003  # as above
             fds += (ours.detach(), sock.detach())
-            self._epoll = select.epoll()
+            self._stderr, errors, self._sock, theirs = fds
+            for fd in (self._stderr, self._sock):
+                os.set_blocking(fd, False)  # the standard library's own
+            self._pipes = ChildPipes(self._sock, self._stderr)
         except BaseException:
             close_all(fds)
             raise
-        self._stderr, errors, self._sock, sock_fd = fds
-        self.theirs = [sock_fd, errors]
-        self._epoll.register(self._sock, select.EPOLLIN)
-        self._epoll.register(self._stderr, select.EPOLLIN)
+        self.theirs = [theirs, errors]
         self._reset(b"", None)
 
     @property
     def stderr(self) -> str:
-        """The end of what this call, so far, has printed and complained of."""
+        """The end of the output that this call has printed so far, to stdout and to stderr."""
         return self._tail.text()
 
     def begin(self, frames: bytes | bytearray, update: Callable[[Update], None] | None) -> None:
@@ -102,21 +92,21 @@ class WorkerPipes:
         self._reset(frames, update)
         self._write()
 
-    def born(self, child: Child, parent: ParentLease) -> None:
+    def attach(self, child: Child, parent: ParentLease) -> None:
         """The child has been forked by `parent`."""
         self.child = child
         self.parent = parent
-        self._epoll.register(child.pidfd, select.EPOLLIN)
+        self._pipes.watch(child.pidfd)
 
     def hand_over(self) -> None:
-        """Close the child's ends, of which it has its own now, or never will. Idempotent."""
+        """Close the child's ends: it has copies, or was not forked. Idempotent."""
         fds, self.theirs = self.theirs, []
         close_all(fds)
 
     async def finish(self) -> Ending:
         """Serve the child until its call is answered or it is gone."""
-        if self._pending and not self._is_closed:
-            self._epoll.modify(self._sock, select.EPOLLIN | select.EPOLLOUT)
+        if self._pending and self._pipes.is_watched(self._sock):
+            self._pipes.watch(self._sock, select.EPOLLIN | select.EPOLLOUT)
         if self.child is not None:
             await self._serve()
         else:
@@ -124,7 +114,7 @@ class WorkerPipes:
                 await self._serve()
         ending = self._ending or Ending()
         if ending.value is None:
-            self._drain_stderr()
+            self._hear()
         if self._held is not None:
             self._held.tell()
             self._held = None
@@ -139,58 +129,43 @@ class WorkerPipes:
         try:
             if child is None:
                 return UNKNOWN
-            used = processor_time(child.pid)
-            self.cpu_s = 0.0 if used is None else used.own_s
+            # The kernel tells it until the child is reaped.
+            self.cpu = processor_time(child.pid)
             return await child.kill()
         finally:
-            self._close()
+            self.hand_over()
+            if self._sock >= 0:
+                self._pipes.close()
+                close_all((self._sock, self._stderr))
+                self._sock = self._stderr = -1
 
     async def _serve(self) -> None:
         while self._ending is None:
-            if (due := self._due()) == math.inf:
-                await trio.lowlevel.wait_readable(self._epoll)
-            else:
-                with trio.move_on_at(due):
-                    await trio.lowlevel.wait_readable(self._epoll)
+            await self._pipes.wait(math.inf if self._held is None else self._held.tell_due(trio.current_time()))
             self._serve_ready()
 
     def _reset(self, frames: bytes | bytearray, update: Callable[[Update], None] | None) -> None:
         self._pending = memoryview(frames)
         # A worker's earlier words are not this call's; there are none where the child is new.
         if self.calls > 1:
-            self._drain_stderr()
+            self._hear()
             self._tail = Tail(STDERR_TAIL_BYTES)
         # Faults are told in frames too, whatever answers are bounded to.
         self._reader = FrameReader(max(self._max, CHUNK_BYTES))
         self._held = None if update is None else Held(update)
-        self._told = -math.inf
-        self._is_holding = False
         self._is_leaving = False
         self._is_reset = False
-        self._is_closed = False
         self._ending = None
 
-    def _due(self) -> float:
-        """When the agent is to be told what is held; infinite where nothing is."""
-        if self._held is None or not self._is_holding:
-            return math.inf
-        now = trio.current_time()
-        if (due := self._told + INTERVAL_S) > now:
-            return due
-        self._told = now
-        self._is_holding = False
-        self._held.tell()
-        return math.inf
-
     def _serve_ready(self) -> None:
-        ready = dict(self._epoll.poll(0))
+        ready = self._pipes.ready()
         if self._stderr in ready:
-            self._read_stderr()
+            self._tail.add(self._pipes.read(self._stderr) or b"")
         if self._sock in ready:
             if ready[self._sock] & select.EPOLLOUT:
                 self._write()
                 if not self._pending:
-                    self._epoll.modify(self._sock, select.EPOLLIN)
+                    self._pipes.watch(self._sock)
             for _ in range(LOOKS):
                 if not self._read():
                     break
@@ -200,8 +175,8 @@ class WorkerPipes:
     def _has_gone(self, ready: dict[int, int]) -> bool:
         """Whether nothing can come any more; what had come by then has been read."""
         if self.child is None:
-            # It was forked perhaps, but nobody said so: its socket is all that is known of it.
-            return self._is_closed
+            # Perhaps it was forked before its parent died: its socket is all that is known of it.
+            return not self._pipes.is_watched(self._sock)
         if self.child.pidfd not in ready:
             return False
         for _ in range(LEFT_CHUNKS):
@@ -211,28 +186,23 @@ class WorkerPipes:
 
     def _write(self) -> None:
         try:
-            while self._pending:
-                self._pending = self._pending[os.write(self._sock, self._pending) :]
-        except BlockingIOError:
-            return
+            while self._pending and (written := write(self._sock, self._pending)):
+                self._pending = self._pending[written:]
         except (BrokenPipeError, ConnectionResetError):
-            # It is gone: what is left unsaid shows that it has not read everything.
+            # It is gone: the rest of `_pending` shows that it has not read everything.
             return
 
     def _read(self) -> bool:
         """Take what lies in the socket, up to a chunk; whether there may be more that is wanted."""
-        if self._is_closed or self._ending is not None:
+        if self._ending is not None or not self._pipes.is_watched(self._sock):
             return False
         try:
-            chunk = os.read(self._sock, CHUNK_BYTES)
-        except BlockingIOError:
-            return False
+            chunk = self._pipes.read(self._sock)
         except ConnectionResetError:
             self._is_reset = True
-            chunk = b""
+            self._pipes.unwatch(self._sock)
+            return False
         if not chunk:
-            self._is_closed = True
-            self._epoll.unregister(self._sock)
             return False
         self._reader.add(chunk)
         try:
@@ -248,7 +218,10 @@ class WorkerPipes:
             is_over = len(payload) > self._max
             self._ending = Ending(value=None if is_over else payload, is_over=is_over, is_leaving=self._is_leaving)
         elif kind is FrameKind.UPDATE:
-            self._take_update(bytes(payload))
+            # Not a number, or no text: an update that cannot be read is dropped.
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                if self._held is not None:
+                    self._held.add(_decode_update(payload))
         elif kind is FrameKind.LEAVING:
             self._is_leaving = True
         elif kind is FrameKind.ERROR:
@@ -259,39 +232,6 @@ class WorkerPipes:
         else:
             self._ending = Ending(nonsense=f"a {kind.name} frame")
 
-    def _take_update(self, payload: bytes) -> None:
-        if self._held is None:
-            return
-        try:
-            self._held.add(_decode_update(payload))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            # Not a number, or no text: what is no update is none.
-            return
-        self._is_holding = True
-
-    def _read_stderr(self) -> bool:
-        if self._is_silent:
-            return False
-        try:
-            chunk = os.read(self._stderr, CHUNK_BYTES)
-        except BlockingIOError:
-            return False
-        if not chunk:
-            self._is_silent = True
-            self._epoll.unregister(self._stderr)
-            return False
-        self._tail.add(chunk)
-        return len(chunk) == CHUNK_BYTES
-
-    def _drain_stderr(self) -> None:
-        # No more than the pipe may hold: the rest would be another process's, without end.
-        for _ in range(LOOKS):
-            if not self._read_stderr():
-                return
-
-    def _close(self) -> None:
-        self.hand_over()
-        if self._sock >= 0:
-            self._epoll.close()
-            close_all((self._sock, self._stderr))
-            self._sock = self._stderr = -1
+    def _hear(self) -> None:
+        for chunk in rest(self._stderr):
+            self._tail.add(chunk)

@@ -1,14 +1,15 @@
-"""A Python tool as it is run, and what comes of a call."""
+"""A Python tool as it is run, and the value of a call."""
 
 from typing import NamedTuple
 
 import msgspec
 
+from tooldispatchd.children.endings import NO_LIMITS, Limits
 from tooldispatchd.forked.policy import Policy
 
 
 class WarmKey(NamedTuple):
-    """What tools must share to be forked from one warm parent."""
+    """The values that tools must share to be forked from one warm parent."""
 
     interpreter: str
     env: tuple[tuple[str, str], ...]
@@ -32,8 +33,8 @@ class PythonTool(msgspec.Struct, frozen=True, kw_only=True):
     path: tuple[str, ...] = ()
     """Directories in which its modules are looked for after the interpreter's own."""
     policy: Policy = Policy()
-    limits: frozenset[str] = frozenset()
-    """The names of the limits that it has, by policy or by cgroup; no other one is ever said to be passed."""
+    limits: Limits = NO_LIMITS
+    """Those that it has, by policy or by cgroup; no other one is ever said to be passed."""
     max_output_bytes: int
     """The longest answer, as JSON."""
     prefork: int = 0
@@ -47,7 +48,6 @@ class PythonTool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def surroundings(self) -> WarmKey:
-        """Of which environment it is."""
         policy = self.policy
         return WarmKey(
             self.interpreter, tuple(sorted(self.env)), self.cwd, self.path, policy.uid, policy.gid, policy.groups
@@ -60,7 +60,7 @@ class PythonTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReturnedValue(msgspec.Struct, frozen=True):
-    """The JSON value that a function returned, decoded; and what its stderr has said by then, its end."""
+    """The JSON value that a function returned, decoded; and the end of its stderr by then."""
 
     value: object
     stderr: str = ""

@@ -1,8 +1,8 @@
 """Calls of Python tools: a fork of a warm parent for each, a child forked ahead, or a worker that lives on.
 
-    run ──▶ worker, child ahead, or new peer ── call written ──▶ born ──▶ answered ──▶ killed ──▶ Value | Fault
-                            ▲                                     │
-                            └── gone before it had read the call ─┘
+    run ──▶ worker, child ahead, or new pipes ── call written ──▶ forked ──▶ answered ──▶ killed ──▶ Value | Fault
+                            ▲                                        │
+                            └──── gone before it had read the call ──┘
 
 How long a call may take and how many run at once are the caller's decisions. A call is begun at most once: another
 child is asked only where the kernel says that the first did not read it.
@@ -22,8 +22,7 @@ from tooldispatchd.children.control import ForkerGone
 from tooldispatchd.children.descriptors import close_all
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import SpawnError
-from tooldispatchd.forked.frames import FrameKind, frame, prefix
-from tooldispatchd.forked.warm import Errand
+from tooldispatchd.forked.python.frames import FrameKind, frame, prefix
 from tooldispatchd.providers.python.endings import Ending, Remains, judge, not_started
 from tooldispatchd.providers.python.environment import NoParentError, WarmEnvironment, resident_bytes
 from tooldispatchd.providers.python.peer import UNKNOWN, WorkerPipes
@@ -85,7 +84,7 @@ class Warm:
         enters, unless it is a worker. Where `update` is given it is called with what the function says of its progress,
         merged, and never once this has returned; it must not block, nor raise.
 
-        When this returns or is cancelled, what there was of the call is killed, unless it is a worker that can serve
+        When this returns or is cancelled, the child of the call is killed, unless it is a worker that can serve
         another. It is also reaped, unless there was an answer: then that is not kept waiting for the kernel to take the
         child's memory apart. Raises OSError where the kernel has no descriptors left.
         """
@@ -100,14 +99,14 @@ class Warm:
         while True:
             tries -= 1
             try:
-                ending, remains = await self._try(place, frames, scratch, leaf, update)
+                ending, remains = await self._try(place, frames, leaf, update)
             except (NoParentError, SpawnError) as error:
                 return not_started(tool, error.why)
             if not ending.is_unread or not tries:
                 return judge(tool, ending, remains)
 
     def keep(self, tools: Sequence[PythonTool]) -> None:
-        """From now on these tools alone are called: what waits for calls of others ends, and what runs is finished.
+        """From now on these tools alone are called: children that wait for calls of others end, running calls go on.
 
         Their parents, once started, know all of them; a tool that was not named here has its parent replaced.
         """
@@ -156,11 +155,10 @@ class Warm:
         self,
         place: WarmTool,
         frames: bytes | bytearray,
-        scratch: str | None,
         leaf: str | None,
         update: Callable[[Update], None] | None,
     ) -> tuple[Ending, Remains]:
-        """Ask one child; what it said, and what is left of it.
+        """Have one child serve the call; how that ended, and how the child did.
 
         Raises NoParentError, or SpawnError where no child can be had.
         """
@@ -173,7 +171,7 @@ class Warm:
                 move(peer.child.pid, leaf)
             peer.begin(frames, update)
             if peer.child is None:
-                await bear(place, peer, scratch=scratch, leaf=leaf)
+                await fork_child(place, peer, leaf)
             self._fork_ahead(place)
             ending = await peer.finish()
             if ending.error is not None and ending.error.kind == "import" and peer.parent is not None:
@@ -182,9 +180,9 @@ class Warm:
         finally:
             if not is_fit:
                 exited = await peer.end()  # noqa: ASYNC102  # it shields and bounds itself
-        # What a worker says is this call's until the next one begins, and it may be taken as soon as it waits.
+        # A worker's output is this call's until the next one begins, which may be as soon as it waits.
         # A worker's processor time is that of all its calls, and says nothing of this one.
-        remains = Remains(exited, peer.stderr, 0.0 if tool.resident else peer.cpu_s)
+        remains = Remains(exited, peer.stderr, None if tool.resident else peer.cpu)
         if is_fit:
             self._keep(place, peer)
         return ending, remains
@@ -198,7 +196,7 @@ class Warm:
             self._nursery.start_soon(place.waiting.pop(0).end)
 
     def _take(self, place: WarmTool) -> WorkerPipes | None:
-        """A child that waits for a call; those of parents that have had their time are ended, or these would stay."""
+        """A child that waits for a call. Those of worn parents are ended, or the parents would stay."""
         if not place.waiting:
             return None
         waiting = take_all(place)
@@ -217,12 +215,12 @@ class Warm:
             self._nursery.start_soon(self._fork_one_ahead, place)
 
     async def _fork_one_ahead(self, place: WarmTool) -> None:
-        # Where there is none to be had now, the next call asks again, and is told why if it cannot have one either.
+        # Where none can be had now, the next call asks again, and is told why if that fails too.
         try:
             with suppress(NoParentError, SpawnError, OSError):
                 peer = WorkerPipes(place.tool.max_output_bytes)
                 try:
-                    await bear(place, peer, scratch=None, leaf=None, ahead=True)
+                    await fork_child(place, peer, None)
                 finally:
                     if place.is_kept and peer.child is not None:
                         place.waiting.append(peer)
@@ -233,7 +231,7 @@ class Warm:
 
 
 class CallHeader(msgspec.Struct, frozen=True):
-    """The header of a call, as `forked.frames.Kind.CALL` describes it."""
+    """The header of a call, as `forked.python.frames.FrameKind.CALL` describes it."""
 
     id: str
     agent: str | None
@@ -242,29 +240,18 @@ class CallHeader(msgspec.Struct, frozen=True):
     updates: bool
 
 
-async def bear(
-    place: WarmTool, peer: WorkerPipes, *, scratch: str | None, leaf: str | None, ahead: bool = False
-) -> None:
-    """Have the peer's child forked. Where the parent dies meanwhile the peer has none, and tells what became of it.
+async def fork_child(place: WarmTool, peer: WorkerPipes, leaf: str | None) -> None:
+    """Have the peer's child forked. Where the parent dies meanwhile the peer has none, and its socket tells the rest.
 
     Raises NoParentError, or SpawnError.
     """
     tool = place.tool
     parent = await place.environment.parent(tool)
-    errand = Errand(
-        function=tool.function,
-        policy=0,
-        scratch=scratch,
-        is_ahead=ahead,
-        has_leaf=leaf is not None,
-        is_late=ahead and tool.restricts_files,
-        is_resident=tool.resident,
-    )
     fds = list(peer.theirs)
     try:
         if leaf is not None:
             fds.append(os.open(f"{leaf}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
-        peer.born(await parent.bear(tool, fds, errand), parent)
+        peer.attach(await parent.fork(tool, fds), parent)
     except ForkerGone:
         place.environment.lost(parent)
     except SpawnError:
@@ -289,7 +276,6 @@ def is_fit_for_more(place: WarmTool, worker: WorkerPipes, ending: Ending) -> boo
 
 
 def has_current_parent(peer: WorkerPipes) -> bool:
-    """Whether the child's parent may still bear others."""
     return peer.parent is not None and peer.parent.forker.is_usable
 
 
@@ -300,7 +286,7 @@ def move(pid: int, leaf: str) -> None:
 
 
 def take_all(place: WarmTool) -> list[WorkerPipes]:
-    """All that waits there, which waits there no longer."""
+    """Take all children that wait for a call of the tool."""
     peers, place.waiting = place.waiting, []
     return peers
 

@@ -9,7 +9,7 @@ from tests.providers.mcp.linking import (
     number_of,
 )
 from tests.servers.raw_http import Asked, Peer
-from tooldispatchd.providers.mcp.ways import StreamableWay
+from tooldispatchd.providers.mcp.http.door import StreamableWay
 
 OPENING = Speaks("")
 

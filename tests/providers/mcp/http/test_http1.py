@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from trio.testing import MemoryReceiveStream, MemorySendStream, MockClock
 
 from tooldispatchd.providers.mcp.http.errors import UnansweredError, WireError
-from tooldispatchd.providers.mcp.http.http1 import WRITE_S, Http1
-from tooldispatchd.providers.mcp.http.network import Socket
+from tooldispatchd.providers.mcp.http.http1 import WRITE_S, Http1, Socket
 
 Ours = trio.StapledStream[MemorySendStream, MemoryReceiveStream]
 

@@ -5,9 +5,9 @@ import trio
 
 from tests.providers.mcp.linking import Handle, Inbox, answering, at, chunk, each, event, in_turn, streaming
 from tests.servers.raw_http import Asked, Peer, serving
-from tooldispatchd.providers.mcp.bell import Bell
-from tooldispatchd.providers.mcp.http.listening import Listening
-from tooldispatchd.providers.mcp.http.peer import HttpPeer
+from tooldispatchd.providers.mcp.http.posting import HttpPeer
+from tooldispatchd.providers.mcp.http.streamable import Listening
+from tooldispatchd.providers.mcp.http.tasks import Bell
 from tooldispatchd.providers.mcp.http.wire import HttpWire
 from tooldispatchd.providers.mcp.server import Reach
 

@@ -7,10 +7,10 @@ import trio
 import trio.testing
 
 from tests.providers.mcp.linking import LEGACY, MODERN, SHARE, Speaks
-from tooldispatchd.providers.mcp.http import outbox
-from tooldispatchd.providers.mcp.http.outbox import Outbox, Sent
+from tooldispatchd.providers.mcp.http import posting
+from tooldispatchd.providers.mcp.http.posting import Outbox, Sent
+from tooldispatchd.providers.mcp.http.tasks import Tasks
 from tooldispatchd.providers.mcp.link import MAX_QUEUED_BYTES
-from tooldispatchd.providers.mcp.tasks import Tasks
 
 
 class Server:
@@ -69,16 +69,16 @@ async def test_nothing_leaves_before_it_is_flushed() -> None:
 
 async def test_a_notification_that_is_stuck_is_passed_over_in_time(autojump_clock: trio.testing.MockClock) -> None:
     server = Server()
-    server.stuck = {"a", outbox.INITIALIZED}
+    server.stuck = {"a", posting.INITIALIZED}
     async with opened(server) as box:
-        for method in ("a", outbox.INITIALIZED, "c"):
+        for method in ("a", posting.INITIALIZED, "c"):
             tell(box, method)
         ask(box, 1)
         box.flush()
         await box.initialized()
         assert trio.current_time() == 10
         await trio.testing.wait_all_tasks_blocked()
-        assert server.began[:2] == ["a", outbox.INITIALIZED]
+        assert server.began[:2] == ["a", posting.INITIALIZED]
         # A request and a notification have no order between them.
         assert sorted(server.began[2:]) == ["1", "c"]
 
@@ -104,7 +104,7 @@ async def test_what_is_given_up_is_told_by_it_only_where_it_was_not_sent_or_clos
 
 async def test_a_place_whose_request_nobody_waits_for_goes_to_the_next() -> None:
     server = Server()
-    numbers = range(1, outbox.MAX_AT_ONCE + 1)
+    numbers = range(1, posting.MAX_AT_ONCE + 1)
     server.stuck = {str(number) for number in numbers}
     server.waiting = set(numbers)
     async with opened(server) as box:
@@ -157,13 +157,13 @@ async def test_of_what_is_dropped_only_cancellations_are_said_in_the_end() -> No
     async with opened(server) as box:
         tell(box, "a")
         ask(box, 1)
-        for _ in range(outbox.MAX_LAST + 5):
-            tell(box, outbox.CANCELLED)
+        for _ in range(posting.MAX_LAST + 5):
+            tell(box, posting.CANCELLED)
         box.drop()
-        tell(box, outbox.CANCELLED)
+        tell(box, posting.CANCELLED)
         box.flush()
         await box.say_last()
-        assert server.began == [outbox.CANCELLED] * outbox.MAX_LAST
+        assert server.began == [posting.CANCELLED] * posting.MAX_LAST
 
 
 class Watched(set[int]):
@@ -178,7 +178,7 @@ class Watched(set[int]):
 
 async def test_to_give_up_many_while_others_wait_is_no_search_through_all_for_each() -> None:
     server = Server()
-    numbers = range(1, outbox.MAX_AT_ONCE + 51)
+    numbers = range(1, posting.MAX_AT_ONCE + 51)
     server.stuck = {str(number) for number in numbers}
     server.waiting = Watched(numbers)
     async with opened(server) as box:
@@ -187,10 +187,10 @@ async def test_to_give_up_many_while_others_wait_is_no_search_through_all_for_ea
         box.flush()
         await trio.testing.wait_all_tasks_blocked()
         server.waiting.asked = 0
-        for number in range(1, outbox.MAX_AT_ONCE + 1):
+        for number in range(1, posting.MAX_AT_ONCE + 1):
             server.waiting.remove(number)
             box.give_up(number)
             box.flush()
-        assert server.waiting.asked < 60 * outbox.MAX_AT_ONCE
+        assert server.waiting.asked < 60 * posting.MAX_AT_ONCE
         await trio.testing.wait_all_tasks_blocked()
         assert len(server.began) == len(numbers)

@@ -21,8 +21,8 @@ from tests.providers.mcp.linking import (
 )
 from tests.servers.raw_http import Asked, Peer, serving
 from tooldispatchd.providers.mcp.http import pair
+from tooldispatchd.providers.mcp.http.door import PairWay
 from tooldispatchd.providers.mcp.link import LinkError
-from tooldispatchd.providers.mcp.ways import PairWay
 from tooldispatchd.wire.faults import Code
 
 OLD = Speaks("")
@@ -241,7 +241,3 @@ async def test_the_owner_may_be_cancelled_at_any_time() -> None:
 async def _hang(peer: Peer, asked: Asked) -> None:
     await peer.wait_for_close()
     raise EOFError
-
-
-def test_its_bounds_are_what_its_way_states() -> None:
-    assert PairWay.close_s == pair.CLOSE_S

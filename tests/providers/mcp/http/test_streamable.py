@@ -22,9 +22,9 @@ from tests.providers.mcp.linking import (
     streaming,
 )
 from tests.servers.raw_http import Asked, Peer, serving
-from tooldispatchd.providers.mcp.http import outbox
+from tooldispatchd.providers.mcp.http import posting
+from tooldispatchd.providers.mcp.http.door import StreamableWay
 from tooldispatchd.providers.mcp.http.refusals import status_words
-from tooldispatchd.providers.mcp.ways import StreamableWay
 from tooldispatchd.wire.faults import Code, Fault
 
 
@@ -144,14 +144,14 @@ async def test_requests_run_at_the_same_time() -> None:
 
 
 async def test_requests_beyond_the_bound_wait_for_their_turn_and_are_all_answered() -> None:
-    count = outbox.MAX_AT_ONCE + 30
+    count = posting.MAX_AT_ONCE + 30
     here = 0
     all_here = trio.Event()
 
     async def handle(peer: Peer, asked: Asked) -> None:
         nonlocal here
         here += 1
-        if here == outbox.MAX_AT_ONCE:
+        if here == posting.MAX_AT_ONCE:
             all_here.set()
         await all_here.wait()
         await json_answers(peer, asked)
@@ -160,7 +160,7 @@ async def test_requests_beyond_the_bound_wait_for_their_turn_and_are_all_answere
         numbers = [far.ask() for _ in range(count)]
         for number in numbers:
             assert await far.inbox.result(number) == {"a": 1}
-    assert server.connections == outbox.MAX_AT_ONCE
+    assert server.connections == posting.MAX_AT_ONCE
 
 
 # --- answers that are missing ----------------------------------------------------------------------------------------

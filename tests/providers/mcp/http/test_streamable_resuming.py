@@ -22,7 +22,7 @@ from tests.providers.mcp.linking import (
     streaming,
 )
 from tests.servers.raw_http import Asked, Peer, serving
-from tooldispatchd.providers.mcp.http import stream
+from tooldispatchd.providers.mcp.http import eventstream
 from tooldispatchd.providers.mcp.http.wire import HttpWire
 from tooldispatchd.providers.mcp.link import LinkError
 from tooldispatchd.providers.mcp.server import Reach
@@ -123,14 +123,16 @@ async def test_an_answer_over_the_bound_while_resuming_is_a_failed_call() -> Non
         assert (await far.fault()).extras["limit"] == "content_bytes"
 
 
-@pytest.mark.parametrize(("retry", "expected_s"), [(None, 1.0), (0, 0.0), (250, 0.25), (10**9, stream.MAX_RETRY_S)])
+@pytest.mark.parametrize(
+    ("retry", "expected_s"), [(None, 1.0), (0, 0.0), (250, 0.25), (10**9, eventstream.MAX_RETRY_S)]
+)
 async def test_the_wait_before_a_try_is_the_server_s_within_bounds(retry: int | None, expected_s: float) -> None:
     async def taken(event_: object) -> bool:
         return False
 
     said = msgspec.json.encode("x")
     async with serving(each(streaming(event(said, retry=retry)))) as server:
-        followed = stream.ServerStream(1024, SHARE)
+        followed = eventstream.ServerStream(1024, SHARE)
         async with HttpWire(Reach(url=server.url), max_bytes=1024) as wire, wire.exchange("GET") as reply:
             assert not await followed.follow(reply, taken)
         assert followed.retry_s == expected_s

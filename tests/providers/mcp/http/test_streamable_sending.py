@@ -18,9 +18,9 @@ from tests.providers.mcp.linking import (
     streaming,
 )
 from tests.servers.raw_http import Asked, Peer, serving
-from tooldispatchd.providers.mcp.http import outbox
+from tooldispatchd.providers.mcp.http import posting
+from tooldispatchd.providers.mcp.http.door import StreamableWay
 from tooldispatchd.providers.mcp.link import MAX_NOTICES
-from tooldispatchd.providers.mcp.ways import StreamableWay
 
 
 def way(url: str, *, max_bytes: int = 1024 * 1024) -> StreamableWay:
@@ -68,11 +68,11 @@ async def test_giving_up_closes_the_response(dialect: object, *, is_told: bool, 
 
 async def test_what_waits_for_its_turn_is_given_up_unsent() -> None:
     async with serving(each(_silent)) as server, linked(way(server.url)) as far:
-        for _ in range(outbox.MAX_AT_ONCE):
+        for _ in range(posting.MAX_AT_ONCE):
             far.ask()
         assert far.link.give_up(far.ask())
         with trio.fail_after(5):
-            while len(server.asked) < outbox.MAX_AT_ONCE:
+            while len(server.asked) < posting.MAX_AT_ONCE:
                 await trio.sleep(0.001)
         # An exchange whose request nobody waits for any more gives its place up.
         far.inbox.waiting.discard(1)

@@ -6,7 +6,7 @@ import trio
 from tests.providers.mcp.http.certificates import Authority
 from tests.servers.raw_http import Peer, RawServer, polite, serving
 from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.tls import Files, context
+from tooldispatchd.providers.mcp.http.network import Files, context
 from tooldispatchd.providers.mcp.http.wire import HttpWire
 from tooldispatchd.providers.mcp.server import Reach
 

@@ -11,8 +11,7 @@ from tests.providers.mcp.http.wires import MIB, wire_to
 from tests.providers.mcp.linking import SHARE
 from tests.servers.raw_http import Peer, serving
 from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent
-from tooldispatchd.providers.mcp.http.stream import ServerStream
+from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent, ServerStream
 
 CHUNKED: Final = b"Transfer-Encoding: chunked\r\n\r\n"
 EVENTS: Final = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"

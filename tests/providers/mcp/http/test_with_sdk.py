@@ -9,7 +9,7 @@ from pathlib import Path
 import trio
 
 from tests.providers.mcp.linking import Linked, Speaks, at, linked
-from tooldispatchd.providers.mcp.ways import PairWay, StreamableWay
+from tooldispatchd.providers.mcp.http.door import PairWay, StreamableWay
 
 SERVER = Path(__file__).parents[3] / "servers" / "sdk_http_server.py"
 

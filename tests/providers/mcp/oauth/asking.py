@@ -2,9 +2,13 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
+import httpx2
 import trio
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
@@ -14,6 +18,8 @@ from tests.providers.mcp.recording import Recording
 from tests.servers.authorization_server import OAuthServer
 from tooldispatchd.providers.mcp.http.wire import HttpWire
 from tooldispatchd.providers.mcp.oauth.accounts import Accounts, entry_name
+from tooldispatchd.providers.mcp.oauth.documents import AuthorizationServer, ProtectedResource, RegisteredClient
+from tooldispatchd.providers.mcp.oauth.login import log_in
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
 from tooldispatchd.providers.mcp.server import OAuth, Reach, Server
 
@@ -45,14 +51,13 @@ class Daemon:
         """Put `grant` where a login would have, with what a login would have learned."""
         grant = replace(
             grant,
-            client={"client_id": "client-0", "redirect_uris": ["http://127.0.0.1/callback"]},
-            resource={"resource": server.mcp, "authorization_servers": [server.url]},
-            issuer=server.url,
-            server={
-                "issuer": server.url,
-                "authorization_endpoint": f"{server.url}/authorize",
-                "token_endpoint": f"{server.url}/token",
-            },
+            client=RegisteredClient(client_id="client-0", redirect_uris=("http://127.0.0.1/callback",)),
+            resource=ProtectedResource(server.mcp, (server.url,)),
+            server=AuthorizationServer(
+                issuer=server.url,
+                authorization_endpoint=f"{server.url}/authorize",
+                token_endpoint=f"{server.url}/token",
+            ),
         )
         TokenStore(self.environ).write(entry_name(server.mcp, oauth), grant)
 
@@ -86,6 +91,35 @@ async def until(is_true: Callable[[], object]) -> None:
     with trio.fail_after(10):
         while not is_true():  # noqa: ASYNC110  # a server that tells nobody is a real one
             await trio.sleep(0.005)
+
+
+async def logged_in(
+    daemon: Daemon, reach: Reach, tamper: Callable[[str], str] = str, trusted: tuple[str, ...] = ()
+) -> dict[str, str]:
+    """Log in; what the browser was sent away with. `tamper` changes where it is sent back to."""
+    urls: list[str] = []
+
+    def is_shown(number: int) -> bool:
+        return len(urls) > number
+
+    async def browse() -> None:
+        async with httpx2.AsyncClient(trust_env=False) as browser:
+            for number in count():
+                await until(partial(is_shown, number))
+                away = await browser.get(urls[number].replace("login.test", "127.0.0.1"))
+                if away.status_code == 302:
+                    await browser.get(tamper(away.headers["Location"]))
+
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(browse)
+            try:
+                await log_in(server_of(reach), daemon.environ, urls.append, trusted)
+            finally:
+                nursery.cancel_scope.cancel()
+    assert urls[0].isascii()
+    assert urls[0].isprintable()
+    return dict(parse_qsl(urlsplit(urls[0]).query))
 
 
 async def call(wire: HttpWire) -> int:

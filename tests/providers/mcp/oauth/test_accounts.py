@@ -1,5 +1,6 @@
 """Tokens got and renewed in a daemon, by which the requests of many connections are authorised."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +90,38 @@ async def test_metadata_is_found_at_its_well_known_place_where_no_header_names_i
         assert await call(wire) == 200
     assert len(server.asked("/.well-known/oauth-protected-resource/mcp")) == 1
     assert len(server.asked("/.well-known/openid-configuration")) == 1
+
+
+async def test_metadata_of_an_issuer_with_a_path_is_found_at_each_place_for_it(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.secrets["daemon"] = "secret-of-client"
+    async with serving(server), daemon.wire(server, SECRET) as wire:
+        issuer = f"{server.url}/tenant/"
+        server.resource_metadata = {"authorization_servers": [issuer]}
+        document = json.dumps(
+            {"issuer": issuer, "authorization_endpoint": f"{server.url}/a", "token_endpoint": f"{server.url}/token"}
+        )
+        server.replies["/tenant/.well-known/openid-configuration"] = (200, {}, document.encode())
+        assert await call(wire) == 200
+    assert [request.path for request in server.requests][2:-1] == [
+        "/.well-known/oauth-authorization-server/tenant",
+        "/.well-known/openid-configuration/tenant",
+        "/tenant/.well-known/openid-configuration",
+        "/token",
+    ]
+
+
+async def test_a_server_without_metadata_gives_tokens_at_its_own_origin(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.secrets["daemon"] = "secret-of-client"
+    server.shows_metadata_in_challenge = False
+    server.replies["/.well-known/oauth-protected-resource/mcp"] = (404, {}, b"")
+    server.replies["/.well-known/oauth-authorization-server"] = (404, {}, b"")
+    server.challenge_scope = "tools"
+    async with serving(server), daemon.wire(server, SECRET) as wire:
+        assert await call(wire) == 200
+    [asked] = server.asked("/token")
+    assert asked.form["resource"] == server.mcp
 
 
 async def test_a_token_that_is_over_is_replaced_and_the_request_tried_once_more(tmp_path: Path) -> None:
@@ -226,28 +259,24 @@ def run(program: str) -> str:
     return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
 
 
-def test_the_sdk_is_imported_by_preload_alone() -> None:
+def test_an_account_imports_no_cryptography_until_a_key_is_used() -> None:
     program = """
 import sys
-from tooldispatchd.providers.mcp.oauth import accounts, tokens
-heavy = {"mcp", "pydantic", "httpx2", "cryptography", "jwt"}
-print(sorted(heavy & sys.modules.keys()))
-accounts.preload()
-print(sorted(heavy & sys.modules.keys()))
+from tooldispatchd.providers.mcp.oauth import accounts, login
+accounts.Accounts({}, print)
+print(sorted({"mcp", "pydantic", "httpx2", "cryptography", "jwt"} & sys.modules.keys()))
 """
-    assert run(program).splitlines() == ["[]", "['cryptography', 'httpx2', 'jwt', 'mcp', 'pydantic']"]
+    assert run(program) == "[]\n"
 
 
-def test_without_the_extra_the_server_is_not_available_and_the_extra_named() -> None:
-    program = """
-import sys
-sys.modules["mcp"] = None
-from tooldispatchd.providers.mcp.link import LinkError
-from tooldispatchd.providers.mcp.oauth import accounts
-from tooldispatchd.providers.mcp.server import OAuth, Reach
-try:
-    accounts.Accounts({}, print).authorizer("docs", Reach(url="http://a/", oauth=OAuth(grant="authorization_code")))
-except LinkError as error:
-    print(error.why)
-"""
-    assert run(program) == 'oauth needs tooldispatchd[oauth]: pip install "tooldispatchd[oauth]"\n'
+async def test_without_the_extra_a_client_with_a_key_is_told_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    monkeypatch.setitem(sys.modules, "jwt", None)
+    oauth = OAuth(grant="private_key_jwt", client_id="daemon", private_key="key")
+    async with serving(server), daemon.wire(server, oauth) as wire:
+        with pytest.raises(AuthorizationError) as caught:
+            await call(wire)
+    assert caught.value.why == 'private_key_jwt needs tooldispatchd[oauth]: pip install "tooldispatchd[oauth]"'
+    assert not server.asked("/token")

@@ -1,5 +1,7 @@
 """Whole connections to a server that wants tokens: what an agent is told."""
 
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,16 +11,18 @@ from msgspec.structs import replace
 
 from tests.providers.mcp.connecting import DEFAULT, SOON_S, Session
 from tests.providers.mcp.linking import SHARE
-from tests.providers.mcp.oauth.asking import PERSON, SECRET, Daemon, reach_of
+from tests.providers.mcp.oauth.asking import PERSON, SECRET, Daemon, logged_in, reach_of
 from tests.servers.authorization_server import OAuthServer, serving
 from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.providers.mcp.connection import Connection
-from tooldispatchd.providers.mcp.eras import Eras
-from tooldispatchd.providers.mcp.oauth.tokens import Grant
+from tooldispatchd.providers.mcp.oauth.accounts import entry_name
+from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
+from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import OAuth
-from tooldispatchd.providers.mcp.ways import StreamableWay
+from tooldispatchd.providers.mcp.ways import url_way
 from tooldispatchd.wire.faults import Code, Fault
 
+SDK = Path(__file__).parents[3] / "servers" / "sdk_oauth_server.py"
 LOGIN = "it needs a login: run tooldispatchd login docs"
 
 
@@ -32,7 +36,7 @@ async def connected(daemon: Daemon, server: OAuthServer, oauth: OAuth) -> AsyncI
         session.connection = Connection(
             told,
             share=SHARE,
-            way=StreamableWay(told, reach, daemon.accounts),
+            way=url_way(told, reach, daemon.accounts),
             eras=Eras(),
             opening=trio.CapacityLimiter(1),
             checkers=IN_PLACE,
@@ -124,3 +128,44 @@ async def test_a_login_that_is_over_makes_the_server_unavailable_for_that_call(t
     assert isinstance(fault, Fault)
     assert fault.code is Code.SERVER_UNAVAILABLE
     assert fault.extras == {"server": "docs", "reason": LOGIN, "http_status": 401}
+
+
+@asynccontextmanager
+async def sdk_server() -> AsyncIterator[OAuthServer]:
+    """Where the official SDK's server is, which is its own authorization server and in a process of its own."""
+    process = await trio.lowlevel.open_process([sys.executable, str(SDK)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        server = OAuthServer()
+        with trio.fail_after(30):
+            said = b""
+            while not said.endswith(b"\n"):
+                said += await process.stdout.receive_some()
+        server.url = f"http://127.0.0.1:{int(said)}"
+        yield server
+    finally:
+        process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+            await process.stdout.aclose()
+
+
+async def test_the_sdks_server_is_logged_in_at_called_and_called_again_after_a_refresh(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path)
+    async with sdk_server() as server:
+        sent = await logged_in(daemon, reach_of(server, PERSON))
+        async with connected(daemon, server, PERSON) as session:
+            assert await session.text() == "it was called"
+        stored = daemon.stored(server, PERSON)
+        assert stored is not None
+        TokenStore(daemon.environ).write(entry_name(server.mcp, PERSON), replace(stored, refresh_at=1.0))
+        # As after a restart: what is in the file counts.
+        again = Daemon(tmp_path)
+        async with connected(again, server, PERSON) as session:
+            assert await session.text() == "it was called"
+        renewed = daemon.stored(server, PERSON)
+    assert (sent["scope"], sent["resource"]) == ("tools", server.mcp)
+    assert renewed is not None
+    assert renewed.access_token != stored.access_token
+    assert renewed.refresh_token != stored.refresh_token
+    assert not again.warnings

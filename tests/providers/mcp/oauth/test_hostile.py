@@ -13,12 +13,14 @@ from tests.providers.mcp.http.names import answer_names
 from tests.providers.mcp.oauth.asking import PERSON, SECRET, Daemon, call
 from tests.providers.mcp.recording import Recording
 from tests.servers.authorization_server import OAuthServer, Recorder, Reply, serving
+from tooldispatchd.providers.mcp.http.wire import Headers, HttpWire
 from tooldispatchd.providers.mcp.oauth import flow
 from tooldispatchd.providers.mcp.oauth.accounts import OAuthAccount
-from tooldispatchd.providers.mcp.oauth.challenge import Challenge
+from tooldispatchd.providers.mcp.oauth.documents import Challenge, RegisteredClient
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
 from tooldispatchd.providers.mcp.server import Reach
+from tooldispatchd.wire.lines import Text
 
 PROTECTED = "/.well-known/oauth-protected-resource/mcp"
 SERVER = "/.well-known/oauth-authorization-server"
@@ -236,21 +238,27 @@ async def test_a_token_that_the_server_redirects_away_with_stays_here(tmp_path: 
 async def test_a_flow_that_takes_too_long_is_ended(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
     began = trio.current_time()
 
-    async def never(
-        method: str, url: str, headers: list[tuple[str, str]], body: bytes, max_bytes: int
-    ) -> tuple[int, dict[str, str], bytes]:
-        await trio.sleep_forever()
-        raise AssertionError
+    class Never(HttpWire):
+        async def fetch(
+            self, method: str, url: str, headers: Headers, body: Text, max_bytes: int = 0
+        ) -> tuple[int, dict[str, str], bytes]:
+            await trio.sleep_forever()
+            raise AssertionError
 
-    client = flow.OAuthClient("http://127.0.0.1/mcp", SECRET, never, lambda _: None)
-    with pytest.raises(AuthorizationError, match="cannot get a token: it took longer than 30 s"):
-        await flow.obtain(client, Grant(), Challenge(401))
+    async with Never(Reach(url="http://127.0.0.1/mcp"), max_bytes=1) as wire:
+        with pytest.raises(AuthorizationError, match="cannot get a token: it took longer than 30 s"):
+            await flow.OAuthFlow("http://127.0.0.1/mcp", SECRET, wire, print).obtain(Grant(), Challenge(401))
     assert trio.current_time() - began == flow.FLOW_S
 
 
 def test_nothing_secret_is_in_any_repr() -> None:
-    grant = Grant(access_token="hunter2", refresh_token="hunter2", client={"client_secret": "hunter2"}, scope="a")
-    shown = repr((grant, replace(SECRET, client_secret="hunter2"), Reach(url="http://a/?key=hunter2")))
+    grant = Grant(
+        access_token="hunter2",
+        refresh_token="hunter2",
+        client=RegisteredClient(client_id="a", client_secret="hunter2"),
+        scope="a",
+    )
+    shown = repr((grant, grant.client, replace(SECRET, client_secret="hunter2"), Reach(url="http://a/?key=hunter2")))
     account = OAuthAccount(
         TokenStore({}), "http://a/?key=hunter2", replace(SECRET, client_secret="hunter2"), Recording()
     )

@@ -1,52 +1,23 @@
 """A whole login, with a browser that does as it is told."""
 
 from collections.abc import Callable
-from functools import partial
-from itertools import count
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
-import httpx2
 import pytest
 import trio
 
 from tests.providers.mcp.http.names import answer_names
-from tests.providers.mcp.oauth.asking import PERSON, Daemon, call, reach_of, server_of, until
+from tests.providers.mcp.oauth.asking import PERSON, Daemon, call, logged_in, reach_of, server_of
 from tests.servers.authorization_server import OAuthServer, Recorder, serving
 from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.providers.mcp.oauth.accounts import entry_name
+from tooldispatchd.providers.mcp.oauth.documents import RegisteredClient
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError, UntrustedError
-from tooldispatchd.providers.mcp.oauth.login import log_in
-from tooldispatchd.providers.mcp.oauth.logout import forget
+from tooldispatchd.providers.mcp.oauth.login import forget, log_in
 from tooldispatchd.providers.mcp.oauth.redirect import open_listener
-from tooldispatchd.providers.mcp.oauth.tokens import Grant
+from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
 from tooldispatchd.providers.mcp.server import OAuth, Reach
-
-
-async def logged_in(
-    daemon: Daemon, reach: Reach, tamper: Callable[[str], str] = str, trusted: tuple[str, ...] = ()
-) -> dict[str, str]:
-    """Log in; what the browser was sent away with. `tamper` changes where it is sent back to."""
-    urls: list[str] = []
-
-    def is_shown(number: int) -> bool:
-        return len(urls) > number
-
-    async def browse() -> None:
-        async with httpx2.AsyncClient(trust_env=False) as browser:
-            for number in count():
-                await until(partial(is_shown, number))
-                away = await browser.get(urls[number].replace("login.test", "127.0.0.1"))
-                if away.status_code == 302:
-                    await browser.get(tamper(away.headers["Location"]))
-
-    with trio.fail_after(10):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(browse)
-            try:
-                await log_in(server_of(reach), daemon.environ, urls.append, trusted)
-            finally:
-                nursery.cancel_scope.cancel()
-    return dict(parse_qsl(urlsplit(urls[0]).query))
 
 
 async def failed(daemon: Daemon, reach: Reach, tamper: Callable[[str], str] = str) -> str:
@@ -137,7 +108,7 @@ async def test_a_registration_that_was_forgotten_is_made_anew_in_the_same_login(
         stored = daemon.stored(server, PERSON)
     assert stored is not None
     assert stored.client is not None
-    assert stored.client["client_id"] == "client-1"
+    assert stored.client.client_id == "client-1"
 
 
 async def test_a_refresh_of_a_client_that_was_forgotten_lets_the_next_login_register(tmp_path: Path) -> None:
@@ -315,6 +286,63 @@ async def test_a_server_that_registers_nobody_asks_for_a_client(tmp_path: Path) 
         with pytest.raises(AuthorizationError) as caught:
             await log_in(server_of(reach_of(server, PERSON)), daemon.environ, print)
     assert caught.value.why == ("cannot register at its authorization server: HTTP 403; oauth.client_id names a client")
+
+
+async def test_an_authorization_server_without_a_place_to_register_asks_for_a_client(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.metadata = {"registration_endpoint": None}
+    async with serving(server):
+        why = await failed(daemon, reach_of(server, PERSON))
+    assert why == "cannot register at its authorization server: it registers nobody; oauth.client_id names a client"
+    assert not server.asked("/register")
+
+
+async def test_a_registration_that_cannot_be_used_is_not_kept(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.replies["/register"] = (201, {}, b'{"client_id":"c","token_endpoint_auth_method":"private_key_jwt"}')
+    async with serving(server):
+        why = await failed(daemon, reach_of(server, PERSON))
+        assert daemon.stored(server, PERSON) is None
+    assert why == (
+        "cannot register at its authorization server: the answer makes no sense; oauth.client_id names a client"
+    )
+
+
+async def test_a_registration_of_another_authorization_server_is_not_shown(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server):
+        client = RegisteredClient(
+            client_id="other", redirect_uris=("http://127.0.0.1:9999/callback",), issuer="https://bank.example"
+        )
+        store = TokenStore(daemon.environ)
+        store.write(entry_name(server.mcp, PERSON), Grant(client=client))
+        sent = await logged_in(daemon, reach_of(server, PERSON))
+    assert sent["client_id"] == "client-0"
+
+
+async def test_a_page_with_a_query_of_its_own_keeps_it(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server):
+        server.metadata = {"authorization_endpoint": f"{server.url}/authorize?tenant=a"}
+        sent = await logged_in(daemon, reach_of(server, PERSON))
+    assert sent["tenant"] == "a"
+    assert sent["response_type"] == "code"
+
+
+async def test_a_page_is_shown_in_plain_letters(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    async with serving(server):
+        server.metadata = {"authorization_endpoint": f"{server.url}/authorize?\x1b[31m\n=1"}
+        sent = await logged_in(daemon, reach_of(server, PERSON))
+    assert sent["\x1b[31m"] == "1"
+
+
+async def test_a_refresh_token_is_asked_for_where_it_is_a_scope(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.metadata = {"scopes_supported": ["tools", "offline_access"]}
+    async with serving(server):
+        sent = await logged_in(daemon, reach_of(server, PERSON))
+    assert (sent["scope"], sent["prompt"]) == ("tools offline_access", "consent")
 
 
 async def test_a_person_is_never_sent_to_what_is_no_page(tmp_path: Path) -> None:

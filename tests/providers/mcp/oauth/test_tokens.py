@@ -6,16 +6,25 @@ import pytest
 import trio
 import trio.testing
 
+from tooldispatchd.providers.mcp.oauth.documents import RegisteredClient
 from tooldispatchd.providers.mcp.oauth.tokens import (
+    CREDENTIAL,
     LOCK_S,
     MAX_FILE_BYTES,
     Grant,
+    Seal,
+    SealError,
     TokenStore,
     TokenStoreError,
     find_directory,
+    find_seal,
+    is_sealed,
 )
 
-GRANT = Grant(access_token="secret-access", refresh_token="secret-refresh", scope="a", client={"client_id": "c"})
+KEY = bytes(range(32))
+GRANT = Grant(
+    access_token="secret-access", refresh_token="secret-refresh", scope="a", client=RegisteredClient(client_id="c")
+)
 
 
 def store_in(home: Path, **environ: str) -> TokenStore:
@@ -48,6 +57,27 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     store_in(tmp_path).write("entry", GRANT)
     assert store_in(tmp_path).read("entry") == GRANT
     assert store_in(tmp_path).read("other") is None
+
+
+def test_a_file_with_all_that_a_server_says_is_read(tmp_path: Path) -> None:
+    store_in(tmp_path).write("entry", GRANT)
+    file_in(tmp_path).write_text(
+        """{"access_token":"a","refresh_token":"r","scope":"tools","refresh_at":1795424306.5,
+        "client":{"client_id":"client-0","redirect_uris":["http://127.0.0.1:44513/callback"],"response_types":["code"],
+          "token_endpoint_auth_method":"none","application_type":"native","issuer":"https://auth.example"},
+        "resource":{"resource":"https://docs.example/mcp","authorization_servers":["https://auth.example"],
+          "bearer_methods_supported":["header"]},
+        "issuer":"https://auth.example",
+        "server":{"issuer":"https://auth.example","authorization_endpoint":"https://auth.example/authorize",
+          "token_endpoint":"https://auth.example/token","response_types_supported":["code"]},
+        "wanted":null,"trusted":[]}"""
+    )
+    grant = store_in(tmp_path).read("entry")
+    assert grant is not None
+    assert grant.client is not None
+    assert grant.client.issuer == "https://auth.example"
+    assert grant.server is not None
+    assert grant.server.token_endpoint == "https://auth.example/token"
 
 
 def test_who_only_reads_makes_nothing(tmp_path: Path) -> None:
@@ -133,7 +163,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
     store_in(tmp_path).write("entry", GRANT)
     with pytest.raises(TokenStoreError, match="File too large"):
-        store_in(tmp_path).write("entry", Grant(client={"client_id": "x" * MAX_FILE_BYTES}))
+        store_in(tmp_path).write("entry", Grant(client=RegisteredClient(client_id="x" * MAX_FILE_BYTES)))
     assert store_in(tmp_path).read("entry") == GRANT
     assert len(list(file_in(tmp_path).parent.iterdir())) == 1
 
@@ -148,7 +178,7 @@ def test_what_is_forgotten_is_gone(tmp_path: Path) -> None:
 # --- sealed ---
 
 
-def key_in(home: Path, key: bytes = bytes(range(32))) -> dict[str, str]:
+def key_in(home: Path, key: bytes = KEY) -> dict[str, str]:
     (home / "tooldispatchd-token-key").write_bytes(key)
     return {"CREDENTIALS_DIRECTORY": str(home)}
 
@@ -186,6 +216,67 @@ def test_a_key_that_is_none_is_said_when_the_store_is_used(tmp_path: Path) -> No
     store = store_in(tmp_path, **key_in(tmp_path, b"short"))
     with pytest.raises(TokenStoreError, match="shorter than 32 bytes"):
         store.write("entry", GRANT)
+
+
+def test_what_cannot_be_opened_can_be_forgotten(tmp_path: Path) -> None:
+    store_in(tmp_path, **key_in(tmp_path)).write("entry", GRANT)
+    assert store_in(tmp_path, **key_in(tmp_path, b"short")).forget("entry")
+
+
+def test_what_is_sealed_is_opened_by_an_equal_key() -> None:
+    sealed = Seal(KEY).close(b"content", "a.json")
+    assert is_sealed(sealed)
+    assert b"content" not in sealed
+    assert Seal(KEY).open(sealed, "a.json") == b"content"
+
+
+def test_the_same_content_is_never_sealed_the_same() -> None:
+    assert Seal(KEY).close(b"content", "a") != Seal(KEY).close(b"content", "a")
+
+
+def test_another_key_another_name_or_another_byte_opens_nothing() -> None:
+    sealed = Seal(KEY).close(b"content", "a.json")
+    for seal, content, name in (
+        (Seal(KEY[::-1]), sealed, "a.json"),
+        (Seal(KEY), sealed, "b.json"),
+        (Seal(KEY), sealed[:-1] + bytes([sealed[-1] ^ 1]), "a.json"),
+        (Seal(KEY), sealed[:30], "a.json"),
+    ):
+        with pytest.raises(SealError, match="another key than the credential tooldispatchd-token-key, or changed"):
+            seal.open(content, name)
+
+
+def test_a_short_key_is_refused() -> None:
+    with pytest.raises(SealError, match="shorter than 32 bytes"):
+        Seal(KEY[:31])
+
+
+def test_the_credential_is_found_where_the_manager_puts_it(tmp_path: Path) -> None:
+    (tmp_path / CREDENTIAL).write_bytes(KEY)
+    seal = find_seal({"CREDENTIALS_DIRECTORY": str(tmp_path)})
+    assert seal is not None
+    assert Seal(KEY).open(seal.close(b"content", "a"), "a") == b"content"
+
+
+def test_without_a_credential_nothing_is_sealed(tmp_path: Path) -> None:
+    assert find_seal({}) is None
+    assert find_seal({"CREDENTIALS_DIRECTORY": str(tmp_path)}) is None
+
+
+def test_a_credential_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    (tmp_path / CREDENTIAL).mkdir()
+    with pytest.raises(SealError, match="cannot read the credential tooldispatchd-token-key: Is a directory"):
+        find_seal({"CREDENTIALS_DIRECTORY": str(tmp_path)})
+
+
+def test_a_credential_that_is_no_key_is_refused(tmp_path: Path) -> None:
+    (tmp_path / CREDENTIAL).write_bytes(b"x" * 65_537)
+    with pytest.raises(SealError, match="longer than 65536 bytes"):
+        find_seal({"CREDENTIALS_DIRECTORY": str(tmp_path)})
+
+
+def test_no_key_is_shown() -> None:
+    assert repr(Seal(KEY)) == "Seal(…)"
 
 
 # --- locks ---

@@ -1,13 +1,21 @@
-"""Decode `text/event-stream` as it comes (WHATWG HTML, 9.2.6); no I/O.
+"""Server-sent events: the decoder of `text/event-stream`, and one stream over as many responses as it takes.
 
-httpx2 has a decoder, but over text, and only for its own responses: every byte would be decoded, encoded again to be
-counted and once more to be parsed as JSON. Here data stay bytes, and each of them is looked at once.
+A server that numbers its events lets a stream that broke go on from the last of them (WHATWG HTML, 9.2). The decoder is
+our own because others work on text: every byte would be decoded, encoded again to be counted and once more to be parsed
+as JSON. Here data stay bytes, and each of them is looked at once.
 """
 
 import codecs
+import re
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
+import trio
+
+from tooldispatchd.calls.memory import Holding, Share
 from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.providers.mcp.http.wire import HttpReply
+from tooldispatchd.providers.mcp.link import NO_ROOM
 
 # Beyond it a reconnection time says "never"; a connection asks earlier than that.
 MAX_RETRY_MS: Final = 86_400_000
@@ -143,3 +151,102 @@ class EventStream:
         self._retry_ms = None
         self._size = 0
         self._is_pending = False
+
+
+# Between two tries where the server does not say; and the most that it may say.
+RETRY_S: Final = 1.0
+MAX_RETRY_S: Final = 30.0
+# It is sent back in a header. Visible ASCII and blanks cannot break one; other ids count as none.
+_ID: Final = re.compile(r"[\x20-\x7e]{1,1024}")
+# Events and pieces of the body between two turns of the loop for others: thousands of small ones fit into one read.
+STEPS_PER_TURN: Final = 256
+# Where a read has more lines than that, it is looked at in pieces, with a turn for others after each. A line takes a
+# microsecond and has one byte at least.
+DENSE_LINES: Final = 512
+PIECE_BYTES: Final = 1024
+
+Take = Callable[[ServerSentEvent], Awaitable[bool]]
+
+
+class ServerStream:
+    """One stream. `events` is how many have come that bore a message or moved `last_id`."""
+
+    __slots__ = ("_max_event_bytes", "_retry_ms", "_share", "_steps", "events", "last_id")
+
+    def __init__(self, max_event_bytes: int, share: Share) -> None:
+        self._share = share
+        self.last_id = ""
+        self.events = 0
+        self._max_event_bytes = max_event_bytes
+        self._retry_ms: int | None = None
+        self._steps = 0
+
+    @property
+    def retry_s(self) -> float:
+        """How long to wait before the stream is asked for again."""
+        return RETRY_S if self._retry_ms is None else min(self._retry_ms / 1000, MAX_RETRY_S)
+
+    async def follow(self, reply: HttpReply, take: Take) -> bool:
+        """Give each event of a response to `take` until it returns true; whether it did before the response ended.
+
+        Raises `WireError`: the response broke, or an event was over the bound, or there is no room for more of it.
+        """
+        parser = EventStream(self._max_event_bytes)
+        half = Holding(self._share)
+        try:
+            return await self._follow(reply, take, parser, half)
+        finally:
+            half.resize(0)
+
+    async def _follow(self, reply: HttpReply, take: Take, parser: EventStream, half: Holding) -> bool:
+        async for chunk in reply.chunks():
+            if chunk.count(b"\n") + chunk.count(b"\r") <= DENSE_LINES:
+                if await self._feed(parser, chunk, take):
+                    return True
+                # Only now: an event was held until it had been dealt with.
+                if not half.resize(parser.held):
+                    raise no_room(self._share)
+                continue
+            for start in range(0, len(chunk), PIECE_BYTES):
+                if await self._feed(parser, chunk[start : start + PIECE_BYTES], take):
+                    return True
+                await trio.lowlevel.checkpoint()
+        return False
+
+    async def _feed(self, parser: EventStream, chunk: bytes, take: Take) -> bool:
+        overrun = None
+        try:
+            events = parser.feed(chunk)
+        except EventTooLargeError as error:
+            events, overrun = error.before, error
+        for event in events:
+            self._note(event)
+            if await take(event):
+                return True
+            self._steps += 1
+            if self._steps % STEPS_PER_TURN == 0:
+                await trio.lowlevel.checkpoint()
+        if overrun is not None:
+            raise overrun
+        return False
+
+    def _note(self, event: ServerSentEvent) -> None:
+        if event.retry_ms is not None:
+            self._retry_ms = event.retry_ms
+        has_moved = False
+        if event.id is not None:
+            new_id = event.id if _ID.fullmatch(event.id) else ""
+            has_moved = new_id not in {"", self.last_id}
+            self.last_id = new_id
+        if event.data or has_moved:
+            self.events += 1
+
+
+def no_room(share: Share) -> WireError:
+    """There is no memory for more of what the server says."""
+    return WireError(NO_ROOM, was_sent=True, is_too_large=True, extras=share.fault.extras)
+
+
+def is_message(event: ServerSentEvent) -> bool:
+    """Whether the event bears a message; one without data only tells its number (MCP 2025-11-25, "polling")."""
+    return bool(event.data) and event.event in {"", "message"}

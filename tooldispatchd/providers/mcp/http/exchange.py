@@ -13,12 +13,10 @@ from typing import Final
 import trio
 
 from tooldispatchd.calls.memory import Holding
-from tooldispatchd.providers.mcp.content import too_large
-from tooldispatchd.providers.mcp.http.errorbody import error_of, read_error_body
+from tooldispatchd.providers.mcp.faults import call_failed, too_large, unavailable
 from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent
-from tooldispatchd.providers.mcp.http.outbox import Sent
-from tooldispatchd.providers.mcp.http.peer import (
+from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent, ServerStream, is_message, no_room
+from tooldispatchd.providers.mcp.http.posting import (
     DISCOVER,
     DRAIN_S,
     EVENT_STREAM,
@@ -27,9 +25,9 @@ from tooldispatchd.providers.mcp.http.peer import (
     POST_HEADERS,
     SESSION_HEADER,
     HttpPeer,
+    Sent,
 )
-from tooldispatchd.providers.mcp.http.refusals import failed, refused, status_words, unavailable, wrong_transport
-from tooldispatchd.providers.mcp.http.stream import ServerStream, is_message, no_room
+from tooldispatchd.providers.mcp.http.refusals import error_of, read_error_body, refused, status_words, wrong_transport
 from tooldispatchd.providers.mcp.http.wire import HttpReply
 from tooldispatchd.providers.mcp.logmessages import printable
 from tooldispatchd.providers.mcp.messages import Incoming
@@ -78,7 +76,7 @@ class HttpExchange:
             if reply.status != 200:
                 await refuse(peer, self._number, reply, headers, hint=self._hint(reply.status))
             elif message.method == INITIALIZE and not self._adopt(reply):
-                self._fail(failed(peer.server, "its session id is not visible ASCII, or too long"))
+                self._fail(call_failed(peer.server, "its session id is not visible ASCII, or too long"))
             elif reply.media_type == EVENT_STREAM:
                 await self._follow(reply)
             elif reply.media_type == JSON:
@@ -113,7 +111,7 @@ class HttpExchange:
             held.resize(0)
         if self._is_waiting():
             what = "its HTTP response is empty" if not body.strip() else "its HTTP response holds no answer to it"
-            self._fail(failed(self._peer.server, what, {"http_status": reply.status}))
+            self._fail(call_failed(self._peer.server, what, {"http_status": reply.status}))
 
     # --- streams -----------------------------------------------------------------------------------------------------
 
@@ -184,7 +182,7 @@ class HttpExchange:
         why = "its event stream ended before the answer"
         if self._broken is not None:
             why = f"{why}: {self._broken.why}"
-        return failed(self._peer.server, why)
+        return call_failed(self._peer.server, why)
 
 
 async def refuse(
@@ -195,7 +193,7 @@ async def refuse(
     `hint` follows the reason where the server itself gives none. Raises `WireError`.
     """
     if 200 <= reply.status < 300:
-        peer.inbox.fail(number, failed(peer.server, status_words(reply.status), {"http_status": reply.status}))
+        peer.inbox.fail(number, call_failed(peer.server, status_words(reply.status), {"http_status": reply.status}))
         await reply.drain(DRAIN_S)
         return
     fault = refused(peer.server, reply.status, reply.retry_after_ms, hint)
@@ -215,10 +213,10 @@ def fault_of(peer: HttpPeer, error: WireError) -> Fault:
     """The fault for a request whose exchange broke."""
     if error.is_too_large and "what" not in error.extras:
         return too_large(peer.server)
-    of = failed if error.was_sent else unavailable
+    of = call_failed if error.was_sent else unavailable
     return of(peer.server, error.why, error.extras)
 
 
 def _odd(peer: HttpPeer, reply: HttpReply) -> Fault:
     kind = printable(reply.media_type, MAX_KIND) or "no content type"
-    return failed(peer.server, f"it answered with {kind} instead of JSON", {"http_status": reply.status})
+    return call_failed(peer.server, f"it answered with {kind} instead of JSON", {"http_status": reply.status})

@@ -11,9 +11,7 @@ from typing import Final
 import h11
 import trio
 
-from tooldispatchd.providers.mcp.http.doubts import ALERT, meaning
-from tooldispatchd.providers.mcp.http.errors import UnansweredError, WireError
-from tooldispatchd.providers.mcp.http.network import Socket
+from tooldispatchd.providers.mcp.http.errors import ALERT, UnansweredError, WireError, meaning
 from tooldispatchd.wire.lines import Text
 
 # A request of the largest size on a slow line; a server that reads nothing for so long will not answer either.
@@ -31,6 +29,51 @@ _EVENTS_IN_A_TURN: Final = 64
 # pieces: so many lines in one read are not a head that anybody means, and of a body they cost 1 µs each this way.
 _DENSE_LINES: Final = 1024
 _PIECE_BYTES: Final = 4 * 1024
+
+
+class Socket(trio.abc.Stream):
+    """A connected TCP socket; `sent` is how many bytes the kernel took.
+
+    trio's own stream does not say that, and whether a request may be repeated hangs on it. Closed in another task, it
+    is a broken resource: what is closed under an exchange is gone for it as if the server had closed it.
+    """
+
+    def __init__(self, connected: trio.socket.SocketType) -> None:
+        self._socket = connected
+        self.sent = 0
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        with memoryview(data) as view:
+            done = 0
+            try:
+                while done < len(view):
+                    with view[done:] as rest:
+                        taken = await self._socket.send(rest)
+                    done += taken
+                    self.sent += taken
+            except (OSError, trio.ClosedResourceError) as error:
+                raise trio.BrokenResourceError(str(error)) from error
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await trio.lowlevel.wait_writable(self._socket)
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        try:
+            return await self._socket.recv(max_bytes or _CHUNK_BYTES)
+        except (OSError, trio.ClosedResourceError) as error:
+            raise trio.BrokenResourceError(str(error)) from error
+
+    def is_readable(self) -> bool:
+        """Whether something came in, or the other side closed."""
+        return self._socket.is_readable()
+
+    def close(self) -> None:
+        """Close it at once; closing it twice does nothing."""
+        self._socket.close()
+
+    async def aclose(self) -> None:
+        self.close()
+        await trio.lowlevel.checkpoint()
 
 
 class Http1:

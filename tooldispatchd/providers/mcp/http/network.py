@@ -1,76 +1,39 @@
-"""TCP to where a request goes, on addresses that may be connected to.
+"""From an origin to a connection that speaks HTTP with it: proxy, address check, TCP and TLS; all within 10 s.
 
-Names are resolved once: what was checked is what is connected to, so a second answer of the name server cannot lead
-elsewhere.
+    proxy_for ─▶ addresses, which may have to be public ─▶ TCP ─▶ the proxy's tunnel ─▶ TLS ─▶ Http1
+
+Names are resolved once: the addresses that were checked are those that are connected to, so a second answer of the name
+server cannot lead elsewhere. The proxy is the one that the environment names, by the conventions that curl set:
+`http_proxy`, `https_proxy` and `all_proxy` hold a URL, `no_proxy` the hosts that are reached without; each also in
+capitals. This machine is never reached through a proxy: there its name would mean another machine.
 """
 
+import base64
 import ipaddress
 import os
 import socket
-from typing import Final
+import ssl
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib import request
+from urllib.parse import unquote, urlsplit
 
+import h11
 import trio
 
-from tooldispatchd.providers.mcp.http.errors import PrivateAddressError, WireError
+from tooldispatchd.providers.mcp.http.errors import PrivateAddressError, WireError, meaning
+from tooldispatchd.providers.mcp.http.http1 import Http1, Socket
+from tooldispatchd.providers.mcp.http.places import PORTS, Origin
+from tooldispatchd.providers.mcp.server import Reach
 
 # From the name to the end of the TLS handshake; longer than three lost SYNs (1 + 2 + 4 s).
 CONNECT_S: Final = 10.0
-_CHUNK_BYTES: Final = 64 * 1024
 # Of a name's addresses, as many are tried: a name with hundreds is a mistake or an attack.
 _MAX_ADDRESSES: Final = 8
 # What leads to whatever IPv4 address follows it (RFC 6052), and the same within one network (RFC 8215), which Python
 # takes for public.
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _LOCAL_NAT64: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
-
-
-class Socket(trio.abc.Stream):
-    """A connected TCP socket; `sent` is how many bytes the kernel took.
-
-    trio's own stream does not say that, and whether a request may be repeated hangs on it. Closed in another task, it
-    is a broken resource: what is closed under an exchange is gone for it as if the server had closed it.
-    """
-
-    def __init__(self, connected: trio.socket.SocketType) -> None:
-        self._socket = connected
-        self.sent = 0
-
-    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """As `trio.abc.SendStream`."""
-        with memoryview(data) as view:
-            done = 0
-            try:
-                while done < len(view):
-                    with view[done:] as rest:
-                        taken = await self._socket.send(rest)
-                    done += taken
-                    self.sent += taken
-            except (OSError, trio.ClosedResourceError) as error:
-                raise trio.BrokenResourceError(str(error)) from error
-
-    async def wait_send_all_might_not_block(self) -> None:
-        """As `trio.abc.SendStream`."""
-        await trio.lowlevel.wait_writable(self._socket)
-
-    async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """As `trio.abc.ReceiveStream`."""
-        try:
-            return await self._socket.recv(max_bytes or _CHUNK_BYTES)
-        except (OSError, trio.ClosedResourceError) as error:
-            raise trio.BrokenResourceError(str(error)) from error
-
-    def is_readable(self) -> bool:
-        """Whether something came in, or the other side closed."""
-        return self._socket.is_readable()
-
-    def close(self) -> None:
-        """Close it at once; closing it twice does nothing."""
-        self._socket.close()
-
-    async def aclose(self) -> None:
-        """As `trio.abc.AsyncResource`."""
-        self.close()
-        await trio.lowlevel.checkpoint()
 
 
 def is_public(address: str) -> bool:
@@ -132,3 +95,220 @@ def _reason(error: OSError) -> str:
     if found.errno is None or found.errno < 0:
         return found.strerror or str(found)
     return os.strerror(found.errno)
+
+
+class Proxy(NamedTuple):
+    """An HTTP proxy; `authorization` is the value of the header that it wants, and secret."""
+
+    origin: Origin
+    authorization: str | None = None
+
+    def __repr__(self) -> str:
+        """Where it is; its password is nobody's business."""
+        return f"Proxy({self.origin})"
+
+
+def proxy_for(origin: Origin) -> Proxy | None:
+    """The proxy through which `origin` is reached, if any. Raises `WireError`, which shows nothing of its password."""
+    named = request.getproxies_environment()
+    url = named.get(origin.scheme) or named.get("all")
+    if not url or is_local(origin.host):
+        return None
+    # It stands beside the other in the documentation of neither, but `urllib` goes by both; typeshed lists one.
+    if request.proxy_bypass_environment(f"{origin.host}:{origin.port}", named):  # type: ignore[attr-defined]
+        return None
+    return _read(url if "://" in url else f"http://{url}")
+
+
+def is_local(host: str) -> bool:
+    """Whether a host's name says that it is this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _read(url: str) -> Proxy:
+    try:
+        parts = urlsplit(url)
+        scheme, host, port = parts.scheme.lower(), parts.hostname, parts.port
+    except ValueError:
+        raise WireError("cannot use the proxy that the environment names: it is not a URL") from None
+    if scheme not in PORTS:
+        raise WireError(f"cannot use a {scheme[:20]} proxy: only http:// and https:// ones are spoken to")
+    if not host:
+        raise WireError("cannot use the proxy that the environment names: there is no host in it")
+    authorization = None
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        authorization = "Basic " + base64.b64encode(pair.encode()).decode()
+    return Proxy(Origin(scheme, host, port or PORTS[scheme]), authorization)
+
+
+# A configuration has a handful; beyond that the oldest is made anew when it is needed.
+MAX_CONTEXTS: Final = 32
+# Threads of their own: those that all share may be with names that nobody answers for.
+_LOADS: Final = trio.CapacityLimiter(2)
+
+
+class Files(NamedTuple):
+    """The PEM files that a context is made of; None is the system's roots, and no client certificate."""
+
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+
+# A file that was replaced is another file: a renewed certificate is used by the next connection.
+_Stamp = tuple[int, int, int] | None
+_contexts: dict[tuple[Files, tuple[_Stamp, ...]], ssl.SSLContext] = {}
+
+
+def files_of(reach: Reach) -> Files:
+    """The files that a server is reached with."""
+    return Files(reach.ca, reach.cert, reach.key)
+
+
+async def context(files: Files) -> ssl.SSLContext:
+    """The context for these files. Raises `WireError`, which names the file that is wrong."""
+    key = files, tuple(_stamp(path) for path in files)
+    found = _contexts.pop(key, None)
+    if found is None:
+        found = await trio.to_thread.run_sync(_load, files, abandon_on_cancel=True, limiter=_LOADS)
+    # The newest stands last.
+    _contexts[key] = found
+    while len(_contexts) > MAX_CONTEXTS:
+        del _contexts[next(iter(_contexts))]
+    return found
+
+
+def _stamp(path: str | None) -> _Stamp:
+    if path is None:
+        return None
+    try:
+        status = Path(path).stat()
+    except OSError as error:
+        raise WireError(f"cannot read {path}: {error.strerror}") from error
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _load(files: Files) -> ssl.SSLContext:
+    found = ssl.create_default_context() if files.ca is None else _trusting(files.ca)
+    found.set_alpn_protocols(["http/1.1"])
+    if files.cert is not None:
+        _show(found, files.cert, files.key or files.cert)
+    return found
+
+
+def _trusting(ca: str) -> ssl.SSLContext:
+    _expect(ca, b"CERTIFICATE-----", "certificate")
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:
+        raise WireError(f"cannot use {ca} as `ca`: {_said(error)}") from error
+
+
+def _show(found: ssl.SSLContext, cert: str, key: str) -> None:
+    _expect(cert, b"CERTIFICATE-----", "certificate")
+    _expect(key, b"PRIVATE KEY-----", "private key")
+    try:
+        # Without a password OpenSSL would ask for one at the terminal.
+        found.load_cert_chain(cert, key, password="")
+    except OSError as error:
+        if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
+            raise WireError(f"cannot use {cert} as `cert`: {key} is not its key") from error
+        why = f"cannot use {cert} as `cert` with the key of {key}: {_said(error)} (an encrypted key is not read)"
+        raise WireError(why) from error
+
+
+def _expect(path: str, label: bytes, what: str) -> None:
+    """OpenSSL does not say which of two files it means; a look at both does."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise WireError(f"cannot read {path}: {error.strerror}") from error
+    if label not in content:
+        raise WireError(f"cannot use {path}: there is no PEM {what} in it")
+
+
+def _said(error: OSError) -> str:
+    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+    return (reason or str(error)).lower().replace("_", " ")
+
+
+async def open_connection(origin: Origin, *, files: Files, proxy: Proxy | None, must_be_public: bool) -> Http1:
+    """A connection to `origin`, through `proxy` if there is one. Raises `WireError`.
+
+    A plain http origin behind a proxy is not tunnelled to: the connection is the proxy's, and takes whole URLs.
+    """
+    # First of all what cannot be used in any case: then there is nothing to close.
+    tls = await context(files) if origin.scheme == "https" else None
+    with trio.move_on_after(CONNECT_S):
+        if proxy is not None:
+            return await _through(proxy, origin, tls, must_be_public=must_be_public)
+        reach = connect_public if must_be_public else connect
+        socket = await reach(origin.host, origin.port)
+        return await _begin(socket, socket, origin, tls)
+    by = "" if proxy is None else f" through the proxy {proxy.origin}"
+    raise WireError(f"cannot connect to {origin}{by} within {CONNECT_S:.0f} s")
+
+
+async def _through(proxy: Proxy, origin: Origin, tls: ssl.SSLContext | None, *, must_be_public: bool) -> Http1:
+    """To a proxy and, for https, through a tunnel in it (RFC 9110, 9.3.6)."""
+    if must_be_public and tls is None:
+        raise WireError(f"cannot know which address a proxy would find for {origin}; `private = true` trusts it")
+    host = origin.host
+    if must_be_public:
+        # The proxy is told the address that was looked at: it might be given another one for the name.
+        host = (await public_addresses(origin.host, origin.port))[0]
+    to_proxy = await context(Files()) if proxy.origin.scheme == "https" else None
+    try:
+        socket = await connect(proxy.origin.host, proxy.origin.port)
+        connection = await _begin(socket, socket, proxy.origin, to_proxy)
+    except WireError as error:
+        raise WireError(f"cannot use the proxy that the environment names: {error.why}") from error
+    if tls is None:
+        return connection
+    await _tunnel(connection, Origin("http", host, origin.port), proxy)
+    socket, stream = connection.take_stream()
+    return await _begin(socket, stream, origin, tls)
+
+
+async def _tunnel(connection: Http1, to: Origin, proxy: Proxy) -> None:
+    target = f"[{to.host}]:{to.port}" if ":" in to.host else f"{to.host}:{to.port}"
+    headers = [("Host", target)]
+    if proxy.authorization is not None:
+        headers.append(("Proxy-Authorization", proxy.authorization))
+    try:
+        response = await connection.ask(h11.Request(method="CONNECT", target=target, headers=headers), b"")
+    except WireError as error:
+        raise WireError(f"the proxy {proxy.origin} gave no tunnel: {error.why}") from error
+    if not 200 <= response.status_code < 300:
+        connection.close()
+        raise WireError(f"the proxy {proxy.origin} refused a tunnel to {target} (HTTP {response.status_code})")
+
+
+async def _begin(socket: Socket, stream: trio.abc.Stream, origin: Origin, tls: ssl.SSLContext | None) -> Http1:
+    """HTTP on a stream to `origin`, inside TLS if there is a context for it."""
+    if tls is None:
+        return Http1(socket, stream)
+    encrypted = trio.SSLStream(stream, tls, server_hostname=origin.host, https_compatible=True)
+    try:
+        await encrypted.do_handshake()
+    except trio.BrokenResourceError as error:
+        socket.close()
+        raise WireError(f"cannot begin TLS with {origin}: {_failed(error)}") from error
+    except BaseException:
+        socket.close()
+        raise
+    return Http1(socket, encrypted)
+
+
+def _failed(error: trio.BrokenResourceError) -> str:
+    """What OpenSSL found wrong, which for a certificate is a sentence of its own."""
+    cause = error.__cause__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is refused: {cause.verify_message}"
+    if isinstance(cause, ssl.SSLError) and cause.reason:
+        return meaning(cause)
+    return "the connection was closed"

@@ -13,14 +13,11 @@ from urllib.parse import urljoin
 import trio
 
 from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent
+from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent, ServerStream, is_message
 from tooldispatchd.providers.mcp.http.exchange import fault_of, refuse
-from tooldispatchd.providers.mcp.http.outbox import Sent
-from tooldispatchd.providers.mcp.http.peer import DRAIN_S, EVENT_STREAM, POST_HEADERS
 from tooldispatchd.providers.mcp.http.places import place
-from tooldispatchd.providers.mcp.http.posting import PostingLink
+from tooldispatchd.providers.mcp.http.posting import DRAIN_S, EVENT_STREAM, HttpPeer, PostingLink, Sent
 from tooldispatchd.providers.mcp.http.refusals import status_words, wrong_transport
-from tooldispatchd.providers.mcp.http.stream import ServerStream, is_message
 from tooldispatchd.providers.mcp.http.wire import Authorizer, HttpReply
 from tooldispatchd.providers.mcp.link import Inbox, LinkError
 from tooldispatchd.providers.mcp.server import Server
@@ -29,10 +26,6 @@ from tooldispatchd.providers.mcp.server import Server
 ENDPOINT_S: Final = 10.0
 # A path and a session's id.
 MAX_ENDPOINT_BYTES: Final = 8 * 1024
-TASKS_S: Final = 1.0
-LAST_S: Final = 1.0
-WIRE_S: Final = 1.0
-CLOSE_S: Final = TASKS_S + LAST_S + WIRE_S
 
 
 class PairLink(PostingLink):
@@ -49,7 +42,6 @@ class PairLink(PostingLink):
     ) -> None:
         super().__init__(server, inbox, nursery, authorize=authorize)
         self._endpoint_s = endpoint_s
-        self._endpoint: str | None = None
 
     async def open(self) -> None:
         """Open the stream and wait for the endpoint. Raises `LinkError`."""
@@ -69,21 +61,9 @@ class PairLink(PostingLink):
         """End the POST of request `number`, if it still runs; whether it was never sent."""
         return self._outbox.give_up(number) or False
 
-    async def close(self) -> None:
-        """Close what is connected."""
-        self.drop()
-        with trio.move_on_after(TASKS_S, shield=True):
-            await self._tasks.ended()
-        peer = self._peer
-        if peer is None:
-            return
-        if self._endpoint is not None and not self._bell.is_lost:
-            with trio.move_on_after(LAST_S, shield=True):
-                await self._outbox.say_last()
-        with trio.move_on_after(WIRE_S, shield=True):
-            await peer.wire.aclose()
-        self._peer = None
-        self._outbox.forget()
+    async def _take_leave(self, peer: HttpPeer) -> None:
+        if self._endpoint is not None:
+            await super()._take_leave(peer)
 
     # --- the stream --------------------------------------------------------------------------------------------------
 
@@ -122,7 +102,7 @@ class PairLink(PostingLink):
         peer, number = self._peer, sent.message.number
         assert peer is not None
         assert number is not None
-        headers = _headers(sent)
+        headers = self._headers(sent)
         try:
             async with peer.wire.exchange("POST", headers, sent.message.body, url=self._endpoint) as reply:
                 if 200 <= reply.status < 300:
@@ -131,22 +111,6 @@ class PairLink(PostingLink):
                     await refuse(peer, number, reply, headers)
         except WireError as error:
             self._inbox.fail(number, fault_of(peer, error))
-
-    async def _notify(self, sent: Sent) -> None:
-        peer = self._peer
-        assert peer is not None
-        self._undelivered += 1
-        try:
-            async with peer.wire.exchange("POST", _headers(sent), sent.message.body, url=self._endpoint) as reply:
-                if 200 <= reply.status < 300:
-                    self._undelivered -= 1
-                await reply.drain(DRAIN_S)
-        except WireError:
-            return
-
-
-def _headers(sent: Sent) -> list[tuple[str, str]]:
-    return [*POST_HEADERS, *sent.headers]
 
 
 def _refusal(server: Server, reply: HttpReply) -> str:

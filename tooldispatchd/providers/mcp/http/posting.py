@@ -1,23 +1,275 @@
-"""What both forms of HTTP have in common as links: each message is a POST, sent by the outbox in tasks of its own."""
+"""What both forms of HTTP have in common as links: each message is a POST, sent by the outbox in tasks of its own.
 
-from collections.abc import Callable
+    Outbox.add ─┬─ request ──────▶ waits for a place ──▶ a task of its own
+                └─ anything else ─▶ queue ─────────────▶ one task, one after the other
 
+A request that is queued behind `notifications/initialized` waits until that was delivered: a server may turn away what
+comes before it (MCP, "Lifecycle").
+"""
+
+import functools
+import re
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+import msgspec
 import trio
 
-from tooldispatchd.providers.mcp.bell import Bell
-from tooldispatchd.providers.mcp.dialect import Dialect
+from tooldispatchd.calls.memory import Holding, Share
+from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.outbox import NOTICE_S, Outbox, Sent
-from tooldispatchd.providers.mcp.http.peer import HttpPeer
-from tooldispatchd.providers.mcp.http.wire import Authorizer, HttpWire
-from tooldispatchd.providers.mcp.link import Inbox, LinkError
+from tooldispatchd.providers.mcp.http.refusals import is_of_session, read_error_body
+from tooldispatchd.providers.mcp.http.tasks import Bell, Tasks
+from tooldispatchd.providers.mcp.http.wire import Authorizer, HttpReply, HttpWire
+from tooldispatchd.providers.mcp.link import MAX_NOTICES, MAX_QUEUED_BYTES, Inbox, LinkError
 from tooldispatchd.providers.mcp.messages import Outgoing
 from tooldispatchd.providers.mcp.server import Server
-from tooldispatchd.providers.mcp.tasks import Tasks
+
+# Requests to one server at once, each with a task and a TCP connection: about as many as one agent may have in flight,
+# and fewer than the wire's exchanges (256), of which cancellations and the server's own stream need some.
+MAX_AT_ONCE: Final = 250
+# A notification is taken in milliseconds; a server that takes longer must not hold up those behind it for ever.
+NOTICE_S: Final = 10.0
+# The steps of closing that both forms have.
+TASKS_S: Final = 1.0
+LAST_S: Final = 1.0
+WIRE_S: Final = 1.0
+CLOSE_S: Final = TASKS_S + LAST_S + WIRE_S
+
+INITIALIZED: Final = "notifications/initialized"
+CANCELLED: Final = "notifications/cancelled"
+# Said after all: what a call that ended its connection is to the server. There is mostly one.
+MAX_LAST: Final = 16
+
+
+class Sent(msgspec.Struct, frozen=True, gc=False):
+    """A message on its way: `headers` are the protocol's own, as it was spoken when the message was queued."""
+
+    message: Outgoing
+    headers: list[tuple[str, str]]
+    revision: str
+    is_modern: bool
+
+
+Post = Callable[[Sent], Awaitable[None]]
+
+
+class Outbox:
+    """Messages to one server. `post_request` and `post_notice` deliver one, and raise nothing that the world does."""
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        share: Share,
+        *,
+        post_request: Post,
+        post_notice: Post,
+        is_waiting: Callable[[int], bool],
+        notice_s: float = NOTICE_S,
+    ) -> None:
+        self._tasks = tasks
+        self._post_request = post_request
+        self._post_notice = post_notice
+        self._is_waiting = is_waiting
+        self._notice_s = notice_s
+        self._requests: dict[int, Sent] = {}
+        self._running: dict[int, tuple[trio.CancelScope, bool]] = {}
+        self._notices: deque[Sent] = deque()
+        self._queued = 0
+        self._waiting = Holding(share)
+        self._is_posting = False
+        self._held = 0
+        self._is_over = False
+        self._is_free = trio.Event()
+        self._is_free.set()
+
+    def add(self, message: Outgoing, dialect: Dialect | None) -> None:
+        """Queue a message; `flush` sends it."""
+        if self._is_over:
+            return
+        headers = dialect.headers(message) if dialect is not None else []
+        sent = Sent(
+            message,
+            headers,
+            dialect.revision if dialect is not None else "",
+            dialect is not None and dialect.is_modern,
+        )
+        self._queued += len(message.line)
+        if message.number is not None and message.method is not None:
+            self._requests[message.number] = sent
+            return
+        self._notices.append(sent)
+        if message.method == INITIALIZED:
+            self._held += 1
+            self._is_free = trio.Event()
+
+    def flush(self) -> bool:
+        """Send what may go now; whether what is left is within the bounds."""
+        if self._notices and not self._is_posting and not self._is_over:
+            self._is_posting = True
+            self._tasks.start(self._post_notices)
+        self._start_requests()
+        is_within = self._queued <= MAX_QUEUED_BYTES and len(self._notices) <= MAX_NOTICES
+        return is_within and (self._queued == self._waiting.held or self._waiting.resize(self._queued))
+
+    def give_up(self, number: int) -> bool | None:
+        """End the exchange of request `number`, or never begin it.
+
+        Whether the server needs no word of it: where nothing was sent, and in the stateless revision, where a closed
+        response says it. None where there is no such request.
+        """
+        sent = self._requests.pop(number, None)
+        if sent is not None:
+            self._queued -= len(sent.message.line)
+            return True
+        # Its place is free at once: else each of a thousand that are given up would look through all others again.
+        running = self._running.pop(number, None)
+        if running is None:
+            return None
+        scope, is_modern = running
+        scope.cancel()
+        return is_modern
+
+    async def initialized(self) -> None:
+        """Wait until no `notifications/initialized` is on its way."""
+        await self._is_free.wait()
+
+    def drop(self) -> None:
+        """Take nothing more and forget what is queued but cancellations; what is on its way ends with the tasks."""
+        self._is_over = True
+        self._requests.clear()
+        cancelled = [sent for sent in self._notices if sent.message.method == CANCELLED]
+        self._notices = deque(cancelled[-MAX_LAST:])
+        self._queued = 0
+        self._waiting.resize(0)
+
+    async def say_last(self) -> None:
+        """Deliver the cancellations that `drop` found, after the tasks have ended; the caller bounds it."""
+        while self._notices:
+            await self._post_notice(self._notices.popleft())
+
+    def forget(self) -> None:
+        """Let go of who posts, after the end: who holds this is freed at once."""
+        del self._post_request, self._post_notice, self._is_waiting
+
+    def _start_requests(self) -> None:
+        if self._requests and len(self._running) >= MAX_AT_ONCE:
+            # An answer may have come by another stream, so that its own exchange waits for nothing.
+            for number in [number for number in self._running if not self._is_waiting(number)]:
+                scope, _ = self._running.pop(number)
+                scope.cancel()
+        while self._requests and not self._held and len(self._running) < MAX_AT_ONCE:
+            number = next(iter(self._requests))
+            sent = self._requests.pop(number)
+            self._queued -= len(sent.message.line)
+            scope = trio.CancelScope()
+            self._running[number] = scope, sent.is_modern
+            self._tasks.start(functools.partial(self._run_request, number, sent), scope)
+
+    async def _run_request(self, number: int, sent: Sent) -> None:
+        try:
+            await self._post_request(sent)
+        finally:
+            self._running.pop(number, None)
+            self._start_requests()
+
+    async def _post_notices(self) -> None:
+        try:
+            while self._notices:
+                # It stays in the queue until it is delivered: a task that is cancelled leaves it to `say_last`.
+                sent = self._notices[0]
+                with trio.move_on_after(self._notice_s):
+                    await self._post_notice(sent)
+                self._taken(sent)
+        finally:
+            self._is_posting = False
+
+    def _taken(self, sent: Sent) -> None:
+        if self._is_over:
+            # It was delivered in the very turn in which all was dropped.
+            if self._notices and self._notices[0] is sent:
+                self._notices.popleft()
+            return
+        self._notices.popleft()
+        self._queued -= len(sent.message.line)
+        self._waiting.resize(min(self._queued, self._waiting.held))
+        if sent.message.method == INITIALIZED:
+            self._held -= 1
+            if not self._held:
+                self._is_free.set()
+                self._start_requests()
+
+
+INITIALIZE: Final = "initialize"
+DISCOVER: Final = "server/discover"
+SESSION_HEADER: Final = "Mcp-Session-Id"
+# Visible ASCII is all that the specification allows; real ones are 32 to 64 characters, signed tokens some hundred.
+_SESSION_ID: Final = re.compile(r"[\x21-\x7e]{1,2048}")
+EVENT_STREAM: Final = "text/event-stream"
+JSON: Final = "application/json"
+# What every POST bears (MCP, "Streamable HTTP"); the older pair takes it too.
+POST_HEADERS: Final = (("Accept", f"{JSON}, {EVENT_STREAM}"), ("Content-Type", JSON))
+
+# After the answer a stream is at its end within the same segment, or never: what it waits longer for costs more than a
+# new TCP connection.
+DRAIN_S: Final = 0.25
+
+
+class HttpPeer:
+    """A server, the wire to it, and where what it says goes; `session_id` is what it asked to be shown, if anything."""
+
+    __slots__ = ("bell", "inbox", "server", "session_id", "wire")
+
+    def __init__(self, server: Server, wire: HttpWire, inbox: Inbox, bell: Bell) -> None:
+        self.server = server
+        self.wire = wire
+        self.inbox = inbox
+        self.bell = bell
+        self.session_id: str | None = None
+
+    def adopt(self, session_id: str) -> bool:
+        """Show `session_id` from now on; false where it is no such thing (MCP, "Session Management")."""
+        if _SESSION_ID.fullmatch(session_id) is None:
+            return False
+        self.session_id = session_id
+        return True
+
+    def session_headers(self) -> list[tuple[str, str]]:
+        """The headers that show the session, if there is one."""
+        return [] if self.session_id is None else [(SESSION_HEADER, self.session_id)]
+
+    async def refuses_session(self, reply: HttpReply, sent: list[tuple[str, str]]) -> bool:
+        """As `is_session_over`, for the answer to what is no request; its body is read where it counts."""
+        body = await read_error_body(reply) if reply.status == 400 and _shows_session(sent) else b""
+        return self.is_session_over(reply.status, sent, body)
+
+    def is_session_over(
+        self, status: int, sent: list[tuple[str, str]], body: bytes = b"", number: int | None = None
+    ) -> bool:
+        """Whether a status and its body end the connection; if so, its owner is told.
+
+        `sent` are the headers of what was answered so, and `number` its own, where it was a request.
+        """
+        if not _shows_session(sent):
+            return False
+        if status == 404:
+            why = "the server ended the session (HTTP 404)"
+        elif status == 400 and is_of_session(body, number):
+            why = "the server does not know the session any more (HTTP 400)"
+        else:
+            return False
+        self.bell.lose(why, {"http_status": status})
+        return True
+
+
+def _shows_session(headers: list[tuple[str, str]]) -> bool:
+    return any(name == SESSION_HEADER for name, _ in headers)
 
 
 class PostingLink:
-    """A link that POSTs; how a message is POSTed, and what else there is, its form of HTTP says."""
+    """A link that POSTs, to the server's URL or to `_endpoint`; how requests are answered, its form of HTTP says."""
 
     def __init__(
         self,
@@ -45,37 +297,31 @@ class PostingLink:
             notice_s=notice_s,
         )
         self._peer: HttpPeer | None = None
+        self._endpoint: str | None = None
         self._undelivered = 0
 
     def send(self, message: Outgoing) -> None:
-        """Queue a message."""
         self._outbox.add(message, self.dialect)
 
     def flush(self) -> bool:
-        """Begin to send what is queued; whether what waits is within the bounds."""
         return self._outbox.flush()
 
     async def turn(self, until: float) -> None:
-        """Wait for `wake`, for the end of the link or for the time; what comes in is taken by other tasks."""
         await self._bell.wait(until)
 
     def wake(self) -> None:
-        """Let `turn` return soon."""
         self._bell.ring()
 
     def drop(self) -> None:
-        """End all exchanges, and begin none any more."""
         self._outbox.drop()
         self._tasks.cancel()
 
     @property
     def stderr_tail(self) -> str:
-        """It has none."""
         return ""
 
     @property
     def ended(self) -> dict[str, object]:
-        """How many notifications and answers the server did not take."""
         return {"undelivered": self._undelivered}
 
     def _meet(self) -> HttpPeer:
@@ -90,10 +336,42 @@ class PostingLink:
         self._peer = HttpPeer(self._server, wire, self._inbox, self._bell)
         return self._peer
 
+    def _headers(self, sent: Sent) -> list[tuple[str, str]]:
+        """All that goes with a POST. The stateless revision has no session, and the pair none that it shows."""
+        assert self._peer is not None
+        return [*POST_HEADERS, *sent.headers, *([] if sent.is_modern else self._peer.session_headers())]
+
     async def _request(self, sent: Sent) -> None:
         """POST a request, and see to it that it is answered or failed."""
         raise NotImplementedError
 
     async def _notify(self, sent: Sent) -> None:
         """POST what has no answer. That it does not arrive is nobody's failure yet."""
-        raise NotImplementedError
+        peer, headers = self._peer, self._headers(sent)
+        assert peer is not None
+        self._undelivered += 1
+        with suppress(WireError):
+            async with peer.wire.exchange("POST", headers, sent.message.body, url=self._endpoint) as reply:
+                if 200 <= reply.status < 300:
+                    self._undelivered -= 1
+                elif await peer.refuses_session(reply, headers):
+                    return
+                await reply.drain(DRAIN_S)
+
+    async def close(self) -> None:
+        self.drop()
+        with trio.move_on_after(TASKS_S, shield=True):
+            await self._tasks.ended()
+        peer = self._peer
+        if peer is None:
+            return
+        if not self._bell.is_lost:
+            await self._take_leave(peer)
+        with trio.move_on_after(WIRE_S, shield=True):
+            await peer.wire.aclose()
+        self._peer = None
+        self._outbox.forget()
+
+    async def _take_leave(self, peer: HttpPeer) -> None:  # noqa: ARG002  # one form has more to say to it
+        with trio.move_on_after(LAST_S, shield=True):
+            await self._outbox.say_last()

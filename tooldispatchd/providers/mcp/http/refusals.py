@@ -2,12 +2,24 @@
 
 What never reached the server, or what it turned away for now, is `server_unavailable` and worth another try; what
 failed once it was there is `tool_failed`, since nobody knows what it did before.
+
+The body of a refusal may hold a JSON-RPC error or a line of text, about the request or about the session: not every
+server says 404 to a session that it does not know (MCP, "Session Management"). Official SDKs and their examples have
+said 400 for long, as JSON-RPC without a number or as plain text.
 """
 
+import re
 from typing import Final
 
+import trio
+
+from tooldispatchd.providers.mcp.content import error_in, error_words
+from tooldispatchd.providers.mcp.faults import call_failed, unavailable
+from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.providers.mcp.http.wire import HttpReply
+from tooldispatchd.providers.mcp.messages import Incoming, read_message
 from tooldispatchd.providers.mcp.server import Reach, Server
-from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.faults import Fault
 
 # Names that people look up; others are shown as the bare number.
 _WORDS: Final = {
@@ -54,25 +66,51 @@ def refused(server: Server, status: int, retry_after_ms: int | None, hint: str =
     extras: dict[str, object] = {"http_status": status}
     why = status_words(status, server.reach) + hint
     if status not in {429, 503}:
-        return failed(server, why, extras)
+        return call_failed(server, why, extras)
     if retry_after_ms is not None:
         extras["retry_after_ms"] = retry_after_ms
     return unavailable(server, why, extras)
 
 
-def failed(server: Server, why: str, extras: dict[str, object] | None = None) -> Fault:
-    """The fault for a request that reached the server and went wrong there."""
-    return Fault(
-        Code.TOOL_FAILED,
-        f"the call failed at server {server.name}: {why}",
-        {"server": server.name, "reason": why} | (extras or {}),
-    )
+# An error is a sentence or two; a page of HTML is nobody's answer.
+MAX_ERROR_BYTES: Final = 64 * 1024
+ERROR_BODY_S: Final = 2.0
+# A sentence that is no JSON-RPC. Beyond it stand pages and objects, which may repeat what was asked.
+MAX_SENTENCE_BYTES: Final = 200
+# "Not initialized" is what a server with one session at a time says after a restart.
+_OF_SESSIONS: Final = re.compile(r"session|not initiali[sz]ed", re.IGNORECASE)
+# JSON-RPC 2.0, 5.1 (what cannot be parsed, no such method, wrong parameters) and MCP 2026-07-28 (headers that differ
+# from the body): these are about one request, whatever their words repeat of it.
+_OF_REQUESTS: Final = frozenset({-32700, -32601, -32602, -32020})
 
 
-def unavailable(server: Server, why: str, extras: dict[str, object] | None = None) -> Fault:
-    """The fault for a request that the server has not begun."""
-    return Fault(
-        Code.SERVER_UNAVAILABLE,
-        f"server {server.name} is not available: {why}",
-        {"server": server.name, "reason": why} | (extras or {}),
-    )
+async def read_error_body(reply: HttpReply) -> bytes:
+    """The body of a refusal; nothing where it is too long, or too slow in coming."""
+    with trio.move_on_after(ERROR_BODY_S):
+        try:
+            return await reply.read(MAX_ERROR_BYTES)
+        except WireError:
+            return b""
+    return b""
+
+
+def error_of(body: bytes) -> Incoming | None:
+    """The JSON-RPC error that a body is; None where it is none."""
+    message = read_message(body)
+    error = None if message is None else error_in(message)
+    # A web framework's own refusal may also be an object with the member `error`: a JSON-RPC one has a code.
+    return message if error is not None and isinstance(error_words(error)[1], int) else None
+
+
+def is_of_session(body: bytes, number: int | None = None) -> bool:
+    """Whether a body with status 400 is about the session that was shown, and not an answer to request `number`."""
+    message = error_of(body)
+    if message is None:
+        text = body.strip()
+        is_sentence = 0 < len(text) <= MAX_SENTENCE_BYTES and text[:1] not in b"{[<"
+        return is_sentence and _OF_SESSIONS.search(text.decode(errors="replace")) is not None
+    error = error_in(message)
+    assert error is not None
+    words, code = error_words(error)
+    is_ours = number is not None and message.id == number
+    return not is_ours and code not in _OF_REQUESTS and _OF_SESSIONS.search(words) is not None

@@ -10,29 +10,102 @@ server's word that the session is over.
 
 import functools
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import trio
 
+from tooldispatchd.providers.mcp.http import posting
 from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent, ServerStream, is_message
 from tooldispatchd.providers.mcp.http.exchange import HttpExchange
-from tooldispatchd.providers.mcp.http.listening import Listening
-from tooldispatchd.providers.mcp.http.outbox import NOTICE_S, Sent
-from tooldispatchd.providers.mcp.http.peer import DRAIN_S, POST_HEADERS, HttpPeer
-from tooldispatchd.providers.mcp.http.posting import PostingLink
+from tooldispatchd.providers.mcp.http.posting import (
+    DRAIN_S,
+    EVENT_STREAM,
+    NOTICE_S,
+    HttpPeer,
+    PostingLink,
+    Sent,
+)
 from tooldispatchd.providers.mcp.http.wire import Authorizer
 from tooldispatchd.providers.mcp.link import Inbox
 from tooldispatchd.providers.mcp.messages import Outgoing
 from tooldispatchd.providers.mcp.server import Server
 
+# Waits between tries that bring nothing, doubling from the first to the last.
+FIRST_WAIT_S: Final = 1.0
+MAX_WAIT_S: Final = 30.0
+# Even a server that asks for no wait at all and always has something to say must not be asked in a loop.
+MIN_WAIT_S: Final = 0.1
+# Statuses by which a server says that it has no such stream, whatever it had before.
+_NONE: Final = frozenset({400, 404, 405, 406, 501})
+
+
+class Listening:
+    """The server's own stream; `settled` is set once it is open, or is known not to be."""
+
+    def __init__(
+        self, peer: HttpPeer, headers: Callable[[], list[tuple[str, str]]], *, first_wait_s: float = FIRST_WAIT_S
+    ) -> None:
+        self.settled = trio.Event()
+        self._peer = peer
+        self._headers = headers
+        self._first_wait_s = first_wait_s
+        self._stream = ServerStream(peer.server.max_line_bytes, peer.inbox.share)
+        self._has_opened = False
+
+    async def run(self) -> None:
+        """Listen until cancelled, or until the server has no such stream."""
+        try:
+            wait_s = self._first_wait_s
+            while True:
+                before = self._stream.events
+                if not await self._listen():
+                    return
+                if self._stream.events > before:
+                    wait_s = self._first_wait_s
+                    await trio.sleep(max(self._stream.retry_s, MIN_WAIT_S))
+                else:
+                    await trio.sleep(max(self._stream.retry_s, wait_s))
+                    wait_s = min(wait_s * 2, MAX_WAIT_S)
+        finally:
+            self.settled.set()
+
+    async def _listen(self) -> bool:
+        """Open the stream and follow it to its end; whether to try again."""
+        headers = [("Accept", EVENT_STREAM), *self._headers()]
+        if self._stream.last_id:
+            headers.append(("Last-Event-ID", self._stream.last_id))
+        try:
+            async with self._peer.wire.exchange("GET", headers, b"") as reply:
+                if reply.status == 200 and reply.media_type == EVENT_STREAM:
+                    self._has_opened = True
+                    self.settled.set()
+                    await self._stream.follow(reply, self._take)
+                elif not self._has_opened:
+                    # A server that has no GET may say so with any status, the 404 of a session included.
+                    return False
+                elif await self._peer.refuses_session(reply, headers):
+                    # It had a stream for this session: to ask again is how the loss is noticed without a call.
+                    return False
+                else:
+                    return reply.status not in _NONE
+        except WireError:
+            # Its requests will say more of it; what was open once is worth another try.
+            return self._has_opened
+        return True
+
+    async def _take(self, event: ServerSentEvent) -> bool:
+        if is_message(event):
+            await self._peer.inbox.take(event.data)
+        return False
+
+
 # The first call waits for the stream, so that nothing is missed that it brings about; but not for ever.
 GREETED_S: Final = 5.0
-# The steps of closing. A server that hangs gets as long as one that is asked to end politely.
-TASKS_S: Final = 1.0
-LAST_S: Final = 1.0
+# To end the MCP session: a server that hangs gets as long as one that is asked to end politely.
 DELETE_S: Final = 2.0
-WIRE_S: Final = 1.0
-CLOSE_S: Final = TASKS_S + LAST_S + DELETE_S + WIRE_S
+CLOSE_S: Final = posting.CLOSE_S + DELETE_S
 
 # Stands for requests that bear no message, where headers are asked for.
 _NO_MESSAGE: Final = Outgoing(b"")
@@ -75,24 +148,13 @@ class StreamableLink(PostingLink):
             return self.dialect is not None and self.dialect.is_modern
         return is_told
 
-    async def close(self) -> None:
-        """End all exchanges and the MCP session, where there is one, and close what is connected."""
-        self.drop()
-        with trio.move_on_after(TASKS_S, shield=True):
-            await self._tasks.ended()
-        peer = self._peer
-        if peer is None:
-            return
-        if not self._bell.is_lost:
-            with trio.move_on_after(LAST_S, shield=True):
-                await self._outbox.say_last()
+    async def _take_leave(self, peer: HttpPeer) -> None:
+        await super()._take_leave(peer)
         if peer.session_id is not None and not self._bell.is_lost:
-            with trio.move_on_after(DELETE_S, shield=True):
-                await self._delete(peer)
-        with trio.move_on_after(WIRE_S, shield=True):
-            await peer.wire.aclose()
-        self._peer = None
-        self._outbox.forget()
+            # A server that does not let clients end sessions answers 405, and ends them by itself.
+            with trio.move_on_after(DELETE_S, shield=True), suppress(WireError):
+                async with peer.wire.exchange("DELETE", self._bare_headers(peer), b"") as reply:
+                    await reply.drain(DRAIN_S)
 
     # --- exchanges ---------------------------------------------------------------------------------------------------
 
@@ -103,32 +165,6 @@ class StreamableLink(PostingLink):
     async def _request(self, sent: Sent) -> None:
         assert self._peer is not None
         await HttpExchange(self._peer, sent).run()
-
-    async def _notify(self, sent: Sent) -> None:
-        peer = self._peer
-        assert peer is not None
-        headers = [*POST_HEADERS, *sent.headers]
-        if not sent.is_modern:
-            headers += peer.session_headers()
-        self._undelivered += 1
-        try:
-            async with peer.wire.exchange("POST", headers, sent.message.body) as reply:
-                if 200 <= reply.status < 300:
-                    self._undelivered -= 1
-                elif await peer.refuses_session(reply, headers):
-                    return
-                await reply.drain(DRAIN_S)
-        except WireError:
-            return
-
-    async def _delete(self, peer: HttpPeer) -> None:
-        """Say that the session is over; a server that does not let clients say so answers 405."""
-        try:
-            async with peer.wire.exchange("DELETE", self._bare_headers(peer), b"") as reply:
-                await reply.drain(DRAIN_S)
-        except WireError:
-            # It ends its sessions by itself.
-            return
 
     def _bare_headers(self, peer: HttpPeer | None = None) -> list[tuple[str, str]]:
         """What a request without a message shows: the revision and the session."""

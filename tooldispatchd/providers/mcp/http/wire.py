@@ -15,15 +15,12 @@ from typing import Final, NamedTuple, Protocol, Self
 import h11
 import trio
 
-from tooldispatchd.providers.mcp.http.connecting import open_connection
-from tooldispatchd.providers.mcp.http.doubts import question
-from tooldispatchd.providers.mcp.http.errors import UnansweredError, WireError
+from tooldispatchd.providers.mcp.greeting import USER_AGENT
+from tooldispatchd.providers.mcp.http.errors import UnansweredError, WireError, question
 from tooldispatchd.providers.mcp.http.http1 import Http1
+from tooldispatchd.providers.mcp.http.network import Proxy, files_of, open_connection, proxy_for
 from tooldispatchd.providers.mcp.http.places import HttpTarget, Origin, Territory
-from tooldispatchd.providers.mcp.http.product import USER_AGENT
-from tooldispatchd.providers.mcp.http.proxies import Proxy, proxy_for
 from tooldispatchd.providers.mcp.http.reply import HttpReply
-from tooldispatchd.providers.mcp.http.tls import files_of
 from tooldispatchd.providers.mcp.server import Reach
 from tooldispatchd.wire.lines import Text
 

@@ -4,7 +4,7 @@
              ── challenged ──▶                         └───────── one flow at a time, whose token or failure all share
 
 Each connection of an agent has its own `OAuthAuthorizer`; all those of a server share one `OAuthAccount`, which lives
-as long as the daemon. Where a person is needed, it never starts what ends in a browser: it says who is to do what.
+as long as the daemon. It never opens a browser: where a person is needed, its error names the command to run.
 """
 
 import math
@@ -12,50 +12,32 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import trio
 from msgspec.structs import replace
 
 from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire
-from tooldispatchd.providers.mcp.link import LinkError
 from tooldispatchd.providers.mcp.logmessages import BoundLog
-from tooldispatchd.providers.mcp.oauth.challenge import MAX_HEADER, Challenge, missing_scopes, read_challenge, union
-from tooldispatchd.providers.mcp.oauth.errors import EXTRA_MISSING, AuthorizationError, login_needed
+from tooldispatchd.providers.mcp.oauth.documents import MAX_HEADER, Challenge, missing_scopes, read_challenge, union
+from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError, login_needed
+from tooldispatchd.providers.mcp.oauth.flow import OAuthFlow
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, TokenStoreError
 from tooldispatchd.providers.mcp.server import OAuth, Reach
-
-if TYPE_CHECKING:
-    # The SDK comes with it; there are no Structs here.
-    from tooldispatchd.providers.mcp.oauth.flow import OAuthClient
 
 # A token that is refused so soon after it was given will be refused again: another flow would only cost.
 FRESH_S: Final = 5.0
 
-# Different reasons that are told of one account between two tokens: a server may want other scopes each time.
+# Different reasons logged for one account between two tokens: a server may want other scopes each time.
 MAX_WARNED: Final = 8
 
 # The token that this task's request left with. An exchange asks for credentials and meets its challenge in one task,
-# and what was refused is what tells a token that is over from one that another task has replaced meanwhile.
+# and another task may have replaced the token meanwhile: only one that was refused itself is over.
 _used: ContextVar[str | None] = ContextVar("_used", default=None)
 
 
-def preload() -> None:
-    """Import the SDK, which holds up the loop for most of a second: to be done before anybody waits.
-
-    Raises `LinkError` where the extra is not installed.
-    """
-    try:
-        import_module("tooldispatchd.providers.mcp.oauth.flow")
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("tooldispatchd"):
-            raise
-        raise LinkError(EXTRA_MISSING) from None
-
-
 class Accounts:
-    """All accounts of the daemon. `log` is told why there is no token, and each step to one; never one of them."""
+    """All accounts of the daemon. `log` is told why there is no token, and each step to one; never a token."""
 
     def __init__(self, environ: Mapping[str, str], log: BoundLog) -> None:
         self._store = TokenStore(environ)
@@ -63,13 +45,9 @@ class Accounts:
         self._accounts: dict[tuple[str, OAuth], OAuthAccount] = {}
 
     def authorizer(self, name: str, reach: Reach) -> "OAuthAuthorizer":
-        """What authorises the requests of one connection to the server `name`, which has `reach.oauth`.
-
-        Raises `LinkError` where the extra is not installed.
-        """
-        preload()
+        """Authorise the requests of one connection to the server `name`, which has `reach.oauth`."""
         assert reach.oauth is not None
-        # With its secret: who has another one is not given what this one got.
+        # With its secret: a client with another one does not get this one's tokens.
         whose = (reach.url, reach.oauth)
         account = self._accounts.get(whose)
         if account is None:
@@ -78,7 +56,7 @@ class Accounts:
 
 
 class OAuthAuthorizer:
-    """As `http.wire.Authorizer`, for one connection; `name` is what its server is called."""
+    """The `http.wire.Authorizer` of one connection to the server `name`."""
 
     def __init__(self, name: str, account: "OAuthAccount") -> None:
         self._name = name
@@ -106,7 +84,7 @@ class OAuthAuthorizer:
 
 
 class OAuthAccount:
-    """Who the daemon is to the server at `url`, and the token that it has there."""
+    """The daemon's account for the server at `url`, and its token."""
 
     def __init__(self, store: TokenStore, url: str, oauth: OAuth, log: BoundLog) -> None:
         self._store = store
@@ -114,12 +92,12 @@ class OAuthAccount:
         self._url = url
         self._oauth = oauth
         self._log = log
-        # What was warned of since there was a token; the same for each of many calls is told once.
+        # The reasons logged since there was a token: many calls that fail for the same one are one warning.
         self._warned: set[str] = set()
-        # Only what a person has consented to is worth a file: the other grants ask anew whenever they like.
+        # Only a person's consent is worth a file: the other grants can ask anew at any time.
         self._has_person = oauth.grant == "authorization_code"
         self._grant = Grant()
-        # Whether the file lacks what is in memory, since it could not be written.
+        # Whether the file is older than the grant in memory, since it could not be written.
         self._is_ahead = False
         self._given_at = -math.inf
         self._answered: Challenge | None = None
@@ -130,13 +108,12 @@ class OAuthAccount:
         self._failure: AuthorizationError | None = None
 
     def __repr__(self) -> str:
-        """Whose it is; what it holds is secret."""
-        return f"Account({self._url.partition('?')[0]!r}, {self._oauth.grant!r})"
+        return f"OAuthAccount({self._url.partition('?')[0]!r}, {self._oauth.grant!r})"
 
     async def token(self, name: str, wire: HttpWire) -> str | None:
         """The token for a request; None where there is none yet. Raises `AuthorizationError`."""
         if not self._has_person:
-            # The server says with 401 when it is over, and with that where to get another.
+            # A 401 says when it is over, and where to get another.
             return self._grant.access_token
         if self._grant.access_token is None:
             self._read()
@@ -149,7 +126,7 @@ class OAuthAccount:
         return await self._share(partial(self._renew, None, name, wire), refused=token)
 
     async def answer(self, challenge: Challenge, name: str, wire: HttpWire, *, refused: str | None) -> str | None:
-        """The token to try after `refused` met a challenge; None where none would help. Raises `AuthorizationError`."""
+        """The token to try after `refused` was challenged; None where none would help. Raises `AuthorizationError`."""
         if refused is not None and refused == self._grant.access_token and self._is_fresh(challenge):
             return None
         get = self._renew if self._has_person else self._obtain
@@ -162,12 +139,12 @@ class OAuthAccount:
         return None if token == refused else token
 
     def _is_fresh(self, challenge: Challenge) -> bool:
-        """Whether the token has just been got for this very reason."""
+        """Whether the token has just been got for the same reason."""
         is_same = challenge.status == 401 or challenge == self._answered
         return is_same and time.monotonic() - self._given_at < FRESH_S
 
     async def _share(self, get: Callable[[], Awaitable[None]], *, refused: str | None) -> str | None:
-        """The token of one flow for all who wait for one; also its failure, or each would try for itself in turn."""
+        """Run one flow for all tasks that wait for a token; they share its failure too, or each would try in turn."""
         before = self._flows
         async with self._lock:
             if self._flows != before and self._failure is not None:
@@ -177,7 +154,7 @@ class OAuthAccount:
                 try:
                     await get()
                 except AuthorizationError as error:
-                    # That one request wants more scopes than there are is nothing to the others.
+                    # One request may want more scopes than were granted: that is no failure of the others.
                     self._failure = None if error.extras.get("http_status") == 403 else error.again()
                     raise
                 finally:
@@ -185,7 +162,7 @@ class OAuthAccount:
             return self._grant.access_token
 
     async def _renew(self, challenge: Challenge | None, name: str, wire: HttpWire) -> None:
-        """Another token without a person: one that another process has got, or by the refresh token."""
+        """Get another token without a person: one that another process stored, or by the refresh token."""
         refused = self._grant.access_token
         try:
             async with self._store.lock(self._entry):
@@ -196,22 +173,19 @@ class OAuthAccount:
             raise AuthorizationError(str(error)) from None
 
     async def _refresh(self, challenge: Challenge | None, name: str, wire: HttpWire) -> None:
-        """Use the refresh token; where that is of no use, only a token that is over is dropped.
+        """Use the refresh token. Where that fails, drop the access token after a 401 only.
 
-        What one request may not do says nothing of the token: it stays for all others.
+        After a 403 one request lacks a scope, and the token still serves all others.
         """
         status = None if challenge is None else challenge.status
         is_step_up = challenge is not None and challenge.asks_for_more
         if challenge is not None and is_step_up:
             self._demand(challenge, name)
             if self._grant.access_token == self._stepped_up:
-                # It was got for such a refusal: another one would be refused too.
+                # It was got for an earlier 403: another one would be refused too.
                 return
-        # The SDK is imported by now; above it would be imported by every daemon.
-        from tooldispatchd.providers.mcp.oauth.flow import renew  # noqa: PLC0415
-
         refused = self._grant.access_token
-        left = await renew(self._client(name, wire), self._grant)
+        left = await self._flow(name, wire).refresh(self._grant)
         if left is None:
             self._stepped_up = self._grant.access_token if is_step_up else None
             return
@@ -220,7 +194,7 @@ class OAuthAccount:
                 self._put(replace(left, access_token=refused))
             return
         if self._is_ahead:
-            # What could not be stored is of no use any more, and whoever saw the warning may have logged in.
+            # The grant that could not be stored is over, and a person who saw the warning may have logged in since.
             self._is_ahead = False
             self._read()
             if self._grant.access_token not in {None, refused}:
@@ -230,37 +204,33 @@ class OAuthAccount:
         raise login_needed(name, status=status)
 
     def _demand(self, challenge: Challenge, name: str) -> None:
-        """Raise `AuthorizationError` where a step-up wants what was not granted; the next login asks for it."""
+        """Raise `AuthorizationError` for a step-up beyond what was granted; the next login asks for those scopes."""
         granted = self._grant.scope
         missing = missing_scopes(granted, challenge.scope)
         if challenge.scope is not None and not missing:
             return
-        # A server that names no scope leaves it to the login to find those that there are.
+        # A server that names no scope leaves the choice to the next login.
         wanted = union(self._grant.wanted, granted, challenge.scope) if missing else self._grant.wanted
         if wanted is not None and len(wanted) > MAX_HEADER:
-            # A server that wants others each time is asked for the last ones.
+            # A server may want others each time: only the last ones are kept.
             wanted = union(granted, challenge.scope)
         if wanted != self._grant.wanted:
             self._put(replace(self._grant, wanted=wanted))
         raise login_needed(name, status=challenge.status, missing=missing)
 
     async def _obtain(self, challenge: Challenge, name: str, wire: HttpWire) -> None:
-        """A first token, or another, for a client that needs no person."""
-        from tooldispatchd.providers.mcp.oauth.flow import obtain  # noqa: PLC0415  # as above
-
+        """Get a token for a client that needs no person."""
         if self._oauth.scopes:
             more = challenge.scope if challenge.asks_for_more else None
             challenge = replace(challenge, scope=union(*self._oauth.scopes, more))
-        await obtain(self._client(name, wire), self._grant, challenge)
+        await self._flow(name, wire).obtain(self._grant, challenge)
 
-    def _client(self, name: str, wire: HttpWire) -> "OAuthClient":
-        """Who asks in a flow over `wire`, which may go where a person who logged in said yes to."""
-        from tooldispatchd.providers.mcp.oauth.flow import OAuthClient  # noqa: PLC0415  # as above
-
+    def _flow(self, name: str, wire: HttpWire) -> OAuthFlow:
+        """A flow over `wire`, which may go to the origins that a person trusted at the login."""
         for origin in self._grant.trusted:
             wire.trust(origin)
         debug = partial(self._log.debug, server=name)
-        return OAuthClient(self._url, self._oauth, wire.fetch, self._keep, admit=wire.admit, debug=debug)
+        return OAuthFlow(self._url, self._oauth, wire, self._keep, debug=debug)
 
     def _warn_of(self, name: str, why: str) -> None:
         if why not in self._warned and len(self._warned) < MAX_WARNED:
@@ -268,13 +238,13 @@ class OAuthAccount:
             self._log.warning("no token", server=name, reason=why)
 
     def _keep(self, grant: Grant) -> None:
-        """Take up what a flow has just been given; nothing is awaited from there to here."""
+        """Use the grant of a flow; nothing is awaited between the server's answer and this."""
         self._given_at = time.monotonic()
         self._warned.clear()
-        self._put(replace(grant, wanted=self._grant.wanted, trusted=self._grant.trusted))
+        self._put(grant)
 
     def _put(self, grant: Grant) -> None:
-        """Go on with `grant`, in the file too; without that, for as long as the daemon lives."""
+        """Use `grant` from now on and store it; where that fails, it lasts as long as the daemon."""
         self._grant = grant
         if not self._has_person:
             return
@@ -288,7 +258,7 @@ class OAuthAccount:
             self._is_ahead = False
 
     def _read(self) -> None:
-        """Go on with what is in the file: a login, or another daemon, may have changed it. Raises as `token`."""
+        """Use the grant in the file: a login, or another daemon, may have changed it. Raises as `token`."""
         if self._is_ahead:
             return
         try:

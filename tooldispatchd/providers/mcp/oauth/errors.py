@@ -1,15 +1,16 @@
-"""Why there is no token; the texts name no token, code or secret, and nothing that another server wrote but scopes."""
+"""Why there is no token; the texts show nothing secret, and of what a server wrote only scopes and origins."""
 
 from tooldispatchd.providers.mcp.http.errors import WireError
 
-EXTRA_MISSING = 'oauth needs tooldispatchd[oauth]: pip install "tooldispatchd[oauth]"'
+# Follows the name of a feature that signs or encrypts.
+NEEDS_EXTRA = 'needs tooldispatchd[oauth]: pip install "tooldispatchd[oauth]"'
 
 
 class AuthorizationError(WireError):
     """A request cannot be authorised; `why` follows the server's name, `extras` are those of a fault.
 
     `needs_login` is whether only a person can change that. With `was_sent` the server had refused the request itself.
-    `said` is what the authorization server called it, where that is one of the registered errors.
+    `said` is the authorization server's error, where that is a registered one.
     """
 
     def __init__(
@@ -26,13 +27,13 @@ class AuthorizationError(WireError):
         self.said = said
 
     def again(self) -> "AuthorizationError":
-        """The same for somebody else who waited for it: an exception that is raised belongs to one task."""
+        """Copy it for another task that waited for the same flow: an exception is raised in one task only."""
         extras = dict(self.extras)
         return AuthorizationError(self.why, was_sent=self.was_sent, needs_login=self.needs_login, extras=extras)
 
 
 class UntrustedError(AuthorizationError):
-    """The way to a token leads to `origin`, to which the configuration does not let it lead.
+    """A flow leads to `origin`, which the configuration does not allow.
 
     `is_private` is whether that would need `private = true` too.
     """
@@ -48,15 +49,15 @@ class UntrustedError(AuthorizationError):
 
     @property
     def host(self) -> str:
-        """What to list in `hosts`."""
+        """The entry to add to `hosts`."""
         return self.origin.partition("://")[2]
 
 
 def login_needed(name: str, *, status: int | None = None, missing: tuple[str, ...] = ()) -> AuthorizationError:
-    """Only a person can get a token for the server `name`; `status` is what it answered, if it was asked.
+    """Only a person can get a token for the server `name`; `status` is the server's answer, if it was asked.
 
-    `missing` are the scopes that it wants besides those that were granted. Whatever it answered, the request was turned
-    away before anything was begun, so that it may be made again after the login.
+    `missing` are the scopes that it wants besides those that were granted. The request may be made again after the
+    login, so it is never `was_sent`: the server turned it away before it began anything.
     """
     extras: dict[str, object] = {} if status is None else {"http_status": status}
     why = "it needs a login"

@@ -1,45 +1,55 @@
-"""One flow of a provider, driven request by request on our wire, within one bound.
+"""One flow for a token: its requests in their order, on the server's own wire, within one bound.
 
-    refused ─▶ provider ─▶ metadata? ─▶ registration? ─▶ consent? ─▶ token ─▶ authorised
-                    each of these requests is a `fetch`, under the wire's guard
+    refresh:  refresh token ──────────────────────────────────────────────────────────────────────────▶ token
+    obtain:   challenge ─▶ metadata of resource and authorization server ─▶ client? ─▶ consent? ─▶ token
 
-A provider is an `httpx2.Auth`: it yields requests and is sent their answers. It never sees a request to the server
-itself, only a shadow of one and what that was answered with, so that nothing of a call goes through a flow.
+The wire keeps the rules of where a request may go. Nothing of a call goes through a flow. Requests are written here by
+hand, each a form or a JSON document of a few members: oauthlib would refuse a token endpoint on http://127.0.0.1 unless
+the environment of the whole process allows it.
 """
 
+import base64
+import hashlib
+import secrets
+import time
 from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, TypeVar
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
-import httpx2
 import msgspec
 import trio
-from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 from msgspec.structs import replace
 
+from tooldispatchd.providers.mcp.greeting import MODERN
 from tooldispatchd.providers.mcp.http.errors import PrivateAddressError, UntrustedOriginError, WireError
 from tooldispatchd.providers.mcp.http.network import public_addresses
 from tooldispatchd.providers.mcp.http.places import is_literal, place
-from tooldispatchd.providers.mcp.http.wire import Debug, to_nobody
-from tooldispatchd.providers.mcp.oauth.challenge import Challenge
-from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError, UntrustedError
-from tooldispatchd.providers.mcp.oauth.providers import Person, Provider, grant_of, make_provider, shadow, suit_client
+from tooldispatchd.providers.mcp.http.wire import Debug, Headers, HttpWire, to_nobody
+from tooldispatchd.providers.mcp.oauth.documents import (
+    AuthorizationServer,
+    Challenge,
+    GivenToken,
+    ProtectedResource,
+    RegisteredClient,
+    read_document,
+    read_registration,
+    union,
+)
+from tooldispatchd.providers.mcp.oauth.errors import NEEDS_EXTRA, AuthorizationError, UntrustedError
+from tooldispatchd.providers.mcp.oauth.redirect import Redirected
 from tooldispatchd.providers.mcp.oauth.tokens import Grant
 from tooldispatchd.providers.mcp.server import OAuth
 
-# Registrations go where they are kept as soon as there is one.
-Register = Callable[[dict[str, object]], Awaitable[None]]
-
-# All requests of a flow together; a person who consents has time of his own.
+# All requests of a flow together; the consent of a person has a bound of its own.
 FLOW_S: Final = 30.0
 # To find the browser, to log in there, to read what is asked and to answer it.
 PERSON_S: Final = 300.0
 # Metadata, registrations and tokens are a few kilobytes.
 MAX_ANSWER_BYTES: Final = 64 * 1024
-# Discovery asks at six places at most; then come registration and token.
-MAX_REQUESTS: Final = 12
-# What a token request that is under way may still take when nobody waits for it any more.
+# The time that is left to a token request under way when nobody waits for it any more.
 FINISH_S: Final = 2.0
+# How long a signed assertion is valid: longer than the clocks of two machines differ.
+ASSERTION_S: Final = 300
 
 # RFC 6749, 4.1.2.1 and 5.2; RFC 7591, 3.2.2; RFC 8707, 2. Nothing else that a server writes is shown.
 _ERRORS: Final = frozenset(
@@ -49,150 +59,105 @@ _ERRORS: Final = frozenset(
         *("invalid_redirect_uri", "invalid_client_metadata", "invalid_target"),
     }
 )
-# What an authorization server says that has forgotten a registration.
+# The error of an authorization server that has forgotten a registration.
 UNKNOWN_CLIENT: Final = "invalid_client"
-# What a refresh token that is of no use any more is called, also with HTTP 200: the last one is GitHub's.
+# The errors of a refresh token that can be used no more, also with HTTP 200: the last one is GitHub's.
 _OVER: Final = frozenset({"invalid_grant", "invalid_client", "unauthorized_client", "bad_refresh_token"})
-# What the SDK's own sentences begin with, and ours for them: the rest of its sentences may be secret.
-_SAID: Final = (
-    ("State parameter mismatch", "the browser came back with another state than it was sent with"),
-    ("Authorization response iss mismatch", "the browser came back from another authorization server"),
-    ("Authorization response missing iss", "the browser came back without the authorization server's name"),
-    ("Authorization server metadata issuer mismatch", "the authorization server's metadata names another issuer"),
-    ("Protected resource metadata request failed", "the server's metadata cannot be read"),
-    ("Protected resource ", "the server's metadata describes another resource"),
-)
-# What the SDK lets out of metadata, tokens and addresses that make no sense; httpx2's errors are no ValueErrors.
-_NONSENSE: Final = (ValueError, TypeError, ArithmeticError, RecursionError, httpx2.InvalidURL, httpx2.StreamError)
-# The wire frames each request itself.
-_FRAMING: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
+
+_Result = TypeVar("_Result")
 
 
-class Fetch(Protocol):
-    """As `Wire.fetch`: one request to where the server may lead; status, headers and body. Raises `WireError`."""
+class Person(NamedTuple):
+    """A person who can be asked: `consent` shows a URL, and returns what the browser brings back with that state."""
 
-    def __call__(
-        self, method: str, url: str, headers: list[tuple[str, str]], body: bytes, max_bytes: int
-    ) -> Awaitable[tuple[int, dict[str, str], bytes]]:
-        """Send it."""
+    redirect_uri: str
+    consent: Callable[[str, str], Awaitable[Redirected]]
 
 
-async def _forget(_client: dict[str, object]) -> None:
-    """Keep no registration but with its token."""
+class _SaidError(msgspec.Struct):
+    error: str
 
 
-def _anywhere(_url: str) -> None:
-    """Refuse no address before it is asked."""
+class _Answer(NamedTuple):
+    status: int
+    body: bytes
+
+    @property
+    def error(self) -> str | None:
+        """The `error` of a refusal, where it is one of those that are known."""
+        said = read_document(self.body, _SaidError)
+        return said.error if said is not None and said.error in _ERRORS | _OVER else None
+
+    def __str__(self) -> str:
+        if self.status < 400 and self.error is None:
+            return "the answer makes no sense"
+        return f"HTTP {self.status}" + (f" {self.error}" if self.error else "")
 
 
-class OAuthClient(NamedTuple):
-    """Who asks: for the server at `url`, by `fetch`; `keep` is given what there is as soon as there is a token.
+class OAuthFlow:
+    """A flow for the server at `url`, used once.
 
-    `registered` is given a new registration, `debug` each step; `admit` raises `WireError` for what `fetch` would
-    refuse to ask.
-    """
-
-    url: str
-    oauth: OAuth
-    fetch: Fetch
-    keep: Callable[[Grant], None]
-    registered: Register = _forget
-    admit: Callable[[str], None] = _anywhere
-    debug: Debug = to_nobody
-
-    def flow(self, grant: Grant, person: Person | None = None) -> "Flow":
-        """A flow that starts from what `grant` holds."""
-        provider, memory = make_provider(self.url, self.oauth, grant, person)
-        memory.keep = lambda: self.keep(grant_of(provider, self.oauth))
-        memory.registered = self.registered
-        limit_s = FLOW_S if person is None else FLOW_S + PERSON_S
-        adjust = partial(suit_client, provider, self.oauth)
-        flow = Flow(provider, self.url, self.fetch, adjust=adjust, admit=self.admit, limit_s=limit_s)
-        flow.debug = self.debug
-        return flow
-
-
-async def renew(client: OAuthClient, grant: Grant) -> Grant | None:
-    """Use the refresh token of `grant`; None where that brought another token, which was kept.
-
-    Else it is of no use any more, or there is none, and the result is what is left: without any token, and without a
-    registration that the authorization server does not know. Raises `AuthorizationError` where it may work later.
-    """
-    left = replace(grant, access_token=None, refresh_token=None, refresh_at=None)
-    if grant.refresh_token is None:
-        return left
-    flow = client.flow(grant)
-    if await flow.renew():
-        return None
-    return replace(left, client=None) if flow.said == UNKNOWN_CLIENT else left
-
-
-async def obtain(client: OAuthClient, grant: Grant, challenge: Challenge, *, person: Person | None = None) -> None:
-    """Answer a challenge of the server with a new token, with the client and the metadata of `grant`.
-
-    A `person` has `PERSON_S` to consent. Raises `AuthorizationError`.
-    """
-    await client.flow(grant, person).obtain(challenge)
-
-
-class Flow:
-    """One flow, from its first request to the header that it was made for; used once.
-
-    `adjust` is given each document that was found before the provider takes it up. `limit_s` bounds all of it. `said`
-    is the error of the last request, where that is a registered one.
+    `keep` is given the new grant at once when there is a token, `registered` a new registration, `debug` each step.
     """
 
     def __init__(
         self,
-        provider: Provider,
         url: str,
-        fetch: Fetch,
+        oauth: OAuth,
+        wire: HttpWire,
+        keep: Callable[[Grant], None],
         *,
-        adjust: Callable[[bytes], None],
-        admit: Callable[[str], None],
-        limit_s: float,
+        registered: Callable[[RegisteredClient], Awaitable[None]] | None = None,
+        debug: Debug = to_nobody,
     ) -> None:
-        self.said: str | None = None
-        self.debug: Debug = to_nobody
-        self._provider = provider
-        self._fetch = fetch
-        self._adjust = adjust
-        self._admit = admit
-        self._limit_s = limit_s
-        self._request = shadow(url)
-        self._left = MAX_REQUESTS
+        self._url = url
+        self._own = place(url)
+        self._oauth = oauth
+        self._wire = wire
+        self._keep = keep
+        self._registered = registered
+        self._debug = debug
+        # As the grant has them, until discovery finds others.
+        self._resource: ProtectedResource | None = None
+        self._server = self._assumed_server()
         self._is_at_token = False
-        self._status: int | None = None
-        self._failure: AuthorizationError | None = None
 
-    async def renew(self) -> bool:
-        """Use the refresh token; whether there is a new token. Raises `AuthorizationError` where it may work later."""
-        # One second after the epoch: that is what the SDK takes for "expired", and its 0 for "no end".
-        self._provider.context.token_expiry_time = 1.0
-        await self._run(None)
-        if self._provider.context.current_tokens is not None:
-            return True
-        # What stands in between may answer with any status; these two are the token endpoint's own (RFC 6749, 5.2).
-        if self._status not in {400, 401} and self.said not in _OVER:
-            raise AuthorizationError(f"cannot refresh its token: {self._last()}")
-        return False
+    async def refresh(self, grant: Grant) -> Grant | None:
+        """Use the refresh token of `grant`; None where that brought another token, which was kept.
 
-    async def obtain(self, challenge: Challenge) -> None:
-        """Answer a challenge with a new token. Raises `AuthorizationError`."""
-        header = {"WWW-Authenticate": challenge.header()}
-        await self._run(httpx2.Response(challenge.status, headers=header, request=self._request))
+        Else it can be used no more, or there is none, and the result is the rest of the grant: without any token, and
+        without a registration that the authorization server does not know. Raises `AuthorizationError` where it may
+        work later.
+        """
+        return await self._bounded(lambda: self._refresh(grant), FLOW_S)
 
-    async def _run(self, refused: httpx2.Response | None) -> None:
-        """Drive the flow in a task that outlives a cancelled caller for as long as a token is under way.
+    async def obtain(self, grant: Grant, challenge: Challenge, person: Person | None = None) -> None:
+        """Answer a challenge of the server with a new token, with the client and the metadata of `grant`.
 
-        Who takes a refresh token may replace it (RFC 6749, 6): an answer that is dropped would be a login that is lost.
+        A `person` has `PERSON_S` to consent. Raises `AuthorizationError`.
+        """
+        limit_s = FLOW_S if person is None else FLOW_S + PERSON_S
+        await self._bounded(lambda: self._obtain(grant, challenge, person), limit_s)
+
+    async def _bounded(self, steps: Callable[[], Awaitable[_Result]], limit_s: float) -> _Result:
+        """Take the steps in a task that outlives a cancelled caller for as long as a token is under way.
+
+        The server may replace a refresh token when it is used (RFC 6749, 6): to drop its answer would lose the login.
         """
         ended = trio.Event()
-        scope = trio.CancelScope(shield=True, deadline=trio.current_time() + self._limit_s)
+        scope = trio.CancelScope(shield=True, deadline=trio.current_time() + limit_s)
+        came: list[_Result | AuthorizationError] = []
 
         async def run() -> None:
             with scope:
-                await self._guarded(refused)
+                try:
+                    came.append(await steps())
+                except AuthorizationError as error:
+                    came.append(error)
+                except UntrustedOriginError as error:
+                    came.append(await _untrusted(error))
+                except WireError as error:
+                    came.append(AuthorizationError(f"cannot get a token: {error.why}"))
             ended.set()
 
         async with trio.open_nursery() as nursery:
@@ -203,120 +168,286 @@ class Flow:
                 # Cancelled, or interrupted at the terminal.
                 if not ended.is_set():
                     scope.deadline = min(scope.deadline, trio.current_time() + (FINISH_S if self._is_at_token else 0.0))
-        if scope.cancelled_caught:
-            raise AuthorizationError(f"cannot get a token: it took longer than {self._limit_s:.0f} s")
-        if self._failure is not None:
-            raise self._failure
+        if not came:
+            raise AuthorizationError(f"cannot get a token: it took longer than {limit_s:.0f} s")
+        [result] = came
+        if isinstance(result, AuthorizationError):
+            raise result
+        return result
 
-    async def _guarded(self, refused: httpx2.Response | None) -> None:
-        """The flow with its failure in words of ours, and without its cause: that holds what other servers wrote."""
-        try:
-            await self._drive(refused)
-        except AuthorizationError as error:
-            self._failure = error
-        except UntrustedOriginError as error:
-            self._failure = await _untrusted(error)
-        except WireError as error:
-            self._failure = AuthorizationError(f"cannot get a token: {error.why}")
-        except OAuthRegistrationError:
-            why = f"cannot register at its authorization server: {self._last()}; oauth.client_id names a client"
-            self._failure = AuthorizationError(why)
-        except OAuthTokenError:
-            self._failure = AuthorizationError(f"cannot get a token: {self._last()}", said=self.said)
-        except OAuthFlowError as error:
-            said = str(error)
-            why = next(
-                (ours for theirs, ours in _SAID if said.startswith(theirs)), "nothing says where tokens are given"
-            )
-            self._failure = AuthorizationError(f"cannot get a token: {why}")
-        except _NONSENSE:
-            self._failure = AuthorizationError("cannot get a token: the answers on the way to it make no sense")
+    # --- the two flows -----------------------------------------------------------------------------------------------
 
-    async def _drive(self, refused: httpx2.Response | None) -> None:
-        """Until the shadow request is authorised: the first time for a refresh, the second where it was `refused`."""
-        steps = self._provider.async_auth_flow(self._request)
-        try:
-            outgoing = await anext(steps)
-            while outgoing is not self._request or refused is not None:
-                if outgoing is self._request and refused is not None:
-                    answer, refused = refused, None
-                else:
-                    answer = await self._send(outgoing)
-                outgoing = await steps.asend(answer)
-                self._is_at_token = False
-        finally:
-            # It holds nothing but a lock of its own, and awaits nothing.
-            await steps.aclose()
+    async def _refresh(self, grant: Grant) -> Grant | None:
+        left = replace(grant, access_token=None, refresh_token=None, refresh_at=None)
+        self._resource, self._server = grant.resource, grant.server or self._server
+        client = self._configured() or grant.client
+        if grant.refresh_token is None or client is None:
+            return left
+        form = {"grant_type": "refresh_token", "refresh_token": grant.refresh_token, "client_id": client.client_id}
+        answer, given = await self._ask_for_token(client, form)
+        if given is not None:
+            self._take(given, grant)
+            return None
+        # A proxy in between may answer with any status; these two are the token endpoint's own (RFC 6749, 5.2).
+        if answer.status not in {400, 401} and answer.error not in _OVER:
+            raise AuthorizationError(f"cannot refresh its token: {answer}")
+        return replace(left, client=None) if answer.error == UNKNOWN_CLIENT else left
 
-    async def _send(self, request: httpx2.Request) -> httpx2.Response:
-        self._left -= 1
-        if self._left < 0:
-            raise AuthorizationError(f"cannot get a token: more than {MAX_REQUESTS} requests led to none")
-        context = self._provider.context
-        if request.method == "POST" and context.auth_server_url is not None and context.oauth_metadata is None:
-            # The SDK would guess addresses at the server itself, and show it what another one is to be shown.
-            raise AuthorizationError("cannot get a token: the authorization server's metadata cannot be read")
-        self._status = self.said = None
-        # A registration or a document may be lost.
-        self._is_at_token = b"grant_type=" in request.read()
-        headers = [(name, value) for name, value in request.headers.multi_items() if name not in _FRAMING]
-        try:
-            self._status, _, body = await self._fetch(
-                request.method, str(request.url), headers, request.read(), MAX_ANSWER_BYTES
-            )
-        finally:
-            self.debug("oauth step", step=self._step(request), origin=_origin(request), status=self._status)
-        if request.method == "POST":
-            self.said = _error_in(body)
-        elif self._status < 300:
-            self._adjust(body)
-            self._look_ahead(body)
-        # The SDK reads none of the headers: redirects have been followed.
-        return httpx2.Response(self._status, content=body, request=request)
+    async def _obtain(self, grant: Grant, challenge: Challenge, person: Person | None) -> None:
+        self._resource, self._server = grant.resource, grant.server or self._server
+        if grant.server is None or not challenge.asks_for_more:
+            self._resource = await self._find_resource(challenge.resource_metadata) or grant.resource
+            self._server = await self._find_server()
+        scope = self._scope(challenge, grant.scope)
+        wanted = {} if scope is None else {"scope": scope}
+        client = self._configured()
+        if person is not None:
+            client = client or await self._client(grant.client, person, wanted)
+            form = await self._consented(client, person, wanted)
+        else:
+            assert client is not None
+            form = {"grant_type": "client_credentials"} | wanted | self._assertion()
+        answer, given = await self._ask_for_token(client, form)
+        if given is None:
+            raise AuthorizationError(f"cannot get a token: {answer}", said=answer.error)
+        # A secret of the configuration is not for the file of the grant.
+        known = None if self._oauth.client_id is not None else client
+        asked = replace(grant, refresh_token=None, scope=scope, client=known)
+        self._take(given, replace(asked, resource=self._resource, server=self._server))
 
-    def _step(self, request: httpx2.Request) -> str:
-        if self._is_at_token:
-            return "token"
-        return "registration" if request.method == "POST" else "discovery"
+    def _take(self, given: GivenToken, before: Grant) -> None:
+        """Keep a token; what the answer leaves out stays as it was, or as it was asked for (RFC 6749, 5.1 and 6).
 
-    def _look_ahead(self, document: bytes) -> None:
-        """Refuse a token endpoint that may not be asked before a person is asked for consent in vain."""
-        endpoint = _member(document, "token_endpoint")
-        if endpoint is not None:
-            self._admit(endpoint)
+        Nothing is awaited since the answer came, or the token could be lost.
+        """
+        grant = replace(
+            before,
+            access_token=given.access_token,
+            refresh_token=given.refresh_token or before.refresh_token,
+            scope=before.scope if given.scope is None else given.scope,
+            refresh_at=given.refresh_at(time.time()),
+        )
+        self._keep(grant)
 
-    def _last(self) -> str:
-        """What the last request came to."""
-        if self._status is None:
-            return "there was no answer"
-        if self._status < 400 and self.said is None:
-            return "the answer makes no sense"
-        return f"HTTP {self._status}" + (f" {self.said}" if self.said else "")
+    # --- metadata ----------------------------------------------------------------------------------------------------
 
-
-def _origin(request: httpx2.Request) -> str:
-    """Where a request goes; a path or a query may hold a key."""
-    return f"{request.url.scheme}://{request.url.netloc.decode()}"
-
-
-def _error_in(body: bytes) -> str | None:
-    """The `error` of a failed request, where it is one of those that are registered."""
-    error = _member(body, "error")
-    return error if error in _ERRORS | _OVER else None
-
-
-def _member(body: bytes, name: str) -> str | None:
-    """The text that is a member of a JSON object."""
-    try:
-        said = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    async def _find_resource(self, named: str | None) -> ProtectedResource | None:
+        """The server's metadata: where its challenge `named` it, or at its well-known places (RFC 9728, 3.1)."""
+        root = f"{self._own.origin}/.well-known/oauth-protected-resource"
+        exact = root + self._own.target.partition("?")[0].rstrip("/")
+        has_failed = False
+        for url in dict.fromkeys((named or exact, exact, root)):
+            status, found = await self._discover(url, ProtectedResource)
+            if found is not None and not found.covers(self._url):
+                raise AuthorizationError("cannot get a token: the server's metadata describes another resource")
+            if found is not None:
+                return found
+            has_failed = has_failed or status >= 500 or status == 429
+        if has_failed:
+            # It may name another authorization server, which alone may be shown the client's secret.
+            raise AuthorizationError("cannot get a token: the server's metadata cannot be read")
         return None
-    value = said.get(name) if isinstance(said, dict) else None
-    return value if isinstance(value, str) else None
+
+    async def _find_server(self) -> AuthorizationServer:
+        """The authorization server that the resource names; without a name the server's own origin (MCP 2025-03-26)."""
+        assumed = self._assumed_server()
+        named = None if self._resource is None else self._resource.authorization_servers[0]
+        for url in _metadata_urls(named or assumed.issuer):
+            status, found = await self._discover(url, AuthorizationServer)
+            if status >= 500:
+                break
+            if found is None:
+                continue
+            # An origin is written with and without a slash; a name that was given, as it was given (RFC 8414, 3.3).
+            if found.issuer not in ({named} if named is not None else {assumed.issuer, f"{assumed.issuer}/"}):
+                raise AuthorizationError("cannot get a token: the authorization server's metadata names another issuer")
+            # Before a person is asked for consent in vain.
+            self._wire.admit(found.token_endpoint)
+            return found
+        if named is not None:
+            # The guessed addresses are the resource's own, which must not see a secret of its authorization server.
+            raise AuthorizationError("cannot get a token: the authorization server's metadata cannot be read")
+        return assumed
+
+    def _assumed_server(self) -> AuthorizationServer:
+        """The server's own origin as an authorization server without metadata (MCP 2025-03-26, "Fallbacks")."""
+        root = str(self._own.origin)
+        return AuthorizationServer(
+            issuer=root,
+            authorization_endpoint=f"{root}/authorize",
+            token_endpoint=f"{root}/token",
+            registration_endpoint=f"{root}/register",
+        )
+
+    def _scope(self, challenge: Challenge, granted: str | None) -> str | None:
+        """The scopes to ask for: those of the challenge, else all that there are; at a step-up those granted too."""
+        offered = self._server.scopes_supported
+        listed = None if self._resource is None else self._resource.scopes_supported
+        listed = offered if listed is None else listed
+        scope = challenge.scope or union(*(listed or ()))
+        if scope is not None and self._oauth.grant == "authorization_code" and "offline_access" in (offered or ()):
+            # OpenID Connect Core, 11: without it there is no refresh token.
+            scope = union(scope, "offline_access")
+        return union(granted, scope) if challenge.asks_for_more else scope
+
+    # --- the client --------------------------------------------------------------------------------------------------
+
+    def _configured(self) -> RegisteredClient | None:
+        """The client of the configuration, with a way to show its secret that the server takes (RFC 8414, 2)."""
+        if self._oauth.client_id is None:
+            return None
+        taken = self._server.token_endpoint_auth_methods_supported or ()
+        # Every server should take HTTP Basic (RFC 6749, 2.3.1), and some do not.
+        takes_post_alone = "client_secret_post" in taken and "client_secret_basic" not in taken
+        return RegisteredClient(
+            client_id=self._oauth.client_id,
+            client_secret=self._oauth.client_secret,
+            token_endpoint_auth_method="client_secret_post" if takes_post_alone else "client_secret_basic",
+        )
+
+    async def _client(self, kept: RegisteredClient | None, person: Person, wanted: dict[str, str]) -> RegisteredClient:
+        """A client with a document of its own, or one that was registered before, or a new registration."""
+        document, issuer = self._oauth.client_metadata_url, self._server.issuer
+        if document is not None:
+            found = place(document)
+            # draft-ietf-oauth-client-id-metadata-document, 3.
+            if found.origin.scheme != "https" or found.target == "/":
+                raise AuthorizationError("oauth.client_metadata_url is no https URL with a path")
+            if self._server.client_id_metadata_document_supported:
+                return RegisteredClient(client_id=document, redirect_uris=(person.redirect_uri,), issuer=issuer)
+        if kept is not None and person.redirect_uri in kept.redirect_uris and kept.issuer in {None, issuer}:
+            return kept
+        return await self._register(person, wanted)
+
+    async def _register(self, person: Person, wanted: dict[str, str]) -> RegisteredClient:
+        """Register the daemon (RFC 7591)."""
+        failed, other = "cannot register at its authorization server", "oauth.client_id names a client"
+        if self._server.registration_endpoint is None:
+            raise AuthorizationError(f"{failed}: it registers nobody; {other}")
+        asked: dict[str, object] = {
+            "client_name": "tooldispatchd",
+            "redirect_uris": [person.redirect_uri],
+            # A program on a desk keeps no secret.
+            "token_endpoint_auth_method": "none",
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "application_type": "native",
+            **wanted,
+        }
+        headers = [("Content-Type", "application/json")]
+        body = msgspec.json.encode(asked)
+        answer = await self._send("registration", "POST", self._server.registration_endpoint, headers, body)
+        client = read_registration(answer.body, self._server.issuer) if answer.status in {200, 201} else None
+        if client is None:
+            raise AuthorizationError(f"{failed}: {answer}; {other}")
+        if self._registered is not None:
+            # A person who gives up at the browser should not cause another registration.
+            await self._registered(client)
+        return client
+
+    # --- the token ---------------------------------------------------------------------------------------------------
+
+    async def _consented(self, client: RegisteredClient, person: Person, wanted: dict[str, str]) -> dict[str, str]:
+        """The form for a token after a person said yes in the browser (RFC 6749, 4.1; PKCE: RFC 7636)."""
+        state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(64)
+        known = {"client_id": client.client_id, "redirect_uri": person.redirect_uri}
+        asked = known | {
+            "response_type": "code",
+            "state": state,
+            "code_challenge": base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("="),
+            "code_challenge_method": "S256",
+            "resource": self._resource_name(),
+            **wanted,
+        }
+        if "offline_access" in wanted.get("scope", "").split():
+            # OpenID Connect Core, 11.
+            asked["prompt"] = "consent"
+        # It is printed at a terminal, so everything but plain ASCII is escaped.
+        page = place(self._server.authorization_endpoint).url
+        came = await person.consent(f"{page}{'&' if '?' in page else '?'}{urlencode(asked)}", state)
+        # RFC 9207, 2.4: else a code of another server could be redeemed here.
+        if came.iss is None and self._server.authorization_response_iss_parameter_supported:
+            raise AuthorizationError(
+                "cannot get a token: the browser came back without the authorization server's name"
+            )
+        if came.iss not in {None, self._server.issuer}:
+            raise AuthorizationError("cannot get a token: the browser came back from another authorization server")
+        return known | {"grant_type": "authorization_code", "code": came.code, "code_verifier": verifier}
+
+    def _assertion(self) -> dict[str, str]:
+        """The members of a form that authenticate a client with a key (RFC 7523, 2.2); none for one with a secret."""
+        if self._oauth.grant != "private_key_jwt":
+            return {}
+        try:
+            # It comes with the extra, and brings a library of cryptography along.
+            import jwt  # noqa: PLC0415
+        except ModuleNotFoundError:
+            raise AuthorizationError(f"private_key_jwt {NEEDS_EXTRA}") from None
+        name, key, algorithm = self._oauth.client_id, self._oauth.private_key or "", self._oauth.algorithm
+        now = int(time.time())
+        claims = {"iss": name, "sub": name, "aud": self._server.issuer, "iat": now, "exp": now + ASSERTION_S}
+        try:
+            signed = jwt.encode(claims | {"jti": secrets.token_hex(16)}, key, algorithm)
+        except (jwt.PyJWTError, ValueError, TypeError):
+            # The cause may show the key.
+            why = f"cannot sign with its private key, which is not one for {algorithm}"
+            raise AuthorizationError(why) from None
+        kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+        return {"client_assertion_type": kind, "client_assertion": signed}
+
+    async def _ask_for_token(self, client: RegisteredClient, form: dict[str, str]) -> tuple[_Answer, GivenToken | None]:
+        """The token endpoint's answer to a form, and the token if it gave one."""
+        form = form | {"resource": self._resource_name()}
+        headers = [("Content-Type", "application/x-www-form-urlencoded")]
+        secret, method = client.client_secret, client.token_endpoint_auth_method
+        if secret is not None and method == "client_secret_basic":
+            # RFC 6749, 2.3.1: each is encoded as in a form, so that neither holds a colon.
+            pair = f"{quote(client.client_id, safe='')}:{quote(secret, safe='')}"
+            headers.append(("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}"))
+        elif secret is not None and method == "client_secret_post":
+            form |= {"client_id": client.client_id, "client_secret": secret}
+        answer = await self._send("token", "POST", self._server.token_endpoint, headers, urlencode(form).encode())
+        return answer, read_document(answer.body, GivenToken) if answer.status in {200, 201} else None
+
+    def _resource_name(self) -> str:
+        """The resource that a token is for (RFC 8707, 2): the name that the server gives itself, else its URL."""
+        if self._resource is not None:
+            return self._resource.resource
+        parts = urlsplit(self._url)
+        return urlunsplit(parts._replace(netloc=parts.netloc.lower(), fragment=""))
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    async def _discover(self, url: str, kind: type[_Result]) -> tuple[int, _Result | None]:
+        """The status of a request for metadata, and the document if it is one."""
+        answer = await self._send("discovery", "GET", url, [("MCP-Protocol-Version", MODERN[0])])
+        return answer.status, read_document(answer.body, kind) if answer.status == 200 else None
+
+    async def _send(self, step: str, method: str, url: str, headers: Headers, body: bytes = b"") -> _Answer:
+        # A registration or a document may be lost to a cancelled call, a token may not.
+        self._is_at_token = step == "token"
+        origin = str(place(url).origin)
+        status = None
+        try:
+            status, _, said = await self._wire.fetch(
+                method, url, [*headers, ("Accept", "application/json")], body, MAX_ANSWER_BYTES
+            )
+        finally:
+            # Of an address no more than the origin: a path or a query may hold a key.
+            self._debug("oauth step", step=step, origin=origin, status=status)
+        return _Answer(status, said)
+
+
+def _metadata_urls(issuer: str) -> list[str]:
+    """Where an authorization server's metadata may be (RFC 8414, 3.1 and 5; OpenID Connect Discovery, 4)."""
+    found = place(issuer)
+    root, path = str(found.origin), found.target.partition("?")[0].rstrip("/")
+    urls = [f"{root}/.well-known/{name}{path}" for name in ("oauth-authorization-server", "openid-configuration")]
+    return [*urls, f"{root}{path}/.well-known/openid-configuration"] if path else urls
 
 
 async def _untrusted(refused: UntrustedOriginError) -> UntrustedError:
-    """What to tell of an origin that is not listed: all that would have to be, at once."""
+    """The error for an origin that is not listed; it names at once all that the configuration would need."""
     origin = place(refused.origin).origin
     is_private = False
     try:

@@ -1,9 +1,9 @@
-"""A person's login at a server: what `tooldispatchd login` runs. It imports the SDK.
+"""A person's login and logout at a server, for `tooldispatchd login`.
 
-ask the server ─▶ its challenge ─▶ discovery, registration ─▶ the browser ─▶ the code ─▶ tokens ─▶ stored, tried
+    connect without a token ─▶ its challenge ─▶ a flow, with the browser ─▶ store the tokens ─▶ connect with them
 
-The server is asked, and the tokens are tried, by a connection as the daemon opens it: so the challenge is the one that
-the daemon would meet, and tokens with which it could not serve are known now.
+Both connections are opened as the daemon opens them: so the challenge is the one that the daemon would meet, and tokens
+that would not serve it are found out now.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,23 +11,27 @@ from pathlib import Path
 from typing import Final
 
 import trio
-from mcp.shared.auth import AuthorizationCodeResult
 from msgspec.structs import replace
 
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.memory import Memory
 from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.providers.mcp.connection import Connection
-from tooldispatchd.providers.mcp.eras import Eras
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire
 from tooldispatchd.providers.mcp.oauth.accounts import bearer, entry_name
-from tooldispatchd.providers.mcp.oauth.challenge import Challenge, missing_scopes, read_challenge, union
+from tooldispatchd.providers.mcp.oauth.documents import (
+    Challenge,
+    RegisteredClient,
+    missing_scopes,
+    read_challenge,
+    union,
+)
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
-from tooldispatchd.providers.mcp.oauth.flow import MAX_ANSWER_BYTES, UNKNOWN_CLIENT, OAuthClient, obtain
-from tooldispatchd.providers.mcp.oauth.providers import Person
-from tooldispatchd.providers.mcp.oauth.redirect import RedirectListener, open_listener, port_in
+from tooldispatchd.providers.mcp.oauth.flow import MAX_ANSWER_BYTES, UNKNOWN_CLIENT, OAuthFlow, Person
+from tooldispatchd.providers.mcp.oauth.redirect import Redirected, open_listener, port_in
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, TokenStoreError
+from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import Reach, Server
 from tooldispatchd.providers.mcp.ways import url_way
 
@@ -37,18 +41,18 @@ async def log_in(
 ) -> Path:
     """Get tokens for a server that is reached with OAuth, and store them in the file that is returned.
 
-    `show` is given the address for the browser. To the origins that are `trusted` the server may lead besides, now and
-    with these tokens. Raises `WireError` with words for the person: an `UntrustedError` where another such origin would
-    do, and other `AuthorizationError`s.
+    `show` is given the address for the browser. The server may lead to the `trusted` origins too, now and whenever
+    these tokens are used. Raises `WireError` with words for the person: an `UntrustedError` where trust in another
+    origin would help, and other `AuthorizationError`s.
     """
     assert server.reach is not None
     assert server.reach.oauth is not None
     store, entry = TokenStore(environ), entry_name(server.reach.url, server.reach.oauth)
     try:
         before = store.read(entry) or Grant()
-        login = _Login(server.reach, store, entry, replace(before, trusted=(*before.trusted, *trusted)))
+        before = replace(before, trusted=(*before.trusted, *trusted))
         challenge = await _ask(server)
-        grant = await login.obtain(challenge, show)
+        grant = await _Login(server.reach, store, entry, show).obtain(before, challenge)
         async with store.lock(entry):
             store.write(entry, grant)
         refused = await _try(server, grant)
@@ -63,49 +67,61 @@ async def log_in(
         raise AuthorizationError(str(error)) from None
 
 
-class _Login:
-    """The flows of one login, which begins with what was kept `before`; more than one where a client is unknown."""
+async def forget(reach: Reach, environ: Mapping[str, str]) -> bool:
+    """Remove the tokens for the server of `reach`; whether there were any. Raises `AuthorizationError`."""
+    assert reach.oauth is not None
+    store, entry = TokenStore(environ), entry_name(reach.url, reach.oauth)
+    try:
+        async with store.lock(entry):
+            return store.forget(entry)
+    except TokenStoreError as error:
+        raise AuthorizationError(str(error)) from None
 
-    def __init__(self, reach: Reach, store: TokenStore, entry: str, before: Grant) -> None:
+
+class _Login:
+    """The flows of one login: a second one where the authorization server does not know the stored client."""
+
+    def __init__(self, reach: Reach, store: TokenStore, entry: str, show: Callable[[str], None]) -> None:
         assert reach.oauth is not None
         self._reach = reach
         self._oauth = reach.oauth
         self._store = store
         self._entry = entry
-        self._before = before
-        self._granted = Grant()
+        self._show = show
 
-    async def obtain(self, challenge: Challenge, show: Callable[[str], None]) -> Grant:
-        """What the person consented to, as the answer to `challenge`."""
-        before = self._before
-        scopes = self._oauth.scopes
-        wanted = union(*scopes, before.wanted) if scopes else union(challenge.scope, before.wanted)
-        # A 401, whatever it was: a step-up would leave out what a first token needs.
+    async def obtain(self, before: Grant, challenge: Challenge) -> Grant:
+        """Ask the person for consent to what `challenge` wants, with the client and the trusted origins of `before`."""
+        wanted = union(*(self._oauth.scopes or (challenge.scope,)), before.wanted)
+        # A 401, whatever it was: at a step-up a flow would leave out the discovery that a first token needs.
         asked = Challenge(401, scope=wanted, resource_metadata=challenge.resource_metadata)
+        fresh = Grant(trusted=before.trusted)
         try:
-            await self._flow(Grant(client=before.client), asked, show)
+            return await self._flow(replace(fresh, client=before.client), asked)
         except AuthorizationError as error:
             if error.said != UNKNOWN_CLIENT or before.client is None:
                 raise
-            # The authorization server has forgotten the registration that was kept.
-            await self._flow(Grant(), asked, show)
-        return self._granted
+        # The authorization server has forgotten the stored registration.
+        return await self._flow(fresh, asked)
 
-    async def _flow(self, before: Grant, asked: Challenge, show: Callable[[str], None]) -> None:
+    async def _flow(self, before: Grant, asked: Challenge) -> Grant:
+        granted: list[Grant] = []
         async with (
             HttpWire(self._reach, max_bytes=MAX_ANSWER_BYTES) as wire,
             open_listener(self._oauth.redirect_port, port_in(before.client)) as listener,
         ):
-            for origin in self._before.trusted:
+            for origin in before.trusted:
                 wire.trust(origin)
-            client = OAuthClient(self._reach.url, self._oauth, wire.fetch, self._keep, self._registered, wire.admit)
-            await obtain(client, before, asked, person=_person(listener, show))
 
-    def _keep(self, grant: Grant) -> None:
-        self._granted = replace(grant, trusted=self._before.trusted)
+            async def consent(url: str, state: str) -> Redirected:
+                self._show(url)
+                return await listener.redirected(state)
 
-    async def _registered(self, client: dict[str, object]) -> None:
-        """Keep a registration before the person is asked, who may give up."""
+            flow = OAuthFlow(self._reach.url, self._oauth, wire, granted.append, registered=self._registered)
+            await flow.obtain(before, asked, Person(listener.uri, consent))
+        return granted[0]
+
+    async def _registered(self, client: RegisteredClient) -> None:
+        """Store a registration before the person is asked: without it, giving up would cost another one."""
         try:
             async with self._store.lock(self._entry):
                 kept = self._store.read(self._entry) or Grant()
@@ -114,23 +130,11 @@ class _Login:
             raise AuthorizationError(str(error)) from None
 
 
-def _person(listener: RedirectListener, show: Callable[[str], None]) -> Person:
-    async def send_away(url: str) -> None:  # noqa: ASYNC124  # the SDK awaits it
-        listener.expect(url)
-        show(url)
-
-    async def await_redirect() -> AuthorizationCodeResult:
-        said = await listener.redirected()
-        return AuthorizationCodeResult(code=said.code, state=said.state, iss=said.iss)
-
-    return Person(listener.uri, send_away, await_redirect)
-
-
 # --- the server ------------------------------------------------------------------------------------------------------
 
 
 class _Probe:
-    """The `Authorizer` of one connection: it shows one token, or none, and keeps the first challenge."""
+    """The `Authorizer` of one connection: shows one token, or none, and keeps the first challenge."""
 
     def __init__(self, token: str | None) -> None:
         self.challenge: Challenge | None = None
@@ -155,21 +159,21 @@ class _Probe:
         return None
 
 
-# A login has one connection, which nobody else waits for.
+# A login has one connection at a time, and the process does nothing else.
 LOGIN_BYTES: Final = 512 * 1024 * 1024
 
 
 class _NoLog:
-    """What the connection of a login says of itself is told by how the login ends."""
+    """Drops everything: how the login ends tells the person enough."""
 
     def debug(self, event: str, **fields: object) -> None:
-        """Nothing."""
+        pass
 
     info = warning = error = debug
 
 
 async def _connect(server: Server, probe: _Probe) -> str | None:
-    """Open a connection, and end it: why it did not come up, None where it did."""
+    """Open a connection and close it; why it did not come up, None where it did."""
     assert server.reach is not None
     connection = Connection(
         server,
@@ -193,7 +197,7 @@ async def _connect(server: Server, probe: _Probe) -> str | None:
 
 
 async def _ask(server: Server) -> Challenge:
-    """What the server says to the daemon's first requests without a token. Raises `WireError` where it says nothing."""
+    """The server's challenge to a connection without a token. Raises `WireError` where the server does not answer."""
     probe = _Probe(None)
     why = await _connect(server, probe)
     if why is not None and (probe.wire is None or not probe.wire.has_answered):
@@ -202,7 +206,7 @@ async def _ask(server: Server) -> Challenge:
 
 
 async def _try(server: Server, grant: Grant) -> Challenge | None:
-    """How the server refuses a new token, which is better known now than at the first call; None where it does not."""
+    """The server's refusal of a new token, better found now than at the first call; None where it takes it."""
     probe = _Probe(grant.access_token)
     return None if await _connect(server, probe) is None else probe.challenge
 

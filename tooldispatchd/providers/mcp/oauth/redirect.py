@@ -1,18 +1,19 @@
 """Where a browser comes back to after a login: a listener on the loopback interface, for one redirect (RFC 8252, 7.3).
 
-Anything on this machine can connect to it. What does not bring the state that the browser was sent away with is
-answered with an error and not waited for any longer; the wait goes on.
+Anything on this machine can connect to it. A request without the state that the browser was sent away with is answered
+with an error, and the wait goes on.
 """
 
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import h11
 import trio
 
+from tooldispatchd.providers.mcp.oauth.documents import RegisteredClient
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
 
 PATH: Final = "/callback"
@@ -27,19 +28,15 @@ _NOT_IT: Final = b"This is not the redirect that the login waits for.\n"
 _ERROR: Final = re.compile(r"[a-z_]{1,64}")
 
 
-class Redirected:
-    """What the browser brought: the parameters of RFC 6749, 4.1.2, and the issuer of RFC 9207."""
+class Redirected(NamedTuple):
+    """The answer that the browser brought: the code of RFC 6749, 4.1.2, and the issuer of RFC 9207."""
 
-    __slots__ = ("code", "iss", "state")
-
-    def __init__(self, code: str, state: str, iss: str | None) -> None:
-        self.code = code
-        self.state = state
-        self.iss = iss
+    code: str
+    iss: str | None
 
 
 class RedirectListener:
-    """Listens from `open_listener` on; `uri` is what to give as `redirect_uri`."""
+    """The listener of `open_listener`; `uri` is the `redirect_uri` of the login."""
 
     def __init__(self, listener: trio.SocketListener) -> None:
         self._listener = listener
@@ -50,23 +47,19 @@ class RedirectListener:
         self._came = trio.Event()
         self._connections = 0
 
-    def expect(self, url: str) -> None:
-        """Wait for what is sent back for the authorization request `url`."""
-        self._state = _parameters(url).get("state")
-
-    async def redirected(self) -> Redirected:
-        """What the browser brings; the caller bounds it. Raises `AuthorizationError` where it brings a refusal."""
+    async def redirected(self, state: str) -> Redirected:
+        """Wait until the browser brings `state`; the caller bounds it. Raises `AuthorizationError` for a refusal."""
+        self._state = state
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.serve_listeners, self._serve, [self._listener])
             await self._came.wait()
             nursery.cancel_scope.cancel()
         assert self._said is not None
-        said, state = self._said, self._state
-        if "code" not in said:
-            error = said.get("error", "")
+        if "code" not in self._said:
+            error = self._said.get("error", "")
             shown = f" ({error})" if _ERROR.fullmatch(error) else ""
             raise AuthorizationError(f"the authorization server refused the login{shown}")
-        return Redirected(said["code"], state or "", said.get("iss"))
+        return Redirected(self._said["code"], self._said.get("iss"))
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         self._connections += 1
@@ -116,7 +109,7 @@ class RedirectListener:
 
 @asynccontextmanager
 async def open_listener(port: int | None, last: int | None = None) -> AsyncIterator[RedirectListener]:
-    """Listen on 127.0.0.1: on `port`, else on the `last` one if that is free, else on any.
+    """Listen on 127.0.0.1: on `port`, else on the `last` port if that is free, else on any.
 
     Raises `AuthorizationError`.
     """
@@ -138,15 +131,14 @@ async def _listen(port: int) -> trio.SocketListener:
     return listener
 
 
-def port_in(client: dict[str, object] | None) -> int | None:
-    """The port of the redirect that a registration is for (RFC 7591, 2); None where it is for none of ours."""
-    uris = None if client is None else client.get("redirect_uris")
-    found = _URI.fullmatch(uris[0]) if isinstance(uris, list) and uris and isinstance(uris[0], str) else None
+def port_in(client: RegisteredClient | None) -> int | None:
+    """The port that a client was registered for; None where its redirect does not lead to a listener like this one."""
+    found = _URI.fullmatch(client.redirect_uris[0]) if client is not None and client.redirect_uris else None
     return None if found is None or int(found[1]) > 65535 else int(found[1])
 
 
 def _parameters(url: str) -> dict[str, str]:
-    """The query's parameters that stand in it once: one that comes twice is none (RFC 6749, 3.1)."""
+    """The parameters of a URL's query; one that is given twice is left out (RFC 6749, 3.1)."""
     try:
         found = parse_qs(urlsplit(url).query, max_num_fields=32)
     except ValueError:

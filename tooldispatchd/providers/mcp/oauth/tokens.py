@@ -1,10 +1,15 @@
-"""Tokens on disk: a file for each server, client and grant, read and replaced whole, and nobody else's to read.
+"""Tokens on disk: a file for each server, client and grant, read and replaced whole, readable by its owner alone.
 
-    DIRECTORY (0700)/DIGEST.json (0600)   what was granted, sealed where there is a key (`sealing`)
-    DIRECTORY/DIGEST.lock                 held by whoever is about to change it: a daemon, or `tooldispatchd login`
+    DIRECTORY (0700)/DIGEST.json (0600)   the grant, sealed where there is a key
+    DIRECTORY/DIGEST.lock                 held by the process that is about to change it: a daemon, or a login
 
-Names of files are digests of what is no secret. Files are small and local: they are read and written at once, without
+Names of files are digests that show no secret. Files are small and local: they are read and written at once, without
 a thread.
+
+A sealed file is `MAGIC`, a nonce of 12 bytes and AES-256-GCM's output; the file's own name is authenticated with it, so
+that one file cannot be put in the place of another. The key is the SHA-256 of a credential that the service's manager
+hands over (systemd.exec, LoadCredential): random bytes, of which no slow derivation makes more. A passphrase has no
+place there.
 """
 
 import errno
@@ -21,12 +26,21 @@ from typing import Final
 import msgspec
 import trio
 
-from tooldispatchd.providers.mcp.oauth.sealing import CREDENTIAL, Seal, SealError, find_seal, is_sealed
+from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
+from tooldispatchd.providers.mcp.oauth.documents import AuthorizationServer, ProtectedResource, RegisteredClient
+from tooldispatchd.providers.mcp.oauth.errors import NEEDS_EXTRA
 
 # A registration and two metadata documents of 64 KiB each, which is what the flow reads at most, and the tokens.
 MAX_FILE_BYTES: Final = 512 * 1024
-# Whoever holds the lock is in a flow, which takes 30 s at most.
+# The process that holds the lock is in a flow, which takes 30 s at most.
 LOCK_S: Final = 35.0
+
+CREDENTIAL: Final = "tooldispatchd-token-key"
+MAGIC: Final = b"tooldispatchd sealed 1\n"
+# Under 256 bits a key is weaker than the cipher; over 64 KiB it is not a key.
+MIN_KEY_BYTES: Final = 32
+MAX_KEY_BYTES: Final = 65_536
+_NONCE_BYTES: Final = 12
 
 _LOCK_EVERY_S: Final = 0.05
 _PRIVATE: Final = 0o600
@@ -34,15 +48,14 @@ _PRIVATE_DIRECTORY: Final = 0o700
 
 
 class TokenStoreError(Exception):
-    """The store cannot be used; the text is a clause that says why, and shows nothing of what is in it."""
+    """The store cannot be used; the text is a clause that says why, and shows nothing of its content."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """What an authorization server gave, and what is needed to ask it again.
+    """The tokens of an authorization server, and all that is needed to ask it again.
 
-    Times are seconds since 1970. `client` is the registration (RFC 7591, 3.2.1), `resource` the protected resource's
-    metadata (RFC 9728), `issuer` the authorization server that it named, and `server` that one's metadata (RFC 8414).
-    Without the last a token would be refreshed at a guessed address.
+    Times are seconds since 1970. Without `server` a token is refreshed where a server without metadata would have its
+    token endpoint.
     """
 
     access_token: str | None = None
@@ -50,23 +63,22 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     scope: str | None = None
     refresh_at: float | None = None
     """When the token is due to be replaced, a little before it ends; None where its end is not known."""
-    client: dict[str, object] | None = None
-    resource: dict[str, object] | None = None
-    issuer: str | None = None
-    server: dict[str, object] | None = None
+    client: RegisteredClient | None = None
+    resource: ProtectedResource | None = None
+    server: AuthorizationServer | None = None
     wanted: str | None = None
     """Scopes that a server has asked for and that only a person can grant: the next login asks for them."""
     trusted: tuple[str, ...] = ()
     """Origins that the configuration does not list, to which a person who logged in said yes."""
 
     def __repr__(self) -> str:
-        """What there is, and none of it."""
+        """Name the members that are set, and show no value."""
         held = [name for name in self.__struct_fields__ if getattr(self, name)]
         return f"Grant({', '.join(held)})"
 
 
 def find_directory(environ: Mapping[str, str]) -> Path:
-    """Where tokens are kept: below systemd's `$STATE_DIRECTORY`, else below the user's own directory for state.
+    """The directory of tokens: below systemd's `$STATE_DIRECTORY`, else below the user's own directory for state.
 
     Raises `TokenStoreError` where the environment names none.
     """
@@ -84,7 +96,7 @@ def find_directory(environ: Mapping[str, str]) -> Path:
 
 
 class TokenStore:
-    """The files of one user. It is made without touching them; each method raises `TokenStoreError`."""
+    """The files of one user. Making it touches none of them; each method raises `TokenStoreError`."""
 
     __slots__ = ("_directory", "_seal", "_why_not")
 
@@ -92,25 +104,24 @@ class TokenStore:
         self._directory: Path | None = None
         self._seal: Seal | None = None
         self._why_not = ""
-        # A server that nobody calls must not keep the daemon from starting: it is said when the store is used.
+        # A server that nobody calls must not keep the daemon from starting: the store complains when it is used.
         try:
-            seal = find_seal(environ)
-            self._directory, self._seal = find_directory(environ), seal
+            self._directory = find_directory(environ)
+            self._seal = find_seal(environ)
         except (TokenStoreError, SealError) as error:
             self._why_not = str(error)
 
     def __repr__(self) -> str:
-        """Where it is."""
         return f"TokenStore({str(self._directory)!r})"
 
     @staticmethod
     def name_of(url: str, client_id: str | None, grant: str, scopes: tuple[str, ...]) -> str:
-        """What the entry of a server's URL, a client, a kind of grant and what is asked for is called."""
+        """The name of the entry for a server's URL, a client, a kind of grant and the scopes asked for."""
         key = msgspec.json.encode([url, client_id, grant, sorted(scopes)])
         return hashlib.sha256(key).hexdigest()[:40]
 
     def path_of(self, name: str) -> Path:
-        """Where the entry `name` is, or would be."""
+        """The path of the entry `name`, whether it exists or not."""
         if self._directory is None:
             raise TokenStoreError(self._why_not)
         return self._directory / f"{name}.json"
@@ -118,6 +129,7 @@ class TokenStore:
     def read(self, name: str) -> Grant | None:
         """The entry `name`, None where there is none."""
         path = self.path_of(name)
+        self._require_key()
         try:
             _check(path.parent, path.parent.lstat())
             return msgspec.json.decode(self._opened(_read_private(path), path.name), type=Grant)
@@ -127,13 +139,14 @@ class TokenStore:
             raise TokenStoreError(f"cannot read {path}: {error.strerror}") from None
         except SealError as error:
             raise TokenStoreError(f"cannot open {path}: {error}") from None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except DECODE_ERRORS:
             # The cause would carry the content along.
             raise TokenStoreError(f"cannot read {path}: it is not a token file") from None
 
     def write(self, name: str, grant: Grant) -> None:
-        """Put `grant` in the place of the entry `name`; who holds the lock may."""
+        """Replace the entry `name` by `grant`. Hold its lock."""
         path = self._made(name)
+        self._require_key()
         content = msgspec.json.encode(grant)
         if self._seal is not None:
             content = self._seal.close(content, path.name)
@@ -143,7 +156,7 @@ class TokenStore:
             raise TokenStoreError(f"cannot write {path}: {error.strerror}") from None
 
     def forget(self, name: str) -> bool:
-        """Remove the entry `name`; whether there was one. Who holds the lock may."""
+        """Remove the entry `name`; whether there was one. Hold its lock. It needs no key."""
         path = self._made(name)
         try:
             path.unlink()
@@ -155,7 +168,7 @@ class TokenStore:
 
     @asynccontextmanager
     async def lock(self, name: str) -> AsyncIterator[None]:
-        """Hold the entry `name` against other processes, which is waited for at most `LOCK_S`."""
+        """Hold the entry `name` against other processes; waits for them at most `LOCK_S`."""
         path = self._made(name).with_suffix(".lock")
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _PRIVATE)
@@ -172,8 +185,12 @@ class TokenStore:
         finally:
             os.close(descriptor)
 
+    def _require_key(self) -> None:
+        if self._why_not:
+            raise TokenStoreError(self._why_not)
+
     def _made(self, name: str) -> Path:
-        """The path of the entry `name`, in a directory that is there and private."""
+        """The path of the entry `name`, in a directory that exists and is private."""
         path = self.path_of(name)
         try:
             path.parent.mkdir(_PRIVATE_DIRECTORY, parents=True, exist_ok=True)
@@ -190,8 +207,76 @@ class TokenStore:
         return self._seal.open(content, name)
 
 
+# --- sealing ---------------------------------------------------------------------------------------------------------
+
+
+class SealError(Exception):
+    """A key cannot be used, or a file cannot be opened with it; the text says which, and shows neither."""
+
+
+class Seal:
+    """Encrypts and decrypts files with one key. Raises `SealError` where it is too short, or the extra is missing."""
+
+    __slots__ = ("_cipher",)
+
+    def __init__(self, secret: bytes) -> None:
+        try:
+            # It costs 30 ms, and without a key nobody needs it.
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
+        except ModuleNotFoundError:
+            raise SealError(f"the credential {CREDENTIAL} {NEEDS_EXTRA}") from None
+        if len(secret) < MIN_KEY_BYTES:
+            raise SealError(f"the credential {CREDENTIAL} is shorter than {MIN_KEY_BYTES} bytes")
+        self._cipher = AESGCM(hashlib.sha256(secret).digest())
+
+    def __repr__(self) -> str:
+        return "Seal(…)"
+
+    def close(self, content: bytes, name: str) -> bytes:
+        """Seal `content` for the file `name`."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return MAGIC + nonce + self._cipher.encrypt(nonce, content, name.encode())
+
+    def open(self, sealed: bytes, name: str) -> bytes:
+        """Open the content of the file `name`; a `SealError` where it was changed, moved or sealed with another key."""
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415  # as above
+
+        start = len(MAGIC) + _NONCE_BYTES
+        nonce, rest = sealed[len(MAGIC) : start], sealed[start:]
+        try:
+            return self._cipher.decrypt(nonce, rest, name.encode())
+        except (InvalidTag, ValueError):
+            raise SealError(f"it was sealed with another key than the credential {CREDENTIAL}, or changed") from None
+
+
+def is_sealed(content: bytes) -> bool:
+    """Whether a file's content is sealed."""
+    return content.startswith(MAGIC)
+
+
+def find_seal(environ: Mapping[str, str]) -> Seal | None:
+    """The seal of the credential in `$CREDENTIALS_DIRECTORY`; None where there is none. Raises `SealError`."""
+    directory = environ.get("CREDENTIALS_DIRECTORY")
+    if not directory:
+        return None
+    try:
+        with (Path(directory) / CREDENTIAL).open("rb") as file:
+            secret = file.read(MAX_KEY_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "no file can have this name"
+        raise SealError(f"cannot read the credential {CREDENTIAL}: {why}") from None
+    if len(secret) > MAX_KEY_BYTES:
+        raise SealError(f"the credential {CREDENTIAL} is longer than {MAX_KEY_BYTES} bytes")
+    return Seal(secret)
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
 def _check(path: Path, found: os.stat_result) -> None:
-    """Refuse what another user could have written or could read."""
+    """Refuse a file or directory that another user could have written or could read."""
     if found.st_uid != os.geteuid():
         raise TokenStoreError(f"cannot use {path}: it belongs to another user")
     if found.st_mode & 0o077:
@@ -214,7 +299,7 @@ def _read_private(path: Path) -> bytes:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Whoever reads sees the old content or the new, also after a power cut."""
+    """Replace a file at once: a reader sees the old content or the new, also after a power cut."""
     if len(content) > MAX_FILE_BYTES:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")

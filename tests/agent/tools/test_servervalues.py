@@ -1,0 +1,90 @@
+"""What the MCP client is told of a server, from the configuration and the session."""
+
+import msgspec
+
+from tests.agent.fakes import open_runtime
+from tooldispatchd.agent.tools.servers import server_value
+from tooldispatchd.catalog.catalog import Catalog, build_catalog
+from tooldispatchd.catalog.profiles import ServerUse
+from tooldispatchd.catalog.servers import ServerCredentials
+from tooldispatchd.catalog.specs import Config, LimitsSpec, McpSpec, OAuthSpec, ProfileSpec, ToolSpec
+from tooldispatchd.providers.mcp.server import OAuth, Reach, Server
+
+WHOLE = ServerUse("kit")
+PART = ServerUse("kit", ("say",))
+COMMAND = McpSpec(command="kit")
+
+
+async def value_of(spec: McpSpec, use: ServerUse | None = WHOLE, *needed: str, secret: str = "") -> Server:
+    """The server of a catalog whose tools `one` and `two` are made of it."""
+    catalog = build_catalog(
+        Config(
+            mcp={"kit": spec},
+            limits=LimitsSpec(handshake_s=7, call_s=8),
+            tools={name: ToolSpec(mcp="kit") for name in ("one", "two")},
+            agents={"default": ProfileSpec(mcp_resources=True), "plain": ProfileSpec()},
+        )
+    )
+    assert isinstance(catalog, Catalog), catalog
+    binding = catalog.servers["kit"]
+    if secret:
+        credentials = ServerCredentials((("authorization", secret),), client_secret=secret, private_key=secret)
+        binding = msgspec.structs.replace(binding, credentials=credentials)
+    async with open_runtime(catalog) as runtime:
+        return server_value(runtime, binding, use, needed=needed, profile=catalog.profiles["default"], program=None)
+
+
+async def test_a_command_is_run_with_the_limits_of_all_or_its_own() -> None:
+    spec = McpSpec(command="kit", args=("-v",), env={"A": "b"}, cwd="/srv", deny=("rm",), protocol="2025-06-18")
+    server = await value_of(spec)
+    assert (server.argv, server.env, server.cwd, server.reach) == (("kit", "-v"), {"A": "b"}, "/srv", None)
+    assert (server.deny, server.protocol, server.handshake_s, server.call_s) == (("rm",), "2025-06-18", 7, 8)
+    own = await value_of(McpSpec(command="kit", handshake_s=1, call_s=2, trace=True))
+    assert (own.handshake_s, own.call_s, own.traced) == (1, 2, True)
+
+
+async def test_a_url_is_reached_with_what_was_read_for_it() -> None:
+    oauth = OAuthSpec(grant="client_credentials", client_id="me", client_secret_env="KIT", scopes=("read",))
+    spec = McpSpec(url="https://x.example/mcp", auth="oauth", oauth=oauth, ca="/ca.pem", hosts=("y.example",))
+    server = await value_of(spec, secret="s3cret")
+    assert server.argv == ()
+    assert server.reach == Reach(
+        url="https://x.example/mcp",
+        headers=(("authorization", "s3cret"),),
+        oauth=OAuth(
+            grant="client_credentials",
+            client_id="me",
+            client_secret="s3cret",
+            private_key="s3cret",
+            scopes=("read",),
+        ),
+        ca="/ca.pem",
+        hosts=("y.example",),
+    )
+    assert "s3cret" not in repr(server)
+
+
+async def test_only_what_is_wanted_is_listed() -> None:
+    whitelisted = McpSpec(command="kit", tools=("say",))
+    assert (await value_of(whitelisted)).whitelist == ("say",)
+    assert (await value_of(COMMAND)).whitelist is None
+    needed = await value_of(whitelisted, None, "one")
+    assert (needed.whitelist, needed.declared) == ((), ("one",))
+
+
+async def test_a_shared_server_is_the_same_for_all_sessions() -> None:
+    spec = McpSpec(command="kit", shared=True)
+    values = [await value_of(spec, use, *needed) for use, *needed in ((PART,), (None, "one"), (None, "two"))]
+    assert values[0] == values[1] == values[2]
+    assert (values[0].declared, values[0].dies_of_timeouts) == (("one", "two"), False)
+
+
+async def test_a_call_over_its_time_is_the_end_unless_the_table_says_otherwise() -> None:
+    assert (await value_of(COMMAND)).dies_of_timeouts
+    assert not (await value_of(McpSpec(command="kit", on_timeout="cancel"))).dies_of_timeouts
+
+
+async def test_a_profile_has_the_resources_of_the_servers_that_it_offers_whole() -> None:
+    assert (await value_of(COMMAND)).resources
+    assert not (await value_of(COMMAND, PART)).resources
+    assert (await value_of(McpSpec(command="kit", mcp_resources=True), PART)).resources

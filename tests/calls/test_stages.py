@@ -1,0 +1,151 @@
+import math
+from typing import Final
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.calls.stages import NOTHING, TRANSITIONS, CallEvent, CallMachine, CallState, Reason, ToDo
+from tooldispatchd.wire.faults import Code, Fault
+
+STOPPED: Final = Fault(Code.CANCELLED, "stopped")
+DONE: Final = Answer("done")
+
+
+def call_after(*events: CallEvent, allowed_s: float = math.inf) -> CallMachine:
+    """A call that arrived at 100 and has taken these events."""
+    machine = CallMachine(100.0, allowed_s)
+    for event in events:
+        machine.apply(event)
+    return machine
+
+
+def test_a_call_whose_turn_comes_at_once_goes_straight_to_its_tool() -> None:
+    machine = call_after(CallEvent.ADMIT, CallEvent.START)
+    assert machine.apply(CallEvent.FINISH, DONE) == ToDo(end=True, free_gate=True, free_place=True)
+    assert (machine.state, machine.outcome) == (CallState.ENDED, DONE)
+
+
+def test_a_call_that_waits_ends_at_once_when_it_is_stopped() -> None:
+    machine = call_after(CallEvent.WAIT)
+    assert machine.apply(CallEvent.STOP, STOPPED) == ToDo(leave_queue=True, end=True)
+    assert (machine.state, machine.outcome) == (CallState.ENDED, STOPPED)
+
+
+def test_a_call_at_the_gate_has_its_place_among_its_agent_s_calls_to_give_back() -> None:
+    machine = call_after(CallEvent.ADMIT, CallEvent.GATE)
+    assert machine.apply(CallEvent.STOP, STOPPED) == ToDo(leave_queue=True, end=True, free_place=True)
+
+
+def test_what_stopped_a_running_call_is_its_outcome_whatever_its_tool_says_then() -> None:
+    machine = call_after(CallEvent.ADMIT, CallEvent.START)
+    assert machine.apply(CallEvent.STOP, STOPPED) == ToDo(halt=True)
+    assert machine.apply(CallEvent.STOP, Fault(Code.TIMEOUT, "later")) == NOTHING
+    machine.apply(CallEvent.FINISH, DONE)
+    assert machine.outcome == STOPPED
+
+
+def test_a_second_end_is_a_defect_that_names_state_and_event() -> None:
+    machine = call_after(CallEvent.FINISH)
+    with pytest.raises(RuntimeError, match="call is ended and cannot take finish"):
+        machine.apply(CallEvent.FINISH, DONE)
+
+
+def test_a_call_that_has_ended_is_not_stopped_any_more() -> None:
+    machine = CallMachine(100.0)
+    machine.apply(CallEvent.FINISH, DONE)
+    assert machine.apply(CallEvent.STOP, STOPPED) == NOTHING
+    assert machine.outcome == DONE
+
+
+def test_the_tool_s_limit_counts_where_it_comes_first() -> None:
+    machine = call_after(CallEvent.ADMIT, CallEvent.START, allowed_s=10)
+    assert machine.allow(2, since=105) == 107
+    fault, reason = machine.timeout("t")
+    assert (fault.detail, reason) == ("t was not done within 2000 ms (stage run)", Reason.LIMIT)
+    assert fault.extras == {"limit_ms": 2000, "stage": "run"}
+    assert machine.ran_at == 105
+
+
+def test_the_agent_s_deadline_counts_where_it_comes_first() -> None:
+    machine = call_after(CallEvent.HOLD, allowed_s=3)
+    assert machine.allow(60, since=100) == 103
+    fault, reason = machine.timeout("t", "a stage")
+    assert fault.detail == "t was not done within 3000 ms (stage opening): it waited for a stage"
+    assert reason is Reason.CANCELLED
+    assert fault.extras == {"limit_ms": 3000, "stage": "opening", "process": "a stage"}
+
+
+class AnyLife(RuleBasedStateMachine):
+    """Any events in any order: those in place move the call on, all others raise and change nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.machine = CallMachine(0.0)
+        self.first: Outcome | None = None
+        self.is_queued = self.has_place = self.has_gate = False
+        self.halts = self.ends = 0
+
+    @rule(event=st.sampled_from(CallEvent), number=st.integers(0, 9))
+    def apply(self, event: CallEvent, number: int) -> None:
+        outcome = Answer(str(number)) if event in {CallEvent.STOP, CallEvent.FINISH} else None
+        before = self.machine.state
+        if (before, event) not in TRANSITIONS:
+            with pytest.raises(RuntimeError, match=f"{before.value} and cannot take {event.value}"):
+                self.machine.apply(event, outcome)
+            assert self.machine.state is before
+            return
+        todo = self.machine.apply(event, outcome)
+        self.first = self.first or outcome
+        self.take_places(event)
+        self.do(todo)
+
+    def take_places(self, event: CallEvent) -> None:
+        match event:
+            case CallEvent.HOLD | CallEvent.READ | CallEvent.WAIT | CallEvent.GATE:
+                self.is_queued = True
+            case CallEvent.ADMIT:
+                self.is_queued, self.has_place = False, True
+            case CallEvent.START | CallEvent.LET_IN:
+                self.is_queued, self.has_gate = False, True
+            case _:
+                pass
+
+    def do(self, todo: ToDo) -> None:
+        if todo.leave_queue:
+            assert self.is_queued
+            self.is_queued = False
+        if todo.free_gate:
+            assert self.has_gate
+            self.has_gate = False
+        if todo.free_place:
+            assert self.has_place
+            self.has_place = False
+        self.halts += todo.halt
+        self.ends += todo.end
+
+    @precondition(lambda self: self.machine.state is CallState.ENDED)
+    @rule()
+    def start_anew(self) -> None:
+        assert self.ends == 1
+        assert (self.is_queued, self.has_place, self.has_gate) == (False, False, False)
+        self.machine = CallMachine(0.0)
+        self.first, self.halts, self.ends = None, 0, 0
+
+    @invariant()
+    def its_first_outcome_stays(self) -> None:
+        assert self.machine.outcome == self.first
+
+    @invariant()
+    def it_is_halted_and_ended_at_most_once(self) -> None:
+        assert self.halts <= 1
+        assert self.ends == (self.machine.state is CallState.ENDED)
+
+
+TestAnyLife = AnyLife.TestCase
+
+
+def test_every_state_but_the_last_can_end() -> None:
+    for state in set(CallState) - {CallState.ENDED}:
+        assert TRANSITIONS[state, CallEvent.FINISH][0] is CallState.ENDED

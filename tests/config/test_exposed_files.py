@@ -1,0 +1,92 @@
+"""Files of the configuration that others may read or write: what of them is a warning, and what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tooldispatchd.config.configuration import ConfigError, load_catalog
+
+SECRETS = """\
+mcp_json = [".mcp.json"]
+[agents.a]
+token = "hunter2"
+[agents.b]
+token_env = "TOKEN"
+[mcp.docs]
+url = "https://docs.example/"
+headers = { X-Api-Key = "hunter2", X-Team = "docs", Cookie = "${TOKEN}" }
+[tools.t]
+command = ["true"]
+env = { GITHUB_TOKEN = "hunter2", LANG = "C", PASSWORD = "${TOKEN}" }
+"""
+FOREIGN = {"mcpServers": {"git": {"command": "true", "env": {"API_KEY": "hunter2", "OTHER_KEY": "${TOKEN}"}}}}
+
+
+def files(directory: Path) -> tuple[Path, Path]:
+    config, foreign = directory / "t.toml", directory / ".mcp.json"
+    config.write_text(SECRETS)
+    foreign.write_text(json.dumps(FOREIGN))
+    for file in (config, foreign):
+        file.chmod(0o600)
+    return config, foreign
+
+
+def warnings(config: Path) -> set[str]:
+    return set(load_catalog(config, {"TOKEN": "other"}).warnings)
+
+
+def test_secrets_that_stand_in_a_file_that_others_may_read_are_warnings(tmp_path: Path) -> None:
+    config, foreign = files(tmp_path)
+    assert warnings(config) == set()
+    config.chmod(0o644)
+    own = {
+        f"{place}: others may read this file (mode 0644)"
+        for place in ("agents.a.token", "mcp.docs.headers.X-Api-Key", "tools.t.env.GITHUB_TOKEN")
+    }
+    assert warnings(config) == own
+    foreign.chmod(0o604)
+    assert warnings(config) == own | {"mcp.git.env.API_KEY: others may read this file (mode 0604)"}
+    assert not any("hunter2" in warning for warning in warnings(config))
+
+
+def report_of(config: Path) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_catalog(config, {"TOKEN": "other"})
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("mode", [0o602, 0o666])
+def test_a_configuration_that_anybody_may_write_is_refused(tmp_path: Path, mode: int) -> None:
+    config, _ = files(tmp_path)
+    config.chmod(mode)
+    assert report_of(config) == f"cannot use {config}: anybody may write it (mode {mode:04o})"
+
+
+def test_a_file_that_it_names_is_refused_likewise(tmp_path: Path) -> None:
+    config, foreign = files(tmp_path)
+    foreign.chmod(0o606)
+    assert "mcp_json[0]: cannot use this file: anybody may write it (mode 0606)" in report_of(config)
+    plumb = tmp_path / "x.plumb"
+    plumb.write_text("type Q = string\n")
+    plumb.chmod(0o606)
+    config.write_text('plumb = ["x.plumb"]\n')
+    assert "plumb[0]: cannot use this file: anybody may write it (mode 0606)" in report_of(config)
+
+
+def test_a_directory_in_which_anybody_may_replace_it_is_refused_unless_it_is_sticky(tmp_path: Path) -> None:
+    config, _ = files(tmp_path)
+    link = tmp_path / "link.toml"
+    link.symlink_to(config)
+    tmp_path.chmod(0o777)
+    for path in (config, link):
+        assert f"cannot use {path}: anybody may put another file in its place" in report_of(path)
+    tmp_path.chmod(0o1777)
+    assert warnings(config) == set()
+
+
+def test_one_that_a_group_may_write_and_all_may_read_can_be_used(tmp_path: Path) -> None:
+    config = tmp_path / "t.toml"
+    config.write_text("")
+    config.chmod(0o664)
+    assert warnings(config) == set()

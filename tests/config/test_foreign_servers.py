@@ -1,0 +1,240 @@
+"""What restricts a server in another client's file restricts it here, or is an error; and what `[mcp.NAME]` adds."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.specs import McpSpec
+from tooldispatchd.config.configuration import ConfigError, load_catalog
+from tooldispatchd.config.foreign_servers import may_restrict
+
+NAMED = 'mcp_json = [".mcp.json"]\n'
+# As the documentation of a client has it that also reads such files.
+SAMPLE = {
+    "type": "stdio",
+    "command": "npx",
+    "args": ["-y", "@mcp/github"],
+    "env": {"GITHUB_TOKEN": "${GITHUB_TOKEN}"},
+    "toolsAllowed": ["search_code", "get_file", "delete_repo"],
+    "toolsDenied": ["delete_repo"],
+    "cache": 300_000,
+    "queue": "github-queue",
+}
+
+
+def load(directory: Path, document: object, text: str = "", environ: dict[str, str] | None = None) -> Catalog:
+    (directory / ".mcp.json").write_text(document if isinstance(document, str) else json.dumps(document, indent=1))
+    (directory / "t.toml").write_text(NAMED + text)
+    return load_catalog(directory / "t.toml", environ or {})
+
+
+def server(directory: Path, entry: object, text: str = "", environ: dict[str, str] | None = None) -> McpSpec:
+    return load(directory, {"mcpServers": {"a": entry}}, text, environ).config.mcp["a"]
+
+
+def report_of(directory: Path, document: object, text: str = "") -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(directory, document, text)
+    return str(caught.value).replace(f"{directory}/", "").partition("\n")[2]
+
+
+# --- what is understood ---
+
+
+def test_lists_of_tools_are_tools_and_deny(tmp_path: Path) -> None:
+    assert server(tmp_path, SAMPLE, environ={"GITHUB_TOKEN": "x"}) == McpSpec(
+        command="npx",
+        args=("-y", "@mcp/github"),
+        env={"GITHUB_TOKEN": "x"},
+        tools=("search_code", "get_file", "delete_repo"),
+        deny=("delete_repo",),
+    )
+
+
+def test_lists_of_one_kind_go_together_so_that_the_stricter_holds(tmp_path: Path) -> None:
+    entry = {
+        "command": "x",
+        "toolsAllowed": ["a", "b"],
+        "includeTools": ["b", "c"],
+        "toolsDenied": ["d"],
+        "disabledTools": ["d", "e"],
+        "excludeTools": ["f"],
+    }
+    assert server(tmp_path, entry) == McpSpec(command="x", tools=("b",), deny=("d", "e", "f"))
+
+
+def test_a_star_that_allows_all_allows_all_and_an_empty_list_nothing(tmp_path: Path) -> None:
+    assert server(tmp_path, {"command": "x", "toolsAllowed": ["*"]}).tools is None
+    assert server(tmp_path, {"command": "x", "includeTools": []}).tools == ()
+
+
+@pytest.mark.parametrize("key", ["toolsAllowed", "toolsDenied", "excludeTools"])
+def test_a_pattern_of_names_is_no_tool_and_an_error(tmp_path: Path, key: str) -> None:
+    document = {"mcpServers": {"a": {"command": "x", key: ["get", "delete_*"]}}}
+    ours = "tools" if key == "toolsAllowed" else "deny"
+    assert (
+        report_of(tmp_path, document)
+        == f"""\
+.mcp.json:7: mcp.a.{ours}[1]: not well-formed
+    seen "delete_*"; allowed: a tool's name: 1 to 128 letters, digits and _ . / -"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "is_enabled"),
+    [
+        ({"enabled": False}, False),
+        ({"enabled": True}, True),
+        ({"disabled": True, "enabled": True}, False),
+        ({"disabled": False, "enabled": False}, False),
+        ({"disabled": False}, True),
+    ],
+)
+def test_a_server_that_is_switched_off_is_off(tmp_path: Path, said: dict[str, bool], is_enabled: bool) -> None:
+    assert server(tmp_path, {"command": "x", **said}).enabled is is_enabled
+
+
+def test_a_server_that_is_switched_off_needs_nothing_of_the_environment(tmp_path: Path) -> None:
+    entry = {"command": "${BIN}/x", "args": ["${input:key}"], "env": {"A": "${A}"}, "enabled": False, "autoApprove": []}
+    assert server(tmp_path, entry) == McpSpec(command=str(tmp_path / "x/x"), enabled=False)
+    assert not server(tmp_path, {"url": "https://${HOST}/", "disabled": True}).enabled
+
+
+def test_values_of_the_wrong_kind_are_errors(tmp_path: Path) -> None:
+    document = {"mcpServers": {"a": {"command": "x", "toolsDenied": "delete", "enabled": "no"}}}
+    assert (
+        report_of(tmp_path, document)
+        == """\
+.mcp.json:5: mcp.a.toolsDenied: wrong kind of value
+    allowed: an array of tools' names
+.mcp.json:6: mcp.a.enabled: wrong kind of value
+    allowed: true or false"""
+    )
+
+
+# --- what is not ---
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("allow", "alwaysAllow", "tools_allowed", "ToolsDenied", "deniedTools", "DISABLED", "disabled_tools"),
+        *("exclude", "include-tools", "blockedTools", "readOnly", "read_only", "READ-ONLY", "autoApprove"),
+        *("requireApproval", "permissions", "restrictions", "toolFilter", "tools", "trust", "sandbox", "confirm"),
+    ],
+)
+def test_an_unknown_key_that_could_restrict_is_an_error_that_says_how_to_go_on(tmp_path: Path, key: str) -> None:
+    document = {"mcpServers": {"a": {"command": "x", key: True}}}
+    report = report_of(tmp_path, document)
+    assert report.startswith(f".mcp.json:5: mcp.a.{key}: unknown key, which may restrict the server\n")
+    assert 'allowed: "tools", "deny" or "enabled" in [mcp.a], which then says what holds here' in report
+    assert server(tmp_path, {"command": "x", key: True}, "[mcp.a]\ndeny = []\n") == McpSpec(command="x")
+    assert any(f'"{key}"' in warning for warning in load(tmp_path, document, "[mcp.a]\nenabled = true\n").warnings)
+
+
+@pytest.mark.parametrize(
+    "key", ["timeout", "toolTimeout", "tool_call_timeout_ms", "description", "cache", "queue", "icon", "envFile"]
+)
+def test_a_key_that_can_take_nothing_away_is_none_of_them(key: str) -> None:
+    assert not may_restrict(key)
+
+
+def test_a_key_beside_the_servers_is_one_too_until_each_server_is_told_of(tmp_path: Path) -> None:
+    document = {
+        "permissions": {"deny": ["mcp__a__delete"]},
+        "mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}, "c": {"command": "z", "disabled": True}},
+    }
+    assert report_of(tmp_path, document, '[mcp.a]\ndeny = ["delete"]\n') == (
+        '.mcp.json:2: "permissions" may restrict servers: say "tools", "deny" or "enabled" of each in [mcp.NAME]; '
+        'said nowhere: "b"'
+    )
+    assert load(tmp_path, document, "[mcp.a]\ndeny = []\n[mcp.b]\ntools = []\n").config.mcp["b"].tools == ()
+
+
+# --- what [mcp.NAME] adds ---
+
+
+def test_a_table_with_no_way_to_its_server_completes_the_one_of_its_name(tmp_path: Path) -> None:
+    text = """\
+[mcp.a]
+shared = true
+lazy = true
+call_s = 5
+restart = "backoff"
+"""
+    assert server(tmp_path, {"command": "x", "args": ["y"]}, text) == McpSpec(
+        command="x", args=("y",), shared=True, lazy=True, call_s=5.0, restart="backoff"
+    )
+
+
+def test_neither_takes_back_what_the_other_restricts(tmp_path: Path) -> None:
+    entry = {"command": "x", "toolsAllowed": ["get", "put"], "toolsDenied": ["put"]}
+    found = server(tmp_path, entry, '[mcp.a]\ntools = ["put", "get", "delete"]\ndeny = ["get"]\n')
+    assert (found.tools, found.deny) == (("get", "put"), ("put", "get"))
+    assert not server(tmp_path, {"command": "x", "disabled": True}, "[mcp.a]\nenabled = true\n").enabled
+    assert not server(tmp_path, {"command": "x", "enabled": True}, "[mcp.a]\nenabled = false\n").enabled
+
+
+def test_what_both_say_is_a_problem_that_says_where(tmp_path: Path) -> None:
+    document = {"mcpServers": {"a": {"command": "x", "args": ["y"], "cwd": "/srv"}}}
+    text = '[mcp.a]\nargs = ["z"]\ncwd = "/usr"\ncall_s = 0\n'
+    assert (
+        report_of(tmp_path, document, text)
+        == """\
+t.toml:3: mcp.a.args: .mcp.json:3 says it already
+t.toml:4: mcp.a.cwd: .mcp.json:3 says it already
+t.toml:5: mcp.a.call_s: too small
+    seen 0; allowed: a number, over 0 and at most 86400"""
+    )
+
+
+def test_a_table_that_completes_nothing_is_a_problem_that_names_the_nearest(tmp_path: Path) -> None:
+    text = "[mcp.gihub]\ndeny = ['delete']\n"
+    assert (
+        report_of(tmp_path, {"mcpServers": {"github": {"command": "x"}}}, text)
+        == """\
+t.toml:2: mcp.gihub: a server has command or url, this one has neither
+    allowed: command or url, or the name of a server in a file of mcp_json; did you mean "github"?"""
+    )
+
+
+def test_a_table_is_no_mistake_where_the_file_that_it_completes_cannot_be_read(tmp_path: Path) -> None:
+    assert report_of(tmp_path, "{", "[mcp.github]\ndeny = ['delete']\n").count("\n") == 0
+
+
+# --- variables of editors ---
+
+
+@pytest.mark.parametrize("directory", [".", ".vscode", ".cursor"])
+def test_variables_of_editors_have_the_values_that_these_give_them(tmp_path: Path, directory: str) -> None:
+    (tmp_path / directory).mkdir(exist_ok=True)
+    args = [
+        "${workspaceFolder}/src",
+        "${workspaceFolderBasename}",
+        "${userHome}",
+        "a${pathSeparator}b${/}c",
+        "${env:A}",
+        "${input:api-key}",
+    ]
+    (tmp_path / directory / "mcp.json").write_text(json.dumps({"servers": {"a": {"command": "x", "args": args}}}))
+    (tmp_path / "t.toml").write_text(f'mcp_json = ["{directory}/mcp.json"]')
+    environ = {"HOME": "/srv/me", "A": "one", "INPUT_API_KEY": "two", "workspaceFolder": "no"}
+    assert load_catalog(tmp_path / "t.toml", environ).config.mcp["a"].args == (
+        f"{tmp_path}/src",
+        tmp_path.name,
+        "/srv/me",
+        "a/b/c",
+        "one",
+        "two",
+    )
+
+
+# --- our own tables ---
+
+
+def test_a_pattern_in_deny_is_an_error_in_the_configuration_too(tmp_path: Path) -> None:
+    (tmp_path / "t.toml").write_text('[mcp.a]\ncommand = "x"\ndeny = ["delete_*"]\n')
+    with pytest.raises(ConfigError, match=r"mcp\.a\.deny\[0\]: not well-formed"):
+        load_catalog(tmp_path / "t.toml", {})

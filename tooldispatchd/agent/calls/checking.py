@@ -1,0 +1,315 @@
+"""What is too large or too costly for the dispatch thread: read, checked and written by a checker (`checkers`).
+
+An input comes back as the bytes that its provider gets, an output as the JSON string that stands in the answer: the
+daemon decodes neither. The functions that take bytes and give bytes run in the checker's process.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import UNSET, DecodeError, Raw, UnsetType, ValidationError
+
+from tooldispatchd.agent.faults import too_large
+from tooldispatchd.calls.gate import Turns
+from tooldispatchd.calls.outcome import Answer, Outcome, Unread, UnreadableError
+from tooldispatchd.calls.violations import fault_of
+from tooldispatchd.catalog.arguments import Output, text_of
+from tooldispatchd.catalog.schemas import Check, check_of, is_light, light_size
+from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.checkers.pool import CheckerError, Running
+from tooldispatchd.providers.process.reading import read_output
+from tooldispatchd.wire.decode import Refused
+from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.heavy import content_of, message_of, quoted, read_line
+from tooldispatchd.wire.messages import Message
+
+_decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Heaviness(Enum):
+    """Stands in the place of a result that the dispatch thread has no time to make."""
+
+    HEAVY = "heavy"
+
+
+HEAVY: Final = Heaviness.HEAVY
+
+
+class Now(Protocol):
+    """A tool that answers at once, unless the call is `HEAVY`; `dropped` is as a `Reader`'s."""
+
+    def __call__(self, raw: Raw | UnsetType, dropped: list[str] | None = None, /) -> str | Fault | Heaviness:
+        """The content, or a `Fault`."""
+
+
+def admit(check: Check, value: object, dropped: list[str] | None = None) -> object:
+    """An input that is not valid as it stands: the value without its needless nulls where it is valid so, or a `Fault`.
+
+    It is changed in place. A value that is valid is not to be brought here.
+    """
+    mended = check.mend(value)
+    if not mended or not check.is_valid(value):
+        return fault_of(Code.INVALID_INPUT, check, value)
+    if dropped is not None:
+        dropped += mended
+    return value
+
+
+class Reader:
+    """Reads a request's raw input: decodes it and checks it.
+
+    `missing` is what a missing input means, UNSET where it means nothing. A `wrapped` tool is shown to models as
+    `{"input": …}`, so an object whose only key is `input` is unwrapped. `as_text` says that the provider takes text.
+    """
+
+    __slots__ = ("_missing", "as_text", "check", "wrapped")
+
+    def __init__(self, check: Check, *, missing: object, wrapped: bool, as_text: bool = False) -> None:
+        self.check = check
+        self.wrapped = wrapped
+        self.as_text = as_text
+        self._missing = missing
+
+    def __call__(self, raw: Raw | UnsetType, dropped: list[str] | None = None, /) -> object:
+        """The checked value, or a `Fault`; for what is light only.
+
+        To `dropped` the pointers to the nulls are added that were taken as left out.
+        """
+        if isinstance(raw, UnsetType):
+            if self._missing is raw:
+                return Fault(Code.INVALID_INPUT, "the input is missing", {"violations": []})
+            value = self._missing
+        else:
+            try:
+                value = _decode(raw)
+            except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError):
+                return Fault(Code.MALFORMED_LINE, "the input is not JSON that can be read")
+        if self.wrapped and type(value) is dict and len(value) == 1 and "input" in value:
+            value = value["input"]
+        if self.check.is_valid(value):
+            return value
+        return admit(self.check, value, dropped)
+
+    def encode(self, value: object) -> bytes:
+        """The checked value as the provider gets it, never the agent's bytes.
+
+        As text a string is itself, null nothing at all, and any other value its JSON without spaces.
+        """
+        if not self.as_text:
+            return _encode(value)
+        return b"" if value is None else text_of(value).encode()
+
+    def is_light(self, raw: Raw | UnsetType) -> bool:
+        """Whether the input may be read in the dispatch thread; else `checking.Checking.read` is for it."""
+        return isinstance(raw, UnsetType) or is_light(raw, self.check)
+
+
+def _never(_value: object) -> bool:
+    return False
+
+
+def compile_now(read: Reader, run: Callable[[object], object], tool: DeclaredTool, max_content_bytes: int) -> Now:
+    """All the steps of an inline tool as one function: read, run, check the output, serialise.
+
+    What decodes to a valid input takes no detour through `read`; where `read` may have to unwrap, all go through it.
+    """
+    is_input = _never if tool.wrapped else tool.input.is_valid
+    output = tool.output
+    is_output = output.is_valid
+    # A longer input may be light too, but that is to be found out.
+    light_bytes = light_size(tool.input)
+    light_output_bytes = light_size(output)
+
+    def now(raw: Raw | UnsetType, dropped: list[str] | None = None, /) -> str | Fault | Heaviness:
+        try:
+            if len(raw) > light_bytes and not read.is_light(raw):  # type: ignore[arg-type]  # a missing input raises TypeError
+                return HEAVY
+            value = _decode(raw)  # type: ignore[arg-type]  # as above
+            is_read = is_input(value)
+        except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError, TypeError):
+            is_read = False
+        if not is_read:
+            value = read(raw, dropped)
+            if type(value) is Fault:
+                return value
+        result = run(value)
+        if type(result) is Fault:
+            return result
+        content = _encode(result)
+        if len(content) > light_output_bytes and not is_light(content, output):
+            return HEAVY
+        if not is_output(result):
+            return fault_of(Code.INVALID_OUTPUT, output, result)
+        if len(content) > max_content_bytes:
+            return too_large(max_content_bytes)
+        return content.decode()
+
+    return now
+
+
+def shape(value: object, content: bytes, output: Check, max_content_bytes: int) -> Outcome:
+    """A waiting tool's result, `content` as JSON, as its answer: checked, capped. For what is light only."""
+    if not output.is_valid(value):
+        return fault_of(Code.INVALID_OUTPUT, output, value)
+    if len(content) > max_content_bytes:
+        return too_large(max_content_bytes)
+    return Answer(content.decode())
+
+
+class InputJob(msgspec.Struct, frozen=True):
+    """How an input is read: it must match all of `schemas` (a JSON array)."""
+
+    schemas: bytes
+    wrapped: bool
+    as_text: bool
+
+
+class OutputJob(msgspec.Struct, frozen=True):
+    """How an output is read, as a program wrote it in some mode, and what it must match and measure."""
+
+    schemas: bytes
+    mode: Output
+    max_read_bytes: int
+    max_content_bytes: int
+
+
+class CheckVerdict(msgspec.Struct, frozen=True):
+    """What a checker found: a `fault`, why an output is `unreadable`, or an output of `size` bytes, maybe quoted.
+
+    `dropped` are the nulls of an input that were taken as left out.
+    """
+
+    fault: Fault | None = None
+    unreadable: str | None = None
+    limit: str | None = None
+    size: int = 0
+    is_quoted: bool = False
+    dropped: list[str] = []
+
+
+_read_verdict: Final = msgspec.msgpack.Decoder(CheckVerdict).decode
+_write: Final = msgspec.msgpack.Encoder().encode
+
+
+class Checking:
+    """The checkers, as calls use them."""
+
+    def __init__(self, checkers: Running) -> None:
+        self._checkers = checkers
+
+    async def read_line(
+        self, line: bytes | bytearray, max_line_bytes: int, *, turns: Turns
+    ) -> Message | Refused | None:
+        """The message of a long line of an agent."""
+        try:
+            reply, _ = await self._checkers.run(read_line, b"%d" % max_line_bytes, line, turns=turns)
+        except CheckerError as error:
+            return Refused(Fault(Code.LINE_TOO_LONG, f"a line cannot be read: {error.why}"))
+        return message_of(reply, line)
+
+    async def read(self, reader: Reader, raw: Raw, dropped: list[str], *, turns: Turns) -> bytearray | Fault:
+        """An input that is checked, as its provider gets it; `dropped` as a `Reader` has it."""
+        job = InputJob(reader.check.text, reader.wrapped, reader.as_text)
+        try:
+            reply, line = await self._checkers.run(read_input, _write(job), memoryview(raw), turns=turns)
+        except CheckerError as error:
+            return _fault_of_checker("the input", error)
+        verdict = _read_verdict(reply)
+        dropped += verdict.dropped
+        return verdict.fault or line
+
+    async def shape(self, result: object, output: Check, max_content_bytes: int, *, turns: Turns) -> Outcome:
+        """A tool's result as its answer: read where it is `Unread`, checked, written, capped."""
+        if not isinstance(result, Unread):
+            # It was light enough to be decoded, and so it is to be encoded; what it is checked by need not be.
+            content = _encode(result)
+            if is_light(content, output):
+                return shape(result, content, output, max_content_bytes)
+            result = unread(content)
+        return await self._shape(result, output, max_content_bytes, turns=turns)
+
+    async def _shape(self, unread: Unread, output: Check, max_content_bytes: int, *, turns: Turns) -> Outcome:
+        job = OutputJob(output.text, unread.output, unread.max_bytes, max_content_bytes)
+        try:
+            reply, content = await self._checkers.run(shape_output, _write(job), unread.text, turns=turns)
+        except CheckerError as error:
+            return _fault_of_checker("the answer", error)
+        verdict = _read_verdict(reply)
+        if verdict.unreadable is not None:
+            return unread.fault(UnreadableError(verdict.unreadable, verdict.limit))
+        return verdict.fault or _answer(verdict, content)
+
+    async def quote(self, parts: Sequence[bytes | bytearray], *, turns: Turns) -> Outcome:
+        """The answer whose content is made of these parts (JSON, in UTF-8)."""
+        try:
+            reply, content = await self._checkers.run(quote_text, b"", parts, turns=turns)
+        except CheckerError as error:
+            return _fault_of_checker("the answer", error)
+        return _answer(_read_verdict(reply), content)
+
+
+def unread(*parts: bytes | bytearray) -> Unread:
+    """JSON that the daemon itself has, in parts, as a result that is too large to be looked at here."""
+    return Unread(parts, Output.JSON, sum(map(len, parts)), _unreadable)
+
+
+def _unreadable(error: UnreadableError) -> Fault:
+    # Only what is nested too deep for a decoder.
+    return Fault(Code.TOOL_FAILED, f"the answer {error}")
+
+
+def _answer(verdict: CheckVerdict, content: bytearray) -> Answer:
+    return Answer(content_of(content, verdict.size, is_quoted=verdict.is_quoted))
+
+
+def _fault_of_checker(what: str, error: CheckerError) -> Fault:
+    return Fault(Code.TOOL_FAILED, f"{what} cannot be checked: {error.why}", _limit_of(error))
+
+
+def _limit_of(error: CheckerError) -> dict[str, object]:
+    return {} if error.limit is None else {"limit": error.limit}
+
+
+# --- in the checker's process ----------------------------------------------------------------------------------------
+
+
+def read_input(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
+    """`Checking.read`: the value that was checked, written anew."""
+    job = msgspec.msgpack.decode(arguments, type=InputJob)
+    dropped: list[str] = []
+    reader = Reader(check_of(job.schemas), missing=UNSET, wrapped=job.wrapped, as_text=job.as_text)
+    value = reader(Raw(payload), dropped)
+    if isinstance(value, Fault):
+        return _write(CheckVerdict(fault=value)), b""
+    return _write(CheckVerdict(dropped=dropped)), reader.encode(value)
+
+
+def shape_output(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
+    """`Checking.shape`: the content, quoted where it is long."""
+    job = msgspec.msgpack.decode(arguments, type=OutputJob)
+    check = check_of(job.schemas)
+    try:
+        value = read_output(job.mode, payload, max_bytes=job.max_read_bytes)
+    except UnreadableError as error:
+        return _write(CheckVerdict(unreadable=str(error), limit=error.limit)), b""
+    if not check.is_valid(value):
+        return _write(CheckVerdict(fault=fault_of(Code.INVALID_OUTPUT, check, value))), b""
+    content = _encode(value)
+    # Quoting takes as much again.
+    del value
+    if len(content) > job.max_content_bytes:
+        return _write(CheckVerdict(fault=too_large(job.max_content_bytes))), b""
+    return _quoted(content)
+
+
+def quote_text(_arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
+    """`Checking.quote`."""
+    return _quoted(bytes(payload))
+
+
+def _quoted(content: bytes) -> tuple[bytes, bytes]:
+    is_quoted, text = quoted(content)
+    return _write(CheckVerdict(size=len(content), is_quoted=is_quoted)), text

@@ -1,0 +1,466 @@
+"""The calls of one session that do not end at once: where each waits, that each ends once, and the jobs among them.
+
+    taken ──▶ held for its server ──▶ admitted ──▶ running ──▶ ended: answered, or its job is done
+
+A session has this from its first such call on; one that only calls inline tools never needs it.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final, Literal, Protocol
+
+import msgspec
+import trio
+from msgspec import Raw, UnsetType
+
+from tooldispatchd.agent.calls.call import Call, CallContext, Lookup, Plan, SessionChannel
+from tooldispatchd.agent.faults import CANCELLED, queue_full, too_many
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.lineage import Lineage, RootUsage, too_deep
+from tooldispatchd.agent.session.tasktree import Task
+from tooldispatchd.calls.admission import Admission, AdmissionVerdict
+from tooldispatchd.calls.jobs import Job, Jobs, utf8_size
+from tooldispatchd.calls.outcome import Answer, Outcome, Update
+from tooldispatchd.calls.stages import CallEvent, CallState, Reason, ToDo
+from tooldispatchd.calls.trace import is_traceparent
+from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import CallMeta, Request, ShortReq, ToolUpdate
+from tooldispatchd.wire.session import SessionMachine, body_of
+
+# An answer below this is about as large as the fault that would stand in its place.
+NOTABLE_BYTES: Final = 1024
+
+
+class CallingSession(Protocol):
+    """The session around its calls."""
+
+    machine: SessionMachine
+    number: int
+    """In the log."""
+    lineage: Lineage | None
+    """Where it stands, if another agent called it."""
+
+    @property
+    def opening_limit_s(self) -> float:
+        """How long a call may wait for the servers."""
+
+    def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
+        """The plan of the tool of that name, why there is none, or that it is too early to say."""
+
+    def lifted(self, name: str) -> Plan | Fault:
+        """The plan of a tool that a chain lifts, or why there is none."""
+
+    def refuse_request(self, request: Request, fault: Fault) -> None:
+        """Answer a request that becomes no call with `fault`."""
+
+    def note_end(self, call_id: str, tool: str, outcome: Outcome, took_s: float | None = None) -> None:
+        """Count and log that a request was answered."""
+
+    def incident(self, tool: str, error: Exception) -> Fault:
+        """Log a defect in one call; the fault that tells of it."""
+
+    def start_soon(self, task: Task) -> None:
+        """Run `task` among the session's."""
+
+    def keep(self, run: Task, close: Callable[[], None]) -> None:
+        """Run what outlives a call; when the session ends `close` is called."""
+
+    def settle(self) -> None:
+        """Begin the teardown where nothing is waited for any more."""
+
+
+class AgentCall(Call):
+    """A call that an agent asked for. `key` is its id, or its job once the agent was told of that."""
+
+    __slots__ = ("_calls", "bytes_in", "input", "job", "key", "queued_at")
+
+    def __init__(self, calls: "InFlight", context: CallContext, body: ShortReq) -> None:
+        allowed_s = math.inf if body.deadline_ms is None else body.deadline_ms / 1000
+        until = context.lineage.until
+        if until < math.inf:
+            allowed_s = min(allowed_s, max(0.0, until - trio.current_time()))
+        # One that is not valid says nothing: by the Recommendation it is ignored.
+        trace = body.traceparent
+        traceparent = trace if trace is not None and is_traceparent(trace) else None
+        super().__init__(context, body.id, body.name, traceparent=traceparent, allowed_s=allowed_s)
+        self.key: str | Job = body.id
+        self.job: Job | None = None
+        self.input: Raw | UnsetType = body.input
+        self.bytes_in = 0 if isinstance(body.input, UnsetType) else len(body.input)
+        self.queued_at = 0.0
+        self._calls = calls
+
+    @property
+    def request(self) -> "AgentCall":
+        return self
+
+    @property
+    def until(self) -> float:
+        return self.machine.ends_at
+
+    @property
+    def wants_updates(self) -> bool:
+        return self.job is not None or self._calls.wants_updates
+
+    def update(self, update: Update) -> None:
+        if self.machine.state is CallState.RUNNING:
+            self._calls.update(self, update)
+
+    def run(self) -> None:
+        self._calls.run(self)
+
+    def spawn(self, task: Task) -> None:
+        self._calls.spawn(self, task)
+
+    def ended(self, todo: ToDo) -> None:
+        self._calls.ended(self, todo)
+
+    def meta(self, bytes_out: int) -> CallMeta | None:
+        """What it took, at its end; None for a call that no tool was found for."""
+        if self.plan is None:
+            return None
+        now, machine = trio.current_time(), self.machine
+        queued_s = (now if machine.ran_at is None else machine.ran_at) - machine.started_at
+        sizes = {"bytes_in": self.bytes_in, "bytes_out": bytes_out}
+        meta = self.plan.meta(now - machine.started_at, queued_s, **sizes, dropped=self.dropped)
+        return meta if self.child is None else msgspec.structs.replace(meta, child=self.child)
+
+
+class InFlight:
+    """See the module."""
+
+    __slots__ = (
+        "_account",
+        "_admission",
+        "_calls",
+        "_channel",
+        "_context",
+        "_emptied",
+        "_held",
+        "_jobs",
+        "_limits",
+        "_machine",
+        "_reading",
+        "_session",
+    )
+
+    def __init__(self, session: CallingSession, runtime: Runtime, channel: SessionChannel) -> None:
+        limits = self._limits = runtime.setup.limits
+        self._session = session
+        self._machine = session.machine
+        self._channel = channel
+        root = RootUsage(channel.gate_key, session.number, channel.share)
+        lineage = session.lineage or Lineage(root, session.number)
+        self._account = lineage.account
+        services = runtime.services
+        self._context = CallContext(
+            agent=session.machine.agent,
+            lineage=lineage,
+            timer=services.timer,
+            starter=services.starter,
+            checking=services.checking,
+            channel=channel,
+            calls=self,
+            lifted=session.lifted,
+            keep=session.keep,
+        )
+        # By id; a job's call by its job, since its id is free again.
+        self._calls: dict[str | Job, AgentCall] = {}
+        # Those whose server is still starting, in the order they came.
+        self._held: dict[AgentCall, None] = {}
+        self._emptied: trio.Event | None = None
+        # Its own, also where another agent called it: calls of that one, which wait for these, hold places already.
+        self._admission: Admission[AgentCall] = Admission(limits.in_flight, limits.waiting)
+        self._jobs: Jobs | None = None
+        # Inputs that checkers read, or will.
+        self._reading = 0
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    @property
+    def jobs(self) -> Jobs:
+        """The agent's jobs."""
+        if self._jobs is None:
+            limits = self._limits
+            self._jobs = Jobs(self._channel.share, max_jobs=limits.jobs, max_bytes=limits.job_bytes)
+        return self._jobs
+
+    @property
+    def wants_updates(self) -> bool:
+        """Whether the agent asked to be told how far its calls are."""
+        return self._machine.wants_updates
+
+    # --- requests ---
+
+    def take(self, request: Request, plan: Plan | None) -> None:
+        """Begin a call that the machine has let in; `plan` is None where its tool is still to be found."""
+        body = body_of(request)
+        if plan is None:
+            found = self._session.find(body.name)
+            if isinstance(found, Fault):
+                self._session.refuse_request(request, found)
+                return
+            plan = found if isinstance(found, Plan) else None
+        call = AgentCall(self, self._context, body)
+        refusal = self._refusal(call, plan, in_background=bool(body.background))
+        if refusal is None and body.background:
+            call.job = self.jobs.open(body.name)
+            refusal = queue_full("jobs") if call.job is None else None
+        if refusal is not None:
+            self._session.refuse_request(request, refusal)
+            return
+        self._machine.start(request)
+        self._calls[call.key] = call
+        self._count_bytes(call.bytes_in)
+        if plan is None:
+            self._hold(call)
+        else:
+            self._admit(call, plan)
+
+    def _refusal(self, call: AgentCall, plan: Plan | None, *, in_background: bool) -> Fault | None:
+        """Too many calls, or too much in them; an agent that has none in flight may have one of any size."""
+        limits = self._limits
+        if plan is None:
+            # Calls that wait for a server are counted here, all others by the admission.
+            if len(self._held) >= limits.waiting:
+                return queue_full("opening")
+        elif not plan.takes_place:
+            if in_background:
+                # A job that waits for jobs could wait for itself.
+                return Fault(Code.INVALID_REQUEST, f"{call.name} never runs in the background")
+            if len(self._calls) >= limits.in_flight + 2 * limits.waiting:
+                return queue_full("agent")
+        size = call.bytes_in
+        if self._calls and self._account.bytes_in_flight + size > limits.in_flight_bytes:
+            return too_many("in_flight_bytes", limits.in_flight_bytes)
+        share = self._channel.share
+        return None if share.has_room(size) else share.fault
+
+    def _count_bytes(self, size: int) -> None:
+        self._account.bytes_in_flight += size
+        self._channel.share.add(size)
+
+    def _hold(self, call: AgentCall) -> None:
+        # A view would keep its whole line, of which the input may be a small part.
+        if isinstance(call.input, Raw):
+            call.input = call.input.copy()
+        self._held[call] = None
+        self._announce(call)
+        call.leave_queue = partial(self._held.pop, call)
+        call.enter(CallEvent.HOLD, self._session.opening_limit_s)
+
+    def reroute(self) -> None:
+        """A server has answered or failed: what waited for it may go on."""
+        for call in list(self._held):
+            if call not in self._held:
+                continue  # what came before it in this very loop has ended it
+            found = self._session.find(call.name)
+            if isinstance(found, Fault):
+                call.finish(found)
+            elif isinstance(found, Plan):
+                del self._held[call]
+                self._admit(call, found)
+
+    def _admit(self, call: AgentCall, plan: Plan) -> None:
+        """The steps between routing and the provider: read the input, take a place, or wait for one."""
+        call.plan = plan
+        # It waits no more for its server: what ends it now has nothing to leave.
+        call.leave_queue = None
+        depth, deepest = self._context.lineage.depth, self._limits.agent_depth
+        if plan.starts_agents and depth >= deepest > 0:
+            call.finish(too_deep(plan.name, depth, deepest))
+        elif isinstance(call.input, Raw) and not plan.read.is_light(call.input):
+            self._have_read(call, plan, call.input)
+        else:
+            value = plan.read(call.input, call.dropped)
+            if isinstance(value, Fault):
+                call.finish(value)
+            else:
+                self._admit_line(call, plan, plan.read.encode(value))
+
+    def _have_read(self, call: AgentCall, plan: Plan, raw: Raw) -> None:
+        """Have a checker read the input; the call waits for it as for a place."""
+        if self._reading >= self._limits.waiting:
+            call.finish(queue_full("agent"))
+            return
+        scope = trio.CancelScope()
+
+        async def have_read() -> None:
+            try:
+                with scope, self.guard(call):
+                    checking, turns = self._context.checking, self._account.turns
+                    line = await checking.read(plan.read, raw, call.dropped, turns=turns)
+                    if isinstance(line, Fault):
+                        call.finish(line)
+                    elif not call.has_ended:
+                        self._admit_line(call, plan, line)
+            finally:
+                self._reading -= 1
+                self._channel.flush()
+
+        self._reading += 1
+        call.leave_queue = scope.cancel
+        call.enter(CallEvent.READ, plan.limit_s)
+        self._session.start_soon(have_read)
+
+    def _admit_line(self, call: AgentCall, plan: Plan, line: bytes | bytearray) -> None:
+        call.line = line
+        call.input = Raw()  # the agent's bytes are not needed any more
+        call.queued_at = trio.current_time()
+        verdict = self._admission.ask(call) if plan.takes_place else AdmissionVerdict.START
+        if verdict is AdmissionVerdict.FULL:
+            call.finish(queue_full("agent"))
+            return
+        self._announce(call)
+        if verdict is AdmissionVerdict.WAIT:
+            call.leave_queue = partial(self._admission.withdraw, call)
+            call.enter(CallEvent.WAIT, plan.limit_s, since=call.queued_at)
+        else:
+            self._start(call)
+
+    def _start(self, call: AgentCall) -> None:
+        call.machine.apply(CallEvent.ADMIT)
+        self._context.starter.start(call)
+
+    def _announce(self, call: AgentCall) -> None:
+        """Answer a background call with its job, under which it goes on; its id is free again."""
+        job = call.job
+        if job is None or call.key is job:
+            return
+        del self._calls[call.key]
+        call.key = job
+        self._calls[job] = call
+        content = job_content(job)
+        meta = call.meta(len(content)) if self._machine.wants_meta else None
+        self._machine.answer(call.id, content, is_error=False, fault=False, meta=meta)
+
+    def run(self, call: AgentCall) -> None:
+        """Start a call that has a place among its agent's calls; the tool's gate may have none for it yet."""
+        plan, state = call.plan, call.machine.state
+        assert plan is not None
+        if state is CallState.ENDED:
+            return
+        if plan.gate is not None and state is CallState.ADMITTED and not self._context.enter(plan.gate, call):
+            call.enter(CallEvent.GATE, plan.limit_s, since=call.queued_at)
+            return
+        call.enter(CallEvent.START, plan.limit_s)
+        with self.guard(call):
+            plan.start(call)
+
+    def update(self, call: AgentCall, update: Update) -> None:
+        """Say how far the call is, with the next flush; to an agent that has not read its last answers, nothing."""
+        if call.job is not None:
+            call.job.update = update
+        elif not self._channel.is_behind:
+            fields = (update.progress, update.total, update.message, update.content)
+            self._machine.update(ToolUpdate(call.id, self._machine.agent, *fields))
+
+    # --- ends of calls ---
+
+    def cancel(self, key: str | Job) -> None:
+        """The agent wants the call of that id, or that job, no more; one that is unknown, or done, is ignored."""
+        if (call := self._calls.get(key)) is not None:
+            call.stop(CANCELLED, Reason.CANCELLED)
+
+    def stop(self, fault: Fault, *, only_jobs: bool = False) -> None:
+        """End every call early with `fault`; those that wait come first, so that a place given back starts none."""
+        for call in sorted(self._calls.values(), key=lambda call: call.is_running):
+            if call.job is not None or not only_jobs:
+                call.stop(fault, Reason.CANCELLED)
+
+    def rest(self) -> trio.Event:
+        """End every call; the event is set when the last has ended."""
+        emptied = self._emptied = self._emptied or trio.Event()
+        self.stop(CANCELLED)
+        self._look_whether_empty()
+        self._channel.flush()
+        return emptied
+
+    def _look_whether_empty(self) -> None:
+        if self._emptied is not None and not self._calls:
+            self._emptied.set()
+            self._emptied = None
+
+    def close(self) -> RootUsage:
+        """There will be no more calls: forget the jobs. Returns the account of the session's calls."""
+        self.forget_jobs()
+        # It refers to this: without the cycle all is freed at once.
+        del self._context
+        return self._account
+
+    def forget_jobs(self) -> None:
+        """Forget all jobs, read or not, unless one still runs."""
+        if not self._calls and self._jobs is not None:
+            self._jobs.close()
+            self._jobs = None
+
+    def ended(self, call: AgentCall, todo: ToDo) -> None:
+        """Answer the call, or let its job be done, and give its places back; the session may have waited for it."""
+        del self._calls[call.key]
+        self._count_bytes(-call.bytes_in)
+        # The answer to a job may end another call that waits for it, and with that one the session.
+        plan, context = call.plan, self._context
+        try:
+            self._tell(call)
+        finally:
+            # Others wait for these places, also where the answer failed.
+            if todo.free_gate and plan is not None and plan.gate is not None:
+                context.leave(plan.gate)
+            if todo.free_place and plan is not None and plan.takes_place:
+                following = self._admission.finish()
+                if following is not None:
+                    self._start(following)
+        self._look_whether_empty()
+        self._session.settle()
+
+    def _tell(self, call: AgentCall) -> None:
+        outcome = call.machine.outcome
+        assert outcome is not None
+        self._session.note_end(call.id, call.name, outcome, trio.current_time() - call.machine.started_at)
+        if call.job is not None and call.key is call.job:
+            self.jobs.finish(call.job, outcome)
+            return
+        if call.job is not None:
+            self.jobs.forget(call.job)
+        if isinstance(outcome, Answer) and len(outcome.content) > NOTABLE_BYTES:
+            outcome = self._channel.crowding(len(outcome.content)) or outcome
+        is_fault = isinstance(outcome, Fault)
+        content = outcome.content() if isinstance(outcome, Fault) else outcome.content
+        is_error = True if isinstance(outcome, Fault) else outcome.is_error
+        meta = call.meta(utf8_size(content)) if self._machine.wants_meta else None
+        self._machine.answer(call.id, content, is_error=is_error, fault=is_fault, meta=meta)
+        if len(content) > NOTABLE_BYTES:
+            self._channel.has_answered(len(content))
+
+    @contextmanager
+    def guard(self, call: AgentCall) -> Iterator[None]:
+        """The guard of a call that waits: a defect on its way is this call's fault alone."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  # guard: as the one of calls that are answered at once
+            fault = self._session.incident(call.name, error)
+            if not call.has_ended:
+                call.finish(fault)
+
+    def spawn(self, call: AgentCall, task: Task) -> None:
+        """Run a call's task, under the call's guard."""
+
+        async def guarded() -> None:
+            try:
+                with self.guard(call):
+                    await task()
+            finally:
+                # Where the whole session is cancelled the task has had no chance to end its call.
+                if not call.has_ended:
+                    call.finish(CANCELLED)
+                self._channel.flush()
+
+        self._session.start_soon(guarded)
+
+
+def job_content(job: Job) -> str:
+    """What a request with `background` is answered with."""
+    return msgspec.json.encode({"job": job.id}).decode()

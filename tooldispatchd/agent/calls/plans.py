@@ -1,0 +1,323 @@
+"""The plans of tools, a class for each way to run: at once in the dispatch thread, as a child, at an MCP server.
+
+With `toolset` this is where providers are named.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.agent.calls.call import Call, Plan
+from tooldispatchd.agent.calls.checking import Reader, compile_now, unread
+from tooldispatchd.agent.faults import CANCELLED
+from tooldispatchd.agent.programs.confining import program_of_tool
+from tooldispatchd.agent.programs.programs import Lent, Program
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.setup import Setup
+from tooldispatchd.calls.gate import Gate
+from tooldispatchd.calls.outcome import Outcome, Unread, Update
+from tooldispatchd.calls.stages import Reason
+from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.schemas import ACCEPT, Check, is_light
+from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.providers.inline import compile_inline
+from tooldispatchd.providers.mcp.answers import PendingCall
+from tooldispatchd.providers.mcp.keeper import ServerHandle
+from tooldispatchd.providers.mcp.server import McpTool, Result
+from tooldispatchd.providers.process.running import ProgramValue
+from tooldispatchd.wire.faults import Code, Fault
+
+_decode: Final = msgspec.json.Decoder().decode
+
+
+class TaskPlan(Plan):
+    """A tool of which each call is a task; `run` is what the task does."""
+
+    __slots__ = ()
+
+    def start(self, call: Call) -> None:
+        """Start the call's task."""
+        call.work(partial(self.run, call))
+
+    async def run(self, call: Call) -> Outcome:
+        """How the call ends; when this returns or is cancelled, nothing of it is left."""
+        raise NotImplementedError(f"{self.kind} tools have no tasks")
+
+
+class InlinePlan(TaskPlan):
+    """A tool that is answered in the dispatch thread, at once; a task where its input or its output is not light."""
+
+    __slots__ = ("_inline", "_output", "_run", "_runtime")
+
+    def __init__(self, runtime: Runtime, tool: DeclaredTool) -> None:
+        read = read_of(tool)
+        super().__init__(offered_of(tool), kind="inline", limit_s=runtime.setup.limits.call_s, read=read)
+        self._run = compile_inline(tool)
+        self._inline = tool.spec.inline
+        self._output = tool.output
+        self._runtime = runtime
+        self.now = compile_now(read, self._run, tool, runtime.setup.limits.max_content_bytes)
+
+    async def run(self, call: Call) -> Outcome:
+        """What the function gives for an input that a checker has read."""
+        result = self._result(call.line)
+        return result if isinstance(result, Fault) else await shaped(self._runtime, call, result, self._output)
+
+    def _result(self, line: bytes | bytearray) -> object:
+        if self._inline is None and not is_light(line, ACCEPT):
+            return Fault(Code.TOOL_FAILED, "the input is too large for an expression", {"limit": "expression"})
+        if self._inline is None:
+            return self._run(_decode(line))
+        parts = {"id": (line,), "copy": (b"[", line, b",", line, b"]"), "discard": (b"null",)}
+        return unread(*parts[self._inline])
+
+
+class CommandPlan(TaskPlan):
+    """One child a call, or where the program is `reused`, one that serves several calls of one session."""
+
+    __slots__ = ("_output", "_program", "_runtime")
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        offered: Offered,
+        program: Program,
+        *,
+        read: Reader,
+        output: Check,
+        limit_s: float,
+        gate: Gate[Call],
+    ) -> None:
+        super().__init__(offered, kind="process", limit_s=limit_s, read=read)
+        self.gate = gate
+        self.starts_agents = program.profile is not None
+        self._runtime = runtime
+        self._output = output
+        self._program = program
+
+    async def run(self, call: Call) -> Outcome:
+        """What the child answered; unless it is reused it is gone when this returns."""
+        runtime, program = self._runtime, self._program
+        update = partial(tell, call) if call.wants_updates else None
+        if program.reuse is not None:
+            result = await runtime.services.reusers.run(program, call, partial(self._lend, call), update)
+        else:
+            result = await self._run_once(call, update)
+        if isinstance(result, Fault):
+            return result
+        log_stderr(runtime, call, result.stderr)
+        return await shaped(runtime, call, result.value if isinstance(result, ProgramValue) else result, self._output)
+
+    async def _run_once(self, call: Call, update: Callable[[Update], None] | None) -> ProgramValue | Unread | Fault:
+        lent = await self._lend(call)
+        if isinstance(lent, Fault):
+            return lent
+        try:
+            return await self._runtime.services.programs.run(self._program, call, lent, update)
+        finally:
+            if lent is not None:
+                await lent.close()  # noqa: ASYNC102  # it shields and bounds itself
+
+    async def _lend(self, call: Call) -> Lent | Fault | None:
+        """A channel for the call's child, if it is an agent that may call tools; or why there is none."""
+        lender = self._runtime.services.lender
+        if self._program.profile is None or lender is None:
+            return None
+        return await lender.open(self._runtime, call, self._program.profile)
+
+
+async def shaped(runtime: Runtime, call: Call, result: object, output: Check) -> Outcome:
+    """The answer that a tool's result is, by whoever has the time to check it: the dispatch thread, or a checker."""
+    limit = runtime.setup.limits.max_content_bytes
+    account = call.context.account
+    outcome = await runtime.services.checking.shape(result, output, limit, turns=account.turns)
+    if isinstance(result, Unread):
+        account.share.let_go(result.text)
+    return outcome
+
+
+def log_stderr(runtime: Runtime, call: Call, stderr: str) -> None:
+    """Log at debug what a program wrote to stderr though it succeeded: of one that failed the agent is told."""
+    if stderr and runtime.setup.logs_calls:
+        where = {"session": call.context.lineage.number, "id": call.id, "tool": call.name}
+        runtime.setup.log.debug("stderr of a program", **where, stderr_tail=stderr)
+
+
+def tell(call: Call, update: Update) -> None:
+    """Say how far a call is, at once."""
+    call.update(update)
+    call.context.channel.flush()
+
+
+def program_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> CommandPlan:
+    """The plan of a tool with `command`, as agents of `profile` call it."""
+    return declared_command_plan(
+        runtime, tool, program_of_tool(runtime.setup, tool, profile), gate=runtime.state.processes
+    )
+
+
+def declared_command_plan(runtime: Runtime, tool: DeclaredTool, program: Program, *, gate: Gate[Call]) -> CommandPlan:
+    """The plan of a declared tool that is one run of a program."""
+    return CommandPlan(
+        runtime,
+        offered_of(tool, program.unenforced),
+        program,
+        read=read_of(tool, as_text=program.reads_text),
+        output=tool.output,
+        limit_s=limit_of(runtime.setup, tool),
+        gate=gate,
+    )
+
+
+class McpPlan(Plan):
+    """A tool of an MCP server, on the connection that is kept to it, under the server's name for it or a declared one.
+
+    Where the tool has a limit of its own, one that is shorter than the server's only gives up the call: the server was
+    not yet due. One that is as long or longer says as much of the server as its own limit would, and ends the
+    connection.
+    """
+
+    __slots__ = ("_kept", "_runtime", "_tool")
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        kept: ServerHandle,
+        tool: McpTool,
+        *,
+        offered: Offered,
+        read: Reader,
+        limit_s: float | None = None,
+    ) -> None:
+        server = kept.server
+        super().__init__(offered, kind="mcp", limit_s=limit_s or server.call_s, read=read, provider=server.name)
+        self._kept = kept
+        self._tool = tool
+        self._runtime = runtime
+
+    @property
+    def gives_json(self) -> bool:
+        """Whether its answers are JSON values always, and not a server's own text."""
+        return self._tool.result is not Result.LISTED or self._tool.output is not None
+
+    def start(self, call: Call) -> None:
+        """Send the request; the connection's reader ends the call."""
+        done = partial(self._finish, call)
+        if call.traceparent is None and not call.wants_updates:
+            request = self._kept.call(self._tool, call.line, done)
+        else:
+            update = call.update if call.wants_updates else None
+            request = self._kept.call(self._tool, call.line, done, traceparent=call.traceparent, update=update)
+        if isinstance(request, Fault):
+            call.finish(request)
+            return
+        self._runtime.state.owed.add(self._kept)
+        call.halt = partial(self._halt, call, request)
+
+    def _halt(self, call: Call, request: PendingCall, reason: Reason) -> None:
+        kept = self._kept
+        if reason is Reason.CANCELLED:
+            kept.cancel(request, "cancelled")
+        elif self.limit_s < kept.server.call_s:
+            kept.cancel(request, "timeout")
+        else:
+            kept.expire(request)
+        call.finish(CANCELLED)
+
+    @staticmethod
+    def _finish(call: Call, outcome: Outcome) -> None:
+        # A connection that dies tells all its calls, of which one end may have brought another.
+        if call.is_running:
+            call.finish(outcome)
+
+
+class DownPlan(Plan):
+    """A declared tool whose server did not come up: who calls it with a valid input is told what `why` says then."""
+
+    __slots__ = ("_why",)
+
+    def __init__(self, runtime: Runtime, tool: DeclaredTool, why: Callable[[], Fault], *, server: str) -> None:
+        limit_s = runtime.setup.limits.call_s
+        super().__init__(offered_of(tool), kind="mcp", limit_s=limit_s, read=read_of(tool), provider=server)
+        self._why = why
+
+    def start(self, call: Call) -> None:
+        """End the call."""
+        call.finish(self._why())
+
+
+def listed_plan(
+    runtime: Runtime, kept: ServerHandle, tool: McpTool, *, name: str, unenforced: tuple[str, ...] = ()
+) -> McpPlan:
+    """The plan of a server's tool as the server lists it, offered as `name`."""
+    offered = Offered(
+        name=name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        annotations=tool.annotations,
+        unenforced=unenforced,
+    )
+    read = Reader(tool.input, missing={}, wrapped=False)
+    plan = McpPlan(runtime, kept, tool, offered=offered, read=read)
+    if not unenforced:
+        # Sessions with equal servers share the tool, and so what it looks like in a form.
+        plan.rendered = tool.rendered
+    return plan
+
+
+def declared_mcp_plan(
+    runtime: Runtime, kept: ServerHandle, declared: DeclaredTool, tool: McpTool, unenforced: tuple[str, ...] = ()
+) -> McpPlan:
+    """The plan of a declared tool which is the server's `tool`.
+
+    What is declared of it stands in the place of what the server lists; an input that admits everything says nothing.
+    """
+    spec = declared.spec
+    is_listed = not declared.input_schema
+    read = Reader(tool.input, missing={}, wrapped=False) if is_listed else read_of(declared)
+    offered = Offered(
+        name=declared.name,
+        title=declared.title or tool.title,
+        description=declared.description or tool.description,
+        input_schema=tool.input_schema if is_listed else declared.input_schema,
+        output_schema=tool.output_schema,
+        annotations=tool.annotations,
+        hint=spec.hint,
+        doc=spec.doc,
+        unenforced=unenforced,
+    )
+    if spec.type is not None or spec.output_schema is not None:
+        result = Result.TEXT if declared.output_schema.get("type") == "string" else Result.TYPED
+        tool = msgspec.structs.replace(tool, output=declared.output, result=result)
+        offered = msgspec.structs.replace(offered, output_schema=declared.output_schema or None)
+    return McpPlan(runtime, kept, tool, offered=offered, read=read, limit_s=spec.call_s)
+
+
+def offered_of(tool: DeclaredTool, unenforced: tuple[str, ...] = ()) -> Offered:
+    """A declared tool as it is offered; `unenforced` are the bounds that this machine cannot keep it to."""
+    return Offered(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=tool.shown_schema,
+        # A schema that admits everything says nothing.
+        output_schema=tool.output_schema or None,
+        hint=tool.spec.hint or None,
+        doc=tool.spec.doc or None,
+        unenforced=unenforced,
+    )
+
+
+def read_of(tool: DeclaredTool, *, as_text: bool = False) -> Reader:
+    """How the input of a declared tool is read."""
+    return Reader(tool.input, missing=tool.missing_input, wrapped=tool.wrapped, as_text=as_text)
+
+
+def limit_of(setup: Setup, tool: DeclaredTool) -> float:
+    """How long a call of a declared tool may take, in seconds: its own limit, else that of all."""
+    return tool.spec.call_s or setup.limits.call_s

@@ -1,0 +1,120 @@
+"""What a program is started under, as a profile's agents call it: its own bounds, the profile's, the machine's."""
+
+from tooldispatchd.agent.programs.programs import Program
+from tooldispatchd.agent.setup import Setup
+from tooldispatchd.catalog.arguments import JSON_FEED, Feed, Output
+from tooldispatchd.catalog.confinement import confinement_of
+from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforced, enforce
+from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.specs import ConfinedSpec, McpSpec, ProcessSpec, ToolSpec
+from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.children.endings import Limits
+from tooldispatchd.children.owners import home_of, owner_of
+from tooldispatchd.forked.policy import Policy
+from tooldispatchd.providers.process.running import Command
+
+
+def program_of_tool(setup: Setup, tool: DeclaredTool, profile: Profile) -> Program:
+    """The program of a tool with `command`, as agents of `profile` call it."""
+    spec = tool.spec
+    assert spec.command is not None
+    # In the mode `args` these are templates, of which each call makes its own.
+    args = () if tool.feed.mode == "args" else spec.args
+    argv = (*spec.command, *args)
+    return _program(setup, spec, profile, argv=argv, feed=tool.feed, output=tool.printed, reuse=spec.reuse)
+
+
+def program_of_agent(setup: Setup, name: str, profile: Profile) -> Program:
+    """The program of an agent process: its own command, else `agent_command` with the path of its spec."""
+    process = setup.catalog.processes[name]
+    spec = process.spec
+    argv = spec.command or (*(setup.catalog.config.agent_command or ()), setup.agent_specs[name])
+    args = () if process.feed.mode == "args" else spec.args
+    is_caller = name in setup.catalog.profiles and (spec.tools is not None or spec.mcp is not None)
+    own = setup.profile_keys.key_below(name, profile) if is_caller else None
+    whole = (*argv, *args)
+    return _program(
+        setup, spec, profile, argv=whole, feed=process.feed, output=process.output, own=own, reuse=spec.reuse
+    )
+
+
+def program_of_server(setup: Setup, spec: McpSpec, profile: Profile) -> Program | None:
+    """The program of a server with `command`, as agents of `profile` use it; None for one that has a URL."""
+    if spec.command is None:
+        return None
+    argv = (spec.command, *spec.args)
+    return _program(setup, spec, profile, argv=argv, feed=JSON_FEED, output=Output.JSON)
+
+
+def enforced_for(setup: Setup, spec: ConfinedSpec, profile: Profile) -> Enforced:
+    """What a program with this table is kept to under `profile`, as far as the machine can."""
+    asked = confinement_of(spec)
+    # One that serves agents of several profiles cannot be kept to that of who came first.
+    if not (isinstance(spec, McpSpec) and spec.shared):
+        asked = asked.tightened(profile.confinement)
+    is_function = isinstance(spec, ToolSpec) and spec.python is not None
+    return enforce(asked, setup.catalog.enforceable, FOR_FUNCTIONS if is_function else MEANS)
+
+
+def max_output_bytes(setup: Setup, enforced: Enforced) -> int:
+    """The longest answer, in bytes."""
+    limit = setup.limits.max_content_bytes
+    own = enforced.confinement.output_bytes
+    return limit if own is None else min(limit, own)
+
+
+def _program(
+    setup: Setup,
+    spec: ToolSpec | ProcessSpec | McpSpec,
+    profile: Profile,
+    *,
+    argv: tuple[str, ...],
+    feed: Feed,
+    output: Output,
+    own: str | None = None,
+    reuse: int | None = None,
+) -> Program:
+    enforced = enforced_for(setup, spec, profile)
+    kept = enforced.confinement
+    command = Command(
+        argv=argv,
+        env=home_of(kept.user) | spec.env,
+        cwd=spec.cwd,
+        max_output_bytes=max_output_bytes(setup, enforced),
+        max_content_bytes=setup.limits.max_content_bytes,
+        feed=feed,
+        output=output,
+        limits=Limits(kept.cpu_s, kept.memory, kept.processes, kept.files, kept.file_size),
+        is_wrapped=enforced.means == "bubblewrap",
+    )
+    return Program(
+        command,
+        policy_of(enforced),
+        unenforced=tuple(enforced.lacking),
+        profile=own,
+        reuse=reuse,
+        home={"HOME": spec.env["HOME"]} if "HOME" in spec.env else {},
+        files=tuple(path for path in setup.agent_specs.values() if path in argv),
+    )
+
+
+def policy_of(enforced: Enforced) -> Policy | None:
+    """The policy that enforces it; None where nothing is asked that takes one."""
+    asked = enforced.confinement
+    owner = owner_of(asked.user, asked.group)
+    policy = Policy(
+        cpu_s=asked.cpu_s,
+        memory=asked.memory,
+        processes=asked.processes,
+        files=asked.files,
+        file_size=asked.file_size,
+        nice=asked.nice,
+        uid=owner.uid,
+        gid=owner.gid,
+        groups=owner.groups,
+        network=asked.network,
+        read=asked.read,
+        write=asked.write,
+        means=enforced.means or "landlock",
+    )
+    return None if policy == Policy() else policy

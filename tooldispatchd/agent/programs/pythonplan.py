@@ -1,0 +1,138 @@
+"""The plan of a tool with `python`: each call is a fork of a warm process, or a turn of a worker.
+
+Imported only where there are such tools.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import trio
+
+from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.calls.plans import TaskPlan, limit_of, log_stderr, offered_of, read_of, shaped, tell
+from tooldispatchd.agent.programs.confining import enforced_for, max_output_bytes, policy_of
+from tooldispatchd.agent.programs.programs import SurroundingsError
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.setup import Setup
+from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.catalog.confinement import size_of
+from tooldispatchd.catalog.enforcement import Enforced
+from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.children.endings import Limits
+from tooldispatchd.children.family import Family
+from tooldispatchd.children.owners import home_of
+from tooldispatchd.forked.policy import Policy
+from tooldispatchd.providers.python.tool import PythonTool, ReturnedValue
+from tooldispatchd.providers.python.warm import Warm, open_warm
+from tooldispatchd.wire.faults import Code, Fault
+
+
+class PythonPlan(TaskPlan):
+    """A typed function of Python."""
+
+    __slots__ = ("_output", "_runtime", "_scratch", "_tool", "_warm")
+
+    def __init__(self, runtime: Runtime, warm: Warm, tool: DeclaredTool, profile: Profile) -> None:
+        enforced = enforced_for(runtime.setup, tool.spec, profile)
+        offered = offered_of(tool, tuple(enforced.lacking))
+        super().__init__(offered, kind="python", limit_s=limit_of(runtime.setup, tool), read=read_of(tool))
+        self.gate = runtime.state.processes
+        self._runtime = runtime
+        self._warm = warm
+        self._output = tool.output
+        self._tool = _python_tool(runtime.setup, tool, enforced)
+        policy = self._tool.policy
+        # A function makes its directory itself when it asks for it, unless it may not.
+        is_free = not policy.is_sandboxed and policy.uid is None
+        self._scratch: Callable[[Policy], str | None] = runtime.services.programs.make_scratch
+        if is_free:
+            # Without `ctx` it cannot ask.
+            takes_ctx = tool.signature is not None and tool.signature.takes_ctx
+            self._scratch = runtime.services.programs.name_scratch if takes_ctx else _no_scratch
+
+    async def run(self, call: Call) -> Outcome:
+        """What the function returned; nothing of the call is left when this returns, unless it ran in a worker."""
+        update = partial(tell, call) if call.wants_updates else None
+        programs, policy = self._runtime.services.programs, self._tool.policy
+        try:
+            async with programs.surroundings(policy, self._scratch) as around:
+                result = await self._warm.run(
+                    self._tool,
+                    call.line,
+                    id=call.id,
+                    agent=call.context.agent,
+                    deadline_s=call.until - trio.current_time(),
+                    scratch=around.scratch,
+                    leaf=None if around.leaf is None else around.leaf.path,
+                    update=update,
+                )
+                passed = None if around.leaf is None else around.leaf.passed()
+        except SurroundingsError as error:
+            return Fault(Code.TOOL_FAILED, str(error))
+        except OSError as error:
+            # No descriptors are left for another child, or its cgroup is gone.
+            return Fault(Code.TOOL_FAILED, f"cannot run '{self._tool.function}': {error.strerror or error}")
+        if not isinstance(result, Fault):
+            log_stderr(self._runtime, call, result.stderr)
+            value = result.value if isinstance(result, ReturnedValue) else result
+            return await shaped(self._runtime, call, value, self._output)
+        if passed is not None and result.code is Code.TOOL_FAILED:
+            return Fault(result.code, result.detail, {**result.extras, "limit": passed})
+        return result
+
+
+class PythonPlans:
+    """Makes the plans of Python tools; all functions that agents may call are known to their warm parents from now."""
+
+    def __init__(self, warm: Warm, setup: Setup) -> None:
+        self._warm = warm
+        warm.keep(list(_functions(setup)))
+
+    def plan(self, runtime: Runtime, tool: DeclaredTool, profile: Profile) -> PythonPlan:
+        """The plan of a tool with `python`, as agents of `profile` call it."""
+        return PythonPlan(runtime, self._warm, tool, profile)
+
+
+def _no_scratch(_policy: Policy) -> None:
+    """No directory."""
+
+
+@asynccontextmanager
+async def open_python_plans(family: Family, setup: Setup) -> AsyncIterator[PythonPlans]:
+    """What plans Python tools; their warm parents are all gone when the block is left."""
+    async with open_warm(family) as warm:
+        yield PythonPlans(warm, setup)
+
+
+def _functions(setup: Setup) -> Iterator[PythonTool]:
+    """Every Python tool as every profile's agents call it, in chains too."""
+    catalog = setup.catalog
+    for profile in catalog.profiles.values():
+        inner = (name for tool in profile.tools for name in catalog.tools[tool].needs)
+        for name in dict.fromkeys((*profile.tools, *inner)):
+            tool = catalog.tools[name]
+            if tool.spec.python is not None:
+                yield _python_tool(setup, tool, enforced_for(setup, tool.spec, profile))
+
+
+def _python_tool(setup: Setup, tool: DeclaredTool, enforced: Enforced) -> PythonTool:
+    spec, signature = tool.spec, tool.signature
+    assert spec.python is not None
+    assert signature is not None
+    kept = enforced.confinement
+    return PythonTool(
+        function=spec.python,
+        interpreter=signature.interpreter,
+        env=tuple(sorted((home_of(kept.user) | spec.env).items())),
+        cwd=spec.cwd,
+        path=(signature.place,) if signature.place else (),
+        policy=policy_of(enforced) or Policy(),
+        limits=Limits(kept.cpu_s, kept.memory, kept.processes, kept.files, kept.file_size),
+        max_output_bytes=max_output_bytes(setup, enforced),
+        prefork=spec.prefork,
+        resident=spec.resident,
+        max_forks=spec.max_forks,
+        max_rss=size_of(spec.max_rss),
+    )

@@ -1,0 +1,489 @@
+"""Who stands behind a channel: each line goes to the session that it names, and the channel's ends become theirs.
+
+bytes ─▶ ChannelMachine ─▶ Host ─▶ Roster ─▶ sessions
+              ▲                                 │
+              └───────── outgoing lines ◀───────┘
+
+    LISTENING ──end of input──▶ ENDED ──┐
+        └───────────────────────────────┴──nobody is left──▶ CLOSED
+        └── gone ──▶ DEAF ──nobody is left──▶ CLOSED      what was not served never is
+"""
+
+from collections.abc import Callable, Hashable
+from enum import Enum
+from time import perf_counter
+from typing import Final
+
+import trio
+
+from tooldispatchd.agent.calls.call import LARGE_BYTES
+from tooldispatchd.agent.faults import DRAINING, too_many
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.entrance import Entrance, Visitor
+from tooldispatchd.agent.session.lineage import Lineage
+from tooldispatchd.agent.session.roster import UNKNOWN_AGENT, Roster
+from tooldispatchd.agent.session.session import Session
+from tooldispatchd.agent.tools.showing import refuse_form
+from tooldispatchd.calls.jobs import utf8_size
+from tooldispatchd.calls.memory import Holding, Share
+from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.front.channel import Outlet
+from tooldispatchd.wire.channel import ChannelMachine
+from tooldispatchd.wire.decode import Refused, refuse_unread
+from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.heavy import HeavyLine
+from tooldispatchd.wire.lines import HEAD_BYTES
+from tooldispatchd.wire.messages import (
+    ApproveResp,
+    AskResp,
+    Bye,
+    ByeSaid,
+    Hello,
+    Message,
+    NestedReq,
+    Ping,
+    Pong,
+    PongSaid,
+    Request,
+    ShortReq,
+    ToolCancel,
+    ToolReq,
+    ToolsReq,
+)
+from tooldispatchd.wire.session import SessionMachine, State, body_of, fault_line
+
+# What one turn serves: at most so many requests, a refusal counting for several. The answers of a
+# turn are sent before the next; large ones end it, so that no more than one turn's pile up over the channel's cap.
+TURN: Final = 256
+# And for no longer than this, whatever the requests take; looked at from time to time. One request may take longer.
+TURN_S: Final = 0.000_15
+LOOKS: Final = 3  # one request in four looks at the clock
+DEAR: Final = 8
+# Of a list of tools so many are written in the time of one request.
+TOOLS_A_REQUEST: Final = 4
+
+# What an agent is told that asks for something between two calls of its own.
+RESTING: Final = Fault(Code.NOT_ALLOWED, "an agent calls tools while it is called, and not between its calls")
+
+
+class Hearing(Enum):
+    """Whether the channel's lines are still served."""
+
+    LISTENING = "listening"
+    ENDED = "ended"  # no more bytes will come; what came is served
+    DEAF = "deaf"  # nothing is served any more
+    CLOSED = "closed"
+
+
+class ChannelHost:
+    """One channel's lines and ends. `entrance` is what its listener admits, `visitor` who is at its other end.
+
+    With a `lineage` it is the channel of an agent that another agent called (`subagents`).
+    """
+
+    __slots__ = (
+        "_allowance",
+        "_counted_at",
+        "_half",
+        "_hearing",
+        "_heavy",
+        "_is_flooding",
+        "_is_reading",
+        "_is_resting",
+        "_is_turn_over",
+        "_machine",
+        "_on_closed",
+        "_outlet",
+        "_read",
+        "_roster",
+        "_runtime",
+        "_said_bye",
+        "_unsent",
+        "gate_key",
+        "share",
+    )
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        outlet: Outlet,
+        on_closed: Callable[["ChannelHost"], None],
+        *,
+        entrance: Entrance,
+        visitor: Visitor,
+        lineage: Lineage | None = None,
+    ) -> None:
+        self.share = outlet.share
+        # A user who is a stranger here gets no more places by having more channels.
+        own_key: Hashable = object() if runtime.state.open_sessions.is_at_home(visitor.uid) else visitor.uid
+        self.gate_key = own_key if lineage is None else lineage.account.channel
+        self._runtime = runtime
+        self._outlet = outlet
+        self._on_closed = on_closed
+        self._machine = ChannelMachine(runtime.setup.limits.max_line_bytes)
+        self._half = HalfLine(self._machine, self.share, runtime, visitor)
+        self._roster = Roster(runtime, self, self._machine.outgoing, entrance, visitor, lineage=lineage)
+        self._hearing = Hearing.LISTENING
+        self._allowance = float(runtime.setup.limits.lines_per_s)
+        self._counted_at = trio.current_time()
+        self._is_flooding = False
+        self._is_reading = False
+        self._is_resting = False
+        self._is_turn_over = False
+        self._unsent = 0  # bytes of large answers among the outgoing lines
+        # While a checker reads a line: ends that. The lines behind it wait.
+        self._heavy: trio.CancelScope | None = None
+        # What it read, until the next turn.
+        self._read: list[Message | Refused | None] = []
+        self._said_bye = False
+
+    # --- the channel's side ---
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether some of what was sent has not been taken yet."""
+        return self._outlet.is_behind
+
+    def received(self, chunk: bytes) -> None:
+        """Serve the lines that `chunk` completes, a turn's worth of them now."""
+        if self._hearing is Hearing.LISTENING:
+            self._machine.feed(chunk)
+            if self._machine.unfinished != self._half.held:
+                self._half.look()
+            self.resume()
+
+    def resume(self) -> None:
+        """Serve the lines of one turn, and answer in one write what can be answered at once."""
+        if self._heavy is not None:
+            # Written answers were taken, which gave the channel a turn: still nothing more is to be read.
+            self._outlet.pause()
+            return
+        machine, roster, named = self._machine, self._roster, self._roster.named
+        before = machine.line
+        left = TURN if self._allowance >= TURN else self._refill()
+        until = 0.0  # a short turn needs no clock
+        is_slow = self._is_flooding or self._is_resting or self._outlet.is_crowded
+        self._is_reading = True
+        try:
+            while self._read:
+                left -= self._take(self._read.pop())
+            for message in machine.messages():
+                session = None
+                if type(message) is ToolReq and not is_slow:
+                    session = roster.own if message.agent is None else named.get(message.agent)
+                if session is not None:
+                    session.request(message, line=machine.line)  # type: ignore[arg-type]  # as was just looked at
+                    left -= 1
+                    if left & LOOKS and not self._is_turn_over:
+                        continue
+                elif type(message) is HeavyLine:
+                    self._read_heavy(message.line)
+                    break
+                else:
+                    left -= self._take(message)  # type: ignore[arg-type]  # as above
+                now = perf_counter()
+                until = until or now + TURN_S
+                if left <= 0 or self._is_turn_over or now > until:
+                    break
+        finally:
+            self._is_reading = self._is_turn_over = False
+            self._allowance -= machine.line - before
+        self._go_on()
+
+    def _refill(self) -> int:
+        """Give the channel its lines of the time that has passed; how many of them this turn may serve."""
+        limit = self._runtime.setup.limits.lines_per_s
+        now = trio.current_time()
+        # Whatever was sent, a second later there is room again.
+        self._allowance = min(limit, max(-limit, self._allowance) + (now - self._counted_at) * limit)
+        self._counted_at = now
+        self._is_flooding = self._allowance < 1
+        return TURN if self._is_flooding else min(TURN, int(self._allowance))
+
+    def _read_heavy(self, line: bytes | bytearray) -> None:
+        """Have a checker read a line that would take too long here; nothing behind it is looked at meanwhile."""
+        if not self.share.draw(len(line)):
+            self._read.append(refuse_unread(bytes(line[:HEAD_BYTES]), self.share.fault))
+            return
+        self._heavy = trio.CancelScope()
+        self._outlet.pause()
+        self._runtime.services.home.start_soon(self._await_heavy, line, self._heavy)
+
+    async def _await_heavy(self, line: bytes | bytearray, scope: trio.CancelScope) -> None:
+        limit = self._runtime.setup.limits.max_line_bytes
+        with scope:
+            self._read.append(await self._runtime.services.checking.read_line(line, limit, turns=(self.gate_key, self)))
+        if scope.cancelled_caught:
+            self._read.append(refuse_unread(bytes(line[:HEAD_BYTES]), DRAINING))
+        self.share.add(-len(line))
+        self._heavy = None
+        # Served in a turn of the channel's own, under its guard.
+        self._outlet.again()
+
+    def _give_up_heavy(self) -> None:
+        if self._heavy is not None:
+            self._heavy.cancel()
+
+    def _go_on(self) -> None:
+        """After a turn: send, and take another, or see what the end of the input means."""
+        self._send()
+        if self._heavy is not None:
+            return
+        if self._has_lines:
+            self._outlet.again()
+        elif self._hearing is Hearing.ENDED:
+            self.drain()
+        elif self._roster.is_closing:
+            self._close_if_empty()
+
+    @property
+    def _has_lines(self) -> bool:
+        has_lines = self._machine.has_lines or self._read or self._heavy is not None
+        return bool(has_lines) and self._hearing in {Hearing.LISTENING, Hearing.ENDED}
+
+    def ended(self) -> None:
+        """No more bytes: when their lines are served the sessions finish what runs, then the channel closes."""
+        if self._hearing is not Hearing.LISTENING:
+            return
+        self._hearing = Hearing.ENDED
+        # What follows the only agent's `bye` without a newline was never said to its end.
+        if self._roster.named or not self._said_bye:
+            self._machine.end()
+            self._half.drop()
+        self.resume()
+
+    def gone(self, why: str) -> None:
+        """Nobody can be answered any more: calls are cancelled, and lines that were not served never are."""
+        self._runtime.setup.log.debug("channel gone", why=why)
+        self._roster.is_closing = True
+        if self._hearing is not Hearing.CLOSED:
+            self._hearing = Hearing.DEAF
+        self._give_up_heavy()
+        for session in self._roster:
+            session.gone()
+        self._close_if_empty()
+
+    def flush(self) -> None:
+        """Send the outgoing lines, and what servers are owed; while a chunk is read, at its end."""
+        if not self._is_reading:
+            self._send()
+
+    def crowding(self, size: int) -> Fault | None:
+        """Why an answer of `size` bytes cannot be sent now: there is no room for it, should it lie unread."""
+        has_room = size <= LARGE_BYTES or self.share.has_room(self._unsent + size)
+        return None if has_room and not self._outlet.is_crowded else self.share.fault
+
+    def fit(self, content: str) -> str | Fault:
+        """An answer that may not be taken at once, or why there is no room for it."""
+        if (crowding := self.crowding(size := utf8_size(content))) is None:
+            self.has_answered(size)
+        return crowding or content
+
+    def has_answered(self, size: int) -> None:
+        """An answer of `size` bytes lies among the outgoing lines."""
+        self._unsent += size
+        self._is_turn_over = self._unsent >= self._runtime.setup.limits.out_buffer_bytes
+
+    def _send(self) -> None:
+        if self._runtime.state.owed:
+            self._runtime.state.flush()
+        lines = self._machine.take()
+        self._unsent = 0
+        if type(lines) is list:
+            for piece in lines:
+                self._outlet.write(piece)
+        elif lines:
+            self._outlet.write(lines)  # type: ignore[arg-type]  # mypy does not take `type` for what it says
+
+    # --- the daemon's side ---
+
+    def drain(self) -> None:
+        """Take no more requests; what runs is finished."""
+        self._roster.is_closing = True
+        for session in self._roster:
+            session.end()
+        self.flush()
+        self._close_if_empty()
+
+    def abandon(self) -> None:
+        """End what still runs and refuse all requests; the channel closes when nothing of its sessions is left."""
+        self._roster.is_closing = True
+        self._give_up_heavy()
+        for session in self._roster:
+            session.abandon()
+        self._close_if_empty()
+
+    # --- the side of who called its agent ---
+
+    def open_called(self, profile: Profile) -> Session | Fault:
+        """The session of an agent that was called, before it has said anything; or why there is none."""
+        return self._roster.open_called(profile)
+
+    def rest(self) -> trio.Event | None:
+        """Refuse requests and end those in flight; what is set when none is, None where there never was one."""
+        self._is_resting = True
+        own = self._roster.own
+        return None if own is None or own.in_flight is None else own.in_flight.rest()
+
+    def wake(self) -> None:
+        """Take requests again; the jobs of before are forgotten."""
+        self._is_resting = False
+        own = self._roster.own
+        if own is not None and own.in_flight is not None:
+            own.in_flight.forget_jobs()
+
+    def closed(self, agent: str | None) -> None:
+        """Nothing of that session is left; with the last one the channel closes, if nothing more can come."""
+        if self._roster.closed(agent).is_leaving:
+            self._machine.outgoing.append(Bye(agent))
+        self.flush()
+        self._close_if_empty()
+
+    def _close_if_empty(self) -> None:
+        """Close the channel where nobody can join, nobody is left, and what was said has been heard."""
+        if self._hearing is Hearing.CLOSED or self._is_reading or self._has_lines:
+            return
+        if self._roster.is_closing and self._roster.is_empty:
+            self._hearing = Hearing.CLOSED
+            self._half.drop()
+            self._send()
+            self._outlet.close()
+            self._on_closed(self)
+            self._roster.forget()
+
+    # --- lines ---
+
+    def _take(self, message: Message | Refused | None) -> int:
+        """Serve any line: the first opens the session, whatever it is. Returns the line's share of the turn."""
+        if isinstance(message, ToolReq | ShortReq | NestedReq):
+            self._request(message)
+            return DEAR if self._is_flooding else 2
+        if isinstance(message, ToolCancel | ApproveResp | AskResp):
+            self._pass_on(message)
+        elif isinstance(message, ByeSaid):
+            self._bye(message)
+        elif self._is_flooding:
+            return self._turn_down(message)
+        elif isinstance(message, Hello):
+            self._roster.greet(message, line=self._machine.line)
+            session = self._roster.of(message.agent)
+            return DEAR if session is None else DEAR + len(session.plans) // TOOLS_A_REQUEST
+        elif isinstance(message, Refused):
+            self._refuse_line(message)
+            return DEAR
+        elif isinstance(message, ToolsReq):
+            self._list_tools(message)
+            return TURN
+        elif isinstance(message, Ping):
+            self._machine.outgoing.append(Pong(message.t))
+        return 1
+
+    def _turn_down(self, message: Message | Refused | None) -> int:
+        """A line over the channel's limit that ends nothing. It takes a whole turn, which slows who goes on."""
+        fault = too_many("lines_per_s", self._runtime.setup.limits.lines_per_s)
+        if isinstance(message, Refused):
+            self._refuse_line(Refused(fault, message.id, message.form, message.agent))
+        elif message is not None and not isinstance(message, PongSaid):
+            self._fault(fault, agent=getattr(message, "agent", None))
+        return TURN
+
+    def _request(self, request: Request) -> None:
+        body = body_of(request)
+        session = self._roster.of(body.agent) or self._roster.open_silently(body.agent, line=self._machine.line)
+        if isinstance(session, Fault):
+            self._lobby(session).is_taken(request, line=self._machine.line)
+        elif self._is_flooding and body.id not in session.machine.live:
+            session.refuse_request(request, too_many("lines_per_s", self._runtime.setup.limits.lines_per_s))
+        elif self._outlet.is_crowded and body.id not in session.machine.live:
+            session.refuse_request(request, self.share.fault)
+        elif self._is_resting and body.id not in session.machine.live:
+            session.refuse_request(request, RESTING)
+        else:
+            session.request(request, line=self._machine.line)
+
+    def _refuse_line(self, refused: Refused) -> None:
+        session = self._roster.of(refused.agent)
+        machine = SessionMachine(self._machine.outgoing) if session is None else session.machine
+        machine.refuse(refused, line=self._machine.line)
+
+    def _pass_on(self, message: ToolCancel | ApproveResp | AskResp) -> None:
+        session = self._roster.of(message.agent)
+        if session is None:
+            # Nothing of an own session that never opened can be meant; a name that is not open may be a slip.
+            if message.agent is not None:
+                self._fault(UNKNOWN_AGENT, agent=message.agent)
+        elif isinstance(message, ToolCancel):
+            session.cancel(message.id)
+        else:
+            session.take_reply(message)
+
+    def _list_tools(self, message: ToolsReq) -> None:
+        refusal = refuse_form(message.schemas)
+        if refusal is not None:
+            self._fault(refusal, agent=message.agent)
+            return
+        session = self._roster.of(message.agent) or self._roster.open_silently(message.agent, line=self._machine.line)
+        if isinstance(session, Fault):
+            self._fault(session, agent=message.agent)
+        else:
+            session.list_tools(message.schemas)
+
+    def _bye(self, message: ByeSaid) -> None:
+        session = self._roster.of(message.agent)
+        self._said_bye = self._said_bye or message.agent is None
+        if session is not None and session.machine.state is not State.CLOSED:
+            session.is_leaving = True
+            session.end()
+        elif message.agent is not None:
+            self._fault(UNKNOWN_AGENT, agent=message.agent)
+        else:
+            self._machine.outgoing.append(Bye())
+            self._roster.shut_own()
+
+    def _lobby(self, refusal: Fault) -> SessionMachine:
+        """A session that answers every request with the same fault, because none could be opened."""
+        machine = SessionMachine(self._machine.outgoing)
+        machine.refusal = refusal
+        return machine
+
+    def _fault(self, fault: Fault, *, agent: str | None = None) -> None:
+        self._machine.outgoing.append(fault_line(fault, line=self._machine.line, agent=agent))
+
+
+class HalfLine:
+    """What lies of it in `machine`; refused where there is no room for more."""
+
+    __slots__ = ("_holding", "_machine", "_runtime", "_share", "_visitor", "_was_refused")
+
+    def __init__(self, machine: ChannelMachine, share: Share, runtime: Runtime, visitor: Visitor) -> None:
+        self._machine = machine
+        self._share = share
+        self._runtime = runtime
+        self._visitor = visitor
+        self._holding = Holding(share)
+        self._was_refused = False
+
+    @property
+    def held(self) -> int:
+        """How many bytes of it are held."""
+        return self._holding.held
+
+    def look(self) -> None:
+        """Hold what lies there now, or refuse the line."""
+        if self._holding.resize(self._machine.unfinished):
+            if not self.held:
+                self.drop()
+            return
+        self._machine.give_up(self._share.fault)
+        self.drop()
+        if not self._was_refused:
+            # Once for each channel: whoever goes on like this must not fill the log too.
+            self._was_refused = True
+            memory, who = self._runtime.state.memory, self._visitor
+            shown = {"uid": who.uid, "pid": who.pid, "held": memory.held, "limit": memory.max_bytes}
+            self._runtime.setup.log.warning("line refused for want of memory", **shown)
+
+    def drop(self) -> None:
+        """Nothing of it is needed any more."""
+        self._holding.resize(0)
+        self._share.let_go(self._machine.forget_unfinished())

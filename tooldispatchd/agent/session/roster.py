@@ -1,0 +1,279 @@
+"""The sessions of one channel: its own, which opens with its first line, and the named ones. Who may join, and who has.
+
+own    none ──first line──▶ open ──▶ closed          once; a refused `hello` leaves the channel without one
+named  none ──hello──▶ open ──bye──▶ none            as often as the agent likes
+
+The channel of an agent that another agent called has its own session from the start, and never another one.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import trio
+from msgspec import UnsetType
+
+from tooldispatchd.agent.calls.call import SessionChannel
+from tooldispatchd.agent.faults import DRAINING, too_many
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.entrance import NOT_AUTHENTICATED, Entrance, Visitor, narrow_profile
+from tooldispatchd.agent.session.lineage import Lineage
+from tooldispatchd.agent.session.session import Session
+from tooldispatchd.agent.tools.showing import refuse_form
+from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import Hello, Outgoing
+from tooldispatchd.wire.session import SessionMachine, State, fault_line
+
+# A person who mistypes a token has tried again by then; a program that guesses has got nowhere.
+MAX_FAILURES: Final = 3
+# Of one user's refusals so many are logged one by one; then the 16th, the 32nd, …, so that none can fill the disk.
+TOLD: Final = 10
+
+# Of a channel that was made for one agent.
+ONE_AGENT: Final = Fault(Code.NOT_ALLOWED, "this channel is its own agent's alone and has no named ones")
+NO_SPEC: Final = Fault(Code.INVALID_REQUEST, "this session is open already: spec cannot narrow it any more")
+
+UNKNOWN_AGENT: Final = Fault(Code.UNKNOWN_AGENT, "no session is open for this agent")
+
+
+class Roster:
+    """See the module. `outgoing` is the channel's list of lines to send.
+
+    `is_ended` is true once nobody can join any more and nobody is there: then the channel is over.
+    """
+
+    __slots__ = (
+        "_entrance",
+        "_failures",
+        "_host",
+        "_lineage",
+        "_outgoing",
+        "_refusal",
+        "_runtime",
+        "_visitor",
+        "is_closing",
+        "named",
+        "own",
+    )
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        host: SessionChannel,
+        outgoing: list[Outgoing],
+        entrance: Entrance,
+        visitor: Visitor,
+        *,
+        lineage: Lineage | None = None,
+    ) -> None:
+        self.own: Session | None = None
+        self.named: dict[str, Session] = {}
+        # Nobody may join any more: the input has ended, the daemon drains, or the channel was refused.
+        self.is_closing = False
+        self._runtime = runtime
+        self._host: SessionChannel | None = host
+        self._outgoing = outgoing
+        self._entrance = entrance
+        self._visitor = visitor
+        self._lineage = lineage
+        self._failures = 0
+        # What the channel's own session gets where it cannot be opened any more.
+        self._refusal: Fault | None = None
+
+    def __iter__(self) -> Iterator[Session]:
+        """Those that are there, which may leave meanwhile."""
+        return iter([*self.named.values()] if self.own is None else [self.own, *self.named.values()])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every session that was opened is closed."""
+        return not self.named and (self.own is None or self.own.machine.state is State.CLOSED)
+
+    def of(self, agent: str | None) -> Session | None:
+        """The session that lines with this `agent` belong to."""
+        return self.own if agent is None else self.named.get(agent)
+
+    def greet(self, hello: Hello, *, line: int) -> None:
+        """Open the session that `hello` asks for, or say why not."""
+        session = self.of(hello.agent)
+        if self._lineage is not None:
+            self._greet_called(session, hello, line=line)
+            return
+        if session is not None:
+            if hello.agent is not None and session.machine.state is State.DRAINING:
+                detail = "the agent's last session is being torn down"
+                self._say(Fault(Code.DRAINING, detail), hello.agent, line=line)
+            else:
+                session.machine.greet(hello, line=line)
+            return
+        profile = self._profile_of(hello)
+        if isinstance(profile, Fault):
+            self._say(profile, hello.agent, line=line)
+            self._mind_refusal(profile, hello)
+        else:
+            self._open(profile, hello, line=line)
+
+    def _greet_called(self, session: Session | None, hello: Hello, *, line: int) -> None:
+        """Let the agent of an open session ask for what a `hello` asks for; one for anything else opens nothing."""
+        if session is None:
+            refusal: Fault | None = ONE_AGENT
+        elif session.machine.state is not State.OPEN:
+            refusal = DRAINING
+        elif hello.profile not in {None, session.profile}:
+            refusal = NOT_AUTHENTICATED
+        else:
+            refusal = refuse_form(hello.schemas) if isinstance(hello.spec, UnsetType) else NO_SPEC
+        if refusal is not None:
+            self._say(refusal, hello.agent, line=line)
+        elif session is not None:
+            session.greet(hello, line=line)
+
+    def open_called(self, profile: Profile) -> Session | Fault:
+        """The one session of an agent that another agent called, before it has said anything; or why there is none.
+
+        A daemon that drains opens it all the same: it is a part of a call that was let in before.
+        """
+        return no_room(self._runtime, self._visitor) or self._open(profile, None, line=0)
+
+    def open_silently(self, agent: str | None, *, line: int) -> Session | Fault:
+        """The channel's own session, for an agent whose first line is no `hello`; or why there is none."""
+        if agent is not None:
+            return UNKNOWN_AGENT
+        if self._refusal is not None or self.is_closing:
+            return self._refusal or DRAINING
+        profile = admit_silent(self._runtime, self._entrance, self._visitor)
+        return profile if isinstance(profile, Fault) else self._open(profile, None, line=line)
+
+    def forget(self) -> None:
+        """The channel is closed: let go of what holds this, so that all of it is freed at once."""
+        self.own = self._host = None
+        self.named.clear()
+
+    def shut_own(self) -> None:
+        """The channel's own session was never opened, and its agent has said that it never will be."""
+        self._refusal = self._refusal or DRAINING
+        self.is_closing = self.is_closing or not self.named
+
+    def closed(self, agent: str | None) -> Session:
+        """Nothing is left of that session."""
+        session = self.own if agent is None else self.named.pop(agent)
+        assert session is not None
+        leave(self._runtime, self._visitor)
+        is_own_over = self._refusal is not None or (self.own is not None and self.own.machine.state is State.CLOSED)
+        if is_own_over and not self.named:
+            # What the channel's own session owes has been said, and nobody else is there.
+            self.is_closing = True
+        return session
+
+    def _profile_of(self, hello: Hello) -> Profile | Fault:
+        if self.is_closing:
+            return self._refusal or DRAINING
+        if self._failures >= MAX_FAILURES:
+            return NOT_AUTHENTICATED
+        if hello.agent is None and self._refusal is not None:
+            return self._refusal
+        return admit(hello, self._runtime, self._entrance, self._visitor)
+
+    def _mind_refusal(self, refusal: Fault, hello: Hello) -> None:
+        """A channel's own session that is refused ends its channel; for a wrong token it may try again."""
+        if refusal.code is Code.NOT_AUTHENTICATED:
+            self._failures += 1
+            self._tell(hello)
+            if self._failures == MAX_FAILURES:
+                # Sessions that are open go on: they have shown who they are. Nobody else comes in here.
+                self._refusal = self._refusal or refusal
+                self.is_closing = self.is_closing or self.is_empty
+        elif hello.agent is None and refusal.code is not Code.INVALID_REQUEST and not self.named:
+            # What was asked in the same breath gets the same answer.
+            self._refusal = self._refusal or refusal
+            self.is_closing = True
+
+    def _tell(self, hello: Hello) -> None:
+        """Log that it was not let in: the first ones of a user lately, then ever fewer of them."""
+        visitor = self._visitor
+        count = self._runtime.state.refusals.note(visitor.uid, trio.current_time())
+        if count <= TOLD or count.bit_count() == 1:
+            # Who mistakes the fields may have shown the token there.
+            is_profile = hello.profile is None or hello.profile in self._runtime.setup.catalog.profiles
+            profile = hello.profile if is_profile else "(no such profile)"
+            self._runtime.setup.log.warning(
+                "hello refused", uid=visitor.uid, pid=visitor.pid, profile=profile, lately=count
+            )
+
+    def _open(self, profile: Profile, hello: Hello | None, *, line: int) -> Session:
+        agent = None if hello is None else hello.agent
+        machine = SessionMachine(self._outgoing, agent=agent)
+        if hello is not None:
+            machine.greet(hello, line=line)
+        elif self._lineage is None:
+            machine.begin()
+        assert self._host is not None
+        session = make_session(self._runtime, self._host, machine, profile, self._visitor, lineage=self._lineage)
+        if agent is None:
+            self.own = session
+        else:
+            self.named[agent] = session
+        session.open(self._visitor)
+        return session
+
+    def _say(self, fault: Fault, agent: str | None, *, line: int) -> None:
+        self._outgoing.append(fault_line(fault, line=line, agent=agent))
+
+
+def admit(hello: Hello, runtime: Runtime, entrance: Entrance, visitor: Visitor) -> Profile | Fault:
+    """What the session that `hello` asks for may call, or why there is none; authentication comes before all else."""
+    profile = runtime.setup.authenticator.admit(
+        hello.profile, token=hello.token, said_hello=True, entrance=entrance, visitor=visitor
+    )
+    if isinstance(profile, Fault):
+        return profile
+    refusal = refuse_form(hello.schemas) or _turned_away(runtime, visitor)
+    if refusal is not None:
+        return refusal
+    if isinstance(hello.spec, UnsetType):
+        return profile
+    return narrow_profile(profile, hello.spec, runtime.setup.catalog)
+
+
+def admit_silent(runtime: Runtime, entrance: Entrance, visitor: Visitor) -> Profile | Fault:
+    """As `admit`, for an agent whose first line is another one: its listener says which profile."""
+    profile = runtime.setup.authenticator.admit(None, token=None, said_hello=False, entrance=entrance, visitor=visitor)
+    return profile if isinstance(profile, Fault) else _turned_away(runtime, visitor) or profile
+
+
+def _turned_away(runtime: Runtime, visitor: Visitor) -> Fault | None:
+    return DRAINING if runtime.state.is_draining else no_room(runtime, visitor)
+
+
+def no_room(runtime: Runtime, visitor: Visitor) -> Fault | None:
+    """Why there cannot be one more session, or None where there can."""
+    limits = runtime.setup.limits
+    if runtime.state.open_sessions.total >= limits.sessions:
+        return too_many("sessions", limits.sessions)
+    if runtime.state.open_sessions.is_full_for(visitor.uid, limits.sessions_per_uid):
+        return too_many("sessions_per_uid", limits.sessions_per_uid)
+    return None
+
+
+def make_session(
+    runtime: Runtime,
+    host: SessionChannel,
+    machine: SessionMachine,
+    profile: Profile,
+    visitor: Visitor,
+    *,
+    lineage: Lineage | None,
+) -> Session:
+    """A session for who was let in; it counts until `leave`. It gives its number to its `lineage`, if it has one."""
+    runtime.state.sessions += 1
+    if lineage is not None:
+        lineage.number = runtime.state.sessions
+    session = Session(runtime, host, machine, lineage, profile=profile)
+    # Last: a session that could not be made would never leave.
+    runtime.state.open_sessions.enter(visitor.uid)
+    return session
+
+
+def leave(runtime: Runtime, visitor: Visitor) -> None:
+    """One session of the visitor is closed."""
+    runtime.state.open_sessions.leave(visitor.uid)

@@ -1,0 +1,502 @@
+"""One agent's session: its requests, its opening, and its end.
+
+Its state is the machine's (`wire.session`). A session without servers and without waiting calls is two objects and a
+table of plans that it shares with others of its profile; the first call that waits brings `InFlight`, the first task
+brings a `TaskTree`.
+"""
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Final, Literal, Protocol
+
+import trio
+from msgspec import Raw, UnsetType
+
+from tooldispatchd.agent.calls.call import LARGE_BYTES, Lookup, Plan, SessionChannel
+from tooldispatchd.agent.calls.checking import HEAVY
+from tooldispatchd.agent.calls.inflight import InFlight, job_content
+from tooldispatchd.agent.faults import CANCELLED, DRAINING, queue_full
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.entrance import Visitor
+from tooldispatchd.agent.session.lineage import Lineage, closing_figures
+from tooldispatchd.agent.session.tasktree import Task, TaskTree
+from tooldispatchd.agent.tools.builtins import instructions_of
+from tooldispatchd.agent.tools.showing import PLAIN, Showing, plain_entries
+from tooldispatchd.agent.tools.toolset import Toolset
+from tooldispatchd.calls.deadlines import Entry
+from tooldispatchd.calls.jobs import utf8_size
+from tooldispatchd.calls.outcome import Answer, Outcome, log_fields
+from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.front.timer import Expiring, Timer
+from tooldispatchd.providers.mcp.asking import AgentSide
+from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import PROTOCOL, CallMeta, Hello, NestedReq, ReadyLine, Reply, Request, ToolsLine
+from tooldispatchd.wire.questions import Questions, Told
+from tooldispatchd.wire.session import Event, SessionMachine, State, body_of, fault_line
+
+NO_JOBS: Final = Fault(Code.NOT_ALLOWED, "calls in the background are not among what this agent may do")
+
+
+class Session:
+    """One agent's life in the daemon."""
+
+    __slots__ = (
+        "_asker",
+        "_changes",
+        "_has_jobs",
+        "_host",
+        "_is_forced",
+        "_log",
+        "_logs_calls",
+        "_questions",
+        "_runtime",
+        "_showing",
+        "_tree",
+        "answered",
+        "faults",
+        "in_flight",
+        "is_leaving",
+        "lineage",
+        "machine",
+        "number",
+        "plans",
+        "profile",
+        "toolset",
+    )
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        host: SessionChannel,
+        machine: SessionMachine,
+        lineage: Lineage | None,
+        *,
+        profile: Profile,
+    ) -> None:
+        self.machine = machine
+        self.number = runtime.state.sessions  # it is the last one that was opened
+        self.lineage = lineage
+        self.profile = profile.name
+        self.answered = 0
+        self.faults = 0
+        # Whether the agent said `bye` and is to be told when the teardown is done.
+        self.is_leaving = False
+        self._runtime = runtime
+        self._host = host
+        self._logs_calls = runtime.setup.logs_calls  # every request asks
+        name = {} if machine.agent is None else {"agent": machine.agent}
+        self._log = runtime.setup.log.bind(session=self.number, **name, **({} if lineage is None else lineage.names()))
+        # The calls that do not end at once, from the first of them on.
+        self.in_flight: InFlight | None = None
+        self._questions: Questions | None = None
+        self._asker: Asker | None = None
+        self._changes: Changes | None = None
+        self._tree: TaskTree | None = None
+        self._is_forced = False
+        # None for an agent that was shown the plain form alone.
+        self._showing: Showing | None = None
+        root = self.number if lineage is None else lineage.account.number
+        self.toolset = Toolset(self, runtime, profile, self._log, turns=(host.gate_key, root), share=host.share)
+        self.plans = self.toolset.plans
+        self._has_jobs = profile.jobs
+
+    # --- opening ---
+
+    def open(self, visitor: Visitor) -> None:
+        """Start the profile's servers; where there are none the session is open at once."""
+        self._log.info("session opened", profile=self.profile, uid=visitor.uid, pid=visitor.pid)
+        self.toolset.open()
+        self.opened()
+
+    def opened(self) -> None:
+        """A server has answered or failed: route what waited for it, and be ready when all have."""
+        refusal = self.toolset.refusal
+        if refusal is not None and not self._is_over:
+            # Before anything is routed: what waits gets this same fault, whatever the other servers will say.
+            self._refuse(refusal)
+        if self.in_flight is not None:
+            self.in_flight.reroute()
+        if self.toolset.is_settled and not self._is_over:
+            self.machine.apply(Event.OPENED)
+            if self.machine.is_greeted:
+                self.machine.outgoing.append(self._ready())
+        if self.lineage is not None and self.lineage.opened is not None and (self.toolset.is_settled or self._is_over):
+            self.lineage.opened.set()
+        self._host.flush()
+        self.settle()
+
+    def greet(self, hello: Hello, *, line: int) -> None:
+        """A `hello` for a session that is open already: `ready` says so, once."""
+        if self.machine.greet(hello, line=line) and self.machine.state is State.OPEN:
+            self.machine.outgoing.append(self._ready())
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether how the opening ends is of no interest any more."""
+        return self.machine.is_gone or self._is_forced or self.machine.refusal is not None
+
+    def _ready(self) -> ReadyLine:
+        toolset, agent = self.toolset, self.machine.agent
+        tools, notes = self._shown(None)
+        instructions = instructions_of(toolset.plans.values(), toolset.advice)
+        return ReadyLine(self.profile, PROTOCOL, tools, [*toolset.warnings, *notes], agent, instructions)
+
+    def tools_changed(self) -> None:
+        """A server has other tools than before: they can be called at once, and the agent is told before long."""
+        if self._showing is not None:
+            self.plans = self._showing.table(self.toolset.plans)
+        # Before it is open there is `ready` to tell of them.
+        if self.machine.wants_updates and self.machine.state is not State.OPENING:
+            self._changes = self._changes or Changes(self._runtime.services.timer, self._tell_tools)
+            self._changes.note()
+
+    def _tell_tools(self) -> None:
+        self.machine.tools_changed(self._shown(None)[0])
+        self._host.flush()
+
+    def _shown(self, form: str | None) -> tuple[list[Raw], list[str]]:
+        """The tools in a form, and what it could not say; their names as it spells them are known from here on."""
+        plans = self.toolset.plans
+        form = form or self.machine.schemas or PLAIN
+        if form == PLAIN:
+            return plain_entries(plans.values()), []
+        self._showing = self._showing or Showing()
+        entries = self._showing.entries(form, plans)
+        self.plans = self._showing.table(plans)
+        return entries
+
+    def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
+        """The plan of a tool by its own name or by one that is shown, why there is none, or that it is too early."""
+        form = self.machine.schemas
+        if form is None or form == PLAIN:
+            return self.toolset.find(name)
+        self._showing = self._showing or Showing()
+        return self._showing.find(name, form, self.toolset.find)
+
+    def _refuse(self, refusal: Fault) -> None:
+        """`hello` and every waiting request get the same fault, and the session ends."""
+        self.machine.refusal = refusal
+        self.machine.outgoing.append(fault_line(refusal, agent=self.machine.agent))
+        self.machine.apply(Event.REFUSED)
+        self._stop_calls(refusal)
+
+    # --- requests ---
+
+    def request(self, request: Request, *, line: int) -> None:
+        """Run one request: an inline tool is answered here and now, any other becomes a call in flight."""
+        machine = self.machine
+        body = request.msg if isinstance(request, NestedReq) else request
+        plan = self.plans.get(body.name)
+        now = None if plan is None else plan.now
+        if now is None or body.id in machine.live or not machine.accepts or body.background or machine.wants_meta:
+            self._request_slowly(request, plan, line=line)
+            return
+        try:
+            content = now(body.input)
+        except Exception as error:  # noqa: BLE001  # guard: a defect in one call is that call's fault alone
+            content = self.incident(body.name, error)
+        if content is HEAVY:
+            self._calls().take(request, plan)
+            return
+        self.answered += 1
+        if type(content) is str and (len(content) <= LARGE_BYTES or type(content := self._host.fit(content)) is str):
+            machine.reply(request, content, is_error=False)
+        else:
+            self.faults += 1
+            machine.reply_fault(request, content)  # type: ignore[arg-type]  # it is no str
+        if self._logs_calls:
+            self._log.debug("call answered", id=body.id, tool=body.name, **log_fields(content))
+
+    def _request_slowly(self, request: Request, plan: Plan | None, *, line: int) -> None:
+        is_duplicate = body_of(request).id in self.machine.live
+        if not self.machine.is_taken(request, line=line):
+            # That an id is taken is told in a line of its own: the answer is the first request's.
+            if not is_duplicate:
+                body = body_of(request)
+                self.note_end(body.id, body.name, self.machine.refusal or DRAINING)
+            return
+        if not self._has_jobs and body_of(request).background:
+            self.refuse_request(request, NO_JOBS)
+            return
+        if plan is None and self.machine.schemas is not None:
+            # By a name that it will be shown, before it has been.
+            found = self.find(body_of(request).name)
+            plan = found if isinstance(found, Plan) else None
+        if plan is not None and plan.now is not None:
+            self._answer_now(request, plan)
+        else:
+            self._calls().take(request, plan)
+
+    def refuse_request(self, request: Request, fault: Fault) -> None:
+        """Answer a request that becomes no call with why."""
+        self.machine.reply_fault(request, fault)
+        body = body_of(request)
+        self.note_end(body.id, body.name, fault)
+
+    def note_end(self, call_id: str, tool: str, outcome: Outcome | str, took_s: float | None = None) -> None:
+        """Count and log that a request was answered."""
+        self.answered += 1
+        self.faults += isinstance(outcome, Fault)
+        if self._logs_calls:
+            took = {} if took_s is None else {"took_s": round(took_s, 6)}
+            self._log.debug("call answered", id=call_id, tool=tool, **log_fields(outcome), **took)
+
+    def _answer_now(self, request: Request, plan: Plan) -> None:
+        """An inline tool in the background, or for an agent that wants to know what it took."""
+        assert plan.now is not None
+        body = body_of(request)
+        dropped: list[str] = []
+        began = perf_counter()
+        try:
+            content = plan.now(body.input, dropped)
+        except Exception as error:  # noqa: BLE001  # guard, as in `request`
+            content = self.incident(body.name, error)
+        if content is HEAVY:
+            self._calls().take(request, plan)
+            return
+        outcome = self._host.fit(content) if isinstance(content, str) and not body.background else content
+        if body.background and isinstance(outcome, str):
+            outcome = self._keep(body.name, outcome)
+        self.note_end(body.id, body.name, outcome)
+        content = outcome if isinstance(outcome, str) else outcome.content()
+        is_fault = isinstance(outcome, Fault)
+        meta: CallMeta | None = None
+        if self.machine.wants_meta:
+            size = 0 if isinstance(body.input, UnsetType) else len(body.input)
+            meta = plan.meta(perf_counter() - began, 0, bytes_in=size, bytes_out=utf8_size(content), dropped=dropped)
+        self.machine.reply(request, content, is_error=is_fault, fault=is_fault, meta=meta)
+
+    def _keep(self, name: str, content: str) -> str | Fault:
+        """The result of a job that was done in the moment it came; what is told of the job."""
+        jobs = self._calls().jobs
+        if (job := jobs.open(name)) is None:
+            return queue_full("jobs")
+        jobs.finish(job, Answer(content))
+        return job_content(job)
+
+    def _calls(self) -> InFlight:
+        if self.in_flight is None:
+            self.in_flight = InFlight(self, self._runtime, self._host)
+        return self.in_flight
+
+    def cancel(self, call_id: str) -> None:
+        """The agent wants the call no more; an unknown id is ignored."""
+        if self.in_flight is not None:
+            self.in_flight.cancel(call_id)
+
+    def list_tools(self, form: str | None) -> None:
+        """Answer `tools`, in the form asked for, else in that of `hello`."""
+        self.machine.outgoing.append(ToolsLine(self._shown(form)[0], self.machine.agent))
+
+    def take_reply(self, reply: Reply) -> None:
+        """The agent's answer to a question; one to none is ignored."""
+        if self._questions is not None:
+            self._questions.take(reply)
+            self._host.flush()
+
+    @property
+    def questions(self) -> Questions:
+        """What the agent is asked."""
+        if self._questions is None:
+            self._questions = Questions(self.machine)
+        return self._questions
+
+    @property
+    def agent_side(self) -> AgentSide:
+        """The agent, as far as the session's own servers may ask."""
+        if self._asker is None:
+            self._asker = Asker(self, self._runtime.setup.roots(self.profile))
+        return self._asker
+
+    # --- what its calls need ---
+
+    @property
+    def opening_limit_s(self) -> float:
+        """How long a call may wait for the servers."""
+        return self.toolset.opening_limit_s
+
+    def lifted(self, name: str) -> Plan | Fault:
+        """The plan of a tool that a chain of this session lifts, or why there is none."""
+        return self.toolset.inner(name)
+
+    def incident(self, tool: str, error: Exception) -> Fault:
+        """Log a defect in one call; the fault that tells of it."""
+        incident = self._log.bind(tool=tool).incident("call failed", error)
+        return Fault(Code.INTERNAL_ERROR, f"a defect of the daemon, incident {incident}", {"incident": incident})
+
+    def flush(self) -> None:
+        """Send what was asked of the servers and what is owed to the agent."""
+        self._host.flush()
+
+    def start_soon(self, task: Task) -> None:
+        """Run `task` among the session's; raises `RuntimeError` once the session is over."""
+        self._tasks().start_soon(task)
+
+    def own(self, run: Task, close: Callable[[], None]) -> None:
+        """Run a connection's owner task, under its guard."""
+        self._tasks().own(run, close)
+
+    def keep(self, run: Task, close: Callable[[], None]) -> None:
+        """Run what outlives a call; when the session ends `close` is called."""
+        self._tasks().keep(run, close)
+
+    def _tasks(self) -> TaskTree:
+        if self.machine.state is State.CLOSED:
+            raise RuntimeError("a session that is over starts no tasks")
+        if self._tree is None:
+            self._tree = TaskTree(
+                self._runtime.services.home, self._log, closing=self.toolset.close, ended=self._tasks_ended
+            )
+        return self._tree
+
+    def _tasks_ended(self) -> None:
+        try:
+            self._stop_calls(CANCELLED)
+        finally:
+            self._close()
+
+    # --- ends of the session ---
+
+    def end(self) -> None:
+        """No more requests: what runs is finished, its jobs are cancelled, then all that it owns is torn down."""
+        if self.machine.state is not State.CLOSED:
+            self.machine.apply(Event.ENDED)
+            if self.in_flight is not None:
+                self.in_flight.stop(CANCELLED, only_jobs=True)
+            self.settle()
+
+    def gone(self) -> None:
+        """Nobody can be answered: its calls are cancelled, then all that it owns is torn down."""
+        if self.machine.state is not State.CLOSED:
+            self.machine.apply(Event.GONE)
+            self._stop_calls(CANCELLED)
+            self.settle()
+
+    def abandon(self) -> None:
+        """The grace is over: what still runs is ended, and nothing is waited for."""
+        if self.machine.state is not State.CLOSED:
+            self._give_up_opening()
+            self.machine.apply(Event.ENDED)
+            self._stop_calls(DRAINING)
+            self.settle()
+            self._host.flush()
+
+    def _give_up_opening(self) -> None:
+        """Wait for no server any more; a `hello` that did gets `draining` in the place of `ready`."""
+        if self.machine.is_greeted and not self.toolset.is_settled and not self._is_over:
+            self.machine.outgoing.append(fault_line(DRAINING, agent=self.machine.agent))
+        self._is_forced = True
+
+    def _stop_calls(self, fault: Fault) -> None:
+        if self._questions is not None:
+            self._questions.close()
+        if self.in_flight is not None:
+            self.in_flight.stop(fault)
+
+    def settle(self) -> None:
+        """Begin the teardown when nothing is owed any more."""
+        if self.machine.state is not State.DRAINING or self.in_flight:
+            return
+        if not self.toolset.is_settled and not self._is_over:
+            # `ready` is still owed; but nobody can call what it would name where the daemon ends.
+            if not self._runtime.state.is_draining:
+                return
+            self._give_up_opening()
+        if self._tree is not None:
+            self._tree.end()
+        else:
+            self._close()
+
+    def _close(self) -> None:
+        if self.machine.state is State.CLOSED:
+            return
+        # Of shared servers it has no tasks that would have ended with it.
+        self.toolset.close()
+        if self._changes is not None:
+            self._changes.close()
+        if self.machine.state is not State.DRAINING:
+            self.machine.apply(Event.ENDED)
+        self.machine.apply(Event.TORN_DOWN)
+        account = None if self.in_flight is None else self.in_flight.close()
+        answered, faults = closing_figures(self.lineage, account, self.answered, self.faults)
+        self._log.info("session closed", profile=self.profile, answered=answered, faults=faults)
+        self._host.closed(self.machine.agent)
+        self.in_flight = self._asker = self._questions = self._changes = self._tree = None
+        self.toolset.forget()
+
+
+class Asking(Protocol):
+    """The session, as far as its agent is asked."""
+
+    machine: SessionMachine
+
+    @property
+    def questions(self) -> Questions:
+        """What the agent is asked."""
+
+    def flush(self) -> None:
+        """Send what is owed to the agent."""
+
+
+class Asker:
+    """The `AgentSide` of one session's own connections. `roots` are `file://` URIs."""
+
+    __slots__ = ("_session", "roots")
+
+    def __init__(self, session: Asking, roots: tuple[str, ...]) -> None:
+        self._session = session
+        self.roots = roots
+
+    @property
+    def answers(self) -> frozenset[str]:
+        """What the agent said in `hello` that it answers."""
+        return self._session.machine.answers
+
+    def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:
+        """Ask the agent, and send the question; as `Questions.ask`. `told` comes in a later turn."""
+        question = self._session.questions.ask(kind, server, params, told)
+        if question is not None:
+            self._session.flush()
+        return question
+
+    def withdraw(self, question: str) -> None:
+        """Wait no more for this answer."""
+        self._session.questions.withdraw(question)
+
+
+# The whole list is told each time, and a model's host may start its prompt anew with it.
+INTERVAL_S: Final = 1.0
+
+
+class Changes:
+    """One agent's; `tell` is called at most once in `INTERVAL_S`."""
+
+    __slots__ = ("_entry", "_next", "_tell", "_timer")
+
+    def __init__(self, timer: Timer, tell: Callable[[], None]) -> None:
+        self._timer = timer
+        self._tell = tell
+        self._next = 0.0
+        self._entry: Entry[Expiring] | None = None
+
+    def note(self) -> None:
+        """Something has changed."""
+        if self._entry is not None:
+            return
+        now = trio.current_time()
+        if now < self._next:
+            self._entry = self._timer.add(self._next, self)
+        else:
+            self._next = now + INTERVAL_S
+            self._tell()
+
+    def expire(self) -> None:
+        """The time has come to tell what was noted since."""
+        self._entry = None
+        self.note()
+
+    def close(self) -> None:
+        """Tell nothing any more."""
+        if self._entry is not None:
+            self._timer.drop(self._entry)
+            self._entry = None

@@ -1,0 +1,79 @@
+"""What the daemon was configured with, as sessions use it; it stays the same while the daemon runs.
+
+What a profile bounds it bounds for all programs that its agents start, and for those of agents that these call: the
+called agent's own profile is narrowed by its caller's before its session opens.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.agent.log import Log
+from tooldispatchd.agent.session.entrance import Authenticator
+from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.confinement import Confinement
+from tooldispatchd.catalog.profiles import Profile
+
+
+class Setup:
+    """The catalog and what follows from it.
+
+    `logs_calls` is false where the log drops what is said of a call. `agent_specs` are the paths of the files that
+    describe agent processes without a command of their own, by the process's name. `uid` is the daemon's own user.
+    """
+
+    def __init__(
+        self, catalog: Catalog, log: Log, *, logs_calls: bool, uid: int, agent_specs: Mapping[str, str] = {}
+    ) -> None:
+        self.catalog: Final = catalog
+        self.limits: Final = catalog.config.limits
+        self.log: Final = log
+        self.logs_calls: Final = logs_calls
+        self.agent_specs: Final = agent_specs
+        self.profile_keys: Final = ProfileKeys(catalog.profiles)
+        self.authenticator: Final = Authenticator(catalog, own_uid=uid)
+
+    def roots(self, profile: str) -> tuple[str, ...]:
+        """The directories that the profile's servers are told of, as `file://` URIs."""
+        spec = self.catalog.config.agents.get(profile)
+        return () if spec is None else spec.roots
+
+    def offers_resources(self, profile: str) -> bool:
+        """Whether resources and prompts are offered of every server that the profile offers whole."""
+        spec = self.catalog.config.agents.get(profile)
+        return spec is not None and spec.mcp_resources
+
+
+class ProfileKeys:
+    """Profiles by keys: of the catalog's the name, of a narrowed one what no name looks like.
+
+    There are no more than profiles times the bounds that they have, which is bounded by the configuration.
+    """
+
+    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+        self._profiles = profiles
+        self._narrowed: dict[str, Profile] = {}
+        self._keys: dict[tuple[str, Confinement], str] = {}
+
+    def profile(self, key: str) -> Profile:
+        """The profile of a key."""
+        narrowed = self._narrowed.get(key)
+        return self._profiles[key] if narrowed is None else narrowed
+
+    def key_of(self, profile: Profile) -> str:
+        """That of a whole profile with these bounds, of which `profile` may be a part."""
+        known = self._profiles[profile.name]
+        if profile.confinement == known.confinement:
+            return profile.name
+        place = profile.name, profile.confinement
+        key = self._keys.get(place)
+        if key is None:
+            key = self._keys[place] = f"{profile.name}<{len(self._keys)}"
+            self._narrowed[key] = msgspec.structs.replace(known, confinement=profile.confinement)
+        return key
+
+    def key_below(self, name: str, caller: Profile) -> str:
+        """That of the profile `name` for an agent that one of `caller` calls."""
+        own = self._profiles[name]
+        return self.key_of(msgspec.structs.replace(own, confinement=own.confinement.tightened(caller.confinement)))

@@ -1,0 +1,235 @@
+"""The built-in tools that read an agent's jobs: `job_wait`, `job_read`, `job_list`, `job_stop`.
+
+They look only at the session's own calls, and take no place among those that run: a job must be readable, and
+stoppable, while its agent has as many calls running as it may.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Final
+
+import msgspec
+import trio
+from msgspec import Raw, UnsetType
+
+from tooldispatchd.agent.calls.call import Call, Plan
+from tooldispatchd.agent.calls.checking import Reader
+from tooldispatchd.agent.faults import CANCELLED, SHOWN_NAME, queue_full
+from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs
+from tooldispatchd.calls.outcome import Answer
+from tooldispatchd.calls.stages import Reason
+from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.schemas import compile_check
+from tooldispatchd.catalog.spelling import PROVIDER_RULES, spell
+from tooldispatchd.providers.mcp.greeting import instructions_text
+from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import QuotedText
+
+JOBS_KIND: Final = "builtin"
+# A job ends by the limits of its own tool; this only bounds the wait for it.
+WAIT_LIMIT_S: Final = 86_400.0
+
+_JOB: Final = {"type": "string", "description": "The id that the background call was answered with."}
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _Input(msgspec.Struct):
+    job: str = ""
+    timeout_s: float | None = None
+
+
+_decode: Final = msgspec.json.Decoder(_Input).decode
+
+Run = Callable[[Call, Jobs, Job, _Input], None]
+
+
+def job_plans() -> list[Plan]:
+    """The four tools, for every profile that has not said `jobs = false`."""
+    wait = {"job": _JOB, "timeout_s": {"type": "number", "exclusiveMinimum": 0, "maximum": WAIT_LIMIT_S}}
+    return [
+        JobPlan("job_wait", "Wait until a job is done, or `timeout_s` seconds, and give its result.", wait, _wait),
+        JobPlan("job_read", "Give a job's result, or how far it is.", {"job": _JOB}, _read),
+        JobListPlan("job_list", "List the jobs: which run, which are done.", {}, _read),
+        JobPlan("job_stop", "Stop a job.", {"job": _JOB}, _stop),
+    ]
+
+
+class JobPlan(Plan):
+    """One of them, on the job that the input names."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, name: str, description: str, properties: dict[str, object], run: Run) -> None:
+        schema: dict[str, object] = {
+            "type": "object",
+            "properties": properties,
+            "required": [key for key in properties if key == "job"],
+            "additionalProperties": False,
+        }
+        read = Reader(compile_check(schema), missing={}, wrapped=False)
+        offered = Offered(name=name, description=description, input_schema=schema)
+        super().__init__(offered, kind=JOBS_KIND, limit_s=WAIT_LIMIT_S, read=read, provider="jobs")
+        self.takes_place = False
+        self._run = run
+
+    def start(self, call: Call) -> None:
+        """As `Plan.start`."""
+        jobs = call.context.calls.jobs
+        wanted = _decode(call.line)
+        job = jobs.get(wanted.job)
+        if job is None:
+            detail = "no such job; a result that was read may have been forgotten for a newer one"
+            call.finish(Fault(Code.UNKNOWN_JOB, detail, {"source": wanted.job[:128]}))
+        else:
+            self._run(call, jobs, job, wanted)
+
+
+class JobListPlan(JobPlan):
+    """All jobs."""
+
+    __slots__ = ()
+
+    def start(self, call: Call) -> None:
+        """As `Plan.start`."""
+        call.finish(_answer({"jobs": call.context.calls.jobs.list()}))
+
+
+def _answer(value: object) -> Answer:
+    return Answer(_encode(value).decode())
+
+
+def _read(call: Call, jobs: Jobs, job: Job, _wanted: _Input) -> None:
+    _give(call, jobs, job)
+
+
+def _give(call: Call, jobs: Jobs, job: Job) -> None:
+    """Answer with the job as it is; a result that cannot be sent now is not read by that."""
+    context = call.context
+    crowding = None if job.outcome is None else context.channel.crowding(job.size)
+    # Where there is no room beside it, the answer has the room of the job.
+    takes_room = crowding is not None and context.channel.crowding(0) is None and jobs.get(job.id) is job
+    if crowding is not None and not takes_room:
+        call.finish(crowding)
+        return
+    known = jobs.read(job)
+    if takes_room:
+        jobs.forget(job)
+    content = known.get("content")
+    if isinstance(content, QuotedText):
+        # A text within a text: a checker writes that.
+        known["content"] = ""
+        head, _, tail = _encode(known).rpartition(b'""')
+        parts = (head, content.literal, tail)
+        call.work(partial(context.checking.quote, parts, turns=context.account.turns))
+    else:
+        call.finish(_answer(known))
+
+
+def _stop(call: Call, jobs: Jobs, job: Job, wanted: _Input) -> None:
+    call.context.calls.cancel(job)
+    # What runs ends when nothing of it is left, which is what the agent wants to know.
+    _wait(call, jobs, job, wanted)
+
+
+def _wait(call: Call, jobs: Jobs, job: Job, wanted: _Input) -> None:
+    if job.outcome is not None:
+        _give(call, jobs, job)
+    elif len(job.waiters) >= MAX_WAITERS:
+        call.finish(queue_full("job"))
+    else:
+        _Wait(call, jobs, job, wanted.timeout_s)
+
+
+class _Wait:
+    """One call that waits for a job."""
+
+    __slots__ = ("_call", "_entry", "_job", "_jobs")
+
+    def __init__(self, call: Call, jobs: Jobs, job: Job, timeout_s: float | None) -> None:
+        self._call = call
+        self._jobs = jobs
+        self._job = job
+        self._entry = None if timeout_s is None else call.context.timer.add(trio.current_time() + timeout_s, self)
+        job.waiters.append(self.done)
+        call.halt = self.halt
+
+    def done(self) -> None:
+        """The job is done."""
+        self._drop_entry()
+        self._finish()
+
+    def expire(self) -> None:
+        """The agent wants to wait no longer: it is told how far the job is."""
+        self._entry = None
+        self._leave()
+        self._finish()
+
+    def halt(self, _reason: Reason) -> None:
+        """The wait is cancelled; the job goes on."""
+        self._drop_entry()
+        self._leave()
+        self._call.finish(CANCELLED)
+
+    def _finish(self) -> None:
+        _give(self._call, self._jobs, self._job)
+        self._call.context.channel.flush()
+
+    def _leave(self) -> None:
+        if self.done in self._job.waiters:
+            self._job.waiters.remove(self.done)
+
+    def _drop_entry(self) -> None:
+        if self._entry is not None:
+            self._call.context.timer.drop(self._entry)
+            self._entry = None
+
+
+INFO: Final = "info"
+_SCHEMA: Final[dict[str, object]] = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "description": "The name of the tool."}},
+    "required": ["name"],
+    "additionalProperties": False,
+}
+
+
+class InfoPlan(Plan):
+    """It answers at once: `{name: string} -> string`."""
+
+    __slots__ = ("_docs",)
+
+    def __init__(self, docs: Mapping[str, str], *, limit_s: float) -> None:
+        read = Reader(compile_check(_SCHEMA), missing={}, wrapped=False)
+        shown = ", ".join(docs)
+        description = f"Give the full documentation of a tool. There is one for: {shown}"
+        offered = Offered(name=INFO, description=description[:1_000], input_schema=_SCHEMA)
+        super().__init__(offered, kind="builtin", limit_s=limit_s, read=read, provider=INFO)
+        # A model asks by the name that it was shown.
+        spelt = {spell(name, provider): doc for name, doc in docs.items() for provider in PROVIDER_RULES}
+        self._docs = {**spelt, **docs}
+        self.now = self._answer
+
+    def _answer(self, raw: Raw | UnsetType, dropped: list[str] | None = None, /) -> str | Fault:
+        if not self.read.is_light(raw):
+            return Fault(Code.INVALID_INPUT, "a name is not that long")
+        value = self.read(raw, dropped)
+        if isinstance(value, Fault):
+            return value
+        name = value["name"] if isinstance(value, dict) else ""
+        doc = self._docs.get(name)
+        if doc is None:
+            why = f"{str(name)[:SHOWN_NAME]} has no documentation that this agent may read"
+            violation = {"path": "/name", "message": why}
+            return Fault(Code.INVALID_INPUT, why, {"violations": [violation], "source": str(name)[:SHOWN_NAME]})
+        return _encode(doc).decode()
+
+
+def instructions_of(plans: Iterable[Plan], advice: Iterable[tuple[str, str]] = ()) -> str | None:
+    """What the agent is told of all its tools as one text; None where there is nothing to tell.
+
+    First the hints, a line each, in the order in which the tools are offered; then what the servers advise, each by
+    its prefix.
+    """
+    hints = [plan.offered.hint.strip() for plan in plans if plan.offered.hint]
+    parts = ["\n".join(f"- {' '.join(hint.split())}" for hint in hints), instructions_text(advice)]
+    return "\n\n".join(part for part in parts if part) or None

@@ -1,0 +1,448 @@
+"""The servers of one session: which it has, who keeps each, and the prefix under which each offers its tools.
+
+A server is there because the profile offers its tools, or because a declared tool is one of its tools, or both: it is
+kept once either way, by the session itself or for all that share it. One that is switched off settles at once.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import Final, Protocol
+
+from tooldispatchd.agent.log import Log
+from tooldispatchd.agent.programs.confining import program_of_server
+from tooldispatchd.agent.programs.programs import Program
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.tools.sharing import View
+from tooldispatchd.calls.gate import Turns
+from tooldispatchd.calls.memory import Share
+from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.names import default_prefix, unique_prefixes
+from tooldispatchd.catalog.profiles import Profile, ServerUse
+from tooldispatchd.catalog.servers import Binding
+from tooldispatchd.catalog.specs import OAuthSpec
+from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide
+from tooldispatchd.providers.mcp.connection import Connection
+from tooldispatchd.providers.mcp.keeper import Keeper, ServerHandle
+from tooldispatchd.providers.mcp.remembered import key_of
+from tooldispatchd.providers.mcp.server import OAuth, Reach, Server
+from tooldispatchd.providers.mcp.ways import preload, way_to
+from tooldispatchd.wire.faults import Code, Fault
+
+DISABLED: Final = "it is not enabled"
+
+
+class ServersOwner(Protocol):
+    """The session, as its servers need it."""
+
+    def opened(self) -> None:
+        """A server has answered or failed."""
+
+    def own(self, run: Callable[[], Awaitable[None]], close: Callable[[], None]) -> None:
+        """Run a connection's owner task in the session's nursery, under its guard."""
+
+    def flush(self) -> None:
+        """Send what has been answered."""
+
+    def tools_changed(self) -> None:
+        """The agent has other tools than before, as its toolset says."""
+
+    @property
+    def agent_side(self) -> AgentSide:
+        """The agent, as far as the session's own servers may ask."""
+
+
+class SessionServer:
+    """One of them. `use` is None where its tools are not offered themselves.
+
+    `needed` are its tools that declared tools are made of, each with the name of one of these. `prefix` is None while
+    it is not known, and where it is of no use. `kept` is None where the server is never started. `warnings` are
+    there once it has settled; `unenforced` are the bounds that this machine cannot keep its program to.
+    """
+
+    __slots__ = (
+        "_refusal",
+        "binding",
+        "has_answered",
+        "is_settled",
+        "kept",
+        "name",
+        "needed",
+        "prefix",
+        "unenforced",
+        "use",
+        "warnings",
+    )
+
+    def __init__(self, binding: Binding, use: ServerUse | None) -> None:
+        self.binding = binding
+        self.name = binding.name
+        self.use = use
+        self.needed: dict[str, str] = {}
+        self.prefix = None if use is None else binding.prefix
+        self.kept: ServerHandle | None = None
+        # It may have to wait for those before it until it settles.
+        self.has_answered = False
+        self.is_settled = False
+        self.warnings: list[str] = []
+        self.unenforced: tuple[str, ...] = ()
+        self._refusal = why_never(binding)
+
+    @property
+    def is_startable(self) -> bool:
+        """Whether it is there at all."""
+        return self._refusal is None
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether it will be called what it calls itself."""
+        return self.use is not None and self.binding.prefix is None
+
+    @property
+    def fault(self) -> Fault | None:
+        """Why none of its tools can be called now; None while it starts, and while it serves."""
+        return self._refusal if self.kept is None else self.kept.fault
+
+
+def why_never(binding: Binding) -> Fault | None:
+    """Why a server never starts; None for one that may."""
+    if binding.spec.enabled:
+        return None
+    extras: dict[str, object] = {"server": binding.name, "reason": DISABLED}
+    return Fault(Code.SERVER_UNAVAILABLE, f"server {binding.name} is not available: {DISABLED}", extras)
+
+
+def at_servers(catalog: Catalog, profile: Profile) -> dict[str, tuple[DeclaredTool, ...]]:
+    """The profile's declared tools that need servers, by name: which tools of servers each is, or its chains lift."""
+    found: dict[str, tuple[DeclaredTool, ...]] = {}
+    for name in profile.tools if catalog.servers else ():
+        tool = catalog.tools[name]
+        needed = tuple(each for each in (tool, *map(catalog.tools.__getitem__, tool.needs)) if each.server is not None)
+        if needed:
+            found[name] = needed
+    return found
+
+
+class Servers:
+    """All of them, by the names of their bindings. They start in the `turns` of their agent.
+
+    `changed` is called with one that has settled and has other tools since.
+    """
+
+    __slots__ = ("_by_name", "_changed", "_log", "_memory_share", "_owner", "_profile", "_runtime", "_turns")
+
+    def __init__(
+        self,
+        owner: ServersOwner,
+        runtime: Runtime,
+        log: Log,
+        *,
+        profile: Profile,
+        turns: Turns,
+        share: Share,
+        changed: Callable[[SessionServer], None],
+    ) -> None:
+        self._owner = owner
+        self._runtime = runtime
+        self._log = log
+        self._profile = profile
+        self._turns = turns
+        self._memory_share = share
+        self._changed = changed
+        self._by_name: dict[str, SessionServer] = {}
+
+    def __iter__(self) -> Iterator[SessionServer]:
+        """Each of them, those that are offered first."""
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __getitem__(self, name: str) -> SessionServer:
+        return self._by_name[name]
+
+    def offer(self, use: ServerUse) -> None:
+        """Have a server of the profile."""
+        self._by_name[use.server] = SessionServer(self._runtime.setup.catalog.servers[use.server], use)
+
+    def need(self, tool: DeclaredTool) -> SessionServer:
+        """The server whose tool a declared tool is."""
+        assert tool.server is not None
+        name = tool.server.binding
+        server = self._by_name.get(name)
+        if server is None:
+            server = self._by_name[name] = SessionServer(self._runtime.setup.catalog.servers[name], None)
+        server.needed.setdefault(tool.server.tool, tool.name)
+        return server
+
+    def open(self, settled: Callable[[SessionServer], None]) -> None:
+        """Start them, all at once. Each calls `settled` by itself, and then the owner's `opened`.
+
+        One that cannot be started, or that others use already, settles here and now, without `opened`.
+        """
+        for server in self:
+            if not server.is_startable:
+                self._settle(server, settled)
+            elif server.binding.spec.shared:
+                self._share(server, settled)
+            else:
+                self._start(server, settled)
+
+    def _value(self, server: SessionServer) -> tuple[Server, Program | None]:
+        runtime, needed = self._runtime, tuple(server.needed)
+        program = program_of_server(runtime.setup, server.binding.spec, self._profile)
+        server.unenforced = () if program is None else program.unenforced
+        value = server_value(runtime, server.binding, server.use, needed=needed, profile=self._profile, program=program)
+        return value, program
+
+    def _start(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
+        (value, program), log = self._value(server), self._log.bind(server=server.name)
+        agent = self._owner.agent_side
+        keeper = open_keeper(
+            self._runtime,
+            server.binding,
+            value,
+            self._owner.flush,
+            partial(self._altered, server),
+            program=program,
+            log=log,
+            agent=agent,
+            turns=self._turns,
+            share=self._memory_share,
+        )
+        server.kept = keeper
+        self._owner.own(partial(keeper.run, partial(self._answered, server, settled)), keeper.close)
+
+    def _share(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
+        runtime = self._runtime
+        (value, program), log = self._value(server), runtime.setup.log.bind(server=server.name)
+        # It starts in the turns of the agent that needs it first, and what it holds is nobody's alone.
+        turns, share = self._turns, runtime.state.memory.share(None)
+        make = partial(
+            open_keeper,
+            runtime,
+            server.binding,
+            value,
+            program=program,
+            log=log,
+            agent=NOBODY,
+            turns=turns,
+            share=share,
+        )
+        view = server.kept = View(
+            runtime.services.sharing.server(key_of(value), make),
+            settled=partial(self._answered, server, settled),
+            changed=partial(self._altered, server),
+            flush_agent=self._owner.flush,
+        )
+        if view.is_settled:
+            self._settle(server, settled)
+
+    def _answered(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
+        self._settle(server, settled)
+        self._owner.opened()
+
+    def _altered(self, server: SessionServer) -> None:
+        """A server has other tools than before; where it has not settled yet, it will with these."""
+        if not server.is_settled:
+            return
+        if server.is_unnamed and server.prefix is None and server.kept is not None:
+            server.prefix = self._prefix(server, server.kept.offer.said_name)
+        self._changed(server)
+
+    def _settle(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
+        """A server has answered or failed.
+
+        Those without a name settle in their order: what they are called must not depend on which of them is quick.
+        """
+        server.has_answered = True
+        waiting = [server] if not server.is_unnamed else [one for one in self if one.is_unnamed and not one.is_settled]
+        for one in waiting:
+            if not one.has_answered:
+                break
+            one.is_settled = True
+            if one.kept is not None:
+                one.warnings += one.kept.offer.warnings
+                if one.is_unnamed and one.fault is None:
+                    one.prefix = self._prefix(one, one.kept.offer.said_name)
+            settled(one)
+
+    def _prefix(self, server: SessionServer, said: str | None) -> str:
+        """What a server that was given no name is called: what it calls itself, or after its command."""
+        wanted = default_prefix(said) if said is not None else server.name
+        taken = [other.prefix for other in self if other.prefix is not None]
+        prefix = unique_prefixes([*taken, wanted])[-1]
+        if prefix != wanted:
+            server.warnings.append(f'prefix "{wanted}" is taken, its tools are offered as "{prefix}:…"')
+            self._log.warning("prefix taken", server=server.name, wanted=wanted, prefix=prefix)
+        return prefix
+
+    def close(self) -> None:
+        """Be done with all of them; twice is once. The owner tasks return when nothing of them is left."""
+        for server in self:
+            if server.kept is not None:
+                server.kept.close()
+
+    def forget(self) -> None:
+        """Let go of the owner, after the end, and of all servers."""
+        self._by_name.clear()
+        del self._owner, self._changed
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every server has answered or failed."""
+        return all(server.is_settled for server in self)
+
+    @property
+    def opening_limit_s(self) -> float:
+        """How long a call may wait for the servers: the longest handshake, and its wait for a place to begin."""
+        waiting = (server.kept for server in self if not server.is_settled)
+        longest = max((each.server.handshake_s for each in waiting if each is not None), default=0.0)
+        return 2 * longest + self._runtime.setup.limits.call_s
+
+    def under(self, prefix: str) -> list[SessionServer]:
+        """Those that may offer a tool with this prefix: those of the prefix, then those that offer raw names."""
+        raw = [server for server in self if server.prefix == "" and prefix]
+        return [server for server in self if server.prefix == prefix] + raw
+
+    def may_become(self, prefix: str) -> bool:
+        """Whether a server that has yet to say its name may get this prefix."""
+        if not prefix or any(server.prefix == prefix for server in self):
+            return False
+        return any(server.is_unnamed and not server.is_settled for server in self)
+
+
+def open_keeper(
+    runtime: Runtime,
+    binding: Binding,
+    server: Server,
+    batch_done: Callable[[], None],
+    changed: Callable[[], None],
+    *,
+    program: Program | None,
+    log: Log,
+    agent: AgentSide,
+    turns: Turns,
+    share: Share,
+) -> Keeper:
+    """Who keeps a connection to `server`, still to be run; it starts in the `turns` of an agent.
+
+    What it holds of the daemon's memory is of `share`.
+    """
+    house = None if program is None or program.policy is None else partial(runtime.services.programs.house, program)
+
+    def connect(changed: Callable[[], None]) -> Connection:
+        return Connection(
+            server,
+            way=way_to(server, runtime.services.family, runtime.services.accounts, house),
+            eras=runtime.services.sharing.eras,
+            opening=runtime.services.opening.of(turns),
+            checkers=runtime.services.checkers,
+            log=log,
+            share=share,
+            batch_done=batch_done,
+            changed=changed,
+            agent=agent,
+        )
+
+    spec = binding.spec
+    return Keeper(
+        server,
+        connect,
+        lazy=spec.lazy,
+        restart=spec.restart,
+        lists=runtime.services.sharing.tool_lists,
+        log=log,
+        batch_done=batch_done,
+        changed=changed,
+        is_ending=lambda: runtime.state.is_draining,
+    )
+
+
+def preload_ways(catalog: Catalog) -> None:
+    """Import what connections to the servers of a daemon need, before anybody waits."""
+    for binding in catalog.servers.values():
+        if binding.spec.url is not None and binding.spec.enabled:
+            preload(binding.spec.url)
+
+
+# A line of a server holds an answer and its envelope.
+ENVELOPE_BYTES: Final = 1024 * 1024
+
+
+def server_value(
+    runtime: Runtime,
+    binding: Binding,
+    use: ServerUse | None,
+    *,
+    needed: tuple[str, ...],
+    profile: Profile,
+    program: Program | None,
+) -> Server:
+    """The server as a session of `profile` uses it: whole or in part, and `needed` for its declared tools.
+
+    That of a shared server says nothing of the session, so that those of all sessions are equal, but whether its
+    resources are offered. `program` is that of a server with a command.
+    """
+    spec = binding.spec
+    limits = runtime.setup.limits
+    is_whole = use is not None and use.only is None
+    # What is not offered needs no more than the tools that declared ones are made of.
+    whitelist = spec.tools if use is not None or spec.shared else ()
+    max_content_bytes = limits.max_content_bytes if program is None else program.command.max_output_bytes
+    return Server(
+        name=binding.name,
+        argv=() if spec.command is None else (spec.command, *spec.args),
+        reach=reach_of(binding),
+        env=spec.env if program is None else program.command.env,
+        cwd=spec.cwd,
+        whitelist=whitelist,
+        declared=_declared(runtime, binding.name) if spec.shared else needed,
+        deny=spec.deny,
+        protocol=spec.protocol,
+        handshake_s=spec.handshake_s or limits.handshake_s,
+        call_s=spec.call_s or limits.call_s,
+        dies_of_timeouts=spec.on_timeout != "cancel" and not spec.shared,
+        resources=spec.mcp_resources or (is_whole and runtime.setup.offers_resources(profile.name)),
+        traced=spec.trace,
+        max_line_bytes=max_content_bytes + ENVELOPE_BYTES,
+        max_content_bytes=max_content_bytes,
+        policy=None if program is None else program.policy,
+    )
+
+
+def _declared(runtime: Runtime, binding: str) -> tuple[str, ...]:
+    """All tools of a server that any declared one is made of."""
+    tools = [tool.server for tool in runtime.setup.catalog.tools.values() if tool.server is not None]
+    return tuple(dict.fromkeys(tool.tool for tool in tools if tool.binding == binding))
+
+
+def reach_of(binding: Binding) -> Reach | None:
+    """How a server behind a URL is reached; None for a command."""
+    spec, credentials = binding.spec, binding.credentials
+    if spec.url is None:
+        return None
+    oauth: OAuth | None = None
+    if spec.auth == "oauth":
+        wanted = spec.oauth or OAuthSpec()
+        oauth = OAuth(
+            grant=wanted.grant,
+            client_id=wanted.client_id,
+            client_secret=credentials.client_secret,
+            client_metadata_url=wanted.client_metadata_url,
+            private_key=credentials.private_key,
+            algorithm=wanted.algorithm,
+            scopes=wanted.scopes,
+            redirect_port=wanted.redirect_port,
+        )
+    return Reach(
+        url=spec.url,
+        transport=spec.transport,
+        headers=credentials.headers,
+        oauth=oauth,
+        ca=spec.ca,
+        cert=spec.cert,
+        key=spec.key,
+        hosts=spec.hosts,
+        private=spec.private,
+    )

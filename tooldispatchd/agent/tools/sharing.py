@@ -1,0 +1,230 @@
+"""Servers that all sessions with the same configuration and credentials use together: one keeper, and a view for each.
+
+    session ── View ──┐
+    session ── View ──┼── SharedServer ── Keeper ══ server        in `home`, until the last view is closed
+    session ── View ──┘
+
+A view costs no task. Calls of all sessions go over one connection, each with its own number, so that none of them can
+end, or answer, another's. A shared server asks nobody anything: it could not say who is meant.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import trio
+
+from tooldispatchd.agent.log import Log
+from tooldispatchd.agent.session.tasktree import TaskTree
+from tooldispatchd.calls.outcome import Outcome, Update
+from tooldispatchd.providers.mcp.answers import PendingCall
+from tooldispatchd.providers.mcp.keeper import Keeper
+from tooldispatchd.providers.mcp.remembered import Eras, ToolLists
+from tooldispatchd.providers.mcp.server import McpTool, Server, ServerOffer
+from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.lines import Text
+
+# Makes a keeper of what it calls after calls have ended, and when tools have changed.
+MakeKeeper = Callable[[Callable[[], None], Callable[[], None]], Keeper]
+
+
+def _nothing() -> None:
+    """There is nothing to close."""
+
+
+NOTHING: Final = _nothing
+
+
+class SharedServer:
+    """One server, and those who use it. `over` is called when nobody does any more."""
+
+    def __init__(
+        self, make: MakeKeeper, *, home: trio.Nursery, log: Log, over: Callable[["SharedServer"], None]
+    ) -> None:
+        self.keeper = make(self._batch_done, self._changed)
+        self.is_settled = False
+        self._over = over
+        self._views: dict[View, None] = {}
+        # Those with calls that ended, or have something to tell, since the last flush.
+        self.answered: dict[View, None] = {}
+        # Those that are still to be told that the server has settled, or that its tools have changed.
+        self._stale: dict[View, None] = {}
+        self._is_telling = False
+        self._tree = TaskTree(home, log, closing=self.keeper.close, ended=self.keeper.close)
+        self._tree.own(partial(self.keeper.run, self._settled), self.keeper.close)
+
+    def add(self, view: "View") -> None:
+        """One more session uses it."""
+        self._views[view] = None
+        if not self.is_settled:
+            self._stale[view] = None
+
+    def remove(self, view: "View") -> None:
+        """A session is done with it; the last one ends it."""
+        if view not in self._views:
+            return
+        del self._views[view]
+        self._stale.pop(view, None)
+        self.answered.pop(view, None)
+        if not self._views:
+            self._over(self)
+            self._tree.end()
+
+    def _batch_done(self) -> None:
+        answered, self.answered = self.answered, {}
+        for view in answered:
+            view.flush_agent()
+
+    def _settled(self) -> None:
+        self.is_settled = True
+        self._tell()
+
+    def _changed(self) -> None:
+        self._stale.update(self._views)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._stale and not self._is_telling:
+            self._is_telling = True
+            self._tree.own(self._tell_next, NOTHING)
+
+    async def _tell_next(self) -> None:
+        """Tell one, and leave the next to a task of its own.
+
+        There may be thousands, each of which is shown its tools anew; and a defect in one must not keep it from others.
+        """
+        try:
+            # It may have been closed meanwhile.
+            if self._stale:
+                view = next(iter(self._stale))
+                del self._stale[view]
+                view.tell()
+        finally:
+            self._is_telling = False
+            self._tell()
+
+
+class View:
+    """One session's side of a shared server; see `Kept`.
+
+    `settled` is called once, unless the server `is_settled` already; `changed` when its tools have changed since, and
+    `flush_agent` after calls of this session were completed.
+    """
+
+    __slots__ = ("_changed", "_settled", "_shared", "flush_agent")
+
+    def __init__(
+        self,
+        shared: SharedServer,
+        *,
+        settled: Callable[[], None],
+        changed: Callable[[], None],
+        flush_agent: Callable[[], None],
+    ) -> None:
+        self.flush_agent = flush_agent
+        self._shared = shared
+        self._changed = changed
+        self._settled: Callable[[], None] | None = None if shared.is_settled else settled
+        shared.add(self)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return self._settled is None
+
+    def tell(self) -> None:
+        """The server has settled, or has other tools than before."""
+        settled, self._settled = self._settled, None
+        if settled is not None:
+            settled()
+        else:
+            self._changed()
+
+    @property
+    def server(self) -> Server:
+        """What it is."""
+        return self._shared.keeper.server
+
+    @property
+    def offer(self) -> ServerOffer:
+        """What it offers."""
+        return self._shared.keeper.offer
+
+    @property
+    def fault(self) -> Fault | None:
+        """Why it cannot be called now."""
+        return self._shared.keeper.fault
+
+    def call(
+        self,
+        tool: McpTool,
+        arguments: Text,
+        done: Callable[[Outcome], None],
+        *,
+        traceparent: str | None = None,
+        update: Callable[[Update], None] | None = None,
+    ) -> PendingCall | Fault:
+        """As `Keeper.call`; what comes of it is flushed to this session alone."""
+        told = None if update is None else partial(self._tell_update, update)
+        return self._shared.keeper.call(
+            tool, arguments, partial(self._done, done), traceparent=traceparent, update=told
+        )
+
+    def _done(self, done: Callable[[Outcome], None], outcome: Outcome) -> None:
+        self._shared.answered[self] = None
+        done(outcome)
+
+    def _tell_update(self, update: Callable[[Update], None], said: Update) -> None:
+        self._shared.answered[self] = None
+        update(said)
+
+    def cancel(self, call: PendingCall, reason: str) -> None:
+        """Give a call up."""
+        self._shared.keeper.cancel(call, reason)
+
+    def expire(self, call: PendingCall) -> None:
+        """A call ran longer than the server may take: others still wait for it, so that it is only cancelled."""
+        self._shared.keeper.cancel(call, "timeout")
+
+    def flush(self) -> None:
+        """Send what is queued, of all sessions."""
+        self._shared.keeper.flush()
+
+    def close(self) -> None:
+        """This session is done with it; twice is once."""
+        self._shared.remove(self)
+        self._settled = None
+        self._changed = self.flush_agent = NOTHING
+
+
+class Sharing:
+    """The shared servers of the daemon, by a digest of what they are; and what is known of all servers.
+
+    `eras` and `tool_lists` are the revisions that servers speak and the tools that they have, as far as any connection
+    has found out.
+    """
+
+    __slots__ = ("_home", "_log", "_servers", "eras", "tool_lists")
+
+    def __init__(self, home: trio.Nursery, log: Log) -> None:
+        self._home = home
+        self._log = log
+        self._servers: dict[bytes, SharedServer] = {}
+        self.eras = Eras()
+        self.tool_lists = ToolLists()
+
+    def __len__(self) -> int:
+        return len(self._servers)
+
+    def server(self, key: bytes, make: MakeKeeper) -> SharedServer:
+        """The server of that key: the one that is there, unless it has ended for good, or a new one."""
+        shared = self._servers.get(key)
+        if shared is None or shared.keeper.has_ended:
+            shared = self._servers[key] = SharedServer(
+                make, home=self._home, log=self._log, over=partial(self._forget, key)
+            )
+        return shared
+
+    def _forget(self, key: bytes, shared: SharedServer) -> None:
+        if self._servers.get(key) is shared:
+            del self._servers[key]

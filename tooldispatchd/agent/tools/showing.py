@@ -1,0 +1,102 @@
+"""How one agent is shown its tools: the form of schemas that it asked for, and the names as that form spells them."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Literal, cast
+
+import msgspec
+from msgspec import Raw
+
+from tooldispatchd.agent.calls.call import Lookup, Plan
+from tooldispatchd.agent.faults import renamed
+from tooldispatchd.catalog.forms.form import FORMS, render, render_open
+from tooldispatchd.catalog.spelling import Provider, Spelling, unspell
+from tooldispatchd.wire.faults import Code, Fault
+
+PLAIN: Final = "plain"
+# Of one list in a form that must be written anew; a thousand ordinary tools are less. What comes after it is shown with
+# any object as its input: a hostile server's schemas cost the dispatch thread some milliseconds each.
+MAX_LISTED_BYTES: Final = 1024 * 1024
+
+Finder = Callable[[str], Plan | Fault | Literal[Lookup.HOLD]]
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def refuse_form(schemas: str | None) -> Fault | None:
+    """Why tools cannot be shown in a form, or None where they can; no form asked for is the plain one."""
+    if schemas is None or schemas in FORMS:
+        return None
+    known = ", ".join(sorted(FORMS))
+    return Fault(Code.INVALID_REQUEST, f"no such form of schemas; there are {known}")
+
+
+class Showing:
+    """The forms that one session's tools were shown in; most agents ask for one.
+
+    Names are spelt so that no two of the session's tools are spelt the same.
+    """
+
+    __slots__ = ("_spellings",)
+
+    def __init__(self) -> None:
+        self._spellings: dict[str, Spelling] = {}
+
+    def entries(self, form: str, plans: Mapping[str, Plan]) -> tuple[list[Raw], list[str]]:
+        """Each tool as JSON in a form, and a warning for what the form could not say."""
+        entries: list[Raw] = []
+        warnings: list[str] = []
+        spelling = self._spelling(form)
+        room = MAX_LISTED_BYTES
+        for name, plan in plans.items():
+            shown, notes = _rendered(plan, form, spelling.add(name), is_open=room <= 0)
+            room -= len(shown)
+            entries.append(shown)
+            warnings += [f"tool {name}: {note}" for note in notes]
+        return entries, warnings
+
+    def table(self, plans: Mapping[str, Plan]) -> dict[str, Plan]:
+        """The plans by their own names and by those that were shown.
+
+        What a model was shown wins over a tool of that very name, which it was shown under another.
+        """
+        table = dict(plans)
+        for spelling in reversed(self._spellings.values()):
+            table.update((spelling.add(name), plan) for name, plan in plans.items())
+        return table
+
+    def find(self, name: str, form: str, find: Finder) -> Plan | Fault | Literal[Lookup.HOLD]:
+        """What `find` has under a name that was shown, or would be, or is the tool's own."""
+        spelling = self._spelling(form)
+        found = find(spelling.canonical(name) or name)
+        if isinstance(found, Fault) and found.code is Code.UNKNOWN_TOOL:
+            read = unspell(name, spelling.provider)
+            if read is not None and read != name:
+                found = find(read)
+        return renamed(found, name, spelling.add) if isinstance(found, Fault) else found
+
+    def _spelling(self, form: str) -> Spelling:
+        spelling = self._spellings.get(form)
+        if spelling is None:
+            # A form has been looked at when it was asked for, and each is a provider's name.
+            spelling = self._spellings[form] = Spelling(cast("Provider", form))
+        return spelling
+
+
+def plain_entries(plans: Iterable[Plan]) -> list[Raw]:
+    """Each tool as JSON in the plain form, which says everything and spells nothing."""
+    return [_rendered(plan, PLAIN, plan.name)[0] for plan in plans]
+
+
+def _rendered(plan: Plan, form: str, name: str, *, is_open: bool = False) -> tuple[Raw, tuple[str, ...]]:
+    """The entry and its notes; a plan that many sessions share is rendered once.
+
+    `is_open` says nothing of the input, where that has not been rendered yet.
+    """
+    key = (form, name)
+    found = plan.rendered.get(key)
+    if found is None:
+        made = render_open(form, plan.offered, name) if is_open else render(form, plan.offered, name)
+        found = Raw(_encode(made.entry)), made.notes
+        if not is_open:
+            plan.rendered[key] = found
+    return found

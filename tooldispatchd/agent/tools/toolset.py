@@ -1,0 +1,343 @@
+"""The tools of one session: which there are, and the plan of each; with `plans` the one place that names providers."""
+
+from collections.abc import Iterator
+from typing import Final, Literal
+
+import trio
+
+from tooldispatchd.agent.calls.call import HOLD, Lookup, Plan
+from tooldispatchd.agent.calls.chains import process_plan
+from tooldispatchd.agent.calls.plans import DownPlan, InlinePlan, declared_mcp_plan, listed_plan, program_plan
+from tooldispatchd.agent.faults import SHOWN_NAME, propose, unknown_tool
+from tooldispatchd.agent.log import Log
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.tools.builtins import InfoPlan, JobPlan, job_plans
+from tooldispatchd.agent.tools.servers import Servers, ServersOwner, SessionServer, at_servers, why_never
+from tooldispatchd.calls.gate import Turns
+from tooldispatchd.calls.memory import Share
+from tooldispatchd.catalog.names import nearest, prefixed, split_name
+from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.providers.mcp.keeper import ServerHandle
+from tooldispatchd.wire.faults import Code, Fault
+
+# No tool's is longer: a prefix has at most 32 characters, the name of a server's tool 128, a declared one 128.
+MAX_NAME: Final = 256
+# Under this name, which no profile has, lie the plans of all tools that chains lift.
+LIFTED: Final = "lifted:"
+
+
+def compile_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
+    """The plans of a profile's declared tools, less those of servers; every session of the profile shares them."""
+    tools = runtime.setup.catalog.tools
+    whole = runtime.setup.profile_keys.profile(key)
+    plans = {name: _compile_plan(runtime, tools[name], whole) for name in whole.tools if tools[name].server is None}
+    jobs = job_plans() if whole.jobs else []
+    # A declared tool of such a name wins, also one that a server has yet to show.
+    return plans | {plan.name: plan for plan in (*jobs, *_info(runtime, whole)) if plan.name not in whole.tools}
+
+
+def _info(runtime: Runtime, profile: Profile) -> list[Plan]:
+    """The tool that gives the texts of the profile's tools, where any has one."""
+    texts = {name: runtime.setup.catalog.tools[name].spec.doc for name in profile.tools}
+    docs = {name: text for name, text in texts.items() if text is not None}
+    return [InfoPlan(docs, limit_s=runtime.setup.limits.call_s)] if docs else []
+
+
+def compile_lifted(runtime: Runtime, key: str) -> dict[str, Plan]:
+    """The plans of all tools that chains lift, offered or not, less those of servers, for all sessions of a profile."""
+    tools = runtime.setup.catalog.tools
+    profile = runtime.setup.profile_keys.profile(key.removeprefix(LIFTED))
+    lifted = dict.fromkeys(name for tool in tools.values() for name in tool.needs)
+    return {name: _compile_plan(runtime, tools[name], profile) for name in lifted if tools[name].server is None}
+
+
+def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Plan:
+    if tool.spec.process is not None:
+        return process_plan(runtime, tool, profile)
+    if tool.spec.python is not None:
+        assert runtime.services.python is not None
+        return runtime.services.python.plan(runtime, tool, profile)
+    return InlinePlan(runtime, tool) if tool.spec.command is None else program_plan(runtime, tool, profile)
+
+
+def narrow_plans(runtime: Runtime, plans: dict[str, Plan], profile: Profile) -> dict[str, Plan]:
+    """Of a whole profile's plans those that the narrowed `profile` still has."""
+    own = {name: plans[name] for name in profile.tools if name in plans}
+    jobs = {name: plan for name, plan in plans.items() if isinstance(plan, JobPlan) and profile.jobs}
+    return own | jobs | {plan.name: plan for plan in _info(runtime, profile) if plan.name not in profile.tools}
+
+
+class Toolset:
+    """The tools of one session: its profile's declared ones, and those of the servers that it opened.
+
+    `plans` has the declared ones in the profile's order, those for jobs and `info`, then each server's, whichever of
+    them was quicker. A declared tool that needs servers, itself or through its chains, is among them once all of these
+    have settled. It stays the same object; calls that are under way keep the plan that they have when it changes.
+    """
+
+    __slots__ = (
+        "_declared",
+        "_inner",
+        "_key",
+        "_log",
+        "_offered",
+        "_owner",
+        "_profile",
+        "_runtime",
+        "_servers",
+        "_waiting",
+        "plans",
+        "refusal",
+        "warnings",
+    )
+
+    def __init__(
+        self, owner: ServersOwner, runtime: Runtime, profile: Profile, log: Log, *, turns: Turns, share: Share
+    ) -> None:
+        self._key = runtime.setup.profile_keys.key_of(profile)
+        declared = runtime.plans(self._key, compile_plans)
+        if profile is not runtime.setup.profile_keys.profile(self._key):
+            declared = narrow_plans(runtime, declared, profile)
+        self.warnings: list[str] = []
+        self.refusal: Fault | None = None
+        self._owner = owner
+        self._runtime = runtime
+        self._profile = profile
+        self._log = log
+        self._declared = declared
+        self._servers = Servers(owner, runtime, log, profile=profile, turns=turns, share=share, changed=self._changed)
+        for use in profile.servers:
+            self._servers.offer(use)
+        # What each tool that needs servers waits for.
+        self._waiting = {
+            name: [self._servers.need(tool) for tool in tools]
+            for name, tools in at_servers(runtime.setup.catalog, profile).items()
+        }
+        # What each server offers, in its own order.
+        self._offered: dict[str, list[str]] = {}
+        # Those of servers that chains have asked for.
+        self._inner: dict[str, Plan] = {}
+        # Without servers nothing is ever added, and all sessions of the profile share one table.
+        self.plans: dict[str, Plan] = declared
+        if len(self._servers):
+            self.plans = {name: plan for name, plan in declared.items() if name not in self._waiting}
+
+    # --- opening and closing ---
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every server has answered or failed."""
+        return self._servers.is_settled
+
+    @property
+    def opening_limit_s(self) -> float:
+        """How long a call may wait for the servers."""
+        return self._servers.opening_limit_s
+
+    def open(self) -> None:
+        """Start the servers, all at once; each settles by itself, and those that cannot be started at once."""
+        self._servers.open(self._settled)
+
+    def close(self) -> None:
+        """Be done with the servers; twice is once. Their owner tasks return when nothing of them is left."""
+        self._servers.close()
+
+    def forget(self) -> None:
+        """Let go of the owner, after the end; nothing is asked after that but what tools there were."""
+        self._servers.forget()
+        del self._owner
+
+    @property
+    def advice(self) -> Iterator[tuple[str, str]]:
+        """What the servers that are offered advise, each with its prefix."""
+        for server in self._servers:
+            kept, prefix = server.kept, server.prefix
+            if server.use is not None and prefix is not None and kept is not None and kept.offer.instructions:
+                yield prefix, kept.offer.instructions
+
+    def _settled(self, server: SessionServer) -> None:
+        kept, fault = server.kept, server.fault
+        self.warnings.extend(f"server {server.name}: {warning}" for warning in server.warnings)
+        if fault is not None:
+            self._miss(server, fault)
+        elif kept is not None:
+            for tool, detail in self._missing(server, kept).items():
+                self._refuse(kept, tool, detail)
+            hidden = self._offer(server, kept)
+            self.warnings += [f"server {server.name}: {name} is hidden by another tool of that name" for name in hidden]
+        self._place()
+        self._order()
+
+    def _changed(self, server: SessionServer) -> None:
+        """A server has other tools than it had when it settled: make the plans of its tools anew."""
+        kept = server.kept
+        assert kept is not None
+        # Those that are missing now are offered no more, which is nothing to end a session for; the log says it.
+        self._missing(server, kept)
+        for name in self._offered.pop(server.name, ()):
+            del self.plans[name]
+        for name in self._made_of(server):
+            self._inner.pop(name, None)
+            if name in self._profile.tools:
+                self.plans.pop(name, None)
+                self._waiting[name] = [server]
+        self._offer(server, kept)
+        self._place()
+        self._order()
+        self._owner.tools_changed()
+
+    def _made_of(self, server: SessionServer) -> list[str]:
+        """The declared tools, of the profile or of its chains, that are tools of this server."""
+        tools = self._runtime.setup.catalog.tools
+        mine = {*self._inner, *self._profile.tools}
+        return [name for name in mine if (at := tools[name].server) is not None and at.binding == server.name]
+
+    def _missing(self, server: SessionServer, kept: ServerHandle) -> dict[str, str]:
+        """The tools that the server should have and lacks, each with a sentence that says so."""
+        lacks = f"server {server.name} does not offer the tool"
+        missing = {
+            tool: f"{lacks} {tool}, which the tool {declared} is made of"
+            for tool, declared in server.needed.items()
+            if tool not in kept.offer.tools
+        }
+        if server.use is not None:
+            deny = server.binding.spec.deny
+            named = (*(server.use.only or ()), *(server.binding.spec.tools or ()))
+            missing |= {tool: f"{lacks} {tool}" for tool in named if tool not in kept.offer.tools and tool not in deny}
+        for tool, detail in missing.items():
+            self._log.warning("tool missing", server=server.name, tool=tool, reason=detail)
+        return missing
+
+    def _offer(self, server: SessionServer, kept: ServerHandle) -> list[str]:
+        """Make the plans of the server's own tools; the names of those that others have."""
+        use, prefix = server.use, server.prefix
+        if use is None or prefix is None:
+            return []
+        whitelist = server.binding.spec.tools
+        hidden: list[str] = []
+        offered = self._offered[server.name] = []
+        for tool in kept.offer.tools.values():
+            # Some may be there for declared ones alone.
+            if any(names is not None and tool.name not in names for names in (use.only, whitelist)):
+                continue
+            name = prefixed(prefix, tool.name)
+            if name in self.plans or name in self._waiting:
+                hidden.append(name)
+                self._log.warning("tool hidden", server=server.name, tool=name)
+            else:
+                self.plans[name] = listed_plan(self._runtime, kept, tool, name=name, unenforced=server.unenforced)
+                offered.append(name)
+        return hidden
+
+    def _refuse(self, kept: ServerHandle, tool: str, detail: str) -> None:
+        if self.refusal is not None:
+            return
+        fault = Fault(Code.MISSING_TOOL, detail, {"server": kept.server.name, "tool": tool})
+        self.refusal = propose(fault, nearest(tool, kept.offer.listed or kept.offer.tools))
+
+    def _miss(self, server: SessionServer, fault: Fault) -> None:
+        """A server that did not come up is a warning, and a refusal where its tools were named to be offered."""
+        use = server.use
+        is_named = use is not None and (server.binding.spec.tools is not None or use.only is not None)
+        # What is known when the configuration is read would refuse every session, and has been told then.
+        if fault.code is Code.MISSING_TOOL and server.kept is not None:
+            self._refuse(server.kept, str(fault.extras["tool"]), fault.detail)
+        elif is_named and server.is_startable:
+            self.refusal = self.refusal or fault
+        else:
+            self.warnings.append(fault.detail)
+
+    def _place(self) -> None:
+        """Add the declared tools that have waited for their servers, and wait for none any more."""
+        for name, servers in list(self._waiting.items()):
+            if all(server.is_settled for server in servers):
+                del self._waiting[name]
+                plan = self._plan_of(self._runtime.setup.catalog.tools[name])
+                if plan is not None:
+                    self.plans[name] = plan
+
+    def _order(self) -> None:
+        """Put the plans in order, which must not depend on which server was quick: models are shown it."""
+        found = dict(self.plans)
+        offered = (name for server in self._servers for name in self._offered.get(server.name, ()))
+        order = dict.fromkeys([*self._profile.tools, *self._declared, *offered])
+        self.plans.clear()
+        self.plans.update({name: found[name] for name in order if name in found})
+
+    def _plan_of(self, tool: DeclaredTool) -> Plan | None:
+        """The plan of a tool of the profile; None for one that is not known without its server, which is down."""
+        if tool.server is None:
+            return self._declared[tool.name]
+        plan = self.inner(tool.name)
+        if isinstance(plan, Plan):
+            return plan
+        server = self._servers[tool.server.binding]
+        if not tool.input_schema or server.fault is None:
+            return None
+        return DownPlan(self._runtime, tool, lambda: server.fault or plan, server=server.name)
+
+    # --- routing ---
+
+    def inner(self, name: str) -> Plan | Fault:
+        """The plan of a declared tool that a chain of this session lifts, offered or not; or why its server has none.
+
+        Raises `KeyError` for a tool that no chain of this session lifts.
+        """
+        tool = self._runtime.setup.catalog.tools[name]
+        if tool.server is None:
+            return self._runtime.plans(LIFTED + self._key, compile_lifted)[name]
+        if name not in self._inner:
+            server = self._servers[tool.server.binding]
+            kept = server.kept
+            listed = None if kept is None else kept.offer.tools.get(tool.server.tool)
+            if kept is None or listed is None:
+                # One that its server lacks is no tool of this session, or the session is refused for it.
+                return server.fault or self._unknown(name)
+            self._inner[name] = declared_mcp_plan(self._runtime, kept, tool, listed, server.unenforced)
+        return self._inner[name]
+
+    def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
+        """The plan of the tool, why there is none, or that it is too early to say."""
+        plan = self.plans.get(name)
+        if plan is not None:
+            return plan
+        if len(name) > MAX_NAME:
+            return self._unknown(name)  # it would be kept for as long as a server starts
+        if name in self._waiting:
+            return HOLD
+        if name in self._runtime.setup.catalog.tools:
+            return self._why_not(self._runtime.setup.catalog.tools[name])
+        prefix, tool = split_name(name)
+        for server in self._servers.under(prefix):
+            if not server.is_settled:
+                return HOLD
+            if prefix == server.prefix and server.fault is not None:
+                return server.fault
+            if tool in server.binding.spec.deny:
+                return self._not_allowed(name)
+        for each in self._profile.disabled:
+            binding = self._runtime.setup.catalog.servers[each]
+            if prefix == binding.prefix and (fault := why_never(binding)) is not None:
+                return fault
+        return HOLD if self._servers.may_become(prefix) else self._unknown(name)
+
+    def _why_not(self, tool: DeclaredTool) -> Fault:
+        """Why a declared tool cannot be called."""
+        if tool.server is not None and tool.name in self._profile.tools:
+            found = self.inner(tool.name)
+            return found if isinstance(found, Fault) else self._unknown(tool.name)
+        return self._not_allowed(tool.name)
+
+    @staticmethod
+    def _not_allowed(name: str) -> Fault:
+        return Fault(Code.NOT_ALLOWED, f"{name} is not among the tools of this agent", {"source": name})
+
+    def _unknown(self, name: str) -> Fault:
+        # What is that long is no slip of the hand, and comparing it would take its time.
+        may_hint = len(name) <= SHOWN_NAME and self._runtime.state.hints.take(len(self.plans), trio.current_time())
+        close = nearest(name, self.plans) if may_hint else None
+        servers = [
+            each.name if each.fault is None else f"{each.name} (not available)" for each in self._servers if each.use
+        ]
+        return unknown_tool(name, close, profile=self._profile.name, servers=servers)

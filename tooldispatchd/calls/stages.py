@@ -1,0 +1,169 @@
+"""One call that does not end at once, as a state machine: it ends once, and gives back what it has. Pure.
+
+    NEW ─▶ HELD ─▶ READING ─▶ WAITING ─▶ ADMITTED ─▶ GATED ─▶ PASSED ─▶ RUNNING ─▶ STOPPING ─▶ ENDED
+
+A call may skip any state before RUNNING, and any state may go to ENDED. It is HELD until its server has answered,
+READING while a checker reads its input, WAITING for a place among its agent's calls, GATED for one at its tool's gate.
+The caller does what `apply` returns.
+"""
+
+import math
+from enum import Enum, StrEnum
+from typing import Final, NamedTuple
+
+from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.wire.faults import Code, Fault
+
+
+class CallState(Enum):
+    """Where a call is."""
+
+    NEW = "new"
+    HELD = "held"
+    READING = "reading"
+    WAITING = "waiting"
+    ADMITTED = "admitted"  # it has a place among its agent's calls
+    GATED = "gated"
+    PASSED = "passed"  # it has a place at the gate too
+    RUNNING = "running"
+    STOPPING = "stopping"  # it was told to end, and something of it is still left
+    ENDED = "ended"
+
+
+class CallEvent(Enum):
+    """What moves a call on."""
+
+    HOLD = "hold"
+    READ = "read"
+    WAIT = "wait"
+    ADMIT = "admit"
+    GATE = "gate"
+    LET_IN = "let_in"  # at the gate
+    START = "start"
+    STOP = "stop"  # cancelled, or a limit has passed
+    FINISH = "finish"  # nothing of it is left
+
+
+class CallStage(StrEnum):
+    """Where a call is, as `timeout` faults name it."""
+
+    OPENING = "opening"
+    QUEUE = "queue"
+    RUN = "run"
+
+
+class Reason(Enum):
+    """Why a running call is ended early."""
+
+    CANCELLED = "cancelled"  # by the agent, by its end, or by its own deadline
+    LIMIT = "limit"  # the tool's own limit has passed
+
+
+class ToDo(NamedTuple):
+    """What a step asks of the caller, in this order."""
+
+    leave_queue: bool = False
+    """Take the call out of what it waits in."""
+    halt: bool = False
+    """Tell the tool to end it; FINISH comes when nothing of it is left."""
+    end: bool = False
+    """Answer it with the machine's `outcome`."""
+    free_gate: bool = False
+    """Give its place at the gate back."""
+    free_place: bool = False
+    """Give its place among its agent's calls back."""
+
+
+NOTHING: Final = ToDo()
+_UNQUEUE: Final = ToDo(leave_queue=True, end=True)
+
+_S, _E = CallState, CallEvent
+# Which events take a state on to which other one; what waits is not ended by the steps between.
+_STEPS: Final[dict[CallState, dict[CallEvent, CallState]]] = {
+    _S.NEW: {_E.HOLD: _S.HELD, _E.READ: _S.READING, _E.WAIT: _S.WAITING, _E.ADMIT: _S.ADMITTED},
+    _S.HELD: {_E.READ: _S.READING, _E.WAIT: _S.WAITING, _E.ADMIT: _S.ADMITTED},
+    _S.READING: {_E.WAIT: _S.WAITING, _E.ADMIT: _S.ADMITTED},
+    _S.WAITING: {_E.ADMIT: _S.ADMITTED},
+    _S.ADMITTED: {_E.GATE: _S.GATED, _E.START: _S.RUNNING},
+    _S.GATED: {_E.LET_IN: _S.PASSED},
+    _S.PASSED: {_E.START: _S.RUNNING},
+}
+# What is to be done where a call ends in a state.
+_ENDS: Final[dict[CallState, ToDo]] = {
+    _S.NEW: ToDo(end=True),
+    _S.HELD: _UNQUEUE,
+    _S.READING: _UNQUEUE,
+    _S.WAITING: _UNQUEUE,
+    _S.ADMITTED: ToDo(end=True, free_place=True),
+    _S.GATED: ToDo(leave_queue=True, end=True, free_place=True),
+    _S.PASSED: ToDo(end=True, free_gate=True, free_place=True),
+    _S.RUNNING: ToDo(end=True, free_gate=True, free_place=True),
+    _S.STOPPING: ToDo(end=True, free_gate=True, free_place=True),
+}
+TRANSITIONS: Final[dict[tuple[CallState, CallEvent], tuple[CallState, ToDo]]] = {
+    **{(state, event): (to, NOTHING) for state, steps in _STEPS.items() for event, to in steps.items()},
+    **{(state, event): (_S.ENDED, todo) for state, todo in _ENDS.items() for event in (_E.STOP, _E.FINISH)},
+    # What runs is ended by its tool alone, and the first reason to end it counts.
+    (_S.RUNNING, _E.STOP): (_S.STOPPING, ToDo(halt=True)),
+    (_S.STOPPING, _E.STOP): (_S.STOPPING, NOTHING),
+    (_S.ENDED, _E.STOP): (_S.ENDED, NOTHING),
+}
+STAGES: Final[dict[CallState, CallStage]] = dict.fromkeys(CallState, CallStage.QUEUE) | {
+    _S.NEW: CallStage.OPENING,
+    _S.HELD: CallStage.OPENING,
+    _S.RUNNING: CallStage.RUN,
+    _S.STOPPING: CallStage.RUN,
+}
+
+
+class CallMachine:
+    """One call. `outcome` is how it ends: what stopped it, else what it was finished with.
+
+    It has one deadline at a time, `ends_at` in seconds of the caller's clock: while it waits, the limit of that from
+    when it began to; while it runs, its tool's from its start; and always what its agent allows, `allowed_s`.
+    """
+
+    __slots__ = ("_allowed_s", "_is_limit", "_limit_s", "ends_at", "outcome", "ran_at", "started_at", "state")
+
+    def __init__(self, now: float, allowed_s: float = math.inf) -> None:
+        self.state = CallState.NEW
+        self.outcome: Outcome | None = None
+        self.started_at = now
+        # Not before its turn has come: what ends earlier has waited all its life.
+        self.ran_at: float | None = None
+        self.ends_at = now + allowed_s
+        self._allowed_s = allowed_s
+        self._limit_s = math.inf
+        self._is_limit = False
+
+    def apply(self, event: CallEvent, outcome: Outcome | None = None) -> ToDo:
+        """Move on; STOP and FINISH bring an outcome. Raises `RuntimeError`, naming both, for an event out of place."""
+        found = TRANSITIONS.get((self.state, event))
+        if found is None:
+            raise RuntimeError(f"call is {self.state.value} and cannot take {event.value}")
+        self.state, todo = found
+        if self.outcome is None:
+            self.outcome = outcome
+        return todo
+
+    def allow(self, limit_s: float, since: float) -> float:
+        """The call may stay in its state for `limit_s` seconds from `since` on; when it is over."""
+        if self.state is CallState.RUNNING:
+            self.ran_at = since
+        self._limit_s = limit_s
+        deadline = self.started_at + self._allowed_s
+        limit_at = since + limit_s
+        self._is_limit = limit_at <= deadline
+        self.ends_at = limit_at if self._is_limit else deadline
+        return self.ends_at
+
+    def timeout(self, name: str, doing: str | None = None) -> tuple[Fault, Reason]:
+        """What a call of the tool `name` ends with at `ends_at`, and why; `doing` is what a chain waited for."""
+        limit_ms = (self._limit_s if self._is_limit else self._allowed_s) * 1000
+        stage = STAGES[self.state]
+        detail = f"{name} was not done within {limit_ms:.0f} ms (stage {stage})"
+        extras: dict[str, object] = {"limit_ms": round(limit_ms), "stage": stage.value}
+        if doing is not None:
+            detail = f"{detail}: it waited for {doing}"
+            extras["process"] = doing
+        return Fault(Code.TIMEOUT, detail, extras), Reason.LIMIT if self._is_limit else Reason.CANCELLED

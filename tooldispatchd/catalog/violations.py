@@ -1,0 +1,360 @@
+"""What is wrong with a value, in words: all of it where that is cheap, else the one place that is to blame.
+
+The validator explains a union by explaining each of its alternatives in full, which is exponential where unions stand
+in one another. Where that could be, the value is walked down instead: at each place a shallow copy of the schema is
+asked, then the children, then the alternatives that the place admits. The walk ends where it cannot tell which one is
+to blame, or has asked all that it may.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Final, NamedTuple
+
+import jsonschema_rs
+import msgspec
+
+from tooldispatchd.catalog.pointers import at, escape, escape_fragment
+from tooldispatchd.catalog.unfolding import Unfolding
+
+MAX_VIOLATIONS: Final = 10
+MAX_MESSAGE: Final = 300
+MAX_QUOTED: Final = 80
+MAX_POINTER: Final = 300
+# The validator makes all errors at once, those of every alternative too, 10 µs each: where more subschemas than this
+# apply to a value, its first error is told only. 128 take some 1.5 ms.
+MAX_EXPLAINED: Final = 128
+# A value with more parts than this is not quoted.
+MAX_EXPLAINED_PARTS: Final = 1_000
+MAX_EXPLAINED_CHARS: Final = 64 * 1024
+# Each is a part of the schema compiled or a part of the value checked, 1 to 3 µs: all together some 1.5 ms.
+MAX_WORK: Final = 500
+PATTERN_BYTES: Final = 1024 * 1024
+
+# Stands for the value in the validator's messages; a private-use character, so that no schema's text is taken for it.
+_MASK: Final = "\ue000"
+_RESOURCE: Final = "urn:tooldispatchd:schema"
+_LINEAR: Final = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES, dfa_size_limit=PATTERN_BYTES)
+_UNIONS: Final = ("anyOf", "oneOf")
+# What asks about the place alone, for itself or through the names and the number of its children.
+_ALONE: Final = frozenset(
+    (
+        *("type", "enum", "const", "required", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+        *("multipleOf", "minLength", "maxLength", "pattern", "minItems", "maxItems", "minProperties", "maxProperties"),
+        *("dependentRequired", "uniqueItems"),
+    )
+)
+
+IsValid = Callable[[object], bool]
+Schema = dict[str, object]
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """One way in which a value breaks a schema: `path` is a JSON pointer into the value, "" for the whole."""
+
+    path: str
+    message: str
+
+
+class Compiled(msgspec.Struct, frozen=True):
+    """A schema with its validator, what it unfolds to, and how many characters of patterns it has."""
+
+    schema: Schema | bool
+    validator: jsonschema_rs.Validator
+    unfolding: Unfolding
+    patterns: int
+
+
+def validator_of(
+    schema: Schema | bool,  # noqa: FBT001 - a boolean is a JSON Schema
+    registry: jsonschema_rs.Registry | None = None,
+) -> jsonschema_rs.Validator:
+    """A validator that fetches nothing, matches in linear time and takes `format` for an annotation."""
+    return jsonschema_rs.validator_for(
+        schema, offline=True, pattern_options=_LINEAR, mask=_MASK, validate_formats=False, registry=registry
+    )
+
+
+def violations_of(compiled: Compiled, value: object) -> list[Violation]:
+    """What is wrong with `value`: at most 10, only the first where it is large, none where it is valid."""
+    unfolding = compiled.unfolding
+    if not unfolding.multiplies and _is_small(value, MAX_EXPLAINED // max(1, unfolding.applied)):
+        return _told(compiled.validator, (), value)
+    if unfolding.multiplies or unfolding.has_unions:
+        assert isinstance(compiled.schema, dict), "a boolean has no parts"
+        walk = _Walk(compiled.schema, unfolding.parts + compiled.patterns)
+        return [] if compiled.validator.is_valid(value) else walk.blame(value)
+    try:
+        compiled.validator.validate(value)
+    except jsonschema_rs.ValidationError as error:
+        return [_violation(error, ())]
+    return []
+
+
+def pointer_of(path: Iterable[str | int]) -> str:
+    """A path as a JSON pointer, cut where it is long."""
+    return cut("".join(f"/{escape(str(step))}" for step in path), MAX_POINTER)
+
+
+class _Place(NamedTuple):
+    """A value, where it lies, and the schema that it must match, with the pointer to that."""
+
+    path: tuple[str | int, ...]
+    value: object
+    schema: object
+    pointer: str
+
+
+class _SpentError(Exception):
+    """The walk has asked all that it may."""
+
+
+class _Walk:
+    """One walk down a value that breaks `schema`, of which `parts` have to be compiled to ask about a part of it."""
+
+    def __init__(self, schema: Schema, parts: int) -> None:
+        self._root = schema
+        self._draft: Schema = {"$schema": schema["$schema"]} if "$schema" in schema else {}
+        self._parts = parts
+        self._left = MAX_WORK
+        self._registry: jsonschema_rs.Registry | None = None
+        self._checks: dict[str, IsValid] = {}
+        self._answers: dict[tuple[str, int], bool] = {}
+
+    def blame(self, value: object) -> list[Violation]:
+        """What is wrong at the deepest place that can be blamed with what may be asked."""
+        place = _Place((), value, self._root, "")
+        try:
+            while True:
+                place = self._follow(place)
+                if not isinstance(place.schema, dict):
+                    break
+                alone = _alone(place.schema)
+                if not self._passes(alone, place.value):
+                    return _told(validator_of(alone), place.path, place.value)
+                further = self._first_invalid(_children(place)) or self._first_invalid(self._musts(place))
+                further = further or self._option(place)
+                if further is None:
+                    break
+                place = further
+        except _SpentError:
+            pass
+        return [_not_valid(place)]
+
+    def _spend(self, work: int) -> None:
+        self._left -= work
+        if self._left < 0:
+            raise _SpentError
+
+    def _follow(self, place: _Place) -> _Place:
+        """The place under the schema that its reference means, where there is nothing but a reference."""
+        while isinstance(place.schema, dict) and place.schema.keys() - {"$defs", "definitions"} == {"$ref"}:
+            self._spend(1)
+            pointer = _local(place.schema["$ref"])
+            if pointer is None:
+                break
+            place = place._replace(schema=at(self._root, pointer), pointer=pointer)
+        return place
+
+    def _passes(self, alone: Schema, value: object) -> bool:
+        if not alone:
+            return True
+        pattern = alone.get("pattern")
+        # A pattern is compiled in time quadratic in its length: one of 1,000 characters may take 80 ms.
+        self._spend(2 + _size(alone, self._left) // 4 + (len(pattern) // 2 if isinstance(pattern, str) else 0))
+        self._spend(len(value) // 16 if isinstance(value, dict | list) else 0)
+        return validator_of({**self._draft, **alone}).is_valid(value)
+
+    def _first_invalid(self, places: Iterable[_Place]) -> _Place | None:
+        return next((place for place in places if not self._is_valid(place)), None)
+
+    def _is_valid(self, place: _Place) -> bool:
+        place = self._follow(place)
+        key = (place.pointer, id(place.value))
+        if key not in self._answers:
+            if place.pointer not in self._checks:
+                self._spend(self._parts)
+                self._checks[place.pointer] = self._compile(place.pointer)
+            self._spend(_size(place.value, self._left))
+            self._answers[key] = self._checks[place.pointer](place.value)
+        return self._answers[key]
+
+    def _compile(self, pointer: str) -> IsValid:
+        """The check of the subschema that a pointer leads to; it may refer to any other."""
+        if self._registry is None:
+            self._registry = jsonschema_rs.Registry([(_RESOURCE, self._root)])
+        reference = f"{_RESOURCE}#{escape_fragment(pointer)}"
+        return validator_of({**self._draft, "$ref": reference}, self._registry).is_valid
+
+    def _musts(self, place: _Place) -> Iterator[_Place]:
+        """The schemas that must all hold at a place."""
+        assert isinstance(place.schema, dict)
+        pointer = _local(place.schema.get("$ref"))
+        if pointer is not None:
+            yield place._replace(schema=at(self._root, pointer), pointer=pointer)
+        yield from _listed(place, "allOf")
+
+    def _option(self, place: _Place) -> _Place | None:
+        """The alternative that was meant: the only one admitted here, or one of several that blame the same child."""
+        admitted = [
+            option
+            for option in self._options(place)
+            if isinstance(option.schema, dict) and self._passes(_alone(option.schema), option.value)
+        ]
+        if len(admitted) < 2:
+            return admitted[0] if admitted else None
+        blamed = {child.path if (child := self._first_invalid(_children(each))) else None for each in admitted}
+        return admitted[0] if len(blamed) == 1 and None not in blamed else None
+
+    def _options(self, place: _Place) -> list[_Place]:
+        """The alternatives of a union, with those of unions right within it."""
+        options: list[_Place] = []
+        waiting = [place]
+        while waiting:
+            each = self._follow(waiting.pop())
+            within = [part for keyword in _UNIONS for part in _listed(each, keyword)]
+            self._spend(1 + len(within))
+            if within:
+                waiting.extend(reversed(within))
+            else:
+                options.append(each)
+        return options
+
+
+def _children(place: _Place) -> Iterator[_Place]:
+    """The children of a place, each under the one schema that is surely its own."""
+    path, value, schema, pointer = place
+    assert isinstance(schema, dict)
+    if isinstance(value, dict):
+        named = schema.get("properties")
+        named = named if isinstance(named, dict) else {}
+        for name, child in value.items():
+            if name in named:
+                yield _Place((*path, name), child, named[name], f"{pointer}/properties/{escape(name)}")
+            elif "additionalProperties" in schema and "patternProperties" not in schema:
+                part = schema["additionalProperties"]
+                yield _Place((*path, name), child, part, f"{pointer}/additionalProperties")
+    elif isinstance(value, list):
+        first = schema.get("prefixItems")
+        first = first if isinstance(first, list) else []
+        for index, child in enumerate(value):
+            if index < len(first):
+                yield _Place((*path, index), child, first[index], f"{pointer}/prefixItems/{index}")
+            elif isinstance(schema.get("items"), dict):
+                yield _Place((*path, index), child, schema["items"], f"{pointer}/items")
+
+
+def _listed(place: _Place, keyword: str) -> Iterator[_Place]:
+    parts = place.schema.get(keyword) if isinstance(place.schema, dict) else None
+    for index, part in enumerate(parts if isinstance(parts, list) else ()):
+        yield place._replace(schema=part, pointer=f"{place.pointer}/{keyword}/{index}")
+
+
+def _alone(schema: Schema) -> Schema:
+    """What a schema says of the place itself; of its children their names, and the constants that tell kinds apart."""
+    alone = {key: value for key, value in schema.items() if key in _ALONE}
+    if schema.get("additionalProperties") is False and not isinstance(schema.get("patternProperties"), dict):
+        alone["additionalProperties"] = False
+    if schema.get("items") is False:
+        first = schema.get("prefixItems")
+        alone |= {"items": False, "prefixItems": [True] * len(first) if isinstance(first, list) else [True]}
+    named = schema.get("properties")
+    if isinstance(named, dict):
+        alone["properties"] = {
+            name: {key: part[key] for key in ("const", "enum") if key in part} if isinstance(part, dict) else {}
+            for name, part in named.items()
+        }
+    return alone
+
+
+def _local(reference: object) -> str | None:
+    """The pointer of a reference within the same text; None for any other."""
+    if not isinstance(reference, str) or "%" in reference or not (reference == "#" or reference.startswith("#/")):
+        return None
+    return reference[1:]
+
+
+def _size(value: object, enough: int) -> int:
+    """How many parts a value has, counted until there are more than `enough`; a long text is many."""
+    parts = 0
+    waiting = [value]
+    while waiting and parts <= enough:
+        node = waiting.pop()
+        parts += 1
+        if isinstance(node, str):
+            parts += len(node) // 1_000
+        elif isinstance(node, dict | list):
+            if len(node) > enough:
+                return enough + 1
+            waiting.extend(node.values() if isinstance(node, dict) else node)
+    return parts
+
+
+def _is_small(value: object, most: int) -> bool:
+    """Whether a value has at most so many parts, and no more text than is looked at for an explanation."""
+    waiting = [value]
+    parts = chars = 0
+    while waiting:
+        node = waiting.pop()
+        parts += 1
+        if isinstance(node, str):
+            chars += len(node)
+        elif isinstance(node, dict | list):
+            if len(node) > most:
+                return False
+            waiting.extend(node.values() if isinstance(node, dict) else node)
+        if parts > most or chars > MAX_EXPLAINED_CHARS:
+            return False
+    return True
+
+
+# --- in words ---
+
+
+def _told(validator: jsonschema_rs.Validator, path: tuple[str | int, ...], value: object) -> list[Violation]:
+    return [_violation(error, path) for error in islice(validator.iter_errors(value), MAX_VIOLATIONS)]
+
+
+def _violation(error: jsonschema_rs.ValidationError, path: tuple[str | int, ...]) -> Violation:
+    return Violation(pointer_of([*path, *error.instance_path]), message_of(error))
+
+
+def _not_valid(place: _Place) -> Violation:
+    """What is said where nothing more can be: which union has no alternative for the value, if it is one."""
+    keyword = next((each for each in _UNIONS if isinstance(place.schema, dict) and each in place.schema), "")
+    words = f"under any of the schemas listed in the '{keyword}' keyword" if keyword else "here"
+    return Violation(pointer_of(place.path), cut(f"{_quote(place.value)} is not valid {words}", MAX_MESSAGE))
+
+
+def message_of(error: jsonschema_rs.ValidationError) -> str:
+    """An error in words, with no more than 80 characters of the value."""
+    kind = error.kind
+    kinds = jsonschema_rs.ValidationErrorKind
+    if isinstance(kind, kinds.AdditionalProperties | kinds.UnevaluatedProperties):
+        names = ", ".join(f'"{name}"' for name in kind.unexpected[:MAX_VIOLATIONS])
+        return f"unexpected: {cut(names, MAX_QUOTED)}"
+    if isinstance(kind, kinds.PropertyNames):
+        # The inner error's value is the property's name.
+        return cut(f"property name {_unmasked(kind.error)}", MAX_MESSAGE)
+    return cut(_unmasked(error), MAX_MESSAGE)
+
+
+def _unmasked(error: jsonschema_rs.ValidationError) -> str:
+    return error.message.replace(_MASK, _quote(error.instance), 1)
+
+
+def _quote(value: object) -> str:
+    """A value as compact JSON, cut; what is large is named by its kind, so that little is encoded to quote little."""
+    if isinstance(value, str):
+        value = value[: MAX_QUOTED + 1]
+    elif isinstance(value, dict | list) and not _is_small(value, MAX_EXPLAINED_PARTS):
+        return "this object" if isinstance(value, dict) else "this array"
+    try:
+        return cut(msgspec.json.encode(value).decode(), MAX_QUOTED)
+    except (ValueError, OverflowError):
+        # An integer over 64 bits: valid JSON that this encoder does not write.
+        return "this value"
+
+
+def cut(text: str, limit: int) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,1 @@
+"""Read a configuration: files become a table, the table a checked `Config`, that a catalog; or a report of mistakes."""

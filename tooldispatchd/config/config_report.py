@@ -1,0 +1,310 @@
+"""What is shown of a configuration's problems: where each stands, and only values that can be no secret."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path as FilePath
+from typing import Final, cast
+
+import msgspec
+from msgspec import UNSET
+
+from tooldispatchd.catalog.notation.places import NotationProblem, SourcePosition
+from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.secrecy import is_shown, is_shown_as
+from tooldispatchd.catalog.specs import Config
+from tooldispatchd.config.key_patterns import Table
+from tooldispatchd.config.mcp_json import McpJson
+from tooldispatchd.config.plumb_files import MaskedText, PlumbFiles
+
+# Enough for any file that was written by hand; the rest of a generated one says the same again.
+MAX_SHOWN: Final = 50
+MAX_VALUE_CHARACTERS: Final = 80
+
+_WITHIN: Final = re.compile(r"(?:line (?P<line>\d+), )?column (?P<column>\d+): ")
+_KINDS: Final = (
+    (bool, "a boolean"),
+    (str, "a string"),
+    (int, "a whole number"),
+    (float, "a number"),
+    (list, "an array"),
+    (dict, "a table"),
+    (type(None), "null"),
+)
+# What may hide or end a statement's newline. One pass over the text: trial parses of ever longer runs of lines would
+# need no such expression, but cost the square of a long value's lines.
+_TOKEN: Final = re.compile(
+    r'''
+      """ (?: [^\\] | \\. )*? """ "{0,2}
+    | \'\'\' .*? \'\'\' '{0,2}
+    | " (?: [^"\\\n] | \\. )* "
+    | ' [^'\n]* '
+    | \# [^\n]*
+    | [\[\]{}\n]
+    ''',
+    re.DOTALL | re.VERBOSE,
+)
+
+
+class TomlLines:
+    """On which line of a TOML text each key stands; tomllib gives values only. It must have read the text.
+
+    The source is cut into statements (a header, or a key with its whole value) where a newline stands outside of every
+    string and bracket, and each statement is then read by tomllib alone, so that all rules about keys remain its own.
+    Linear in the source; made only when there is something to report.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._lines: dict[Path, int] = {}
+        self._table: Path = ()
+        # How many elements each array of tables has so far.
+        self._elements: dict[Path, int] = {}
+        for line, statement in _statements(source.replace("\r\n", "\n")):
+            if statement.lstrip().startswith("["):
+                self._read_header(statement, line)
+            else:
+                self._read_keys(tomllib.loads(statement), self._table, line)
+
+    def line_of(self, path: Path) -> int | None:
+        """The line, from 1, of the key at `path`, or of the nearest table around it; None where there is neither."""
+        for length in range(len(path), 0, -1):
+            line = self._lines.get(path[:length])
+            if line is not None:
+                return line
+        return None
+
+    def _read_header(self, statement: str, line: int) -> None:
+        is_element = statement.lstrip().startswith("[[")
+        keys = list(_header_keys(tomllib.loads(statement)))
+        path: Path = ()
+        for position, key in enumerate(keys, 1):
+            path = (*path, key)
+            if is_element and position == len(keys):
+                self._elements[path] = self._elements.get(path, 0) + 1
+            self._lines.setdefault(path, line)
+            if path in self._elements:
+                path = (*path, self._elements[path] - 1)
+        # A table may first have been implied, by the header of one inside it.
+        self._lines[path] = line
+        self._table = path
+
+    def _read_keys(self, value: object, path: Path, line: int) -> None:
+        if not isinstance(value, dict):
+            return
+        for key, inner in cast("dict[str, object]", value).items():
+            self._lines.setdefault((*path, key), line)
+            self._read_keys(inner, (*path, key), line)
+
+
+def _statements(source: str) -> Iterator[tuple[int, str]]:
+    """Each statement with the line it starts on; blank lines and comments are none."""
+    line, start, depth, breaks = 1, 0, 0, 0
+    for token in _TOKEN.finditer(source + "\n"):
+        text = token.group()
+        if text in {"[", "{"}:
+            depth += 1
+        elif text in {"]", "}"}:
+            depth -= 1
+        elif text == "\n" and depth == 0:
+            statement = source[start : token.start()]
+            if statement.strip() and not statement.lstrip().startswith("#"):
+                yield line, statement
+            start = token.end()
+            line, breaks = line + breaks + 1, 0
+        else:
+            breaks += text.count("\n")
+
+
+def _header_keys(table: dict[str, object]) -> Iterator[str]:
+    """The keys of a header that was read alone: a chain of tables with one key each."""
+    inner: object = table
+    while inner:
+        if isinstance(inner, list):
+            inner = inner[0]
+        else:
+            key, inner = next(iter(cast("dict[str, object]", inner).items()))
+            yield key
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One problem, ready to be shown: `line` and `column` from 1, `key` as TOML writes it; each may be unknown.
+
+    `file` is None for the configuration itself. `excerpt` is the line that is meant, with a caret beneath.
+    """
+
+    why: str
+    line: int | None = None
+    key: str | None = None
+    seen: str | None = None
+    allowed: str | None = None
+    nearest: str | None = None
+    file: str | None = None
+    excerpt: str | None = None
+    column: int | None = None
+
+    def text(self, file: FilePath) -> str:
+        """The problem in one line; beneath, what was seen and what would be right, and the line that is meant."""
+        name = self.file or str(file)
+        where = f"{name}:{self.line}" if self.line else name
+        first = ": ".join(filter(None, (where, self.key, self.why)))
+        seen = f"seen {self.seen}" if self.seen else None
+        allowed = f"allowed: {self.allowed}" if self.allowed else None
+        meant = f'did you mean "{self.nearest}"?' if self.nearest else None
+        second = "; ".join(filter(None, (seen, allowed, meant)))
+        return "\n    ".join(filter(None, (first, second, self.excerpt)))
+
+    def fields(self, file: FilePath | None) -> dict[str, object]:
+        """The same for a program; what is unknown is None."""
+        return {
+            "file": self.file or (file and str(file)),
+            "line": self.line,
+            "column": self.column,
+            "key": self.key,
+            "why": self.why,
+            "value": self.seen,
+            "allowed": self.allowed,
+            "did_you_mean": self.nearest,
+        }
+
+
+class Sources:
+    """The files of one configuration, and where each part of its table was written.
+
+    `table` is what all of them say together, before any expansion; `plumb` and `servers` are set once they are read.
+    """
+
+    def __init__(self, path: FilePath, text: str, table: Table) -> None:
+        self.path = path
+        self.table = table
+        self.plumb = PlumbFiles()
+        self.servers = McpJson()
+        self._text = text
+        # Made once, since a file may have many problems.
+        self._masked: dict[str, MaskedText] = {}
+
+    @cached_property
+    def _lines(self) -> TomlLines:
+        return TomlLines(self._text)
+
+    def where(self, path: Path) -> str:
+        """`FILE:LINE` of what stands at `path`."""
+        foreign = self.servers.place_of(path)
+        if foreign is not None:
+            return f"{foreign[0]}:{foreign[1]}"
+        found = self.plumb.place_of(path)
+        return f"{self.path}:{self._lines.line_of(path)}" if found is None else f"{found.file}:{found.line}"
+
+    def file_of(self, path: Path) -> FilePath:
+        """The file in which what stands at `path` was written, as reports name it."""
+        return FilePath(self.where(path).rpartition(":")[0])
+
+    def findings(self, problems: Iterable[Problem]) -> tuple[Finding, ...]:
+        """Each problem with its line, and the mistakes in the files themselves, in the order of the files."""
+        said = [*self.plumb.problems, *self.servers.problems, *problems]
+        unique = {(problem.path, problem.why): problem for problem in said}
+        findings = [self._finding(problem) for problem in unique.values()]
+        findings += [self._mistake(mistake) for mistake in self.plumb.mistakes]
+        findings += [Finding(printable(each.why), each.line, file=each.file) for each in self.servers.mistakes]
+        order = {file: number for number, file in enumerate([*self.plumb.texts, *self.servers.files], 1)}
+        return tuple(sorted(findings, key=lambda finding: (order.get(finding.file or "", 0), finding.line or 0)))
+
+    def _finding(self, problem: Problem) -> Finding:
+        place, why = self._place(problem)
+        foreign = self.servers.place_of(problem.path)
+        finding = Finding(
+            why=printable(why),
+            file=None if foreign is None else foreign[0],
+            line=self._lines.line_of(problem.path) if foreign is None else foreign[1],
+            key=_key(problem.path),
+            seen=None if problem.value is UNSET else _seen(problem.path, self.table),
+            allowed=self.servers.advice(problem),
+            nearest=problem.nearest and printable(problem.nearest),
+        )
+        if place is None:
+            return finding
+        text = self._masked_text(place.file)
+        if is_shown(Config, problem.path):
+            excerpt = text.excerpt(place.line, place.column, shows_value=True)
+        else:
+            excerpt = text.excerpt_without_value(place.line, place.column)
+        return msgspec.structs.replace(
+            finding, file=place.file, line=place.line, excerpt=_indented(excerpt), column=place.column
+        )
+
+    def _place(self, problem: Problem) -> tuple[SourcePosition | None, str]:
+        """Where in a plumb file a problem stands, and why, without the place within the value that the caret shows."""
+        found = _WITHIN.match(problem.why)
+        if found is not None:
+            place = self.plumb.place_of(problem.path, (int(found["line"] or 1), int(found["column"])))
+            if place is not None:
+                # The notation is not written as what it means: a column of the one is none of the other.
+                return place, problem.why[found.end() :]
+        return self.plumb.place_of(problem.path), problem.why
+
+    def _mistake(self, mistake: NotationProblem) -> Finding:
+        text = self._masked_text(mistake.file)
+        return Finding(
+            why=printable(mistake.why),
+            line=mistake.line,
+            nearest=mistake.nearest and printable(mistake.nearest),
+            file=mistake.file,
+            excerpt=_indented(text.excerpt(mistake.line, mistake.column, shows_value=False)),
+            column=mistake.column,
+        )
+
+    def _masked_text(self, file: str) -> MaskedText:
+        if file not in self._masked:
+            self._masked[file] = MaskedText(self.plumb.texts[file])
+        return self._masked[file]
+
+
+def _indented(excerpt: str) -> str | None:
+    """A line and its caret as they stand in a report; None where the line is empty."""
+    line, pointer = excerpt.split("\n")
+    return f"{line}\n    {pointer}" if line.strip() else None
+
+
+def printable(text: str) -> str:
+    """`text` with what a terminal would obey instead of show in its escaped form."""
+    return "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text)
+
+
+def _key(path: Path) -> str | None:
+    text = ""
+    for key in path:
+        if isinstance(key, int):
+            text += f"[{key}]"
+            continue
+        is_bare = key.isascii() and key.replace("-", "").replace("_", "").isalnum()
+        shown = key if is_bare else printable(json.dumps(key, ensure_ascii=False))
+        text += f".{shown}" if text else shown
+    return text or None
+
+
+def _seen(path: Path, table: Table) -> str | None:
+    """What the file says at `path`: the value as it is written, or only its kind where it may be a secret."""
+    value = _value_at(path, table)
+    if value is UNSET:
+        return None
+    if not isinstance(value, (dict, list)) and is_shown_as(Config, path, value):
+        return _written(value)
+    return next((words for kind, words in _KINDS if isinstance(value, kind)), "a date or time")
+
+
+def _value_at(path: Path, table: Table) -> object:
+    """What stands at `path`; UNSET where nothing does."""
+    value: object = table
+    for key in path:
+        is_there = key in value if isinstance(value, dict) else isinstance(value, list) and key in range(len(value))
+        if not is_there:
+            return UNSET
+        value = cast("dict[str | int, object]", value)[key]
+    return value
+
+
+def _written(value: object) -> str:
+    is_json = isinstance(value, (str, bool))
+    text = printable(json.dumps(value, ensure_ascii=False) if is_json else str(value))
+    return text if len(text) <= MAX_VALUE_CHARACTERS else text[:MAX_VALUE_CHARACTERS] + "…"

@@ -1,0 +1,229 @@
+"""Find a configuration file, read it, and make the catalog of it; its mistakes are told in two phases.
+
+    form      text → table (tomllib) → plumb files and other clients' servers put in → schema → environment put in
+    meaning   tokens and PEM files read, users and groups looked up → `Config` → catalog → servers' credentials
+
+All mistakes of form are collected and told together, and only a table without any goes on to the second phase: so
+nothing there meets a value of the wrong kind, and nothing is told that only follows from another mistake. Profiles'
+tokens leave the table before it becomes a `Config`; what was read for servers goes to their bindings.
+"""
+
+import copy
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, cast
+
+import msgspec
+
+from tooldispatchd.catalog import problems as paths
+from tooldispatchd.catalog.catalog import Catalog, build_catalog
+from tooldispatchd.catalog.enforcement import wrong
+from tooldispatchd.catalog.problems import Problem
+from tooldispatchd.catalog.signatures import Signature
+from tooldispatchd.catalog.speckinds import MIB
+from tooldispatchd.catalog.specs import Config
+from tooldispatchd.config.config_report import MAX_SHOWN, Finding, Sources, printable
+from tooldispatchd.config.credentials import SERVERS, exposed_secrets, take_credentials, with_credentials
+from tooldispatchd.config.expansion import expand
+from tooldispatchd.config.files import UnusableFileError, read_text
+from tooldispatchd.config.key_patterns import Table, entries, places
+from tooldispatchd.config.listen_values import parse_places
+from tooldispatchd.config.machine import enforceable_for
+from tooldispatchd.config.mcp_json import take_mcp_json
+from tooldispatchd.config.plumb_files import take_plumb
+from tooldispatchd.config.schema_check import check_form
+
+# A thousand tools with their schemas have room; a larger file is not a configuration.
+MAX_FILE_BYTES: Final = 4 * MIB
+# Schemas nest in their properties, two levels each; what is deeper would exhaust a recursion somewhere below.
+MAX_DEPTH: Final = 64
+
+
+class ConfigError(Exception):
+    """A configuration that cannot be used. `str()` is the whole report; `findings` are its parts.
+
+    `file` is None where no file was found. No part shows a value that may be a secret.
+    """
+
+    def __init__(self, summary: str, file: Path | None = None, findings: tuple[Finding, ...] = ()) -> None:
+        super().__init__(summary)
+        self.summary = summary
+        self.file = file
+        self.findings = findings
+
+    def __str__(self) -> str:
+        """The report: what cannot be done, then every problem with its place."""
+        file = self.file or Path("configuration")
+        shown = [finding.text(file) for finding in self.findings[:MAX_SHOWN]]
+        more = len(self.findings) - len(shown)
+        return "\n".join([self.summary, *shown, *([f"and {more} more"] if more else [])])
+
+    def fields(self) -> list[dict[str, object]]:
+        """Every problem for a program; the summary is one where it has no parts."""
+        return [finding.fields(self.file) for finding in self.findings or (Finding(printable(self.summary)),)]
+
+
+def find_configuration(environ: Mapping[str, str]) -> Path:
+    """The first file there is of those that stand in for `--config`; a `ConfigError` says where it looked."""
+    places = [Path("tooldispatchd.toml"), *_own_places(environ), Path("/etc/tooldispatchd/config.toml")]
+    for place in places:
+        if place.is_file():
+            return place
+    looked = "\n".join(f"    {place}" for place in places)
+    raise ConfigError(
+        f"cannot find a configuration; looked for\n{looked}\n"
+        '"tooldispatchd init" writes an example, "--config FILE" names another file'
+    )
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A catalog, and where each table of it was written: `where` gives `FILE:LINE`."""
+
+    catalog: Catalog
+    where: Callable[[paths.Path], str]
+
+
+def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
+    """The catalog of the configuration at `path`; `environ` is what `${VAR}` stands for. Raises `ConfigError`."""
+    return load(path, environ).catalog
+
+
+def load(path: Path, environ: Mapping[str, str]) -> Loaded:
+    """As `load_catalog`, with the places of what is in it."""
+    text = _read(path)
+    written = _parse(path, text)
+    sources = Sources(path, text, written)
+    sources.plumb = take_plumb(written, path, environ, sources.where)
+    sources.servers = take_mcp_json(written, path, environ, sources.where)
+    if _depth(written) > MAX_DEPTH:
+        raise _unreadable(path, Finding(f"what its plumb files say is nested more than {MAX_DEPTH} deep", key="plumb"))
+    directory = path.absolute().parent
+    table = copy.deepcopy(written)
+    problems = check_form(table) + expand(table, environ, directory)
+    # A table in which the notation has found a mistake lacks what stood there.
+    _refuse(sources, [problem for problem in problems if problem.path not in sources.plumb.lacking])
+    credentials = take_credentials(table, environ)
+    catalog = _build(table, credentials.tokens, directory, environ)
+    # Of a token that could not be read, and of a user who is not there, the catalog would tell once more.
+    told = {path for problem in credentials.problems for path in (problem.path, problem.path[:2])}
+    problems = [] if isinstance(catalog, Catalog) else [each for each in catalog if each.path not in told]
+    _refuse(sources, [*credentials.problems, *_pem_problems(table), *problems])
+    assert isinstance(catalog, Catalog)
+    finished = msgspec.structs.replace(
+        catalog,
+        servers=with_credentials(catalog.servers, credentials.secrets),
+        warnings=(
+            *catalog.warnings,
+            *credentials.warnings,
+            *sources.servers.warnings,
+            *exposed_secrets(written, sources.file_of),
+        ),
+    )
+    return Loaded(finished, sources.where)
+
+
+def _refuse(sources: Sources, problems: Iterable[Problem]) -> None:
+    """Raise `ConfigError` where there is anything to tell."""
+    findings = sources.findings(problems)
+    if findings:
+        count = "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
+        raise ConfigError(f"cannot use {sources.path}: {count}", sources.path, findings)
+
+
+def _own_places(environ: Mapping[str, str]) -> Iterator[Path]:
+    """Where the user's own file stands; a service may have no home at all."""
+    home = environ.get("XDG_CONFIG_HOME", "")
+    # The specification of base directories has a relative one ignored.
+    if home.startswith("/"):
+        yield Path(home) / "tooldispatchd" / "config.toml"
+    elif environ.get("HOME"):
+        yield Path(environ["HOME"]) / ".config" / "tooldispatchd" / "config.toml"
+
+
+def _read(path: Path) -> str:
+    try:
+        return read_text(path, MAX_FILE_BYTES)
+    except UnusableFileError as error:
+        if error.line is not None:
+            raise _unreadable(path, Finding(error.why, error.line)) from None
+        raise ConfigError(f"cannot {error.verb} {path}: {error.why}", path) from error
+
+
+def _parse(path: Path, source: str) -> Table:
+    try:
+        table = tomllib.loads(source)
+    except RecursionError as error:
+        raise _unreadable(path, Finding("arrays and tables are nested too deep")) from error
+    except ValueError as error:
+        raise _unreadable(path, _syntax_finding(str(error), source)) from error
+    if _depth(table) > MAX_DEPTH:
+        raise _unreadable(path, Finding(f"arrays and tables are nested more than {MAX_DEPTH} deep"))
+    return table
+
+
+def _unreadable(path: Path, finding: Finding) -> ConfigError:
+    return ConfigError(f"cannot read {path}: 1 problem", path, (finding,))
+
+
+def _syntax_finding(message: str, source: str) -> Finding:
+    """tomllib says the place in its message only (it has attributes since Python 3.14)."""
+    why, _, place = message.partition(" (at ")
+    numbers = re.findall(r"\d+", place)
+    if len(numbers) == 2:
+        why = printable(f"not TOML: {why} (column {numbers[1]})")
+        return Finding(why, int(numbers[0]), column=int(numbers[1]))
+    return Finding(printable(f"not TOML: {why} (at the end)"), source.rstrip("\n").count("\n") + 1)
+
+
+def _depth(table: Table) -> int:
+    """How deep tables and arrays are nested; dotted keys nest deeper than any recursion reaches."""
+    depth, level = 0, [cast("object", table)]
+    while level and depth <= MAX_DEPTH:
+        depth += 1
+        level = [inner for holder in level for _, inner in entries(holder) if isinstance(inner, (dict, list))]
+    return depth
+
+
+def _pem_problems(table: Table) -> Iterable[Problem]:
+    keys = ((*server, key) for server in SERVERS for key in ("ca", "cert"))
+    if not any(True for key in keys for _ in places(table, key)):
+        return ()
+    from tooldispatchd.config.pem_files import check_pem_files  # noqa: PLC0415  # OpenSSL is loaded with it
+
+    return check_pem_files(table)
+
+
+def _build(
+    table: Table, tokens: Mapping[str, bytes], directory: Path, environ: Mapping[str, str]
+) -> Catalog | list[Problem]:
+    """The catalog of a table that is well formed, or every mistake in what it means."""
+    try:
+        config = msgspec.convert(table, Config)
+    except msgspec.ValidationError as error:
+        return [_conversion_problem(str(error))]
+    problems: list[Problem] = []
+    signatures: Mapping[str, Signature] = {}
+    if any(spec.python is not None for spec in config.tools.values()):
+        # Few configurations have such tools.
+        from tooldispatchd.config.python_tools import as_called, read_signatures  # noqa: PLC0415  # as above
+
+        python = read_signatures(as_called(config, config.tools), directory, environ)
+        signatures, problems = python.signatures, list(python.problems)
+    catalog = build_catalog(config, tokens, signatures)
+    if not isinstance(catalog, Catalog):
+        return [*problems, *catalog]
+    enforceable = enforceable_for(catalog)
+    lacking, warnings = wrong(config, catalog.profiles, catalog.servers, enforceable)
+    _, misplaced = parse_places(config.daemon.listen, catalog.profiles)
+    problems += [msgspec.structs.replace(each, path=("daemon", "listen", *each.path)) for each in misplaced]
+    problems += lacking
+    said = (*catalog.warnings, *warnings)
+    return problems or msgspec.structs.replace(catalog, enforceable=enforceable, warnings=said)
+
+
+def _conversion_problem(message: str) -> Problem:
+    """What the schema admits and the Structs do not: `3.0` where a whole number stands."""
+    why, _, place = message.partition(" - at `$")
+    return Problem(tuple(re.findall(r"\.([a-z_]+)", place)), why.replace("`", '"'))

@@ -1,0 +1,318 @@
+"""What agents must show and what servers are shown, and who programs run as: read once a table is well formed.
+
+A profile's token leaves the table here, whether it stands in it, in the environment or in a file: only its SHA-256 goes
+on. What was read for servers goes to their bindings. No problem holds a secret, nor the name of a variable or a file,
+since a token that was written after the wrong key would stand in its place; which of their names may be shown, the
+report knows.
+"""
+
+import grp
+import os
+import pwd
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path as FilePath
+from typing import Final, cast
+
+import msgspec
+
+from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.profiles import MAX_TOKEN_BYTES, digest_of, token_problem
+from tooldispatchd.catalog.secrecy import is_secret
+from tooldispatchd.catalog.servers import TOKENS, Binding, ServerCredentials, may_be_secret
+from tooldispatchd.catalog.speckinds import KIB, MAX_HEADER_CHARS
+from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec
+from tooldispatchd.config.key_patterns import Pattern, Table, entries, places
+
+# The kernel's numbers have 32 bits, and the largest stands for "none".
+MAX_OWNER: Final = 2**32 - 2
+# A PEM file with an RSA key of 16,384 bits has some 13 KiB, and may hold its certificates.
+MAX_KEY_CHARS: Final = 64 * KIB
+# It goes in a header or a form, beside others.
+MAX_SECRET_CHARS: Final = 4 * KIB
+# With its scheme a token is one header.
+MAX_TOKEN_CHARS: Final = MAX_HEADER_CHARS - len("Bearer ")
+
+# Where a server's table may stand.
+SERVERS: Final[tuple[Pattern, ...]] = (("mcp", "*"), ("tools", "*", "mcp"), ("processes", "*", "mcp", "#"))
+# Where it may be said who a program runs as.
+_PROGRAMS: Final[tuple[Pattern, ...]] = (("tools", "*"), ("processes", "*"), ("agents", "*"), *SERVERS)
+_CLIENT_SECRETS: Final = ("client_secret_env", "client_secret_file")
+# What each of the others than tokens names, and how many characters that may have.
+_OTHERS: Final = {
+    "client_secret_env": ("secret", MAX_SECRET_CHARS),
+    "client_secret_file": ("secret", MAX_SECRET_CHARS),
+    "private_key_file": ("key", MAX_KEY_CHARS),
+}
+# RFC 6750, 2.1, allows less; some servers' keys have more signs.
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+# RFC 7468, 2; which kind of key it is, who signs with it will see.
+_PEM: Final = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*-----END ", re.DOTALL)
+
+
+class AccountError(Exception):
+    """A user or a group that this host does not have."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(f"no such {kind}: {name}")
+        self.kind = kind
+        self.name = name
+
+
+class SecretError(Exception):
+    """Why a secret cannot be had; it is caught where the place that names it is known."""
+
+    def __init__(self, why: str, allowed: str | None = None) -> None:
+        super().__init__(why)
+        self.why = why
+        self.allowed = allowed
+
+
+class Credentials(msgspec.Struct, frozen=True):
+    """What was read: `tokens` by profile, as SHA-256; `secrets` of servers, by the key and the text that named each.
+
+    `warnings` are whole sentences.
+    """
+
+    tokens: dict[str, bytes]
+    problems: tuple[Problem, ...]
+    warnings: tuple[str, ...]
+    secrets: dict[tuple[str, str], str] = {}
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.tokens)} tokens, {len(self.secrets)} secrets"
+        return f"Credentials({counts}, problems={self.problems}, warnings={self.warnings})"
+
+
+def take_credentials(table: Table, environ: Mapping[str, str]) -> Credentials:
+    """Read all that `table`, which is well formed and expanded, names as secrets, and look up its users and groups.
+
+    In place, profiles' tokens are taken out, and numbers stand for users and groups.
+    """
+    tokens: dict[str, bytes] = {}
+    secrets: dict[tuple[str, str], str] = {}
+    problems: list[Problem] = []
+    warnings: list[str] = []
+    for path, value, limit in (*_of_profiles(table, problems), *_of_servers(table)):
+        key = str(path[-1])
+        try:
+            text, mode = _read(key, value, environ, limit)
+            if path[0] == "agents":
+                tokens[str(path[1])] = digest_of(_checked_token(text))
+            else:
+                secrets[key, value] = _checked(key, text)
+        except SecretError as error:
+            # What was seen is shown by its kind alone; the report knows these keys.
+            problems.append(Problem(path, error.why, value=None, allowed=error.allowed))
+            continue
+        if mode is not None:
+            warnings.append(f"{_dotted(path)}: others may read or change the file (mode {mode:04o})")
+    problems += _look_up(table)
+    return Credentials(tokens, tuple(problems), tuple(warnings), secrets)
+
+
+def _of_profiles(table: Table, problems: list[Problem]) -> Iterator[tuple[Path, str, int]]:
+    """Where each profile names its token, what stands there, and the most bytes of it; `token` is taken out."""
+    for place in places(table, ("agents", "*")):
+        profile = cast("Table", place.value)
+        named = [(key, str(profile[key])) for key in TOKENS if key in profile]
+        profile.pop("token", None)
+        if len(named) > 1:
+            why = f'"{named[0][0]}" says already where the token is'
+            problems.append(Problem((*place.path, named[-1][0]), why, value=None))
+        elif named:
+            yield (*place.path, named[0][0]), named[0][1], MAX_TOKEN_BYTES
+
+
+def _look_up(table: Table) -> list[Problem]:
+    """Put numbers in the place of users and groups, in place; a problem for each that there is not."""
+    problems: list[Problem] = []
+    for key, kind in (("uid", "user"), ("gid", "group")):
+        for place in places(table, ("agents", "*", key)):
+            place.put(list(_numbers(place.value, place.path, kind, problems)))
+    for key in ("user", "group"):
+        for place in (each for program in _PROGRAMS for each in places(table, (*program, key))):
+            place.put(next(_numbers(place.value, place.path, key, problems), place.value))
+    return problems
+
+
+def _numbers(owners: object, path: Path, kind: str, problems: list[Problem]) -> Iterator[int]:
+    if owners == []:
+        allowed = "a number or a name, or a list of them that is not empty"
+        problems.append(Problem(path, "admits nobody", value=owners, allowed=allowed))
+    for index, owner in enumerate(owners if isinstance(owners, list) else [owners]):
+        place = (*path, index) if isinstance(owners, list) else path
+        if isinstance(owner, str):
+            try:
+                yield find_uid(owner) if kind == "user" else find_gid(owner)
+            except (AccountError, ValueError):
+                problems.append(Problem(place, f"no such {kind}", value=owner))
+        # A fraction of nothing, as in 3.0, is a whole number to the schema.
+        elif isinstance(owner, int) and 0 <= owner <= MAX_OWNER:
+            yield owner
+        else:
+            allowed = f"a whole number, at least 0 and at most {MAX_OWNER}"
+            problems.append(Problem(place, "not a number of a user or a group", value=owner, allowed=allowed))
+
+
+def find_uid(name: str) -> int:
+    """The number of a user, by name or number; raises `AccountError`."""
+    if name.isdecimal():
+        return int(name)
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except KeyError:
+        raise AccountError("user", name) from None
+
+
+def find_gid(name: str) -> int:
+    """The number of a group, by name or number; raises `AccountError`."""
+    if name.isdecimal():
+        return int(name)
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise AccountError("group", name) from None
+
+
+def _of_servers(table: Table) -> Iterator[tuple[Path, str, int]]:
+    """Where each server names a secret, what stands there, and the most bytes of it."""
+    for place in (each for pattern in SERVERS for each in places(table, pattern)):
+        server = cast("Table", place.value)
+        for key in _readable(server) if isinstance(server, dict) else ():
+            for named in places(server, key):
+                yield (*place.path, *named.path), str(named.value), MAX_KEY_CHARS
+
+
+def _readable(server: Table) -> Iterator[Pattern]:
+    """The keys that are to be read: what contradicts itself is told of when the catalog is built, and that alone."""
+    if "url" not in server:
+        return
+    if len(server.keys() & {*TOKENS, "auth"}) == 1:
+        yield from ((key,) for key in TOKENS)
+    oauth = server.get("oauth")
+    if "auth" not in server or not isinstance(oauth, dict):
+        return
+    if oauth.get("grant") == "private_key_jwt":
+        yield ("oauth", "private_key_file")
+    elif len(oauth.keys() & set(_CLIENT_SECRETS)) == 1:
+        yield from (("oauth", key) for key in _CLIENT_SECRETS)
+
+
+def _read(key: str, value: str, environ: Mapping[str, str], max_bytes: int) -> tuple[str, int | None]:
+    """What a key names, and the mode of its file where others may use that."""
+    if key == "token":
+        if "${" in value:
+            raise SecretError("a token is taken as it is written", '"token_env", for one in the environment')
+        return value, None
+    if key.endswith("_env"):
+        if value not in environ:
+            raise SecretError("the environment has no such variable")
+        return environ[value], None
+    text, mode = read_secret_file(value, max_bytes, what=_kind(key)[0])
+    return text, mode if mode & (stat.S_IROTH | stat.S_IWOTH) else None
+
+
+def read_secret_file(path: str, max_bytes: int, *, what: str) -> tuple[str, int]:
+    """What a file holds without the newline at its end, and its mode; `what` that is stands in a `SecretError`.
+
+    Bytes that are not UTF-8 become lone surrogates. Of a file over `max_bytes` a little more than that is read, so that
+    whoever looks at the text finds it too long.
+    """
+    try:
+        # A pipe or a terminal would be waited for.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            mode = os.fstat(descriptor).st_mode
+            # One more than a newline at the end may add.
+            content = os.read(descriptor, max_bytes + 3) if stat.S_ISREG(mode) else None
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "no file can have this name"
+        raise SecretError(f"cannot read the {what}'s file: {why}") from None
+    if content is None:
+        raise SecretError(f"cannot read the {what}'s file: it is not a regular file")
+    text = content.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
+    return text, stat.S_IMODE(mode)
+
+
+def _kind(key: str) -> tuple[str, int]:
+    """What a key names, and the most characters of it."""
+    return _OTHERS.get(key, ("token", MAX_TOKEN_CHARS))
+
+
+def _checked_token(text: str) -> str:
+    why = token_problem(text)
+    if why is not None:
+        raise SecretError(why, f"1 to {MAX_TOKEN_BYTES} bytes")
+    return text
+
+
+def _checked(key: str, text: str) -> str:
+    what, limit = _kind(key)
+    if not text:
+        raise SecretError(f"the {what} is empty")
+    if len(text) > limit:
+        raise SecretError(f"the {what} has more than {limit} characters")
+    if what == "token" and not _TOKEN.fullmatch(text):
+        raise SecretError("the token has what no header can have", "visible ASCII, no space")
+    if what == "secret" and not text.isprintable():
+        raise SecretError("the secret has more than one line, or is not UTF-8")
+    if what == "key" and not _PEM.search(text):
+        raise SecretError("the file holds no private key", "one in PEM, with -----BEGIN PRIVATE KEY-----")
+    return text
+
+
+def exposed_secrets(table: Table, file_of: Callable[[Path], FilePath]) -> list[str]:
+    """A warning for each secret that stands in a file itself, as text, where others may read that.
+
+    `table` is as it was written, and `file_of` says where. Which headers and variables are secrets, their names tell.
+    """
+    said: list[str] = []
+    for path in _written(table):
+        try:
+            mode = stat.S_IMODE(file_of(path).stat().st_mode)
+        except OSError:
+            # It has been read, and is gone.
+            continue
+        if mode & stat.S_IROTH:
+            said.append(f"{_dotted(path)}: others may read this file (mode {mode:04o})")
+    return said
+
+
+def _written(holder: object, path: Path = ()) -> Iterator[Path]:
+    """Where secrets stand as text."""
+    for key, value in entries(holder):
+        if not isinstance(value, str):
+            yield from _written(value, (*path, key))
+        elif value and "${" not in value and may_be_secret(str(key)) and is_secret(Config, (*path, key)):
+            yield (*path, key)
+
+
+def with_credentials(servers: Mapping[str, Binding], secrets: Mapping[tuple[str, str], str]) -> dict[str, Binding]:
+    """The bindings, each with what was read for it."""
+    return {
+        name: msgspec.structs.replace(binding, credentials=_credentials(binding.spec, secrets))
+        for name, binding in servers.items()
+    }
+
+
+def _credentials(spec: McpSpec, secrets: Mapping[tuple[str, str], str]) -> ServerCredentials:
+    token = _first(spec, TOKENS, secrets)
+    oauth = spec.oauth or OAuthSpec()
+    return ServerCredentials(
+        headers=(*spec.headers.items(), *([] if token is None else [("authorization", f"Bearer {token}")])),
+        client_secret=_first(oauth, _CLIENT_SECRETS, secrets),
+        private_key=_first(oauth, ("private_key_file",), secrets),
+    )
+
+
+def _first(spec: McpSpec | OAuthSpec, keys: tuple[str, ...], secrets: Mapping[tuple[str, str], str]) -> str | None:
+    """The secret that one of `keys` names; at most one of them is there."""
+    return next((secrets[key, text] for key in keys if (text := getattr(spec, key)) is not None), None)
+
+
+def _dotted(path: Path) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")

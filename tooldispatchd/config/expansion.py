@@ -1,0 +1,224 @@
+"""Put the environment into a configuration's texts, and its directory before their relative paths.
+
+Only the keys that `EXPANDED` names are touched. `${VAR}` must be set, `${VAR:-default}` need not be (an empty
+variable counts as unset, as in a shell), `$$` is a dollar, and a dollar before anything else is itself.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from enum import Enum, auto
+from pathlib import Path as FilePath
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.servers import is_meant_as_url
+from tooldispatchd.catalog.speckinds import HEADER_VALUE_PATTERN, MAX_HEADER_CHARS
+from tooldispatchd.config.key_patterns import KeyLocation, Pattern, Table, places
+from tooldispatchd.config.listen_values import check_listen, quote_path
+
+
+class _Meaning(Enum):
+    """What a text stands for, which decides whether it may be empty and where a relative path in it starts."""
+
+    WORD = auto()
+    PROGRAM = auto()
+    FILE = auto()
+    URL = auto()
+    SERVER = auto()  # a binding's name or a URL
+    LISTEN = auto()
+    HEADER = auto()  # a header's value
+    ROOT = auto()  # a directory, as a path or a file:// URI
+    PLACE = auto()  # what a program may read or change, without symbolic links: bounds are not to be led around
+
+
+_CONFINED: Final[dict[Pattern, _Meaning]] = {("read", "#"): _Meaning.PLACE, ("write", "#"): _Meaning.PLACE}
+_SERVER: Final[dict[Pattern, _Meaning]] = {
+    ("command",): _Meaning.PROGRAM,
+    ("url",): _Meaning.URL,
+    ("args", "#"): _Meaning.WORD,
+    ("env", "*"): _Meaning.WORD,
+    ("cwd",): _Meaning.FILE,
+    ("headers", "*"): _Meaning.HEADER,
+    ("token_file",): _Meaning.FILE,
+    ("oauth", "client_secret_file"): _Meaning.FILE,
+    ("oauth", "private_key_file"): _Meaning.FILE,
+    ("ca",): _Meaning.FILE,
+    ("cert",): _Meaning.FILE,
+    ("key",): _Meaning.FILE,
+    **_CONFINED,
+}
+_COMMAND: Final[dict[Pattern, _Meaning]] = {
+    ("command", "#"): _Meaning.PROGRAM,
+    ("args", "#"): _Meaning.WORD,
+    ("env", "*"): _Meaning.WORD,
+    ("cwd",): _Meaning.FILE,
+    **_CONFINED,
+}
+_TABLES: Final[tuple[tuple[Pattern, dict[Pattern, _Meaning]], ...]] = (
+    (("mcp", "*"), _SERVER),
+    (("tools", "*"), _COMMAND | {("venv",): _Meaning.FILE}),
+    (("tools", "*", "mcp"), _SERVER),
+    (("processes", "*"), _COMMAND),
+    (("processes", "*", "mcp", "#"), _SERVER),
+    (("agents", "*"), _CONFINED),
+)
+EXPANDED: Final[dict[Pattern, _Meaning]] = {
+    ("daemon", "listen", "#"): _Meaning.LISTEN,
+    ("plumb", "#"): _Meaning.FILE,
+    ("mcp_json", "#"): _Meaning.FILE,
+    ("agent_command", "#"): _Meaning.PROGRAM,
+    **{(*table, *key): meaning for table, keys in _TABLES for key, meaning in keys.items()},
+    ("tools", "*", "mcp"): _Meaning.SERVER,
+    ("processes", "*", "mcp", "#"): _Meaning.SERVER,
+    ("agents", "*", "token_file"): _Meaning.FILE,
+    ("agents", "*", "roots", "#"): _Meaning.ROOT,
+}
+_VARIABLE: Final = re.compile(
+    r"\$\$ | \$\{ (?P<name>[A-Za-z_][A-Za-z0-9_]*) (?: :- (?P<default>[^{}]*) )? \} | (?P<broken>\$\{)", re.VERBOSE
+)
+ABSENT: Final = "the environment has no"
+BROKEN: Final = '"${" begins no variable that can be read'
+_FORMS: Final = '"${NAME}", "${NAME:-default}", or "$$" for a dollar'
+# As `catalog.arguments` has it, in shapes that are surely meant so.
+_FIELD: Final = re.compile(r"\$\{(\w[\w -]*)(?:\.\.\.|\?[^{}]+)?\}")
+_HEADER: Final = re.compile(HEADER_VALUE_PATTERN.removesuffix("$"))
+# RFC 8089, 2: no host, or this one.
+_FILE_URI: Final = re.compile(r"file://(?:localhost)?(?P<path>/(?:[^%?#\x00]|%[0-9A-Fa-f]{2})*)", re.IGNORECASE)
+# RFC 3986, 3.3, and the sign of what is encoded already.
+_PATH_SIGNS: Final = "/:@!$&'()*+,;=~%"
+# What may become empty.
+_MAY_BE_EMPTY: Final = frozenset({_Meaning.WORD, _Meaning.HEADER})
+
+
+def expand(table: Table, environ: Mapping[str, str], directory: FilePath) -> list[Problem]:
+    """Expand the texts of `table` in place; `directory` is where its relative paths start.
+
+    A text with a problem stays as it is written.
+    """
+    problems: list[Problem] = []
+    for pattern, meaning in EXPANDED.items():
+        for place in places(table, pattern):
+            # What is empty as it stands is the schema's to refuse.
+            if isinstance(place.value, str) and place.value and not _is_template(place, table):
+                problems.extend(_expand_place(place, place.value, meaning, environ=environ, directory=directory))
+    return problems
+
+
+def _is_template(place: KeyLocation, table: Table) -> bool:
+    """Whether a text is an argument in which a dollar names a field of the input."""
+    if not _is_argument(place.path):
+        return False
+    section = table[str(place.path[0])]
+    own = section[str(place.path[1])] if isinstance(section, dict) else None
+    return isinstance(own, dict) and own.get("input_mode") == "args"
+
+
+def _is_argument(path: Path) -> bool:
+    """Whether an argument of a program stands at `path`, and none of a server."""
+    return len(path) == 4 and path[0] in {"tools", "processes"} and path[2] == "args"
+
+
+def expand_file(text: str, environ: Mapping[str, str], directory: FilePath) -> FilePath | None:
+    """The file that `text` names, or None where `expand` has a problem with it."""
+    place = KeyLocation(("plumb", 0), [text])
+    if _expand_place(place, text, _Meaning.FILE, environ=environ, directory=directory):
+        return None
+    return FilePath(str(place.value))
+
+
+def _expand_place(
+    place: KeyLocation, text: str, meaning: _Meaning, *, environ: Mapping[str, str], directory: FilePath
+) -> list[Problem]:
+    # A binding's name holds no dollar, and shows up in messages, where nothing of the environment may.
+    if meaning is _Meaning.SERVER and not is_meant_as_url(text):
+        return []
+    # Only a command's first word is the program.
+    if meaning is _Meaning.PROGRAM and place.path[-1] not in {0, "command"}:
+        meaning = _Meaning.WORD
+    problems = list(_text_problems(text, environ, place.path))
+    if problems:
+        return problems
+    expanded = _VARIABLE.sub(lambda found: _replacement(found, environ), text)
+    if not expanded and meaning not in _MAY_BE_EMPTY:
+        return [Problem(place.path, "is empty once its variables are in place", value=text)]
+    refusal = _refusal(meaning, text, expanded, path=place.path)
+    if refusal is not None:
+        return [refusal]
+    value = _anchored(meaning, expanded, directory)
+    place.put(value)
+    problem = check_listen(value, place.path) if meaning is _Meaning.LISTEN else None
+    # Nothing that comes from the environment may be shown, in a guess neither.
+    if problem and text != expanded:
+        problem = msgspec.structs.replace(problem, value=text, nearest=None)
+    return [problem] if problem else []
+
+
+def _text_problems(text: str, environ: Mapping[str, str], path: Path) -> Iterator[Problem]:
+    for found in _VARIABLE.finditer(text):
+        name = found["name"]
+        if found["broken"]:
+            why, allowed = BROKEN, _FORMS
+        elif name and name not in environ and found["default"] is None:
+            why, allowed = f"{ABSENT} {name}", f'"${{{name}:-default}}"'
+        else:
+            continue
+        field = _FIELD.match(text, found.start())
+        if field and _is_argument(path):
+            # What follows the name is not shown: any text of a configuration may be a secret.
+            mode = 'input_mode = "args"'
+            meant = f'"${{{field[1]}}}" names a field of the input with {mode} alone'
+            why, allowed = (meant, mode) if found["broken"] else (f"{meant}, and {why}", f"{mode}, or {allowed}")
+        yield Problem(path, why, value=text, allowed=allowed)
+
+
+def _replacement(found: re.Match[str], environ: Mapping[str, str]) -> str:
+    name, default = found["name"], found["default"]
+    if name is None:
+        return "$"
+    return environ.get(name, "") if default is None else environ.get(name, "") or default
+
+
+def _refusal(meaning: _Meaning, text: str, expanded: str, *, path: Path) -> Problem | None:
+    """Why a text, once it is expanded, cannot stand for what is meant; what came of it is not shown."""
+    # As it is written the schema has looked at it; a line feed out of a variable would begin another header.
+    if meaning is _Meaning.HEADER and text != expanded and not _is_header(expanded):
+        why = "no header can have this value once its variables are in place"
+        return Problem(path, why, value=text, allowed=f"ASCII in one line, at most {MAX_HEADER_CHARS} characters")
+    if meaning is _Meaning.ROOT and "://" in expanded and _FILE_URI.fullmatch(expanded) is None:
+        allowed = "a path, or file:// and an absolute path"
+        return Problem(path, "no directory of this machine", value=text, allowed=allowed)
+    return None
+
+
+def _is_header(text: str) -> bool:
+    return len(text) <= MAX_HEADER_CHARS and _HEADER.fullmatch(text) is not None
+
+
+def _anchored(meaning: _Meaning, text: str, directory: FilePath) -> str:
+    """`text` with its relative path made absolute, where it is one."""
+    if meaning is _Meaning.LISTEN:
+        kind, _, socket = text.partition(":")
+        where, mark, options = socket.partition("?")
+        if kind != "unix" or where.startswith("@") or not where:
+            return text
+        return f"unix:{FilePath(quote_path(str(directory))) / where}{mark}{options}"
+    if meaning is _Meaning.ROOT:
+        return _root(text, directory)
+    if meaning is _Meaning.PLACE:
+        return os.path.realpath(directory / text)
+    # A program without a slash is looked for in PATH.
+    if meaning is _Meaning.FILE or (meaning is _Meaning.PROGRAM and "/" in text):
+        return str(directory / text)
+    return text
+
+
+def _root(text: str, directory: FilePath) -> str:
+    """The URI of a root. Who reads it takes its dots away (RFC 3986, 5.2.4), so that none are left."""
+    found = _FILE_URI.fullmatch(text)
+    if found is not None:
+        return f"file://{quote(found['path'], safe=_PATH_SIGNS)}"
+    return FilePath(os.path.normpath(directory / text)).as_uri()

@@ -1,0 +1,252 @@
+"""A server as other MCP clients write it, as a table of `[mcp]`; and what `[mcp.NAME]` beside it adds. Pure.
+
+What restricts a server there must restrict it here. So the keys of known clients that do are understood, and a key
+that nobody here knows is an error where its name could restrict, until `[mcp.NAME]` says itself what holds.
+"""
+
+import json
+import re
+from pathlib import PurePath
+from typing import Final, cast
+
+import msgspec
+
+from tooldispatchd.catalog.confinement import KEYS
+from tooldispatchd.catalog.names import nearest
+from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.config.key_patterns import Table
+
+# Of which a server has one.
+WAYS: Final = ("url", "command")
+# What is copied as it stands. A server's table has many more keys, which no other client knows.
+_COPIED: Final = ("command", "args", "env", "cwd", "url", "headers")
+# Lists of tools, and what each is here.
+LISTS: Final = {
+    "toolsAllowed": "tools",
+    "includeTools": "tools",
+    "toolsDenied": "deny",
+    "disabledTools": "deny",
+    "excludeTools": "deny",
+}
+_SWITCHES: Final = ("enabled", "disabled")
+_KEYS: Final = (*_COPIED, *LISTS, *_SWITCHES, "type")
+# In a list of what is allowed, by itself.
+_ALL: Final = "*"
+# `http` is whatever is behind the URL: some clients fall back to the older transport there, as `auto` does.
+_TYPES: Final = {
+    "stdio": ("command", "auto"),
+    "http": ("url", "auto"),
+    "streamable-http": ("url", "http"),
+    "sse": ("url", "sse"),
+}
+# Looked for in a key without its capitals and signs: `auto_approve`, `readOnly`, `tool-filter`. A time-out is none.
+_RESTRICTING: Final = re.compile(
+    r"(?!.*timeout).*(?:allow|den(?:y|ied)|disab|enab|exclu|inclu|block|readonly|approv|permi|restrict|forbid|prohibit"
+    r"|filter|whitelist|blacklist|confirm|consent|sandbox|trust|hid(?:e|den)|tool)"
+)
+# What `[mcp.NAME]` says for itself of what a server may do.
+_DECIDING: Final = frozenset({"tools", "deny", "enabled", *KEYS})
+_VARIABLE: Final = re.compile(
+    r"\$\{(?:env:)?(?P<body>[A-Za-z_][A-Za-z0-9_]*(?::-[^{}]*)?)\}|\$\{input:(?P<input>[^{}]+)\}|\$\{/\}|\$\{|\$"
+)
+_ANY_VARIABLE: Final = re.compile(r"\$\{[^{}]*\}")
+
+
+def may_restrict(key: str) -> bool:
+    """Whether the name of an unknown key is one that could take something away from a server."""
+    return _RESTRICTING.match(re.sub(r"[^a-z]", "", key.lower())) is not None
+
+
+def is_decided(own: Table) -> bool:
+    """Whether `[mcp.NAME]` says for itself what the server may do."""
+    return not _DECIDING.isdisjoint(own)
+
+
+class FileContext(msgspec.Struct, frozen=True):
+    """Where a file lies: relative paths of its servers start at `directory`, where that is not the configuration's."""
+
+    directory: PurePath
+    is_elsewhere: bool
+
+    @property
+    def workspace(self) -> PurePath:
+        """What editors call the workspace: the file lies in it, or in its `.vscode`, `.cursor` or the like."""
+        return self.directory.parent if self.directory.name.startswith(".") else self.directory
+
+
+class ForeignServer(msgspec.Struct, frozen=True):
+    """A table of `[mcp]`, what is wrong with what it was made of, and the keys there that mean nothing here."""
+
+    table: Table
+    problems: list[Problem]
+    unknown: list[str]
+
+
+def translate(entry: Table, own: Table, path: Path, places: FileContext) -> ForeignServer:
+    """An entry as a table of `[mcp]`; what has a problem is left out.
+
+    `own` is what `[mcp.NAME]` beside it says, and `path` leads to that.
+    """
+    return _Translation(own, path, places).translate(entry)
+
+
+def complete(table: Table, own: Table, path: Path, shown: str) -> list[Problem]:
+    """Add what `[mcp.NAME]` says to a server's table, in place: neither takes back what the other restricts.
+
+    A problem for each key that both say and that has no stricter one of two; `shown` is where the table was written.
+    """
+    problems: list[Problem] = []
+    for key, value in own.items():
+        other = table.get(key)
+        if key == "enabled" and isinstance(other, bool) and isinstance(value, bool):
+            table[key] = other and value
+        elif key in {"tools", "deny"} and isinstance(other, list) and isinstance(value, list):
+            table[key] = _combined(key, cast("list[object]", other), cast("list[object]", value))
+        else:
+            if key in table:
+                problems.append(Problem((*path, key), f"{shown} says it already"))
+            table[key] = value
+    return problems
+
+
+class _Translation:
+    """One entry's."""
+
+    def __init__(self, own: Table, path: Path, places: FileContext) -> None:
+        self._own = own
+        self._path = path
+        self._places = places
+        self._problems: list[Problem] = []
+
+    def translate(self, entry: Table) -> ForeignServer:
+        given = {key: value for key, value in entry.items() if value is not None}
+        unknown = [key for key in given if key not in _KEYS]
+        switches = self._switches(given)
+        if unknown and not any(way in given for way in WAYS):
+            # What else it has belongs to the way that is not there.
+            return ForeignServer({}, [*self._problems, *self._wayless(unknown)], [])
+        if switches.get("enabled") is False or self._own.get("enabled") is False:
+            # It is never started: nothing is asked of the environment for it.
+            ways = {way: given[way] for way in WAYS if way in given}
+            blank = {way: _ANY_VARIABLE.sub("x", text) if isinstance(text, str) else text for way, text in ways.items()}
+            return ForeignServer(blank | {"enabled": False}, self._problems, unknown)
+        if not is_decided(self._own):
+            where = f"[mcp.{toml_key(str(self._path[1]))}]"
+            allowed = f'"tools", "deny" or "enabled" in {where}, which then says what holds here'
+            for key in filter(may_restrict, unknown):
+                close = nearest(key, (*LISTS, *_SWITCHES))
+                why = "unknown key, which may restrict the server"
+                self._problems.append(Problem((*self._path, key), why, allowed=allowed, nearest=close))
+        return ForeignServer(self._table(given) | switches, self._problems, unknown)
+
+    def _wayless(self, unknown: list[str]) -> list[Problem]:
+        """Of an entry with no way to its server: other clients have `serverUrl`, and a way may be misspelt."""
+        meant = {key: next((way for way in WAYS if way in key.lower()), None) or nearest(key, WAYS) for key in unknown}
+        problems = [Problem((*self._path, key), "unknown key", nearest=way) for key, way in meant.items() if way]
+        why = f"a server has command or url, this one has neither; unknown: {listed(unknown)}"
+        return problems or [Problem(self._path, why)]
+
+    def _table(self, given: Table) -> Table:
+        table: Table = {key: self._rewritten(given[key]) for key in _COPIED if key in given}
+        if self._places.is_elsewhere:
+            _anchor(table, self._places.directory)
+        for key, ours in LISTS.items():
+            if key in given:
+                self._add_list(table, given[key], key, ours)
+        if "type" in given:
+            self._add_type(table, given["type"], (*self._path, "type"))
+        return table
+
+    def _switches(self, given: Table) -> Table:
+        """`enabled`, where the entry says anything of it."""
+        said: list[bool] = []
+        for key in _SWITCHES:
+            value = given.get(key)
+            if isinstance(value, bool):
+                said.append(value == (key == "enabled"))
+            elif key in given:
+                self._problems.append(Problem((*self._path, key), "wrong kind of value", allowed="true or false"))
+        return {"enabled": all(said)} if said else {}
+
+    def _add_list(self, table: Table, value: object, key: str, ours: str) -> None:
+        if not isinstance(value, list):
+            self._problems.append(
+                Problem((*self._path, key), "wrong kind of value", allowed="an array of tools' names")
+            )
+            return
+        names = cast("list[object]", value)
+        if ours == "tools" and names == [_ALL]:
+            return
+        other = table.get(ours)
+        table[ours] = names if other is None else _combined(ours, cast("list[object]", other), names)
+
+    def _add_type(self, table: Table, kind: object, path: Path) -> None:
+        """What the type of a server says of its table; `path` is where it stands."""
+        way, transport = _TYPES.get(str(kind), ("", "auto"))
+        if not way:
+            allowed = ", ".join(f'"{each}"' for each in _TYPES)
+            close = nearest(str(kind), _TYPES)
+            self._problems.append(Problem(path, "no such type", allowed=allowed, nearest=close))
+        elif way not in table:
+            self._problems.append(Problem(path, f'a server of type "{kind}" has a {way}'))
+        elif transport != "auto":
+            table["transport"] = transport
+
+    def _rewritten(self, value: object) -> object:
+        """A value with its texts as the configuration writes them; in these files a dollar alone is a dollar."""
+        if isinstance(value, str):
+            return _VARIABLE.sub(self._variable, value)
+        if isinstance(value, list):
+            return [self._rewritten(item) for item in cast("list[object]", value)]
+        if isinstance(value, dict):
+            return {key: self._rewritten(item) for key, item in cast("Table", value).items() if item is not None}
+        return value
+
+    def _variable(self, found: re.Match[str]) -> str:
+        if found["input"] is not None:
+            # Editors ask a person for it; a daemon has its environment.
+            return f"${{INPUT_{re.sub(r'[^A-Za-z0-9]', '_', found['input']).upper()}}}"
+        if found["body"] is None:
+            # What begins a variable and is none is told where variables are expanded.
+            return {"${": "${", "${/}": "/"}.get(found.group(), "$$")
+        workspace = self._places.workspace
+        known = {
+            "workspaceFolder": str(workspace),
+            "workspaceFolderBasename": workspace.name,
+            "pathSeparator": "/",
+        }
+        if found.group() == "${userHome}":
+            return "${HOME}"
+        text = known.get(found["body"]) if not found.group().startswith("${env:") else None
+        return f"${{{found['body']}}}" if text is None else text.replace("$", "$$")
+
+
+def _combined(key: str, one: list[object], other: list[object]) -> list[object]:
+    """What two lists of tools allow, or deny, together."""
+    return [each for each in one if each in other] if key == "tools" else [*one, *(x for x in other if x not in one)]
+
+
+def _anchor(table: Table, directory: PurePath) -> None:
+    """Let the relative paths of a server start where its file lies, in place."""
+    command, cwd = table.get("command"), table.get("cwd")
+    prefix = str(directory).replace("$", "$$")
+    if isinstance(command, str) and command.startswith(("./", "../")):
+        table["command"] = f"{prefix}/{command}"
+    if isinstance(cwd, str) and cwd and not cwd.startswith(("/", "${")):
+        table["cwd"] = f"{prefix}/{cwd}"
+
+
+def toml_key(name: str) -> str:
+    """A binding's name as a key of TOML."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+
+
+def listed(keys: list[str]) -> str:
+    """Enough of them to see what is meant: a client's own settings may be many."""
+    return ", ".join(map(quoted, keys[:5])) + (", …" if len(keys) > 5 else "")
+
+
+def quoted(name: str) -> str:
+    """A name of a file as it may be shown: in one line, and not endless."""
+    text = json.dumps(name)
+    return text if len(text) <= 60 else f'{text[:60]}…"'

@@ -1,0 +1,59 @@
+"""Patterns of places in a configuration: `("mcp", "*", "args", "#")`, where `*` is any key and `#` any index."""
+
+from collections.abc import Iterable, Iterator
+from typing import cast
+
+import msgspec
+
+from tooldispatchd.catalog.problems import Path
+
+Pattern = tuple[str, ...]
+Table = dict[str, object]
+
+
+class KeyLocation(msgspec.Struct, frozen=True):
+    """One value of a parsed file: where it stands, and what holds it."""
+
+    path: Path
+    holder: Table | list[object]
+
+    @property
+    def value(self) -> object:
+        """What stands there now."""
+        if isinstance(self.holder, list):
+            return self.holder[cast("int", self.path[-1])]
+        return self.holder[cast("str", self.path[-1])]
+
+    def put(self, value: object) -> None:
+        """Set another value."""
+        if isinstance(self.holder, list):
+            self.holder[cast("int", self.path[-1])] = value
+        else:
+            self.holder[cast("str", self.path[-1])] = value
+
+
+def entries(holder: object) -> list[tuple[str | int, object]]:
+    """The keys and values of a table, or the indices and items of a list; none of anything else."""
+    if isinstance(holder, dict):
+        return list(cast("Table", holder).items())
+    return list(enumerate(cast("list[object]", holder))) if isinstance(holder, list) else []
+
+
+def places(table: Table, pattern: Pattern) -> Iterator[KeyLocation]:
+    """Every value of `table` whose place is of `pattern`; what is of another shape has none."""
+    return _places(table, pattern, ())
+
+
+def _places(holder: object, pattern: Pattern, path: Path) -> Iterator[KeyLocation]:
+    want, rest = pattern[0], pattern[1:]
+    found: Iterable[str | int] = ()
+    if isinstance(holder, dict):
+        found = list(holder) if want == "*" else [want] if want in holder else ()
+    elif isinstance(holder, list) and want == "#":
+        found = range(len(holder))
+    for key in found:
+        place = KeyLocation((*path, key), cast("Table | list[object]", holder))
+        if rest:
+            yield from _places(place.value, rest, place.path)
+        else:
+            yield place

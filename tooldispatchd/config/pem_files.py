@@ -1,0 +1,109 @@
+"""The PEM files that servers at URLs are reached with, looked at while a configuration is loaded.
+
+What OpenSSL can never use would else be found out by the first agent. The files are read again for each connection, so
+nothing of them is kept, and no error holds a part of one. Imported only for a configuration that names some: OpenSSL is
+loaded with it.
+"""
+
+import ssl
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, cast
+
+from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.speckinds import MIB
+from tooldispatchd.config.credentials import SERVERS, SecretError, read_secret_file
+from tooldispatchd.config.key_patterns import Table, places
+
+PEM_KEYS: Final = ("ca", "cert", "key")
+# A system's whole bundle of authorities has a quarter of that.
+MAX_PEM_BYTES: Final = 1 * MIB
+
+# RFC 7468, 5 and 10; OpenSSL also knows certificates with a trust of their own.
+_CERTIFICATE: Final = "CERTIFICATE-----"
+_PRIVATE_KEY: Final = "PRIVATE KEY-----"
+# RFC 7468, 11, and the older form of RFC 1421, 4.6.1.1.
+_ENCRYPTED: Final = ("BEGIN ENCRYPTED PRIVATE KEY", "Proc-Type: 4,ENCRYPTED")
+
+
+def check_pem_files(table: Table) -> Iterator[Problem]:
+    """A problem for each file of a server in `table` that cannot be used; its paths must be absolute already."""
+    for place in (each for pattern in SERVERS for each in places(table, pattern)):
+        server = cast("Table", place.value)
+        # That a server with a command has such a file is told of when the catalog is built.
+        if isinstance(server, dict) and "url" in server and "command" not in server:
+            yield from _check_files(place.path, {key: str(server[key]) for key in PEM_KEYS if key in server})
+
+
+def _check_files(path: Path, files: dict[str, str]) -> Iterator[Problem]:
+    """The problems of one server's files, each at the key that names the file."""
+    if "ca" in files:
+        yield from _told((*path, "ca"), partial(_check_authorities, files["ca"]))
+    if "cert" not in files:
+        return
+    wrong = list(_told((*path, "cert"), partial(_check_certificate, files["cert"])))
+    if "key" in files:
+        holder, what = "key", "key"
+    else:
+        holder, what = "cert", "certificate"
+    if not wrong or holder == "key":
+        wrong += _told((*path, holder), partial(_check_key, files[holder], what))
+    if not wrong:
+        wrong += _told((*path, holder), partial(_check_pair, files["cert"], files[holder]))
+    yield from wrong
+
+
+def _told(path: Path, check: Callable[[], None]) -> Iterator[Problem]:
+    try:
+        check()
+    except SecretError as error:
+        yield Problem(path, error.why, allowed=error.allowed)
+
+
+def _check_authorities(file: str) -> None:
+    """Raise `SecretError` where `file` holds no certificates to trust."""
+    _check_certificate(file)
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
+    except OSError as error:
+        raise SecretError(_refusal(error)) from None
+
+
+def _check_certificate(file: str) -> None:
+    """Raise `SecretError` where `file` holds no certificate at all."""
+    if _CERTIFICATE not in _read(file, "certificate"):
+        raise SecretError("there is no PEM certificate in this file")
+
+
+def _check_key(file: str, what: str) -> None:
+    """Raise `SecretError` where `file`, that of a `what`, holds no private key that can be read without a person."""
+    text = _read(file, what)
+    if _PRIVATE_KEY not in text:
+        allowed = 'a certificate and its key in one file, or "key" beside it' if what == "certificate" else None
+        raise SecretError("there is no PEM private key in this file", allowed)
+    if any(sign in text for sign in _ENCRYPTED):
+        raise SecretError("the key is encrypted, and nobody is there to type its passphrase")
+
+
+def _check_pair(cert: str, key: str) -> None:
+    """Raise `SecretError` where the key is not that of the certificate, or one of both is none."""
+    try:
+        # Without a password OpenSSL would ask for one at the terminal.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(cert, key, password="")
+    except OSError as error:
+        raise SecretError(_refusal(error)) from None
+
+
+def _read(file: str, what: str) -> str:
+    text, _ = read_secret_file(file, MAX_PEM_BYTES, what=what)
+    if len(text) > MAX_PEM_BYTES:
+        raise SecretError(f"this file is over {MAX_PEM_BYTES // MIB} MiB")
+    return text
+
+
+def _refusal(error: OSError) -> str:
+    """What OpenSSL, or the system, says of a file: a reason of theirs, never a part of it."""
+    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+    if reason == "KEY_VALUES_MISMATCH":
+        return "this is not the key of the certificate"
+    return f"OpenSSL cannot use this file: {(reason or 'no reason is known').lower().replace('_', ' ')}"

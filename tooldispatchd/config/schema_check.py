@@ -1,0 +1,204 @@
+"""Check a parsed configuration against the schema of its Structs: every mistake, each with its whole path.
+
+msgspec alone stops at the first one and leaves the names of tables out of its paths. Messages are our own: the
+validator's quote values, and a value may be a secret.
+"""
+
+import functools
+import json
+import math
+from collections.abc import Iterator
+from typing import Final, cast
+
+import jsonschema_rs
+import msgspec
+
+from tooldispatchd.catalog import speckinds, specs
+from tooldispatchd.catalog.names import nearest
+from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.secrecy import Spec
+from tooldispatchd.config.key_patterns import Table, entries
+
+Node = dict[str, object]
+
+_PATTERN_WORDS: Final = {
+    speckinds.PYTHON_PATTERN: 'a function, as "package.module:function"',
+    speckinds.NAME_PATTERN: 'letters, digits, "-" and "_" (never two), a letter first, with dots between parts',
+    speckinds.BINDING_PATTERN: '1 to 32 letters, digits, ".", "-" and "_", a letter or digit first',
+    speckinds.PREFIX_PATTERN: 'at most 32 letters, digits, ".", "-" and "_", a letter or digit first; or ""',
+    speckinds.SERVER_TOOL_PATTERN: "a tool's name: 1 to 128 letters, digits and _ . / -",
+    speckinds.ENV_PATTERN: 'a variable\'s name: not empty, with no "=" and no NUL',
+    speckinds.WORD_PATTERN: "a string without NUL",
+    speckinds.SOME_WORD_PATTERN: "a string that is not empty, without NUL",
+    speckinds.HEADER_NAME_PATTERN: "a header's name: letters, digits and signs, no space and no colon",
+    speckinds.HEADER_VALUE_PATTERN: f"ASCII in one line, at most {speckinds.MAX_HEADER_CHARS} characters",
+    speckinds.HOST_PATTERN: "HOST or HOST:PORT",
+}
+_TYPE_WORDS: Final = {
+    "string": "a string",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "an array",
+    "object": "a table",
+}
+_BOUND_WORDS: Final = {
+    "exclusiveMinimum": "over",
+    "minimum": "at least",
+    "exclusiveMaximum": "under",
+    "maximum": "at most",
+}
+# What tells a process from a tool, and is near to no key of a tool.
+_OF_PROCESSES: Final = frozenset({"kind", "chain", "filter", "project"})
+_WHY: Final = {
+    "type": "wrong kind of value",
+    "anyOf": "wrong kind of value",
+    "enum": "no such choice",
+    "pattern": "not well-formed",
+    "maxLength": "too long",
+    "minItems": "too few entries",
+    "maxItems": "too many entries",
+    "minimum": "too small",
+    "exclusiveMinimum": "too small",
+    "maximum": "too large",
+    "exclusiveMaximum": "too large",
+}
+# Keys of a section's tables that are fixed already, and that this version cannot act on yet: neither ignored nor taken
+# for a slip of the hand.
+PLANNED: Final = frozenset({("tools", "builtin"), ("tools", "rest")})
+
+
+def check_form(table: Table) -> list[Problem]:
+    """Every way in which `table` breaks the form of a configuration; what JSON does not have is replaced, in place."""
+    problems = list(_without_json_form(table))
+    excused = {problem.path for problem in problems}
+    return problems + [problem for problem in _check(table, specs.Config) if problem.path not in excused]
+
+
+def _without_json_form(holder: object, path: Path = ()) -> Iterator[Problem]:
+    """Each value that a configuration cannot have; it is replaced, in place, by one of the nearest kind."""
+    for key, value in entries(holder):
+        if isinstance(value, (dict, list)):
+            yield from _without_json_form(value, (*path, key))
+        elif isinstance(value, float) and not math.isfinite(value):
+            yield Problem((*path, key), "not a finite number", value=value)
+            cast("dict[str | int, object]", holder)[key] = 0.0
+        elif not isinstance(value, (str, int, float)):
+            why = "null has no meaning here" if value is None else "a date or time has no meaning here"
+            yield Problem((*path, key), why, value=value)
+            cast("dict[str | int, object]", holder)[key] = str(value)
+
+
+def _check(table: object, spec: type[Spec]) -> list[Problem]:
+    schema, validator = _validator(spec)
+    problems: list[Problem] = []
+    for error in validator.iter_errors(table):
+        problems.extend(_problems(error, schema))
+    return problems
+
+
+@functools.cache
+def _validator(spec: type[Spec]) -> tuple[Node, jsonschema_rs.Validator]:
+    bundled = msgspec.json.schema(spec, schema_hook=_any_value)
+    schema = cast("Node", _without_null(jsonschema_rs.dereference(bundled)))
+    return schema, jsonschema_rs.validator_for(schema, offline=True)
+
+
+def _any_value(kind: type) -> dict[str, object]:
+    assert kind is object
+    return {"description": "any JSON value"}
+
+
+def _without_null(node: object) -> object:
+    """The schema with each `X | None` as `X`: TOML has no null, and an error under `anyOf` hides its own kind."""
+    if isinstance(node, list):
+        return [_without_null(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    table = cast("Node", node)
+    options = [option for option in cast("list[object]", table.get("anyOf", [])) if option != {"type": "null"}]
+    if len(options) == 1:
+        return _without_null(options[0])
+    table = {**table, "anyOf": options} if options else table
+    return {key: _without_null(item) for key, item in table.items() if key != "default"}
+
+
+def _problems(error: jsonschema_rs.ValidationError, schema: Node) -> list[Problem]:
+    path: Path = tuple(error.instance_path)
+    node = _node(schema, error.schema_path[:-1])
+    kind = error.kind
+    match kind:
+        case jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=keys):
+            return [_unknown_key((*path, key), list(cast("Node", node["properties"]))) for key in keys]
+        case jsonschema_rs.ValidationErrorKind.Required(property=key):
+            wanted = cast("Node", cast("Node", node["properties"])[key])
+            return [Problem(path, f'the key "{key}" is missing', allowed=_words(wanted))]
+        case jsonschema_rs.ValidationErrorKind.PropertyNames(error=inner):
+            name = cast("str", inner.instance)
+            return [Problem((*path, name), "not a valid name", allowed=_words(node))]
+    if _is_server(node) and isinstance(error.instance, dict):
+        # Neither option fits, and a table was meant: what is wrong within it is the mistake.
+        wrong = _check(error.instance, specs.McpSpec)
+        return [msgspec.structs.replace(problem, path=(*path, *problem.path)) for problem in wrong]
+    return [_wrong_value(error, path, node)]
+
+
+def _unknown_key(path: Path, known: list[str]) -> Problem:
+    if (path[0], path[-1]) in PLANNED and len(path) == 3:
+        return Problem(path, "not yet available", value=None)
+    if len(path) == 3 and path[0] == "tools" and path[2] in _OF_PROCESSES:
+        name = json.dumps(path[1], ensure_ascii=False)
+        why = f"{path[-1]} is a key of [processes]; a tool is made of a process"
+        return Problem(path, why, allowed=f"process = {name}, and {path[-1]} in [processes.{path[1]}]")
+    meant = nearest(str(path[-1]), known)
+    allowed = None if meant else "one of " + ", ".join(sorted(known))
+    return Problem(path, "unknown key", allowed=allowed, nearest=meant)
+
+
+def _wrong_value(error: jsonschema_rs.ValidationError, path: Path, node: Node) -> Problem:
+    value, meant = error.instance, None
+    if isinstance(value, str) and error.kind.name == "enum":
+        meant = nearest(value, [option for option in cast("list[object]", node["enum"]) if isinstance(option, str)])
+    why = _WHY.get(error.kind.name, f"breaks {error.kind.name}")
+    return Problem(path, why, value=value, allowed=_words(node), nearest=meant)
+
+
+def _is_server(node: Node) -> bool:
+    """Whether a table may stand there beside other kinds: only a server is of such kinds."""
+    options = cast("list[Node]", node.get("anyOf", []))
+    return any(option.get("type") == "object" for option in options)
+
+
+def _node(schema: Node, path: list[str | int]) -> Node:
+    node: object = schema
+    for key in path:
+        node = node[cast("int", key)] if isinstance(node, list) else cast("Node", node)[cast("str", key)]
+    return cast("Node", node)
+
+
+def _words(node: Node) -> str:
+    """What a schema allows, in words."""
+    if "enum" in node:
+        return ", ".join(f'"{option}"' for option in cast("list[object]", node["enum"]))
+    if _is_server(node):
+        return "a server's name in [mcp], a URL, or a table as in [mcp]"
+    if "anyOf" in node:
+        # Only users and groups are left.
+        return "a number or a name, or a list of them"
+    pattern = node.get("pattern")
+    if pattern in _PATTERN_WORDS:
+        return _PATTERN_WORDS[pattern]
+    words = _TYPE_WORDS.get(str(node.get("type")), "any value")
+    if "maxLength" in node:
+        words += f" of at most {node['maxLength']} characters"
+    bounds = [f"{word} {node[bound]}" for bound, word in _BOUND_WORDS.items() if bound in node]
+    items = cast("Node", node.get("items", {}))
+    if items:
+        words += f" of {_count_words(node)}{_words(items)}"
+    return f"{words}, {' and '.join(bounds)}" if bounds else words
+
+
+def _count_words(array: Node) -> str:
+    if "maxItems" in array:
+        return f"{array['minItems']} to {array['maxItems']} of: "
+    return "at least one of: " if "minItems" in array else ""

@@ -1,0 +1,102 @@
+"""Find the function of a Python tool: import its module and look its name up, or say in a sentence why not.
+
+Runs in the tool's own interpreter, where the module's code runs too: any exception of that is told, and ends nothing.
+"""
+
+import difflib
+import importlib
+import inspect
+import pkgutil
+import sys
+import traceback
+from collections.abc import Iterable
+from typing import NoReturn
+
+# Of what a module said when it failed, and of the sentence that says so.
+MAX_LINE = 400
+MAX_WORDS = 800
+
+
+class FunctionError(Exception):
+    """A function that cannot be a tool: `why` says so in a sentence, `nearest` is the name that was probably meant."""
+
+    def __init__(self, why: str, nearest: "str | None" = None) -> None:
+        self.why = why if len(why) <= MAX_WORDS else why[: MAX_WORDS - 1] + "…"
+        super().__init__(self.why)
+        self.nearest = nearest
+
+
+def find_function(path: str) -> object:
+    """The object that `package.module:function` or `package.module:Class.method` names; raises FunctionError.
+
+    A method must be static or of the class: there is no object for another one.
+    """
+    module_name, _, names = path.partition(":")
+    try:
+        found: object = _import(module_name)
+    except FunctionError as error:
+        error.nearest = error.nearest and f"{error.nearest}:{names}"
+        raise
+    holder = f"the module {module_name}"
+    steps = names.split(".")
+    for place, name in enumerate(steps):
+        if isinstance(found, type) and _needs_object(found, name):
+            raise FunctionError(f"{names} is a method of an object; only static and class methods can be tools")
+        try:
+            found = getattr(found, name)
+        except AttributeError:
+            prefix = f"{module_name}:{''.join(f'{step}.' for step in steps[:place])}"
+            meant = _nearest(name, _public_names(found))
+            raise FunctionError(f"{holder} has no {name}", None if meant is None else prefix + meant) from None
+        holder = f"{module_name}:{'.'.join(steps[: place + 1])}"
+    return found
+
+
+def last_line(error: BaseException) -> str:
+    """The last line that is printed of an exception: its class and its message in one line, cut at 400 characters."""
+    words = " ".join("".join(traceback.format_exception_only(type(error), error)).splitlines()[-1:])
+    return words if len(words) <= MAX_LINE else words[: MAX_LINE - 1] + "…"
+
+
+def _import(name: str) -> object:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        # A module that the tool's own one lacks is another matter.
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            _refuse_missing(name, error.name)
+        raise FunctionError(f"cannot import {name}: {last_line(error)}") from error
+    # The module is a user's: it may raise anything, and end the interpreter that asks.
+    except (Exception, SystemExit) as error:
+        raise FunctionError(f"cannot import {name}: {last_line(error)}") from error
+
+
+def _refuse_missing(name: str, missing: str) -> NoReturn:
+    parent, _, last = missing.rpartition(".")
+    places = getattr(sys.modules.get(parent), "__path__", None) if parent else None
+    why = f"there is no module {missing}"
+    if parent and places is None:
+        why = f"{parent} is a module and no package, so that there is no {missing}"
+        raise FunctionError(why)
+    meant = _nearest(last, {module.name for module in pkgutil.iter_modules(places)})
+    if meant is None:
+        raise FunctionError(why)
+    rest = name[len(missing) :]
+    raise FunctionError(why, f"{parent}.{meant}{rest}" if parent else f"{meant}{rest}")
+
+
+def _needs_object(holder: type, name: str) -> bool:
+    """Whether a class has under that name a plain function, which would be given an object first."""
+    return inspect.isfunction(inspect.getattr_static(holder, name, None))
+
+
+def _public_names(holder: object) -> "list[str]":
+    return [
+        name
+        for name in dir(holder)
+        if not name.startswith("_") and callable(inspect.getattr_static(holder, name, None))
+    ]
+
+
+def _nearest(name: str, known: "Iterable[str]") -> "str | None":
+    return next(iter(difflib.get_close_matches(name, sorted(known), 1)), None)

@@ -1,0 +1,341 @@
+"""A typed function as a tool: its schemas, and its input and result between JSON and Python.
+
+Runs in the tool's own interpreter, with the msgspec that is there; importing this module raises `NoMsgspecError` where
+there is none. What the annotations say decides alike what the schema shows and what a call may be given.
+
+    prepared = prepare(find_function("package.module:function"))     once, in the warm parent
+    result = prepared.function(**prepared.decode(raw))               in each call
+    line = prepared.encode(result)
+"""
+
+import functools
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tooldispatchd.forked.python.functions import FunctionError, last_line
+
+
+class NoMsgspecError(ImportError):
+    """The interpreter has no msgspec; the message names it, and says what to do."""
+
+
+try:
+    import msgspec
+except ImportError as _error:
+    raise NoMsgspecError(
+        f"{sys.executable} has no msgspec, with which a function's types are read: "
+        f"{sys.executable} -m pip install msgspec"
+    ) from _error
+
+# A model reads no more of a description than this; the rest is documentation.
+MAX_DESCRIPTION = 8 * 1024
+# A default that is longer than this in JSON is not shown.
+MAX_DEFAULT_BYTES = 4 * 1024
+# Of an annotation in a message.
+MAX_SHOWN_TYPE = 120
+# The parameter that is given the context of the call, and is no part of its input.
+CONTEXT = "ctx"
+
+_REFERENCE = "#/$defs/"
+# How sections of a docstring begin, in the styles of Google, NumPy and Sphinx; what follows is for programmers.
+_SECTIONS = frozenset(
+    (
+        *("args", "arguments", "parameters", "params", "keyword args", "keyword arguments", "other parameters"),
+        *("return", "returns", "yields", "raises", "warns", "example", "examples", "note", "notes"),
+        *("attributes", "see also"),
+    )
+)
+_KEYWORDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class InputError(ValueError):
+    """An input that is no JSON of the declared types; the message says what is wrong and where."""
+
+
+class ResultError(ValueError):
+    """A result that is not of the declared type, or that JSON cannot say; the message says what is wrong and where."""
+
+
+class _Absent:
+    """Stands for a parameter that a call leaves to its default."""
+
+
+_ABSENT = _Absent()
+
+
+class Parameter(typing.NamedTuple):
+    """One parameter of the input: its type as it is annotated, `json` where it is not."""
+
+    name: str
+    type: object
+    has_default: bool
+    default: object = None
+
+
+class PreparedFunction:
+    """A function that is ready to be called with JSON, as often as one likes; what it costs was paid when it was made.
+
+    `takes_ctx` says that it wants the keyword `ctx` beside what `decode` gives, `is_async` that its result must be
+    awaited.
+    """
+
+    __slots__ = ("_decoder", "_encoder", "_names", "_result", "function", "is_async", "takes_ctx")
+
+    def __init__(self, function: Callable[..., object], signature: "_Signature") -> None:
+        self.function = function
+        self.takes_ctx = signature.takes_ctx
+        self.is_async = inspect.iscoroutinefunction(_innermost(function))
+        self._names = tuple(parameter.name for parameter in signature.parameters)
+        self._decoder = msgspec.json.Decoder(_input_struct(signature.parameters))
+        self._encoder = msgspec.json.Encoder()
+        # A result of any type needs no check.
+        self._result = None if signature.result is Any else msgspec.json.Decoder(signature.result)
+
+    def decode(self, raw: "bytes | bytearray | memoryview | str") -> "dict[str, object]":
+        """The keyword arguments that a JSON object means, those that it leaves out not among them; raises InputError.
+
+        What `__post_init__` of a type raises as ValueError or TypeError is an InputError too.
+        """
+        try:
+            values = msgspec.structs.astuple(self._decoder.decode(raw))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise InputError(str(error)) from error
+        except RecursionError as error:
+            raise InputError("it is nested too deep") from error
+        return {name: value for name, value in zip(self._names, values) if value is not _ABSENT}  # noqa: B905
+
+    def encode(self, result: object) -> bytes:
+        """A result as one line of JSON without its newline; raises ResultError.
+
+        The JSON is read back as the declared type: objects are not checked when they are made, and JSON is
+        what counts.
+        """
+        try:
+            encoded = self._encoder.encode(result)
+        # An object that was never filled has no attributes.
+        except (TypeError, ValueError, OverflowError, AttributeError) as error:
+            raise ResultError(f"the result cannot be written as JSON: {error}") from error
+        except RecursionError as error:
+            raise ResultError("the result cannot be written as JSON: it is nested too deep") from error
+        if self._result is None:
+            return encoded
+        try:
+            self._result.decode(encoded)
+        except msgspec.MsgspecError as error:
+            raise ResultError(f"the result is not of the declared type: {error}") from error
+        except RecursionError as error:
+            raise ResultError("the result is nested too deep") from error
+        return encoded
+
+
+def prepare(function: object) -> PreparedFunction:
+    """The function, made ready to be called; raises FunctionError where it cannot be a tool."""
+    return _prepare(_plain(function), _read(function))
+
+
+def describe(function: object) -> "dict[str, object]":
+    """A function as the daemon is told of it, in JSON: `input_schema`, `output_schema`, `description`, `takes_ctx` and
+    `is_async`. Raises FunctionError where it cannot be a tool.
+    """
+    signature = _read(function)
+    prepared = _prepare(_plain(function), signature)
+    return {
+        "input_schema": _input_schema(signature.parameters),
+        "output_schema": _output_schema(signature.result),
+        "description": _description(function),
+        "takes_ctx": prepared.takes_ctx,
+        "is_async": prepared.is_async,
+    }
+
+
+class _Signature(typing.NamedTuple):
+    """The parameters and the result of a function, in types that JSON can be converted to and from."""
+
+    parameters: "list[Parameter]"
+    result: object
+    takes_ctx: bool
+
+
+def _prepare(function: Callable[..., object], signature: _Signature) -> PreparedFunction:
+    try:
+        return PreparedFunction(function, signature)
+    except TypeError as error:
+        # Each type is fine by itself: two classes of one name, or whatever else only shows together.
+        first_line, _, _ = str(error).partition("\n")
+        raise FunctionError(f"its types cannot be read from JSON: {first_line}") from error
+
+
+def _plain(function: object) -> Callable[..., object]:
+    """The function itself, once it is known to be one that can be called for one result."""
+    if inspect.isclass(function):
+        raise FunctionError("it is a class; a tool is a function, or a static or class method of one")
+    if not callable(function):
+        raise FunctionError(f"it cannot be called: it is of the type {type(function).__name__}")
+    inner = _innermost(function)
+    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        raise FunctionError("it is a generator; a tool gives one result, such as a list")
+    return function
+
+
+def _innermost(function: object) -> object:
+    """The function that is called in the end, below decorators that say what they wrap and below partial ones."""
+    inner = inspect.unwrap(function) if callable(function) else function
+    while isinstance(inner, functools.partial):
+        inner = inspect.unwrap(inner.func)
+    if inspect.isroutine(inner) or inspect.isclass(inner):
+        return inner
+    return getattr(inner, "__call__", inner)  # noqa: B004  # an object that can be called: its method is asked for
+
+
+def _read(function: object) -> _Signature:
+    plain = _plain(function)
+    try:
+        signature = inspect.signature(plain)
+    except (TypeError, ValueError) as error:
+        raise FunctionError("it has no signature that can be read; wrap it in a function of Python") from error
+    except NameError as error:
+        # Since Python 3.14 annotations are looked up when they are first asked for.
+        raise FunctionError(f"cannot read its annotations: {last_line(error)}") from error
+    hints = _hints(_innermost(plain))
+    parameters = [
+        _parameter(parameter, hints) for parameter in signature.parameters.values() if parameter.name != CONTEXT
+    ]
+    context = signature.parameters.get(CONTEXT)
+    if context is not None and context.kind not in _KEYWORDS:
+        raise FunctionError(f"its parameter {CONTEXT} cannot be given by its name")
+    result = _json_type(hints.get("return", Any))
+    _check_type("its result", result)
+    return _Signature(parameters, result, context is not None)
+
+
+def _hints(function: object) -> "Mapping[str, object]":
+    """The annotations, with those that are text looked up; that of the context may mean nothing here."""
+    written = {name: type_ for name, type_ in getattr(function, "__annotations__", {}).items() if name != CONTEXT}
+    names = getattr(function, "__globals__", {})
+    try:
+        return _looked_up(written, names)
+    # They are a user's expressions, and may raise anything.
+    except Exception as error:
+        broken = next((name for name, type_ in written.items() if _is_broken(type_, names)), None)
+        which = "its annotations" if broken is None else f"the annotation of {broken}"
+        which = "the annotation of its result" if broken == "return" else which
+        raise FunctionError(f"cannot read {which}: {last_line(error)}") from error
+
+
+def _looked_up(written: "dict[str, object]", names: "dict[str, object]") -> "dict[str, object]":
+    def bearer() -> None:
+        pass
+
+    bearer.__annotations__ = written
+    return typing.get_type_hints(bearer, globalns=names, include_extras=True)
+
+
+def _is_broken(type_: object, names: "dict[str, object]") -> bool:
+    try:
+        _looked_up({"alone": type_}, names)
+    except Exception:  # noqa: BLE001  # as where all of them are looked up
+        return True
+    return False
+
+
+def _parameter(parameter: inspect.Parameter, hints: "Mapping[str, object]") -> Parameter:
+    name = parameter.name
+    if parameter.kind in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
+        star = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else "**"
+        raise FunctionError(f"it takes {star}{name}, and a tool says which fields its input has; name them")
+    if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+        raise FunctionError(f"its parameter {name} cannot be given by its name; take away the / behind it")
+    type_ = _json_type(hints.get(name, Any))
+    _check_type(f"its parameter {name}", type_)
+    if parameter.default is inspect.Parameter.empty:
+        return Parameter(name, type_, has_default=False)
+    return Parameter(name, type_, has_default=True, default=parameter.default)
+
+
+def _json_type(type_: object) -> object:
+    # `object` is what is written where anything is meant and nothing is done with it.
+    return Any if type_ is object else type_
+
+
+def _check_type(which: str, type_: object) -> None:
+    try:
+        msgspec.json.Decoder(type_)
+        msgspec.json.schema_components([type_], ref_template=f"{_REFERENCE}{{name}}")
+    # A type may be anything that can be written in Python, and msgspec looks into it.
+    except Exception as error:
+        why = str(error)
+        if "custom type" in why:
+            inner = why.rpartition("type <class '")[2].partition("'>")[0] if "type <class '" in why else ""
+            why = f"JSON cannot be converted to {inner or 'it'}"
+        shown = inspect.formatannotation(type_)[:MAX_SHOWN_TYPE]
+        raise FunctionError(f"{which} has a type that no JSON is of, {shown}: {' '.join(why.split())}") from error
+
+
+def _input_struct(parameters: "list[Parameter]") -> "type[msgspec.Struct]":
+    # Under names of ours, since a class has attributes of its own that a parameter may be named like.
+    absent = msgspec.field(default_factory=lambda: _ABSENT)
+    fields = [
+        (f"p{place}", parameter.type, absent) if parameter.has_default else (f"p{place}", parameter.type)
+        for place, parameter in enumerate(parameters)
+    ]
+    rename = {f"p{place}": parameter.name for place, parameter in enumerate(parameters)}
+    return msgspec.defstruct("Input", fields, rename=rename, forbid_unknown_fields=True, kw_only=True)
+
+
+def _input_schema(parameters: "list[Parameter]") -> "dict[str, object]":
+    types = [parameter.type for parameter in parameters]
+    schemas, definitions = msgspec.json.schema_components(types, ref_template=f"{_REFERENCE}{{name}}")
+    properties = {
+        parameter.name: {**schema, **_default(parameter)}
+        for parameter, schema in zip(parameters, schemas)  # noqa: B905
+    }
+    schema: dict[str, object] = {
+        "type": "object",
+        "properties": properties,
+        "required": [parameter.name for parameter in parameters if not parameter.has_default],
+        "additionalProperties": False,
+    }
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _default(parameter: Parameter) -> "dict[str, object]":
+    """The default as a schema shows it; nothing where JSON cannot say it, or it is not of the parameter's type."""
+    if not parameter.has_default:
+        return {}
+    try:
+        encoded = msgspec.json.encode(parameter.default)
+        msgspec.json.decode(encoded, type=parameter.type)
+    except (TypeError, ValueError, OverflowError, AttributeError, RecursionError):
+        return {}
+    return {"default": msgspec.json.decode(encoded)} if len(encoded) <= MAX_DEFAULT_BYTES else {}
+
+
+def _output_schema(type_: object) -> "dict[str, object]":
+    """The schema of a result; a record stands at its root, unless it is also found within itself."""
+    (schema,), definitions = msgspec.json.schema_components([type_], ref_template=f"{_REFERENCE}{{name}}")
+    reference = schema.get("$ref")
+    if schema.keys() == {"$ref"} and isinstance(reference, str) and not _refers(definitions, reference):
+        schema = definitions.pop(reference[len(_REFERENCE) :])
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _refers(node: object, reference: object) -> bool:
+    """Whether a reference stands anywhere in a schema; schemas of types are no deeper than the types were written."""
+    if isinstance(node, dict):
+        return node.get("$ref") == reference or any(_refers(part, reference) for part in node.values())
+    return isinstance(node, list) and any(_refers(part, reference) for part in node)
+
+
+def _description(function: object) -> str:
+    """The docstring up to its first section, cut at 8 KiB."""
+    paragraphs: list[str] = []
+    for paragraph in (inspect.getdoc(_innermost(function)) or "").split("\n\n"):
+        first = paragraph.strip().partition("\n")[0].strip()
+        if first.startswith(":") or first.rstrip(":").lower() in _SECTIONS:
+            break
+        paragraphs.append(paragraph.strip("\n"))
+    text = "\n\n".join(paragraphs).strip()
+    return text if len(text) <= MAX_DESCRIPTION else text[: MAX_DESCRIPTION - 1] + "…"

@@ -1,0 +1,161 @@
+"""How messages are written, which is all that differs between the protocol's revisions once one of them is agreed.
+
+`Legacy` is every revision with a handshake (2024-11-05 to 2025-11-25): what `initialize` settled holds for all that
+follows. `Modern` is the stateless one (2026-07-28): each request says in `params._meta` which revision it is of and
+what the client can do, and over HTTP in headers too, which must say the same ("Versioning", "Streamable HTTP").
+"""
+
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.providers.mcp.greeting import CLIENT
+from tooldispatchd.providers.mcp.headers import METHOD, NAME, VERSION, encode_value, name_in, param_headers
+from tooldispatchd.providers.mcp.messages import (
+    CALL,
+    Outgoing,
+    call_of,
+    call_params,
+    notification_line,
+    request_line,
+)
+from tooldispatchd.providers.mcp.server import McpTool
+from tooldispatchd.wire.lines import Text
+
+
+class Dialect:
+    """How messages are written for one server. `revision` is "" until `initialize` is answered."""
+
+    __slots__ = ("revision",)
+
+    is_modern: bool = False
+    """Whether there is no session: each request says all that it needs, and a closed response is a cancelled call."""
+
+    def __init__(self, revision: str) -> None:
+        self.revision = revision
+
+    def request(self, number: int, method: str, params: dict[str, object]) -> Outgoing:
+        """A request other than a tool's call."""
+        raise NotImplementedError
+
+    def call(
+        self,
+        number: int,
+        tool: McpTool,
+        arguments: Text,
+        *,
+        meta: dict[str, object] | None = None,
+        answered: dict[str, object] | None = None,
+    ) -> Outgoing:
+        """A call of `tool` with `arguments`, a compact JSON object; `answered` are further members of `params`."""
+        raise NotImplementedError
+
+    def notification(self, method: str, params: dict[str, object] | None = None) -> Outgoing:
+        """A notification."""
+        return Outgoing(notification_line(method, params), method)
+
+    def headers(self, message: Outgoing) -> list[tuple[str, str]]:
+        """The HTTP headers that the revision asks for with this message, besides those of HTTP itself."""
+        raise NotImplementedError
+
+
+# The revisions before knew no such header.
+_WITH_HEADER: Final = frozenset({"2025-06-18", "2025-11-25"})
+
+
+class Legacy(Dialect):
+    """A revision with a handshake."""
+
+    __slots__ = ("_headers",)
+
+    def __init__(self, revision: str = "") -> None:
+        super().__init__(revision)
+        self._headers = [(VERSION, revision)] if revision in _WITH_HEADER else []
+
+    def request(self, number: int, method: str, params: dict[str, object]) -> Outgoing:
+        return Outgoing(request_line(number, method, params), method, number, name_in(method, params))
+
+    def call(
+        self,
+        number: int,
+        tool: McpTool,
+        arguments: Text,
+        *,
+        meta: dict[str, object] | None = None,
+        answered: dict[str, object] | None = None,
+    ) -> Outgoing:
+        if tool.method != CALL:
+            return self.request(number, tool.method, call_params(arguments, meta, answered))
+        # What the server is to know beside the arguments (MCP, "General fields": `_meta`).
+        more = {**(answered or {}), **({} if meta is None else {"_meta": meta})}
+        return call_of(number, tool.name, arguments, b"," + msgspec.json.encode(more)[1:-1] if more else b"")
+
+    def headers(self, message: Outgoing) -> list[tuple[str, str]]:
+        """The negotiated revision on everything but `initialize` (2025-06-18 and 2025-11-25, "Transports")."""
+        return [] if message.method == "initialize" else list(self._headers)
+
+
+_PREFIX: Final = "io.modelcontextprotocol/"
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Modern(Dialect):
+    """A revision without a handshake; `capabilities` are the client's, as in `initialize` before."""
+
+    __slots__ = ("_open", "_stamp")
+
+    is_modern = True
+
+    def __init__(self, revision: str, capabilities: dict[str, object]) -> None:
+        super().__init__(revision)
+        said = {
+            f"{_PREFIX}protocolVersion": revision,
+            f"{_PREFIX}clientInfo": CLIENT,
+            f"{_PREFIX}clientCapabilities": capabilities,
+            # Without it a server tells nothing of what it logs.
+            f"{_PREFIX}logLevel": "info",
+        }
+        # Encoded once: nearly every request says the very same.
+        self._open = b'"_meta":' + _encode(said)[:-1]
+        self._stamp = b"," + self._open + b"}"
+
+    def request(self, number: int, method: str, params: dict[str, object]) -> Outgoing:
+        """A request other than a tool's call; what `params` has in `_meta` stands beside what each request says."""
+        meta = params.get("_meta")
+        body = _encode({key: value for key, value in params.items() if key != "_meta"})
+        members = (body[1:-1] + self._with(meta if isinstance(meta, dict) else None)).removeprefix(b",")
+        line = b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":{%s}}\n' % (number, method.encode(), members)
+        return Outgoing(line, method, number, name_in(method, params))
+
+    def call(
+        self,
+        number: int,
+        tool: McpTool,
+        arguments: Text,
+        *,
+        meta: dict[str, object] | None = None,
+        answered: dict[str, object] | None = None,
+    ) -> Outgoing:
+        if tool.method != CALL:
+            return self.request(number, tool.method, call_params(arguments, meta, answered))
+        more = self._with(meta)
+        if answered:
+            more = b"," + _encode(answered)[1:-1] + more
+        return call_of(number, tool.name, arguments, more, tool.params)
+
+    def headers(self, message: Outgoing) -> list[tuple[str, str]]:
+        """The revision, the method, what it is about, and those arguments that the tool wants to be seen outside."""
+        headers = [(VERSION, self.revision)]
+        if message.method is not None:
+            headers.append((METHOD, message.method))
+        if message.name is not None:
+            headers.append((NAME, encode_value(message.name)))
+        headers += param_headers(message.params, message.arguments)
+        return headers
+
+    def _with(self, meta: dict[str, object] | None) -> bytes:
+        """`_meta` as the last member of `params`, with a comma in front."""
+        if not meta:
+            return self._stamp
+        return b",%s,%s}" % (self._open, _encode(meta)[1:-1])

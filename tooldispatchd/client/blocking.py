@@ -180,6 +180,7 @@ class Agent:
         running: dict[Ticket, int] = {}
         try:
             while True:
+                # `calls` may be endless: one more is taken only when there is room for it.
                 while len(running) < window and (following := next(numbered, None)) is not None:
                     running[self.start(following[1])] = following[0]
                 if not running:

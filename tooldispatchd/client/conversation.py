@@ -176,6 +176,7 @@ class PendingRequests:
     def renewed(self) -> "PendingRequests":
         """The conversation on the next channel to the daemon; it continues the numbers of tickets."""
         following = PendingRequests(max_line_bytes=self._max_line_bytes, is_shared=self._is_shared)
+        # Tickets of the last channel must not be taken for new ones.
         following._ticket = self._ticket
         return following
 
@@ -273,6 +274,7 @@ class PendingRequests:
     def receive(self, chunk: bytes) -> list[Event]:
         """The events of the lines that `chunk` completes; a line that is not of the protocol ends the conversation."""
         events: list[Event] = []
+        # One bad line ends it: after that no answer could be trusted to be for the right request.
         for line in self._cutter.cut(chunk) if self.lost is None else ():
             try:
                 event = self._hear(line)
@@ -403,6 +405,7 @@ def _read_line(line: bytes) -> Line | None:
     try:
         said: Line = _decode_line(line)
     except msgspec.ValidationError as error:
+        # A known port with wrong fields is no daemon's; an unknown one may be of a later version.
         if _decoded(partial(_decode_port, line)).port in _KNOWN:
             raise ClientError(_FOREIGN) from error
         return None

@@ -72,6 +72,7 @@ class Duplex:
         self._is_closed = True
         if self._socket is not None:
             self._socket.close()
+        # A set: they may be the same.
         for fd in {self._read_fd, self._write_fd}:
             os.close(fd)
 
@@ -82,6 +83,7 @@ class Duplex:
         poll = select.poll()
         poll.register(self._read_fd, select.POLLIN)
         if self._unsent:
+            # One descriptor has one entry: a second `register` would replace the first.
             both = self._read_fd == self._write_fd
             poll.register(self._write_fd, select.POLLOUT | (select.POLLIN if both else 0))
         ready = poll.poll(min(int(left_s * 1000) + 1, MAX_POLL_MS))

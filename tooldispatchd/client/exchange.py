@@ -125,6 +125,7 @@ class ClientExchange:
     def lose(self, why: str) -> None:
         """End the channel: all waiting tasks are woken, and later requests fail."""
         self.conversation.end(why)
+        # Emptied first: a woken task that is still in the table would cancel its call.
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters.values():
             waiter.done.set()
@@ -140,6 +141,7 @@ class ClientExchange:
             while self.conversation.lost is None and (chunk := await self._stream.receive_some(READ_BYTES)):
                 for event in self.conversation.receive(bytes(chunk)):
                     self._handle(event)
+                # A ping among them has queued its answer.
                 self._said.set()
         except trio.BrokenResourceError as error:
             why = f"cannot read from the daemon: {_reason(error)}"
@@ -147,6 +149,7 @@ class ClientExchange:
 
     async def write(self) -> None:
         while not self._over.is_set():
+            # Before `take`: lines that are queued during the send set it, and are sent in the next round.
             self._said = trio.Event()
             lines = self.conversation.take()
             try:
@@ -158,6 +161,7 @@ class ClientExchange:
                     await self._over.wait()
                 self.lose(self._write_error)
                 return
+            # All that wait for room look again: whoever comes first may fill it.
             self._sent.set()
             self._sent = trio.Event()
             await self._said.wait()
@@ -179,6 +183,7 @@ class ClientExchange:
             if changed is not None:
                 changed(event.tools)  # type: ignore[arg-type]  # in the form that its hello asked for
         elif self._questions < MAX_QUESTIONS:
+            # A task of its own: a callback may ask a person, and answers must be read meanwhile.
             self._questions += 1
             self._nursery.start_soon(self._ask, event)
         else:
@@ -280,11 +285,13 @@ class Renewal:
         await self.aclose()
         self._stream = stream
         self.start(self._nursery, last.conversation.renewed())
+        # Agents that have not said `hello` again may be asked as soon as they do.
         self.exchange.callbacks = last.callbacks
 
 
 def stream_on(read_fd: int, write_fd: int) -> trio.abc.Stream:
     """A stream that reads one descriptor and writes the other, and closes both; raises `OSError` if one is not open."""
+    # Both before either is wrapped: closing a wrapper would close the descriptor of a caller that gets an error.
     are_sockets = [stat.S_ISSOCK(os.fstat(fd).st_mode) for fd in (read_fd, write_fd)]
     answers, requests = map(_one_way, (read_fd, write_fd), are_sockets)
     return trio.StapledStream(requests, answers)

@@ -59,6 +59,7 @@ class ShownToolsChanged(msgspec.Struct, frozen=True):
 
 
 ReadT = TypeVar("ReadT")
+# Made once: to build a decoder takes longer than to decode a list of tools.
 _decode_view: Final = msgspec.json.Decoder(ToolView).decode
 _decode_entry: Final = msgspec.json.Decoder(Entry).decode
 

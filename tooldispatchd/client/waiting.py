@@ -87,6 +87,7 @@ class Waiting:
             self._exchange(time.monotonic() + self._timeout_s)
         if self.conversation.lost is None:
             return
+        # Answers that came before the end still count.
         while self._heard:
             self._handle(self._heard.popleft())
         for ticket in self._expected:
@@ -95,6 +96,7 @@ class Waiting:
         self._duplex.close()
         self._duplex, self._last_words_until = Duplex(fd, fd), None
         self.conversation = self.conversation.renewed()
+        # Each agent compares this with the channel of its `hello`.
         self.channel += 1
 
     def flush(self) -> None:
@@ -117,6 +119,7 @@ class Waiting:
             self.ended((ticket,), are_calls=kind is ToolResp)
             found = self.take(ticket, kind)
         except BaseException:
+            # Ctrl-C or an exception of a callback too: the daemon should not go on with the call.
             self.abandon(ticket)
             raise
         if isinstance(found, FaultError):
@@ -127,6 +130,7 @@ class Waiting:
         """Wait until one or more of `tickets` have answers, and return these."""
         until = time.monotonic() + self._timeout_s
         while not (ended := [ticket for ticket in tickets if ticket in self._done]):
+            # A callback may have called a tool, and left events of others here.
             if not self._heard:
                 if self.conversation.lost is not None:
                     raise lost_error(self.conversation.lost, is_call=are_calls)
@@ -178,6 +182,7 @@ class Waiting:
             self.conversation.end(f"cannot write to the daemon: {why}" if why else "the daemon closed the channel")
         else:
             self._heard.extend(self.conversation.receive(chunk))
+            # A ping among them has queued its answer.
             self._write()
 
     # --- what came ---

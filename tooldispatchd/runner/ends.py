@@ -103,6 +103,7 @@ class Sink:
         except BlockingIOError:
             return
         except OSError:
+            # Dropped first: `broken` may ask whether this sink has room.
             self.drop()
             self.broken()
             return

@@ -167,6 +167,7 @@ class Merger:
             if self._speaker is not None:
                 break
             if len(held) - self._whole[voice] > HOLD_BYTES:
+                # Too long to be held: its pieces go out as they come, and the other source waits for its end.
                 self._speaker = voice
                 self._whole[voice] = len(held)
             said.append(bytes(held[: self._whole[voice]]))

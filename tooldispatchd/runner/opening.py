@@ -93,6 +93,7 @@ def open_session(
             said += chunk
             if len(said) + len(others) > MAX_OPENING_BYTES:
                 raise OpeningError("the daemon said too much before the session was open")
+            # Splitting what has been searched before would be quadratic in a long line.
             if b"\n" not in chunk:
                 continue
             *lines, rest = bytes(said).split(b"\n")
@@ -125,6 +126,7 @@ def _await(channel: socket.socket, signals: Signals, within_s: float) -> bool:
             raise StoppedError(number)
         if channel.fileno() in ready:
             return True
+        # A signal that does not end us has woken the poll before its time.
         if time.monotonic() >= until:
             return False
 

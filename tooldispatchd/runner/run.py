@@ -119,6 +119,7 @@ def tell(what: str) -> None:
 
 
 def _run(order: Order, environ: Mapping[str, str], signals: Signals) -> int:
+    # First: a mistyped command should not start a daemon and its servers.
     look_up(order.command[0], environ)
     channel, private = _reach(order, environ, signals)
     try:
@@ -179,6 +180,7 @@ def _run_on(channel: socket.socket, order: Order, environ: Mapping[str, str], si
         with _tools_file(ready.tools, environ) as path:
             env = {name: value for name, value in environ.items() if name != TOKEN}
             env |= {"TOOLDISPATCHD_TOOLS": str(path), "PLUMB_MCP_TOOLS": str(path), "TOOLDISPATCHD_CHANNEL": place}
+            # There is no agent yet that a signal could be passed on to, so it ends us.
             if (number := signals.take_ending()) is not None:
                 raise StoppedError(number)
             agent = spawn(order.command, env, wiring.given)
@@ -202,6 +204,7 @@ def _relay(agent: AgentProcess, wiring: Wiring, signals: Signals) -> int:
     relay.run(agent.pidfd, forward)
     wiring.finish()
     code = agent.reap()
+    # Output that the agent wrote just before its exit, which may wait for a slow reader.
     if wiring.last is not None:
         relay.flush(wiring.last)
     return code

@@ -179,8 +179,9 @@ class Answers:
                 await self._take_heavy(line)
             if count % MESSAGES_PER_TURN == 0:
                 await self._turn()
-        if ended:
-            self._take_end(ended)
+        # Of a line over the bound many servers write at its end which request it answers.
+        if ended and self._long_may_answer and (number := peek_last_number(ended)) is not None:
+            self._fail(number, too_large(self._server))
         # Only now: a line was held until it had been dealt with.
         if self._cutter.held != self._half.held and not self._half.resize(self._cutter.held):
             raise LinkError(NO_ROOM, self.share.fault.extras)
@@ -248,7 +249,12 @@ class Answers:
     def _take_message(self, message: Incoming) -> bool:
         """Deal with one message that is read; false for an answer that a checker must look at."""
         if isinstance(message.method, str):
-            self._take_said(message)
+            if not isinstance(message.id, UnsetType) and message.id is not None:
+                self._asked.take_request(message)
+            elif message.method == "notifications/progress":
+                self._take_progress(message)
+            else:
+                self._asked.take_notification(message)
             return True
         id_ = message.id
         number = id_ if type(id_) is int else request_number(id_)
@@ -281,14 +287,6 @@ class Answers:
         self.has_replied = True
         exchange.reply = reply
 
-    def _take_said(self, message: Incoming) -> None:
-        if not isinstance(message.id, UnsetType) and message.id is not None:
-            self._asked.take_request(message)
-        elif message.method == "notifications/progress":
-            self._take_progress(message)
-        else:
-            self._asked.take_notification(message)
-
     def _take_progress(self, message: Incoming) -> None:
         progress = read_progress(message.params)
         if progress is None:
@@ -309,12 +307,6 @@ class Answers:
         if number is not None:
             self._fail(number, too_large(self._server))
 
-    def _take_end(self, end: bytes) -> None:
-        """The end of a line over the bound, where many servers write which request it answers."""
-        number = peek_last_number(end) if self._long_may_answer else None
-        if number is not None:
-            self._fail(number, too_large(self._server))
-
     async def _take_odd(self, line: bytes) -> None:
         batch = split_batch(line)
         if batch is None:
@@ -331,7 +323,11 @@ class Answers:
 
     async def _take_heavy(self, line: bytes | bytearray | Raw, *, is_traced: bool = False) -> None:
         """Have a checker read a message; what comes behind it waits, and so does who sent it."""
-        number = _peeked(line)
+        # The number that it seems to bear, at its head or at its end.
+        view = memoryview(line)
+        number = peek_number(bytes(view[:HEAD_BYTES]))
+        if number is None:
+            number = peek_last_number(bytes(view[-END_BYTES:]))
         try:
             with trio.fail_after(self._server.call_s):
                 found = await self._read(line, number)
@@ -383,10 +379,3 @@ class Answers:
         """Let others have a turn of the loop; what is completed leaves before."""
         self._taken()
         await trio.lowlevel.checkpoint()
-
-
-def _peeked(line: bytes | bytearray | Raw) -> int | None:
-    """The number that an answer seems to bear, at its head or at its end."""
-    view = memoryview(line)
-    number = peek_number(bytes(view[:HEAD_BYTES]))
-    return peek_last_number(bytes(view[-END_BYTES:])) if number is None else number

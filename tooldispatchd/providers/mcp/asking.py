@@ -19,7 +19,7 @@ import trio
 from msgspec import Raw, UnsetType
 
 from tooldispatchd.providers.mcp.logmessages import BoundLog, ServerLog, printable
-from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, METHOD_NOT_FOUND, Id, Incoming, Outgoing
+from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, METHOD_NOT_FOUND, Id, Incoming, Outgoing, decoded
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.wire.messages import AskResp, Reply
 from tooldispatchd.wire.questions import Told
@@ -181,11 +181,15 @@ class QuestionRelay:
         if self._is_closed:
             return GONE
         if method == "roots/list":
-            return _encode_roots(self._agent.roots) if self._agent.roots else UNKNOWN
+            roots = [{"uri": uri, "name": _root_name(uri)} for uri in self._agent.roots]
+            return Raw(_encode({"roots": roots})) if roots else UNKNOWN
         kind = KINDS.get(method)
         if kind is None or kind not in self._agent.answers:
             return UNKNOWN
-        if self._open() >= MAX_OPEN:
+        now = trio.current_time()
+        self._in_vain = [due for due in self._in_vain if due > now]
+        # So many the agent may still be busy with.
+        if len(self._in_vain) + sum(each.question is not None for each in self.waiting.values()) >= MAX_OPEN:
             return CROWDED
         asked = _read_params(kind, params)
         return asked if isinstance(asked, JsonRpcError) else self._ask(kind, asked, answered)
@@ -219,12 +223,6 @@ class QuestionRelay:
         """The same; nothing is asked after that."""
         self._is_closed = True
         self.clear()
-
-    def _open(self) -> int:
-        """How many questions the agent may still be busy with."""
-        now = trio.current_time()
-        self._in_vain = [due for due in self._in_vain if due > now]
-        return len(self._in_vain) + sum(each.question is not None for each in self.waiting.values())
 
     def _ask(self, kind: str, params: Raw, answered: Answered) -> JsonRpcError | int:
         number = self._wait(self._server.call_s, answered)
@@ -323,13 +321,8 @@ class ServerRequests:
             self.wants_list = True
 
     def _cancel(self, params: Raw | UnsetType) -> None:
-        if isinstance(params, UnsetType) or len(memoryview(params)) > MAX_PARAMS_BYTES:
-            return
-        try:
-            id_ = _decode_cancelled(params).id
-        except DECODE_ERRORS:
-            return
-        number = self._numbers.pop(id_, None)
+        cancelled = decoded(_decode_cancelled, params, MAX_PARAMS_BYTES)
+        number = None if cancelled is None else self._numbers.pop(cancelled.id, None)
         if number is not None:
             self.relay.withdraw(number)
 
@@ -345,10 +338,6 @@ def _answer(id_: Id, answer: Raw | JsonRpcError) -> Outgoing:
     else:
         reply["result"] = answer
     return Outgoing(_encode(reply) + b"\n")
-
-
-def _encode_roots(roots: tuple[str, ...]) -> Raw:
-    return Raw(_encode({"roots": [{"uri": uri, "name": _root_name(uri)} for uri in roots]}))
 
 
 def _root_name(uri: str) -> str:

@@ -9,9 +9,9 @@ they are. A server that must know more first (MCP 2026-07-28, `input_required`) 
 is given instead.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -21,7 +21,7 @@ from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.calls.violations import fault_at, fault_of
 from tooldispatchd.catalog.schemas import Check, Violation
 from tooldispatchd.providers.mcp.faults import too_large
-from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, Incoming
+from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, Incoming, decoded
 from tooldispatchd.providers.mcp.resources import READ_RESOURCE, content_of
 from tooldispatchd.providers.mcp.rounds import InputRequired, read_input_required
 from tooldispatchd.providers.mcp.server import McpTool, Result, Server
@@ -81,8 +81,6 @@ class _Lacking(msgspec.Struct):
 class _Speaks(msgspec.Struct):
     supported: list[str]
 
-
-Said = TypeVar("Said")
 
 _decode: Final = msgspec.json.Decoder().decode
 _decode_result: Final = msgspec.json.Decoder(_Result).decode
@@ -146,13 +144,13 @@ def _meaning(code: int | float | str | None, data: Raw | UnsetType, method: str)
     if code == HEADER_MISMATCH:
         return "it finds headers that do not match the call"
     if code == MISSING_CAPABILITY:
-        lacking = _decoded(_decode_lacking, data)
+        lacking = decoded(_decode_lacking, data, MAX_DATA_BYTES)
         return _with("it needs what this agent does not offer", lacking.capabilities if lacking else ())
     if code == UNSUPPORTED_REVISION:
-        speaks = _decoded(_decode_speaks, data)
+        speaks = decoded(_decode_speaks, data, MAX_DATA_BYTES)
         return _with("it speaks other revisions of the protocol", speaks.supported if speaks else ())
     if code == URL_ELICITATION:
-        pages = _decoded(_decode_pages, data)
+        pages = decoded(_decode_pages, data, MAX_DATA_BYTES)
         return _with("a person must visit a page before this call", [each.url for each in pages.pages] if pages else ())
     return ""
 
@@ -160,15 +158,6 @@ def _meaning(code: int | float | str | None, data: Raw | UnsetType, method: str)
 def _with(words: str, items: Iterable[str]) -> str:
     listed = ", ".join(islice(items, MAX_ITEMS))[:MAX_MESSAGE_CHARS]
     return f"{words} ({listed})" if listed else words
-
-
-def _decoded(decode: Callable[[Raw], Said], data: Raw | UnsetType) -> Said | None:
-    if isinstance(data, UnsetType) or len(memoryview(data)) > MAX_DATA_BYTES:
-        return None
-    try:
-        return decode(data)
-    except DECODE_ERRORS:
-        return None
 
 
 def _read(reply: Incoming, tool: McpTool, server: Server) -> Outcome | InputRequired:
@@ -192,7 +181,9 @@ def _read(reply: Incoming, tool: McpTool, server: Server) -> Outcome | InputRequ
     is_error = not isinstance(result.is_error, UnsetType) and bytes(result.is_error) not in {b"false", b"null"}
     if tool.output is not None:
         if not is_error:
-            return _valid(result, tool, tool.output)
+            if tool.result is Result.LISTED:
+                return _checked(result.structured, tool.output)
+            return _typed(result, tool, tool.output)
         if not isinstance(result.structured, UnsetType) and bytes(result.structured) != b"null":
             return Answer(_compact(result.structured), is_error)
     text = _text_of(result.content)
@@ -206,12 +197,6 @@ def _incomplete(result: Raw, kind: Raw, server: Server) -> Fault | InputRequired
     # MCP 2026-07-28: what is not known is no result.
     said = bytes(kind)[:MAX_CODE_CHARS].decode(errors="replace")
     return failed(server, f"its result is of a kind that is not known: {said}")
-
-
-def _valid(result: _Result, tool: McpTool, output: Check) -> Outcome:
-    if tool.result is Result.LISTED:
-        return _checked(result.structured, output)
-    return _typed(result, tool, output)
 
 
 def _checked(structured: Raw | UnsetType, output: Check) -> Outcome:

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
+from tooldispatchd.providers.mcp.messages import decoded
 
 OFFERED: Final = "2025-11-25"
 # To a client that calls tools they differ only in what it may ignore.
@@ -28,6 +28,8 @@ USER_AGENT: Final = ("User-Agent", f"{CLIENT['name']}/{CLIENT['version']}")
 MAX_NAME_CHARS: Final = 128
 # Instructions go into every session's `ready`: a page of advice, not a book.
 MAX_INSTRUCTIONS_CHARS: Final = 64 * 1024
+# All servers' instructions together, which go from there into a system prompt.
+MAX_INSTRUCTIONS_BYTES: Final = 64 * 1024
 # What is quoted of a foreign list of revisions.
 MAX_REVISIONS: Final = 8
 MAX_REVISION_CHARS: Final = 40
@@ -106,13 +108,12 @@ _decode_meta: Final = msgspec.json.Decoder(_Meta).decode
 
 def read_greeting(result: Raw, accepted: frozenset[str] = ACCEPTED) -> Greeting | str:
     """What the answer to `initialize` says, or why it cannot be accepted."""
-    try:
-        said = _decode(result)
-    except DECODE_ERRORS:
+    said = decoded(_decode, result)
+    if said is None:
         return "its answer to initialize cannot be read"
     if said.revision not in accepted:
         return f"it speaks protocol revision {quoted([said.revision])}; {known(accepted)}"
-    return _greeting(said.revision, _name_in(said.server), said.capabilities, said.instructions)
+    return _greeting(said.revision, said.server, said.capabilities, said.instructions)
 
 
 def read_discovery(result: Raw) -> Greeting | list[str] | None:
@@ -121,24 +122,20 @@ def read_discovery(result: Raw) -> Greeting | list[str] | None:
     The revisions that the server speaks, where none of them is a modern one known here; None for what cannot be read,
     or is no complete result.
     """
-    try:
-        said = _decode_discovered(result)
-    except DECODE_ERRORS:
-        return None
-    if not is_complete(said.kind):
+    said = decoded(_decode_discovered, result)
+    if said is None or not is_complete(said.kind):
         return None
     revision = next((each for each in reversed(MODERN) if each in said.revisions), None)
     if revision is None:
         return said.revisions
-    return _greeting(revision, _name_in_meta(said.meta), said.capabilities, said.instructions)
+    meta = decoded(_decode_meta, said.meta)
+    return _greeting(revision, UNSET if meta is None else meta.server, said.capabilities, said.instructions)
 
 
 def read_supported(error: Raw) -> list[str] | None:
     """The revisions that an `UNSUPPORTED_VERSION` error names; None where they cannot be read."""
-    try:
-        return _decode_unsupported(error).data.revisions
-    except DECODE_ERRORS:
-        return None
+    said = decoded(_decode_unsupported, error)
+    return None if said is None else said.data.revisions
 
 
 def is_complete(kind: Raw | UnsetType) -> bool:
@@ -157,52 +154,25 @@ def known(accepted: frozenset[str]) -> str:
     return f"{'known are' if len(accepted) > 1 else 'wanted is'} {', '.join(sorted(accepted))}"
 
 
-def _greeting(revision: str, name: str | None, capabilities: _Capabilities, instructions: str | None) -> Greeting:
+def _greeting(
+    revision: str, server: Raw | UnsetType, capabilities: _Capabilities, instructions: str | None
+) -> Greeting:
+    named = decoded(_decode_server, server)
+    tools = decoded(_decode_tools, capabilities.tools)
     return Greeting(
         revision,
-        name,
+        named.name[:MAX_NAME_CHARS] or None if named is not None else None,
         has_tools=_has(capabilities.tools),
         instructions=instructions[:MAX_INSTRUCTIONS_CHARS] if instructions else None,
         has_resources=_has(capabilities.resources),
         has_prompts=_has(capabilities.prompts),
         has_logging=_has(capabilities.logging),
-        tools_list_changed=_tells_of_tools(capabilities.tools),
+        tools_list_changed=tools is not None and tools.list_changed,
     )
 
 
 def _has(capability: Raw | UnsetType) -> bool:
     return not isinstance(capability, UnsetType) and bytes(capability) not in _NO
-
-
-def _tells_of_tools(tools: Raw | UnsetType) -> bool:
-    if isinstance(tools, UnsetType):
-        return False
-    try:
-        return _decode_tools(tools).list_changed
-    except DECODE_ERRORS:
-        return False
-
-
-def _name_in(server: Raw | UnsetType) -> str | None:
-    if isinstance(server, UnsetType):
-        return None
-    try:
-        return _decode_server(server).name[:MAX_NAME_CHARS] or None
-    except DECODE_ERRORS:
-        return None
-
-
-def _name_in_meta(meta: Raw | UnsetType) -> str | None:
-    if isinstance(meta, UnsetType):
-        return None
-    try:
-        return _name_in(_decode_meta(meta).server)
-    except DECODE_ERRORS:
-        return None
-
-
-# Goes into every session's `ready`, and from there into a system prompt: all servers' advice together.
-MAX_INSTRUCTIONS_BYTES: Final = 64 * 1024
 
 
 def instructions_text(pairs: Iterable[tuple[str, str]]) -> str:

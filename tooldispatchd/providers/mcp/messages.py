@@ -5,7 +5,8 @@ read gives None, never an exception; the connection counts it.
 """
 
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -141,6 +142,22 @@ def request_number(id_: Id | UnsetType) -> int | None:
     return None
 
 
+Said = TypeVar("Said")
+
+
+def decoded(decode: Callable[[Raw], Said], raw: Raw | UnsetType, max_bytes: int | None = None) -> Said | None:
+    """What `decode` makes of a member that the server may have left out; None where it cannot be read.
+
+    One of more than `max_bytes` is not looked at.
+    """
+    if isinstance(raw, UnsetType) or (max_bytes is not None and len(memoryview(raw)) > max_bytes):
+        return None
+    try:
+        return decode(raw)
+    except DECODE_ERRORS:
+        return None
+
+
 class _Progress(msgspec.Struct):
     token: int | float | str = msgspec.field(name="progressToken")
     progress: float
@@ -156,13 +173,8 @@ def read_progress(params: Raw | UnsetType) -> tuple[int | None, Update] | None:
 
     A number that cannot be ours is None, and parameters of more than `MAX_UPDATE_BYTES` are not read.
     """
-    if isinstance(params, UnsetType) or len(memoryview(params)) > MAX_UPDATE_BYTES:
-        return None
-    try:
-        said = _decode_progress(params)
-    except DECODE_ERRORS:
-        return None
-    return request_number(said.token), Update(said.progress, said.total, said.message)
+    said = decoded(_decode_progress, params, MAX_UPDATE_BYTES)
+    return None if said is None else (request_number(said.token), Update(said.progress, said.total, said.message))
 
 
 # Scalar members, then `id`: enough for the order in which servers write (`jsonrpc`, `id`, `result`). Possessive, so

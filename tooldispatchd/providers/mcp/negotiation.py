@@ -274,7 +274,11 @@ class Negotiation:
         self._modern = MODERN[-1]
         self._agreed: Agreed | None = None
         self._failed = NegotiationFailure("it was not asked")
-        self._afresh = _first(protocol, may_probe=may_probe)
+        self._afresh = NegotiationStage.DEMANDING_LEGACY
+        if protocol in MODERN:
+            self._afresh = NegotiationStage.DEMANDING_MODERN
+        elif protocol == "auto" and may_probe:
+            self._afresh = NegotiationStage.PROBING
         self._stage = _believed(self._afresh, remembered, has_older_way=has_older_way)
 
     @property
@@ -295,7 +299,12 @@ class Negotiation:
         if self._stage in {NegotiationStage.LEAVING, NegotiationStage.TRUSTING}:
             self._apply(Sign.LINKED)
             return Older()
-        return self._discover() if self._stage in DISCOVERING else self._initialize()
+        if self._stage in DISCOVERING:
+            # Over HTTP silence is an outage, so it gets all the time that the handshake has.
+            limit_s = None if self._is_http else _LIMITS_S.get(self._stage)
+            return Send(DISCOVER, {}, Modern(self._modern, self._capabilities), limit_s)
+        offered: dict[str, object] = {"protocolVersion": self._offered, "capabilities": self._capabilities}
+        return Send(INITIALIZE, {**offered, "clientInfo": CLIENT}, Legacy())
 
     # --- what came of it ---------------------------------------------------------------------------------------------
 
@@ -401,25 +410,6 @@ class Negotiation:
     @property
     def _method(self) -> str:
         return DISCOVER if self._stage in DISCOVERING else INITIALIZE
-
-    def _discover(self) -> Send:
-        # Over HTTP silence is an outage, so it gets all the time that the handshake has.
-        limit_s = None if self._is_http else _LIMITS_S.get(self._stage)
-        return Send(DISCOVER, {}, Modern(self._modern, self._capabilities), limit_s)
-
-    def _initialize(self) -> Send:
-        params: dict[str, object] = {
-            "protocolVersion": self._offered,
-            "capabilities": self._capabilities,
-            "clientInfo": CLIENT,
-        }
-        return Send(INITIALIZE, params, Legacy())
-
-
-def _first(protocol: str, *, may_probe: bool) -> NegotiationStage:
-    if protocol in MODERN:
-        return NegotiationStage.DEMANDING_MODERN
-    return NegotiationStage.PROBING if protocol == "auto" and may_probe else NegotiationStage.DEMANDING_LEGACY
 
 
 def _believed(afresh: NegotiationStage, remembered: Era | None, *, has_older_way: bool) -> NegotiationStage:

@@ -223,19 +223,14 @@ def _describe(prompts: list[Prompt]) -> str:
     room = MAX_DESCRIPTION_CHARS
     shown = prompts[:MAX_PROMPTS]
     for count, prompt in enumerate(shown):
-        line = f"- {_signature(prompt)}"
+        arguments = ", ".join(_show(each) for each in prompt.arguments)
+        line = f"- {prompt.name}({arguments})" + (f": {prompt.description}" if prompt.description else "")
         room -= len(line)
         if room < 0:
             lines.append(f"- and {len(shown) - count} more")
             break
         lines.append(line)
     return "\n".join(lines)
-
-
-def _signature(prompt: Prompt) -> str:
-    arguments = ", ".join(_show(each) for each in prompt.arguments)
-    described = f": {prompt.description}" if prompt.description else ""
-    return f"{prompt.name}({arguments}){described}"
 
 
 def _show(argument: PromptArgument) -> str:

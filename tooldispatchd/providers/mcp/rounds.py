@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.providers.mcp.asking import MAX_OPEN, UNKNOWN, JsonRpcError, QuestionRelay
-from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
+from tooldispatchd.providers.mcp.messages import decoded
 
 # As the SDKs of the protocol have it: a form has few pages, and a server that never has enough must not go on for ever.
 MAX_ROUNDS: Final = 10
@@ -68,11 +68,8 @@ _decode_required: Final = msgspec.json.Decoder(_Required).decode
 
 def read_input_required(result: Raw) -> InputRequired | None:
     """What a result of the type `input_required` asks for; None where it cannot be read, or asks for nothing."""
-    if len(memoryview(result)) > MAX_REQUIRED_BYTES:
-        return None
-    try:
-        said = _decode_required(result)
-    except DECODE_ERRORS:
+    said = decoded(_decode_required, result, MAX_REQUIRED_BYTES)
+    if said is None:
         return None
     requests = said.requests or {}
     if not requests and said.state is None:

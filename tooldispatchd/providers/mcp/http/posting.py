@@ -229,9 +229,9 @@ class HttpPeer:
         self.bell = bell
         self.session_id: str | None = None
 
-    def adopt(self, session_id: str) -> bool:
-        """Show `session_id` from now on; false where it is no such thing (MCP, "Session Management")."""
-        if _SESSION_ID.fullmatch(session_id) is None:
+    def adopt(self, session_id: str | None) -> bool:
+        """Show `session_id`, if any, from now on; false where it is none that may be (MCP, "Session Management")."""
+        if session_id is not None and _SESSION_ID.fullmatch(session_id) is None:
             return False
         self.session_id = session_id
         return True

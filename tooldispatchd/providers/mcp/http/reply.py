@@ -202,7 +202,9 @@ class HttpReply:
                     return b""
                 chunk = await self.connection.receive()
                 if not chunk:
-                    self._end()
+                    if self._decoder is not None:
+                        self._decoder.finish()
+                    self._is_ended = True
                     return b""
                 if self._decoder is None:
                     return chunk
@@ -216,11 +218,6 @@ class HttpReply:
     def close(self) -> None:
         """Let the rest of the body be: the TCP connection ends."""
         self.connection.close()
-
-    def _end(self) -> None:
-        if self._decoder is not None:
-            self._decoder.finish()
-        self._is_ended = True
 
     def _too_large(self, why: str, max_bytes: int) -> WireError:
         return WireError(

@@ -120,7 +120,9 @@ class HttpWire:
 
         To leave it early closes the TCP connection, which is how a server learns that nobody waits. Raises `WireError`.
         """
-        place = self._own if url is None else self._same_origin(url)
+        place = self._own if url is None else self._territory.admit(url)
+        if place.origin != self._own.origin:
+            raise WireError(f"it leads to {place.origin}, which is not its own origin")
         async with self._slots:
             reply = await self._authorized(HttpRequest(method, place.url, headers), place, body)
             try:
@@ -159,12 +161,6 @@ class HttpWire:
             connection.close()
         self._idle.clear()
         await trio.lowlevel.checkpoint()
-
-    def _same_origin(self, url: str) -> HttpTarget:
-        found = self._territory.admit(url)
-        if found.origin != self._own.origin:
-            raise WireError(f"it leads to {found.origin}, which is not its own origin")
-        return found
 
     async def _authorized(self, asked: HttpRequest, place: HttpTarget, body: Text) -> HttpReply:
         """The exchange, and once more if the authorizer got other credentials for it."""
@@ -255,7 +251,8 @@ class HttpWire:
         try:
             return connection, await self._ask(connection, request, body)
         except UnansweredError as error:
-            if error.is_explained or self.has_answered or not self._is_straight(origin):
+            is_server_itself = origin == self._own.origin and self._proxy(origin) is None
+            if error.is_explained or self.has_answered or not is_server_itself:
                 raise
             raise UnansweredError(error.why + question(self._reach), was_sent=error.was_sent) from error
 
@@ -302,13 +299,11 @@ class HttpWire:
             self._proxies[origin] = proxy_for(origin)
         return self._proxies[origin]
 
-    def _is_straight(self, origin: Origin) -> bool:
-        """Whether whoever is connected to is the server of the configuration itself."""
-        return origin == self._own.origin and self._proxy(origin) is None
-
     def _take_idle(self, origin: Origin) -> Http1 | None:
         """The idle connection to an origin that was used last and is still open, if there is one."""
-        self._drop_aged()
+        # What has been idle for too long stands first, as what is used goes to the end.
+        while self._idle and self._idle[0][1].idle_until <= trio.current_time():
+            self._idle.pop(0)[1].close()
         for index in range(len(self._idle) - 1, -1, -1):
             if self._idle[index][0] == origin:
                 _, connection = self._idle.pop(index)
@@ -316,12 +311,6 @@ class HttpWire:
                     return connection
                 connection.close()
         return None
-
-    def _drop_aged(self) -> None:
-        """Close what has been idle for too long. It stands first, as what is used goes to the end."""
-        now = trio.current_time()
-        while self._idle and self._idle[0][1].idle_until <= now:
-            self._idle.pop(0)[1].close()
 
     async def _leave(self, reply: HttpReply) -> None:
         """Be done with a reply whose body nobody wants."""

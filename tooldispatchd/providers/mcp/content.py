@@ -4,9 +4,8 @@
 content blocks as a JSON array. A tool whose type the configuration declares gives a value of that type: it is
 `structuredContent`, else what a lone text block says as JSON, else, for the type `string`, that text itself.
 
-What the server got wrong is a fault at once: nobody waits for a better answer. Unknown kinds of blocks are passed on as
-they are. A server that must know more first (MCP 2026-07-28, `input_required`) has given no outcome yet; what it needs
-is given instead.
+A wrong answer is a fault at once: no better one will come. Unknown kinds of blocks are passed on as they are. A server
+that must know more first (MCP 2026-07-28, `input_required`) has given no outcome yet; what it needs is given instead.
 """
 
 from collections.abc import Iterable
@@ -27,7 +26,7 @@ from tooldispatchd.providers.mcp.rounds import InputRequired, read_input_require
 from tooldispatchd.providers.mcp.server import McpTool, Result, Server
 from tooldispatchd.wire.faults import Code, Fault
 
-# A server's own words in a fault: enough for a reason, too few to bury the model in a stack trace.
+# A server's own words in a fault: enough for a reason, too few for a stack trace to fill the model's context.
 MAX_MESSAGE_CHARS: Final = 2000
 # As much of a code that is a text, and of a list within an error: codes are numbers, and such lists have few items.
 MAX_CODE_CHARS: Final = 64
@@ -112,7 +111,7 @@ def failed(server: Server, why: str, *, rpc_code: int | float | str | None = Non
 
 
 def error_in(reply: Incoming) -> Raw | None:
-    """The error that `reply` bears, if any; some servers write `"error": null` beside a result."""
+    """The error in `reply`, if any; some servers write `"error": null` beside a result."""
     if isinstance(reply.error, UnsetType) or bytes(reply.error) == b"null":
         return None
     return reply.error
@@ -125,7 +124,7 @@ def is_header_mismatch(reply: Incoming) -> bool:
 
 
 def error_words(error: Raw, method: str = "") -> tuple[str, int | float | str | None]:
-    """What a JSON-RPC error to a request of `method` says, as a phrase with its code, and the code alone."""
+    """The words of a JSON-RPC error to a request of `method`, with its code, and the code alone."""
     try:
         said = _decode_error(error)
     except DECODE_ERRORS:
@@ -138,7 +137,7 @@ def error_words(error: Raw, method: str = "") -> tuple[str, int | float | str | 
 
 
 def _meaning(code: int | float | str | None, data: Raw | UnsetType, method: str) -> str:
-    """What the caller can make of a code of MCP's own; "" for others, whose message must do."""
+    """The meaning of a code of MCP's own, in words for the caller; "" for others, whose message must do."""
     if code == RESOURCE_NOT_FOUND or (code == INVALID_PARAMS and method == READ_RESOURCE):
         return "there is no such resource"
     if code == HEADER_MISMATCH:

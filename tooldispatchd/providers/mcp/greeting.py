@@ -1,6 +1,6 @@
-"""What a server says of itself: its answers to `initialize` (MCP, "Lifecycle") and `server/discover` (2026-07-28).
+"""A server's description of itself: its answers to `initialize` (MCP, "Lifecycle") and `server/discover` (2026-07-28).
 
-What servers advise their users (`instructions`) is put together here for `ready`.
+The `instructions` of servers for their users are put together here for `ready`.
 """
 
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ _NO: Final = frozenset({b"null", b"false"})
 
 
 class Greeting(msgspec.Struct, frozen=True):
-    """What a server said of itself; `has_…` is whether it declared that capability.
+    """A server's description of itself; `has_…` is whether it declared that capability.
 
     `name` is None where it gave none that can be read, which is no reason to do without it. `tools_list_changed` is
     whether it tells when its list of tools changes.
@@ -107,7 +107,7 @@ _decode_meta: Final = msgspec.json.Decoder(_Meta).decode
 
 
 def read_greeting(result: Raw, accepted: frozenset[str] = ACCEPTED) -> Greeting | str:
-    """What the answer to `initialize` says, or why it cannot be accepted."""
+    """Read the answer to `initialize`: the greeting, or why it cannot be accepted."""
     said = decoded(_decode, result)
     if said is None:
         return "its answer to initialize cannot be read"
@@ -117,7 +117,7 @@ def read_greeting(result: Raw, accepted: frozenset[str] = ACCEPTED) -> Greeting 
 
 
 def read_discovery(result: Raw) -> Greeting | list[str] | None:
-    """What the answer to `server/discover` says.
+    """Read the answer to `server/discover`.
 
     The revisions that the server speaks, where none of them is a modern one known here; None for what cannot be read,
     or is no complete result.
@@ -176,7 +176,7 @@ def _has(capability: Raw | UnsetType) -> bool:
 
 
 def instructions_text(pairs: Iterable[tuple[str, str]]) -> str:
-    """What servers advise, as one text for `ready`: (prefix, text) each under a heading, "" where nobody said anything.
+    """The instructions of all servers as one text for `ready`: (prefix, text) each under a heading, "" without any.
 
     Control characters but newlines and tabs are left out. All together are at most `MAX_INSTRUCTIONS_BYTES` in UTF-8;
     each server has an equal share of that, so that none drowns the others.

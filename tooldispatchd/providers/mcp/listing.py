@@ -49,7 +49,7 @@ PATTERN_CHAR_BYTES: Final = 400
 MAX_CURSOR_CHARS: Final = 4096
 # All descriptions go into every model request; one of this size is a mistake already.
 MAX_DESCRIPTION_CHARS: Final = 64 * 1024
-# A name for people, and four yes or no about the tool with a title of their own: what is longer is none of these.
+# A name for people, and four yes or no about the tool with a title of their own: longer annotations are something else.
 MAX_TITLE_CHARS: Final = 1024
 MAX_ANNOTATIONS_BYTES: Final = 16 * 1024
 # Warnings go into `ready`; a server with a thousand bad names has one problem, not a thousand.
@@ -117,7 +117,7 @@ class Listing:
     """The tools of one server as its pages come in.
 
     `tools` are those that can be used, by name in the server's order, and `warnings` say why others cannot. `listed`
-    are the names of all that it offers, also of those that nobody wants.
+    are the names of all that it offers, also of those that are not wanted.
     """
 
     def __init__(self, server: Server, share: Share, *, is_http: bool = False, is_modern: bool = False) -> None:
@@ -225,7 +225,7 @@ class Listing:
         return self.warnings + self._idle_denials() + more
 
     def _idle_denials(self) -> list[str]:
-        """What is to be denied and is not there may be a slip of the hand, which would offer what it meant."""
+        """Warnings of denied names that the server does not have: a slip would offer what was meant."""
         if len(self.listed) == MAX_TOOLS:
             return []
         idle = [name for name in self._server.deny if name not in self.listed]
@@ -323,7 +323,7 @@ def try_tool(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
 
 
 def split_page(_arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
-    """Where the tools of a page lie, empty where it cannot be read (a job of a checker)."""
+    """The spans of the tools in a page, empty where it cannot be read (a job of a checker)."""
     text = bytes(payload)
     try:
         page = _decode_page(text)

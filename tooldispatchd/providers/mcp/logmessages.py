@@ -1,4 +1,4 @@
-"""What a server writes to its client's log, in the daemon's own (MCP, "Logging": `notifications/message`).
+"""A server's messages for its client's log, in the daemon's own (MCP, "Logging": `notifications/message`).
 
 A server's words are foreign text: what is not printable is escaped, and each message is cut. A server that says more
 than `MAX_A_SECOND` is cut short for the rest of that second; how many were left out is told once, at its end.
@@ -16,7 +16,7 @@ MAX_TEXT_CHARS: Final = 2_000
 MAX_LOGGER_CHARS: Final = 128
 # Longer than any method that the protocol knows.
 MAX_METHOD_CHARS: Final = 64
-# Nobody reads faster; a log that a loop floods is lost for all others.
+# Faster than anyone reads; a log that a loop floods is lost for all others.
 MAX_A_SECOND: Final = 20
 WINDOW_S: Final = 1.0
 # Far more than is shown of it; what is larger is not decoded.
@@ -30,16 +30,16 @@ class BoundLog(Protocol):
     """A bound structured logger."""
 
     def debug(self, event: str, **fields: object) -> object:
-        """Log `event` for those who look closely."""
+        """Log `event` for debugging."""
 
     def info(self, event: str, **fields: object) -> object:
         """Log `event`."""
 
     def warning(self, event: str, **fields: object) -> object:
-        """Log `event`, which the operator may want to mend."""
+        """Log `event`, which the operator may want to fix."""
 
     def error(self, event: str, **fields: object) -> object:
-        """Log `event`, which is somebody's failure."""
+        """Log `event`, a failure."""
 
 
 class _Message(msgspec.Struct):

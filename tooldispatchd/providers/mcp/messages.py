@@ -78,10 +78,10 @@ _decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def read_message(line: bytes | bytearray | Raw) -> Incoming | None:
-    """The message in `line`; None where it is none.
+    """The message in `line`; None where there is none.
 
-    An answer that shows its number, but is nested too deep or too long to be a stray line, becomes one that bears an
-    error: whoever waits for it need not wait until the end of its time.
+    An answer that shows its number, but is nested too deep or too long to be a stray line, becomes one with an error:
+    its call need not wait until its deadline.
     """
     try:
         return _decode_incoming(line)
@@ -98,7 +98,7 @@ def read_message(line: bytes | bytearray | Raw) -> Incoming | None:
 
 
 def split_batch(line: bytes) -> list[Raw] | None:
-    """The messages of a line that is a batch, still to be read; None where it is none, or too long."""
+    """The messages of a line that is a batch, still to be read; None for a line that is no batch, or too long."""
     if len(line) > MAX_BATCH_BYTES or not line.lstrip().startswith(b"["):
         return None
     try:
@@ -186,7 +186,7 @@ _HEAD_ID: Final = re.compile(
 
 
 def peek_number(head: bytes) -> int | None:
-    """The number that the head of an unreadable answer bears in front of its first nested value; None without one."""
+    """The request number in the head of an unreadable answer, before its first nested value; None without one."""
     found = _HEAD_ID.match(head)
     return None if found is None or b'"method"' in head[: found.end()] else int(found.group(1))
 
@@ -198,7 +198,7 @@ _LAST_ID: Final = re.compile(
 
 
 def peek_last_number(end: bytes) -> int | None:
-    """The number that an unreadable answer bears behind its last large member; None without one."""
+    """The request number at the end of an unreadable answer, behind its last large member; None without one."""
     found = _LAST_ID.search(end)
     return None if found is None else int(found.group(1))
 

@@ -239,7 +239,7 @@ def _show(argument: PromptArgument) -> str:
 
 
 def content_of(result: Raw, method: str) -> str | None:
-    """What the result of one of these tools says; None where it is none of `method`.
+    """The content of a result of one of these tools; None where it is no result of `method`.
 
     Raises what a decoder raises where it cannot be decoded.
     """

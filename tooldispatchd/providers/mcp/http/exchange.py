@@ -1,11 +1,11 @@
-"""One request to a server that speaks Streamable HTTP, and its answer, whatever form that takes.
+"""One request to a server that speaks Streamable HTTP, and its answer in any of its forms.
 
     POST ─┬─ application/json ───▶ the answer
           ├─ text/event-stream ──▶ messages … the answer
           │          └─ ended before it ──▶ GET with Last-Event-ID, where events had numbers ──▶ …
           └─ anything else ──────▶ a fault
 
-What goes wrong is the fault of this one request, and never an exception; only the end of the MCP session is more.
+A failure is the fault of this one request, never an exception; only the end of the MCP session is more.
 """
 
 from typing import Final
@@ -43,12 +43,12 @@ POLL_S: Final = 0.5
 MAX_KIND: Final = 100
 # The one revision that had no such streams, so that a number in them cannot mean this.
 _WITHOUT_RESUMING: Final = "2024-11-05"
-# What a server is asked first, in either era: who refuses that may speak by another transport.
+# The first request in either era: a server that refuses it may speak by another transport.
 _FIRST: Final = frozenset({INITIALIZE, DISCOVER})
 
 
 class HttpExchange:
-    """The life of one request; `run` ends when it is answered, failed, or nobody waits any more."""
+    """The life of one request; `run` ends when it is answered, failed or given up."""
 
     def __init__(self, peer: HttpPeer, sent: Sent) -> None:
         assert sent.message.number is not None
@@ -59,7 +59,7 @@ class HttpExchange:
         self._broken: WireError | None = None
 
     async def run(self) -> None:
-        """Send the request and see to its answer. Whoever waits for it bounds it, by cancelling."""
+        """Send the request and read its answer. The caller bounds it, by cancelling."""
         try:
             await self._post()
             await self._resume()

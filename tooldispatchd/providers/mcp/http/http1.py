@@ -26,7 +26,7 @@ _CHUNK_BYTES: Final = 64 * 1024
 # one-byte chunks holds 10,000.
 _EVENTS_IN_A_TURN: Final = 64
 # h11 looks at the bound of a head only while that is not whole. What may hold thousands of headers is given to it in
-# pieces: so many lines in one read are not a head that anybody means, and of a body they cost 1 µs each this way.
+# pieces: no sensible head has so many lines in one read, and in a body each costs 1 µs this way.
 _DENSE_LINES: Final = 1024
 _PIECE_BYTES: Final = 4 * 1024
 
@@ -151,7 +151,7 @@ class Http1:
         self._socket.close()
 
     def take_stream(self) -> tuple[Socket, trio.abc.Stream]:
-        """What is below, for a tunnel through it."""
+        """The socket and the stream below, for a tunnel through them."""
         return self._socket, self._stream
 
     async def _write(self, request: h11.Request, body: Text) -> None:

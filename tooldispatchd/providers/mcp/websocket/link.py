@@ -59,7 +59,7 @@ EVENTS_PER_TURN: Final = 256
 TASKS_S: Final = 1.0
 FAREWELL_S: Final = 2.0
 CLOSE_S: Final = TASKS_S + FAREWELL_S
-# Said after all: what a call that ended its connection is to the server. There is mostly one.
+# Cancellations that are still sent when the connection ends: of the call that ended it, mostly.
 CANCELLED: Final = "notifications/cancelled"
 MAX_LAST: Final = 16
 # wsproto writes these by itself, and twice they would be another request.
@@ -363,14 +363,14 @@ class _Assembly:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        # One array and not a list: a frame may bear a single byte, which in a list takes forty.
+        # One array and not a list: a frame may hold a single byte, which in a list takes forty.
         self._parts = bytearray()
         self._size = 0
         self.head = b""
 
     @property
     def held(self) -> int:
-        """How many bytes lie here."""
+        """The number of bytes held."""
         return len(self._parts)
 
     def add(self, part: bytes) -> bool:

@@ -57,7 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Call and print; the exit code."""
     try:
         given = named_values(arguments.input)
         text = None if given is not None else json_text(_words(arguments.input), arguments.name)
@@ -69,8 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
         ready = dialogue.open_for(daemon, arguments.name, {**hello, "updates": arguments.updates or None})
         said = text
         if given is not None:
-            # The schema says which of them are texts. A name that the profile does not have is mostly a slip, which is
-            # not to wait for every server of it.
+            # The schema says which of them are texts. It is not waited for where the profile does not name the tool:
+            # that is mostly a misspelt name.
             shown = None if ready is None else dialogue.shown(ready, arguments.name)
             said = json.dumps(typed(given, shown and shown.get("input_schema")))
         return _print(arguments, _call(arguments, daemon, said))
@@ -81,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         except CommandRefusedError as refused:
             if dialogue.exit_code(refused) != 1:
                 raise
-            # What refuses the session is the answer to the call for which alone it was opened.
+            # The session was opened for this call alone: its refusal is the call's answer.
             print(json.dumps(refused.fault, ensure_ascii=False, separators=(",", ":")))
             return 1
 
@@ -93,7 +92,6 @@ def _words(given: Sequence[str]) -> list[str]:
 
 
 def _call(arguments: argparse.Namespace, daemon: Dialogue, text: str | None) -> Line:
-    """Ask, and wait for the answer."""
     deadline = None if arguments.deadline is None else arguments.deadline * 1000
     fields: Line = {"id": "1", "name": arguments.name, "deadline_ms": deadline}
     daemon.say("tool_req", {**fields, "background": arguments.background or None}, text)
@@ -131,7 +129,7 @@ def _print(arguments: argparse.Namespace, answer: Line) -> int:
 
 
 class ShellInputError(Exception):
-    """The words are no input."""
+    """The words of the command line are no input."""
 
 
 def named_values(words: Sequence[str]) -> dict[str, str] | None:
@@ -206,7 +204,7 @@ def _kind(value: object) -> str:
 
 
 def _parse(text: str) -> object:
-    text.encode()  # bytes that are no UTF-8 cannot be told
+    text.encode()  # raises ValueError for bytes that are not UTF-8
     return json.loads(text, parse_constant=_refuse)
 
 

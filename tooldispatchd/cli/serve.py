@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _prepare_process() -> None:
-    """See to what must hold before anything is opened, and before anybody can send a signal. Raises OSError."""
+    """Standard descriptors, limits and ignored signals, before anything is opened or signalled. Raises OSError."""
     import signal
 
     from tooldispatchd.children.descriptors import occupy_standard, raise_limit, require_free

@@ -28,7 +28,7 @@ class PythonTools(msgspec.Struct, frozen=True):
 
 
 class _CannotError(Exception):
-    """A tool whose interpreter or owner is not there: `key` is the one to blame."""
+    """A tool's interpreter or owner is not there; `key` names it."""
 
     def __init__(self, key: str, why: str) -> None:
         super().__init__(why)
@@ -51,7 +51,7 @@ def read_signatures(tools: Mapping[str, ToolSpec], directory: Path, environ: Map
     """Read every `python` tool of a configuration in `directory`; `environ` is the daemon's environment.
 
     Users and groups that are still names are left alone: nothing is imported as anybody else in their place. Takes
-    at most 20 s for each four environments; gives none of a broken one's other tools a problem of their own.
+    at most 20 s for each four environments.
     """
     problems: list[Problem] = []
     wanted: dict[ImportEnvironment, dict[str, list[str]]] = {}

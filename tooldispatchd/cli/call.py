@@ -59,7 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     try:
         given = named_values(arguments.input)
-        text = None if given is not None else json_text(_words(arguments.input), arguments.name)
+        words = arguments.input
+        if words == ["-"]:
+            words = [sys.stdin.buffer.read().decode(errors="surrogateescape")]
+        text = None if given is not None else json_text(words, arguments.name)
     except ShellInputError as error:
         dialogue.tell(arguments, str(error))
         return 2
@@ -85,10 +88,6 @@ def run(arguments: argparse.Namespace) -> int:
             return 1
 
     return dialogue.talk(arguments, call_or_refusal)
-
-
-def _words(given: Sequence[str]) -> list[str]:
-    return [sys.stdin.buffer.read().decode(errors="surrogateescape")] if list(given) == ["-"] else list(given)
 
 
 def _call(arguments: argparse.Namespace, daemon: Dialogue, text: str | None) -> Line:
@@ -204,12 +203,11 @@ def _kind(value: object) -> str:
 
 
 def _parse(text: str) -> object:
+    def refuse(constant: str) -> object:
+        raise ValueError(f"{constant} is no JSON")
+
     text.encode()  # raises ValueError for bytes that are not UTF-8
-    return json.loads(text, parse_constant=_refuse)
-
-
-def _refuse(constant: str) -> object:
-    raise ValueError(f"{constant} is no JSON")
+    return json.loads(text, parse_constant=refuse)
 
 
 def _example(words: Sequence[str], tool: str) -> str:

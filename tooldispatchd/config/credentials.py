@@ -294,25 +294,22 @@ def _written(holder: object, path: Path = ()) -> Iterator[Path]:
 
 def with_credentials(servers: Mapping[str, Binding], secrets: Mapping[tuple[str, str], str]) -> dict[str, Binding]:
     """The bindings, each with what was read for it."""
-    return {
-        name: msgspec.structs.replace(binding, credentials=_credentials(binding.spec, secrets))
-        for name, binding in servers.items()
-    }
 
+    def first(spec: McpSpec | OAuthSpec, keys: tuple[str, ...]) -> str | None:
+        # At most one of the keys is there.
+        return next((secrets[key, text] for key in keys if (text := getattr(spec, key)) is not None), None)
 
-def _credentials(spec: McpSpec, secrets: Mapping[tuple[str, str], str]) -> ServerCredentials:
-    token = _first(spec, TOKENS, secrets)
-    oauth = spec.oauth or OAuthSpec()
-    return ServerCredentials(
-        headers=(*spec.headers.items(), *([] if token is None else [("authorization", f"Bearer {token}")])),
-        client_secret=_first(oauth, _CLIENT_SECRETS, secrets),
-        private_key=_first(oauth, ("private_key_file",), secrets),
-    )
-
-
-def _first(spec: McpSpec | OAuthSpec, keys: tuple[str, ...], secrets: Mapping[tuple[str, str], str]) -> str | None:
-    """The secret that one of `keys` names; at most one of them is there."""
-    return next((secrets[key, text] for key in keys if (text := getattr(spec, key)) is not None), None)
+    bound: dict[str, Binding] = {}
+    for name, binding in servers.items():
+        spec, oauth = binding.spec, binding.spec.oauth or OAuthSpec()
+        token = first(spec, TOKENS)
+        credentials = ServerCredentials(
+            headers=(*spec.headers.items(), *([] if token is None else [("authorization", f"Bearer {token}")])),
+            client_secret=first(oauth, _CLIENT_SECRETS),
+            private_key=first(oauth, ("private_key_file",)),
+        )
+        bound[name] = msgspec.structs.replace(binding, credentials=credentials)
+    return bound
 
 
 def _dotted(path: Path) -> str:

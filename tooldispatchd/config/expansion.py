@@ -103,18 +103,15 @@ def expand(table: Table, environ: Mapping[str, str], directory: FilePath) -> lis
     for pattern, meaning in EXPANDED.items():
         for place in places(table, pattern):
             # The schema refuses a text that is empty as it is written.
-            if isinstance(place.value, str) and place.value and not _is_template(place, table):
+            if isinstance(place.value, str) and place.value and not _is_template(place.path, table):
                 problems.extend(_expand_place(place, place.value, meaning, environ=environ, directory=directory))
     return problems
 
 
-def _is_template(place: KeyLocation, table: Table) -> bool:
+def _is_template(path: Path, table: Table) -> bool:
     """Whether a text is an argument in which a dollar names a field of the input."""
-    if not _is_argument(place.path):
-        return False
-    section = table[str(place.path[0])]
-    own = section[str(place.path[1])] if isinstance(section, dict) else None
-    return isinstance(own, dict) and own.get("input_mode") == "args"
+    modes = places(table, (str(path[0]), str(path[1]), "input_mode")) if _is_argument(path) else ()
+    return any(mode.value == "args" for mode in modes)
 
 
 def _is_argument(path: Path) -> bool:
@@ -142,7 +139,14 @@ def _expand_place(
     problems = list(_text_problems(text, environ, place.path))
     if problems:
         return problems
-    expanded = _VARIABLE.sub(lambda found: _replacement(found, environ), text)
+
+    def replacement(found: re.Match[str]) -> str:
+        if found["name"] is None:
+            return "$"
+        # As in a shell, a default stands for an empty variable too.
+        return environ.get(found["name"], "") or found["default"] or ""
+
+    expanded = _VARIABLE.sub(replacement, text)
     if not expanded and meaning not in _MAY_BE_EMPTY:
         return [Problem(place.path, "is empty once its variables are in place", value=text)]
     refusal = _refusal(meaning, text, expanded, path=place.path)
@@ -173,13 +177,6 @@ def _text_problems(text: str, environ: Mapping[str, str], path: Path) -> Iterato
             meant = f'"${{{field[1]}}}" names a field of the input with {mode} alone'
             why, allowed = (meant, mode) if found["broken"] else (f"{meant}, and {why}", f"{mode}, or {allowed}")
         yield Problem(path, why, value=text, allowed=allowed)
-
-
-def _replacement(found: re.Match[str], environ: Mapping[str, str]) -> str:
-    name, default = found["name"], found["default"]
-    if name is None:
-        return "$"
-    return environ.get(name, "") if default is None else environ.get(name, "") or default
 
 
 def _refusal(meaning: _Meaning, text: str, expanded: str, *, path: Path) -> Problem | None:

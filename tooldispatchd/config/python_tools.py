@@ -17,7 +17,7 @@ from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import Config, ToolSpec
 from tooldispatchd.children.inheritance import PASSED_ON
 from tooldispatchd.children.owners import RunAs, owner_of
-from tooldispatchd.config.signature_reader import ImportEnvironment, SignatureRefusal, ask_all
+from tooldispatchd.config.signature_reader import ImportEnvironment, ask_all
 
 
 class PythonTools(msgspec.Struct, frozen=True):
@@ -71,7 +71,10 @@ def read_signatures(tools: Mapping[str, ToolSpec], directory: Path, environ: Map
                 if isinstance(found, Signature):
                     signatures[name] = found
                 else:
-                    problems.append(_problem(name, tools[name], found))
+                    # A key that is not stated cannot be blamed.
+                    key = found.key if getattr(tools[name], found.key) is not None else "python"
+                    value = getattr(tools[name], key)
+                    problems.append(Problem(("tools", name, key), found.why, value=value, nearest=found.nearest))
     return PythonTools(signatures, tuple(problems))
 
 
@@ -121,8 +124,3 @@ def _owner(spec: ToolSpec) -> RunAs:
         return RunAs()
     key = "group" if spec.user is None else "user"
     raise _CannotError(key, "only a daemon that is root can run a tool as somebody")
-
-
-def _problem(name: str, spec: ToolSpec, found: SignatureRefusal) -> Problem:
-    key = found.key if getattr(spec, found.key) is not None else "python"
-    return Problem(("tools", name, key), found.why, value=getattr(spec, key), nearest=found.nearest)

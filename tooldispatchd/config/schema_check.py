@@ -117,8 +117,10 @@ def _without_null(node: object) -> object:
 
 def _problems(error: jsonschema_rs.ValidationError, schema: Node) -> list[Problem]:
     path: Path = tuple(error.instance_path)
-    node = _node(schema, error.schema_path[:-1])
-    kind = error.kind
+    found: object = schema
+    for step in error.schema_path[:-1]:
+        found = found[cast("int", step)] if isinstance(found, list) else cast("Node", found)[cast("str", step)]
+    node, kind = cast("Node", found), error.kind
     match kind:
         case jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=keys):
             return [_unknown_key((*path, key), list(cast("Node", node["properties"]))) for key in keys]
@@ -132,7 +134,11 @@ def _problems(error: jsonschema_rs.ValidationError, schema: Node) -> list[Proble
         # Neither option fits, and a table was meant: tell what is wrong within it.
         wrong = _check(error.instance, specs.McpSpec)
         return [msgspec.structs.replace(problem, path=(*path, *problem.path)) for problem in wrong]
-    return [_wrong_value(error, path, node)]
+    value, meant = error.instance, None
+    if isinstance(value, str) and kind.name == "enum":
+        meant = nearest(value, [option for option in cast("list[object]", node["enum"]) if isinstance(option, str)])
+    why = _WHY.get(kind.name, f"breaks {kind.name}")
+    return [Problem(path, why, value=value, allowed=_words(node), nearest=meant)]
 
 
 def _unknown_key(path: Path, known: list[str]) -> Problem:
@@ -147,25 +153,10 @@ def _unknown_key(path: Path, known: list[str]) -> Problem:
     return Problem(path, "unknown key", allowed=allowed, nearest=meant)
 
 
-def _wrong_value(error: jsonschema_rs.ValidationError, path: Path, node: Node) -> Problem:
-    value, meant = error.instance, None
-    if isinstance(value, str) and error.kind.name == "enum":
-        meant = nearest(value, [option for option in cast("list[object]", node["enum"]) if isinstance(option, str)])
-    why = _WHY.get(error.kind.name, f"breaks {error.kind.name}")
-    return Problem(path, why, value=value, allowed=_words(node), nearest=meant)
-
-
 def _is_server(node: Node) -> bool:
     """Whether a table may stand there beside values of other kinds: that is so of servers alone."""
     options = cast("list[Node]", node.get("anyOf", []))
     return any(option.get("type") == "object" for option in options)
-
-
-def _node(schema: Node, path: list[str | int]) -> Node:
-    node: object = schema
-    for key in path:
-        node = node[cast("int", key)] if isinstance(node, list) else cast("Node", node)[cast("str", key)]
-    return cast("Node", node)
 
 
 def _words(node: Node) -> str:

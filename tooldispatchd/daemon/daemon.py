@@ -28,7 +28,6 @@ from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.servers import preload_ways
 from tooldispatchd.calls.census import Census
 from tooldispatchd.catalog.catalog import Catalog
-from tooldispatchd.catalog.specs import LimitsSpec
 from tooldispatchd.children.descriptors import raise_limit, require_free
 from tooldispatchd.children.family import open_family
 from tooldispatchd.config.listen_values import ListenAddress
@@ -294,21 +293,6 @@ def ending_signals() -> list[signal.Signals]:
     return [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hung_up else [])]
 
 
-def _check_descriptors() -> None:
-    try:
-        require_free()
-    except OSError as error:
-        raise EquipmentError(f"cannot serve: {error.strerror}") from error
-
-
-def _start_front(services: trio.Nursery, limits: LimitsSpec, log: DaemonLog) -> Front:
-    timer = Timer(log)
-    front = Front(timer, log, out_buffer_bytes=limits.out_buffer_bytes, stalled_s=limits.stalled_s)
-    services.start_soon(timer.run)
-    services.start_soon(front.run)
-    return front
-
-
 async def serve(
     catalog: Catalog,
     places: Sequence[ListenAddress],
@@ -331,7 +315,10 @@ async def serve(
     with ExitStack() as bound, trio.open_signal_receiver(*ending_signals(), *IGNORED) as signals:
         # Signals drain from here on: whoever reads that the daemon is ready may stop it at once.
         doors = open_doors(places, handed, catalog.profiles, bound=bound)
-        _check_descriptors()
+        try:
+            require_free()
+        except OSError as error:
+            raise EquipmentError(f"cannot serve: {error.strerror}") from error
         async with (
             open_family() as family,
             open_equipment(catalog, family, os.environ, log) as equipment,
@@ -339,10 +326,11 @@ async def serve(
         ):
             services.start_soon(family.keep_guarded, partial(log.warning, "guardian replaced"))
             services.start_soon(family.end_orphans)
-            front = _start_front(services, catalog.config.limits, log)
-            heap = Heap()
-            services.start_soon(heap.run)
-            services.start_soon(heap.free)
+            limits = catalog.config.limits
+            timer, heap = Timer(log), Heap()
+            front = Front(timer, log, out_buffer_bytes=limits.out_buffer_bytes, stalled_s=limits.stalled_s)
+            for service in (timer.run, front.run, heap.run, heap.free):
+                services.start_soon(service)
             async with trio.open_nursery() as home:
                 runtime = Runtime(
                     catalog,

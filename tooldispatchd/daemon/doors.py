@@ -186,18 +186,15 @@ def _bind(place: ListenAddress, bound: ExitStack) -> Door:
         listening = listen_abstract(place.name)
     else:
         mode = MODE if place.mode is None else place.mode
-        unix = listen_unix(Path(place.name), mode=mode, owner=_owner(place))
+        owner = None
+        if place.owner is not None:
+            group = place.owner.group
+            owner = find_uid(place.owner.user), UNCHANGED if group is None else find_gid(group)
+        unix = listen_unix(Path(place.name), mode=mode, owner=owner)
         bound.callback(unix.release)
         listening = unix.socket
     bound.callback(listening.close)
     return Door(place.text, listening, entrance)
-
-
-def _owner(place: ListenAddress) -> tuple[int, int] | None:
-    if place.owner is None:
-        return None
-    group = place.owner.group
-    return find_uid(place.owner.user), UNCHANGED if group is None else find_gid(group)
 
 
 def _take(place: ListenAddress, fd: int, name: str, profiles: Collection[str], bound: ExitStack) -> Door:

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -95,9 +96,25 @@ async def open_equipment(
         if is_python or asked:
             # Not where the sockets lie: that is memory, and programs may write much.
             scratches = _directory(SCRATCHES, {}, family, stack)
-            bounds = await _bounds(scratches, await _leaves(catalog, asked, family, stack), family, log, stack)
+            leaves = await _leaves(catalog, asked, family, stack)
+            left = partial(_log_left, log)
+            bounds = Bounds(
+                await stack.enter_async_context(open_scratches(scratches, family, left=left)),
+                await stack.enter_async_context(open_launchers(family)),
+                leaves,
+            )
         tool_lists = _directory(TOOL_LISTS, environ, family, stack) if has_agents else None
-        yield Equipment(bounds, await _python_plans(family, stack) if is_python else None, tool_lists)
+        python_plans = None
+        if is_python:
+            # Few daemons have such tools.
+            from tooldispatchd.agent.pythonplan import open_python_plans  # noqa: PLC0415  # as above
+
+            python_plans = await stack.enter_async_context(open_python_plans(family))
+        yield Equipment(bounds, python_plans, tool_lists)
+
+
+def _log_left(log: Log, path: str) -> None:
+    log.warning("scratch directory left", path=path)
 
 
 def _directory(prefix: str, environ: Mapping[str, str], family: Family, stack: AsyncExitStack) -> Path:
@@ -108,21 +125,6 @@ def _directory(prefix: str, environ: Mapping[str, str], family: Family, stack: A
         raise EquipmentError(f"cannot make a directory for what programs need: {error.strerror}") from error
     family.also_remove(str(directory))
     return directory
-
-
-async def _bounds(directory: Path, leaves: Leaves | None, family: Family, log: Log, stack: AsyncExitStack) -> Bounds:
-    def left(path: str) -> None:
-        log.warning("scratch directory left", path=path)
-
-    scratches = await stack.enter_async_context(open_scratches(directory, family, left=left))
-    return Bounds(scratches, await stack.enter_async_context(open_launchers(family)), leaves)
-
-
-async def _python_plans(family: Family, stack: AsyncExitStack) -> Callable[[Runtime], PlansPython]:
-    # Few daemons have such tools.
-    from tooldispatchd.agent.pythonplan import open_python_plans  # noqa: PLC0415  # as above
-
-    return await stack.enter_async_context(open_python_plans(family))
 
 
 async def _leaves(

@@ -9,6 +9,7 @@ import secrets
 import socket
 import stat
 import traceback
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -31,20 +32,16 @@ class LogSink:
         self._socket: socket.socket | None = None
         self._fd = -1
         self.dropped = 0
-        try:
-            self._open(fd)
-        except OSError:
-            self._fd = -1  # there is no other place to say so
-
-    def _open(self, fd: int) -> None:
-        mode = os.fstat(fd).st_mode
-        if stat.S_ISSOCK(mode):
-            self._socket = socket.socket(fileno=os.dup(fd))
-        elif stat.S_ISFIFO(mode) or os.isatty(fd):
-            # Opened anew: a duplicate would share its non-blocking flag with every holder.
-            self._fd = _reopen(fd)
-        else:
-            self._fd = os.dup(fd)
+        # Where it cannot be opened there is no other place to say so.
+        with suppress(OSError):
+            mode = os.fstat(fd).st_mode
+            if stat.S_ISSOCK(mode):
+                self._socket = socket.socket(fileno=os.dup(fd))
+            elif stat.S_ISFIFO(mode) or os.isatty(fd):
+                # Opened anew: a duplicate would share its non-blocking flag with every holder.
+                self._fd = _reopen(fd)
+            else:
+                self._fd = os.dup(fd)
 
     def write(self, line: bytes) -> None:
         """Write `line`, which ends with its newline, or drop it."""

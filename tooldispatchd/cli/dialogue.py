@@ -75,22 +75,23 @@ def printable(text: str) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what all client commands take: which daemon, and which profile."""
+    """Declare what all client commands take: which daemon, which profile, and colours."""
+    add_daemon_arguments(
+        parser, f"give up on a daemon that is silent for so long; how long a tool takes is no matter ({TIMEOUT_S:g})"
+    )
+    parser.add_argument(
+        "--color", choices=CHOICES, default="auto", help="colours: on a terminal, unless NO_COLOR is set"
+    )
+
+
+def add_daemon_arguments(parser: argparse.ArgumentParser, timeout_help: str) -> None:
+    """Declare which daemon and which profile a command uses."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--socket", metavar="PATH", help="the socket of a running daemon")
     where.add_argument("--config", type=Path, metavar="FILE", help="start a private daemon with this configuration")
     parser.add_argument("--profile", metavar="NAME", help="the profile to open the session under (default)")
     parser.add_argument("--token-file", metavar="FILE", help="its token (else $TOOLDISPATCHD_TOKEN)")
-    parser.add_argument(
-        "--timeout",
-        type=seconds,
-        default=TIMEOUT_S,
-        metavar="SECONDS",
-        help=f"give up on a daemon that is silent for so long; how long a tool takes is no matter ({TIMEOUT_S:g})",
-    )
-    parser.add_argument(
-        "--color", choices=CHOICES, default="auto", help="colours: on a terminal, unless NO_COLOR is set"
-    )
+    parser.add_argument("--timeout", type=seconds, default=TIMEOUT_S, metavar="SECONDS", help=timeout_help)
 
 
 def seconds(text: str) -> float:

@@ -15,7 +15,7 @@ from tests.test_documents import Expect, Send, Step, play, serving
 from tooldispatchd.__main__ import COMMANDS
 from tooldispatchd.agent.programs import TRACEPARENT
 from tooldispatchd.catalog.confined import ConfinedSpec
-from tooldispatchd.catalog.expressions import compile_expression
+from tooldispatchd.catalog.expressions.door import compile_expression
 from tooldispatchd.catalog.meanings import check_names
 from tooldispatchd.catalog.speckinds import Spec
 from tooldispatchd.catalog.specs import DaemonSpec, LimitsSpec, McpSpec, OAuthSpec, ProcessSpec, ProfileSpec, ToolSpec

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tooldispatchd.catalog.approximate import approximate_type
 from tooldispatchd.catalog.arguments import (
     JSON_FEED,
     Each,
@@ -17,7 +18,6 @@ from tooldispatchd.catalog.arguments import (
     untyped_source,
     untyped_target,
 )
-from tooldispatchd.catalog.celtypes import approximate_type
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import InputMode, OutputMode, ProcessSpec, ToolSpec
 from tooldispatchd.catalog.types import Type, parse_type, show

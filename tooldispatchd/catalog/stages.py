@@ -8,9 +8,8 @@ from collections.abc import Callable
 import msgspec
 
 from tooldispatchd.catalog import morphisms
-from tooldispatchd.catalog.celsource import ExpressionError
 from tooldispatchd.catalog.compatible import compatible
-from tooldispatchd.catalog.expressions import Expression, compile_expression, compile_predicate
+from tooldispatchd.catalog.expressions.door import Expression, ExpressionError, compile_expression, compile_predicate
 from tooldispatchd.catalog.meanings import Declared, resolve, same, strip_stream
 from tooldispatchd.catalog.morphisms import StreamMorphism
 from tooldispatchd.catalog.schemas import Check, SchemaError

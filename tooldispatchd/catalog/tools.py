@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from tooldispatchd.catalog.approximate import approximate_type
 from tooldispatchd.catalog.arguments import (
     JSON_FEED,
     Feed,
@@ -18,11 +19,9 @@ from tooldispatchd.catalog.arguments import (
     untyped_source,
     untyped_target,
 )
-from tooldispatchd.catalog.celsource import ExpressionError
-from tooldispatchd.catalog.celtypes import approximate_type
 from tooldispatchd.catalog.compatible import compatible, difference
 from tooldispatchd.catalog.confinement import KEYS, problems_of
-from tooldispatchd.catalog.expressions import Expression, compile_expression
+from tooldispatchd.catalog.expressions.door import Expression, ExpressionError, compile_expression
 from tooldispatchd.catalog.meanings import Declared, has_stream, same, to_schema
 from tooldispatchd.catalog.morphisms import LowerError, Morphism, lower
 from tooldispatchd.catalog.names import declared_name_problem

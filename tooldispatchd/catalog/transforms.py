@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from tooldispatchd.catalog.expressions import Expression
+from tooldispatchd.catalog.expressions.door import Expression
 from tooldispatchd.catalog.specs import ToolSpec
 
 Transform = Callable[[object], object]

@@ -1,8 +1,7 @@
 import pytest
 
-from tooldispatchd.catalog.celsource import ExpressionError
-from tooldispatchd.catalog.expressions import compile_expression
-from tooldispatchd.catalog.fitting import misfit
+from tooldispatchd.catalog.expressions.door import ExpressionError, compile_expression
+from tooldispatchd.catalog.expressions.made import misfit
 from tooldispatchd.catalog.types import parse_arrow, parse_type
 
 DECLARED = {"Tree": parse_type("{value: int, left?: Tree}")}

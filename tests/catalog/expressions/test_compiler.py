@@ -1,7 +1,12 @@
 import pytest
 
-from tooldispatchd.catalog.celsource import ExpressionError
-from tooldispatchd.catalog.expressions import Expression, FailedEvaluation, compile_expression, compile_predicate
+from tooldispatchd.catalog.expressions.door import (
+    Expression,
+    ExpressionError,
+    FailedEvaluation,
+    compile_expression,
+    compile_predicate,
+)
 from tooldispatchd.catalog.types import parse_arrow, parse_type
 
 DECLARED = {

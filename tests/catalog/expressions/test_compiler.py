@@ -1,5 +1,8 @@
+from collections.abc import Mapping
+
 import pytest
 
+from tooldispatchd.catalog.expressions.compiler import ExpressionRun
 from tooldispatchd.catalog.expressions.door import (
     Expression,
     ExpressionError,
@@ -7,6 +10,7 @@ from tooldispatchd.catalog.expressions.door import (
     compile_expression,
     compile_predicate,
 )
+from tooldispatchd.catalog.expressions.scope import CompiledExpression, EngineValue, Scope
 from tooldispatchd.catalog.types import parse_arrow, parse_type
 
 DECLARED = {
@@ -396,3 +400,49 @@ def test_a_value_of_any_depth_is_a_value_or_a_failure() -> None:
         deep = [deep]
     assert isinstance(run("v", "json -> json", deep), FailedEvaluation | list)
     assert isinstance(run("[v, v]", "Nest -> json", deep), FailedEvaluation | list)
+
+
+class CountedRuns:
+    """A compiled expression that counts its runs."""
+
+    def __init__(self, compiled: CompiledExpression) -> None:
+        self.count = 0
+        self._compiled = compiled
+
+    def eval(self, *, data: Mapping[str, object]) -> EngineValue:
+        self.count += 1
+        return self._compiled.eval(data=data)
+
+    def serialize(self) -> bytes:
+        return self._compiled.serialize()
+
+
+@pytest.mark.parametrize(
+    ("source", "arrow", "value"),
+    [
+        ("xs.map(x, x / 0)", "[int] -> [int]", [1]),
+        ("s.substring(9)", "string -> string", "a"),
+        ("[s.substring(9)]", "string -> json", "a"),
+        ("1 / n", "int -> int", 0),
+    ],
+)
+def test_an_evaluation_that_fails_is_not_run_again(source: str, arrow: str, value: object) -> None:
+    input_type, output_type = parse_arrow(arrow)
+    scope = Scope(source, input_type, {})
+    counted = CountedRuns(scope.compile_to_run(source))
+    made = scope.check_types(source).root
+    evaluate = ExpressionRun(scope, counted, output_type).fast_path(scope.check_types(source).type_of(made))
+    assert isinstance(evaluate(value), FailedEvaluation)
+    assert counted.count == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "arrow", "value", "result"),
+    [
+        ("xs.map(x, x * 2)", "[int] -> [int]", [1, 2.0], [2, 4]),
+        ("xs.map(x, x * 2.0)", "[number] -> [number]", [1, 2.5], [2.0, 5.0]),
+        ("s + string(n)", "{s: string, n: int} -> string", {"s": "x", "n": 1.0}, "x1"),
+    ],
+)
+def test_numbers_are_exact_in_what_is_looked_at(source: str, arrow: str, value: object, result: object) -> None:
+    assert repr(run(source, arrow, value)) == repr(result)

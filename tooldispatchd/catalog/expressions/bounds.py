@@ -47,10 +47,6 @@ ROUND_NS: Final = 50
 COPY_NS: Final = 12.5
 PART_NS: Final = 80
 FUNCTION_NS: Final = 600
-# To read a text by bytes, by characters, and as what it says.
-SCAN_NS: Final = 1
-READ_NS: Final = 4
-PARSE_NS: Final = 10
 # Times and numbers from texts, and texts of them.
 CONVERT_NS: Final = 1_600
 SEARCH_NS: Final = 0.012
@@ -65,12 +61,19 @@ _SCALARS: Final = frozenset({"BOOL", "INT", "UINT", "DOUBLE", "NULL"})
 _FLAT: Final = _SCALARS | {"STRING"}
 _PARSES: Final = frozenset({"string", "int", "uint", "double", "bool", "timestamp", "duration"})
 _SEARCHES: Final = frozenset({"contains", "indexOf", "lastIndexOf"})
-_SCANS: Final = _SEARCHES | {"size", "startsWith", "endsWith", "type", "dyn"}
-_READS: Final = frozenset({"bytes", "charAt", "lowerAscii", "reverse", "substring", "trim", "upperAscii"})
+# For each byte of the texts: `size` looks at bytes, `trim` at characters, `int` at what they say.
+_READ_NS: Final = {
+    **dict.fromkeys(("dyn", "type"), 0),
+    **dict.fromkeys(("size", "startsWith", "endsWith"), 1),
+    "contains": 3,
+    **dict.fromkeys(("bytes", "charAt", "indexOf", "lastIndexOf", "lowerAscii", "upperAscii"), 5),
+    **dict.fromkeys(("reverse", "substring", "trim"), 5),
+    **dict.fromkeys(_PARSES, 10),
+    **dict.fromkeys(("replace", "split"), 5),
+    **dict.fromkeys(GETTERS, 0),
+}
 _MACROS: Final = frozenset({"has", "all", "exists", "exists_one", "map", "filter"})
-FUNCTIONS: Final = tuple(
-    sorted({"matches", "replace", "split", "join"} | _SCANS | _READS | _PARSES | GETTERS | _MACROS)
-)
+FUNCTIONS: Final = tuple(sorted({"matches", "join"} | _READ_NS.keys() | _MACROS))
 """Every function and macro that an expression may use (docs/expressions.md)."""
 _COMPARES: Final = frozenset({"_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"})
 _OPERATORS: Final = _COMPARES | {
@@ -246,11 +249,9 @@ class Work:
             self.spent += min(part.text for part in parts) * EQUAL_BYTE_NS + least * self._equal_ns(node)
         elif name == "_+_":
             self.spent += both.text * BYTE_NS + both.values * COPY_NS
-        elif name in _PARSES:
-            is_number = self._type_of(node.parts[0]).name in _SCALARS
-            self.spent += (FUNCTION_NS if is_number else CONVERT_NS) * rounds + both.text * PARSE_NS
         elif name not in _OPERATORS:
-            self.spent += FUNCTION_NS * rounds + both.text * (SCAN_NS if name in _SCANS else READ_NS)
+            is_dear = name in _PARSES and self._type_of(node.parts[0]).name not in _SCALARS
+            self.spent += (CONVERT_NS if is_dear else FUNCTION_NS) * rounds + both.text * _READ_NS[name]
         if name in _SEARCHES:
             self.spent += _search_ns(*parts[:2])
         extra = NUMBER_TEXT if name == "string" else 0
@@ -269,7 +270,7 @@ class Work:
         # What is empty is found between all characters, and what is no literal may be empty.
         least = byte_length(wanted.text or "") if wanted.kind == "constant" else 0
         found, most = (text / least, longest / least) if least else (text + rounds, longest + 1)
-        self.spent += FUNCTION_NS * rounds + READ_NS * text + FOUND_NS * found
+        self.spent += FUNCTION_NS * rounds + _READ_NS[node.text or ""] * text + FOUND_NS * found
         self.spent += _search_ns(*parts[:2])
         if node.text == "split":
             # A list of texts costs less on its way out than other values do.
@@ -306,12 +307,10 @@ def look_at(bounds: InputBounds, names: tuple[str, ...] | None) -> Look:
     most_values, most_entries, most_text = bounds.values - len(names or ("",)), bounds.entries, bounds.text
 
     def look(value: object) -> FailedEvaluation | None:
-        parts: tuple[object, ...] = (value,)
-        if names is not None:
-            parts = tuple(map(value.get, names))  # type: ignore[attr-defined]  # checked before: the input is a record
+        fields: dict[str, object] = value  # type: ignore[assignment]  # where there are names, the input is a record
         # Most inputs are short texts and lists of numbers: a call for each would cost more than this look.
         values, text = most_values, most_text
-        for part in parts:
+        for part in (value,) if names is None else map(fields.get, names):
             if part.__class__ is str:
                 text -= len(part)
                 if text < 0 or not part.isascii() or "\0" in part:
@@ -324,7 +323,7 @@ def look_at(bounds: InputBounds, names: tuple[str, ...] | None) -> Look:
                 break
         else:
             return None
-        return _look_closely(bounds, parts)
+        return _look_closely(bounds, [value] if names is None else [fields.get(name) for name in names])
 
     return look
 

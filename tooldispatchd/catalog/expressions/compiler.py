@@ -11,7 +11,7 @@ from tooldispatchd.catalog.expressions.bounds import Look, bounds_of, check_rule
 from tooldispatchd.catalog.expressions.door import Evaluate, Expression, ExpressionError, FailedEvaluation
 from tooldispatchd.catalog.expressions.literals import patterns_in, zones_in
 from tooldispatchd.catalog.expressions.made import fits, misfit, result_of, show_made
-from tooldispatchd.catalog.expressions.scope import CompiledExpression, Scope
+from tooldispatchd.catalog.expressions.scope import CompiledExpression, EngineValue, Scope
 from tooldispatchd.catalog.expressions.source import explain_run, position_in
 from tooldispatchd.catalog.expressions.tree import Made, Node, NodeError, Tree, read_tree
 from tooldispatchd.catalog.expressions.values import NotJsonError, WideIntegerError, exactly, refuse_wide, tidy
@@ -86,8 +86,12 @@ def _compile_to_run(source: str, scope: Scope, made: Made, output: Type) -> Eval
         look = scope.look(bounds_of(tree, scope.variables, scope.declared))
     except NodeError as error:
         raise _error_at(error.node, tree, source, str(error)) from None
-    run = _Run(scope, compiled, output)
-    evaluate = run.evaluate_exactly if scope.needs_exact else run.fast_path(made)
+    run = ExpressionRun(scope, compiled, output)
+    evaluate = run.fast_path(made)
+    # Numbers that CEL converts by itself are made exact only after a failure. Not so where inputs may be large: nothing
+    # large is evaluated twice.
+    if scope.needs_exact(typed=look is None):
+        evaluate = run.after_exact(evaluate)
     return evaluate if look is None else _guarded(evaluate, look)
 
 
@@ -112,7 +116,7 @@ def _bools_alone(evaluate: Evaluate) -> Evaluate:
     return evaluate_bool
 
 
-class _Run:
+class ExpressionRun:
     """The ways to evaluate a compiled expression on an input within its bounds."""
 
     def __init__(self, scope: Scope, compiled: CompiledExpression, output: Type) -> None:
@@ -121,43 +125,41 @@ class _Run:
         self._bind = scope.binder()
         self._error: object = scope.error_type
         self._declared = scope.declared
-        self._exact = exactly(scope.input, scope.declared)
+        self._exact = exactly(scope.read_type, scope.declared)
         self._read = None if scope.reads_whole else frozenset(scope.roots)
 
     def fast_path(self, made: Made) -> Evaluate:
-        """The function for inputs that the engine takes as they are; what it cannot serve goes the exact way."""
+        """The function for inputs that the engine takes as they are."""
         expected = _PLAIN.get(made.name) if made.is_safe else None
-        if expected is None:
-            return self._evaluate_directly
-        run, bind, error, exactly = self._run, self._bind, self._error, self.evaluate_exactly
+        run, bind, error_type, explained = self._run, self._bind, self._error, self._explained
 
         def evaluate(value: object) -> object:
             try:
                 result = run(data=bind(value))
                 plain = result.plain_value()
-            except ENGINE_ERRORS:
-                return exactly(value)
+            except ENGINE_ERRORS as error:
+                return explained(value, FailedEvaluation(explain_run(str(error))))
             # The text of an error is a string: any other class that was expected needs no second look.
-            if plain.__class__ is not expected or (expected is str and result.type() == error):
-                return exactly(value)
-            return plain
+            if plain.__class__ is expected and (expected is not str or result.type() != error_type):
+                return plain
+            return explained(value, self._outcome(result, plain))
 
         return evaluate
 
-    def _evaluate_directly(self, value: object) -> object:
-        outcome = self._attempt(value)
-        return self._explain(value, outcome) if outcome.__class__ is FailedEvaluation else outcome
+    def after_exact(self, evaluate: Evaluate) -> Evaluate:
+        """The same after every number was made what the declared type says."""
+        exact = self._exact
 
-    def evaluate_exactly(self, value: object) -> object:
-        """Numbers are made what the declared type says first, and a failure is looked into."""
-        value = self._part_read(value)
-        try:
-            exact = self._exact(value)
-        except RecursionError:
-            return _DEEP_INPUT
-        except WideIntegerError as error:
-            return FailedEvaluation(str(error), invalid_input=True)
-        return self._explain(exact, self._attempt(exact))
+        def evaluate_exactly(value: object) -> object:
+            try:
+                exact_value = exact(value)
+            except RecursionError:
+                return _DEEP_INPUT
+            except WideIntegerError as error:
+                return FailedEvaluation(str(error), invalid_input=True)
+            return evaluate(exact_value)
+
+        return evaluate_exactly
 
     def _part_read(self, value: object) -> object:
         """The fields that the expression reads, of which the size is bounded; the others may be of any."""
@@ -165,7 +167,7 @@ class _Run:
             return value
         return {key: part for key, part in value.items() if key in self._read}
 
-    def _explain(self, value: object, outcome: object) -> object:
+    def _explained(self, value: object, outcome: object) -> object:
         """An outcome again; a failure with the input's own fault, or mended by other numbers, where that was all."""
         if outcome.__class__ is not FailedEvaluation:
             return outcome
@@ -183,13 +185,17 @@ class _Run:
     def _attempt(self, value: object) -> object:
         try:
             result = self._run(data=self._bind(value))
-            plain = result.plain_value()
-            if isinstance(plain, str) and result.type() == self._error:
-                return FailedEvaluation(explain_run(plain))
+            return self._outcome(result, result.plain_value())
+        except ENGINE_ERRORS as error:
+            return FailedEvaluation(explain_run(str(error)))
+
+    def _outcome(self, result: EngineValue, plain: object) -> object:
+        """What a run gave, as JSON values."""
+        if isinstance(plain, str) and result.type() == self._error:
+            return FailedEvaluation(explain_run(plain))
+        try:
             return tidy(plain, self._output, self._declared)
         except RecursionError:
             return FailedEvaluation("the result is nested too deep")
         except NotJsonError as error:
             return FailedEvaluation(str(error))
-        except ENGINE_ERRORS as error:
-            return FailedEvaluation(explain_run(str(error)))

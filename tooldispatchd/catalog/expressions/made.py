@@ -168,8 +168,9 @@ def type_read(node: Node, variables: Mapping[str, Type], declared: Declared) -> 
     type_ = type_read(node.parts[0], variables, declared)
     meaning = None if type_ is None else resolve(type_, declared)
     if isinstance(meaning, Record):
-        name = node.text if node.kind == "select" else node.parts[1].text
-        return next((field.type for field in meaning.fields if field.name == name), None)
+        named = node if node.kind == "select" else node.parts[1]
+        is_known = named.kind in {"select", "constant"} and named.text is not None
+        return next((field.type for field in meaning.fields if is_known and field.name == named.text), None)
     return meaning.item if isinstance(meaning, ListOf) else None
 
 

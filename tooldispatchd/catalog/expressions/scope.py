@@ -30,13 +30,13 @@ from tooldispatchd.catalog.types import Field, Primitive, Record, Type, Union, s
 _FIXED: Final = frozenset({"int", "number", "bool", "unit"})
 
 
-class _Value(Protocol):
+class EngineValue(Protocol):
     def plain_value(self) -> object: ...
     def type(self) -> object: ...
 
 
 class CompiledExpression(Protocol):
-    def eval(self, *, data: Mapping[str, object]) -> _Value: ...
+    def eval(self, *, data: Mapping[str, object]) -> EngineValue: ...
     def serialize(self) -> bytes: ...
 
 
@@ -59,20 +59,23 @@ class Scope:
         if not self.is_record:
             self.free_name = self._find_free_name(source)
 
-    @property
-    def needs_exact(self) -> bool:
-        """Whether numbers must be made int or double by hand: those that CEL sees as dynamic values."""
-        if not self.is_record:
-            return needs_exact(self.input, self.declared, typed=True)
-        if INPUT in self.roots:
-            return needs_exact(self.input, self.declared, typed=False)
-        used = [field.type for name, field in self._fields.items() if name in self.roots]
-        return any(needs_exact(type_, self.declared, typed=True) for type_ in used)
+    def needs_exact(self, *, typed: bool) -> bool:
+        """Whether the expression reads numbers that CEL sees as dynamic values; not `typed`: whether it reads any."""
+        if self.reads_whole:
+            return needs_exact(self.input, self.declared, typed=typed and not self.is_record)
+        return any(needs_exact(type_, self.declared, typed=typed) for type_ in self._read().values())
 
     @property
     def reads_whole(self) -> bool:
         """Whether the expression sees the input itself, and not only fields of it."""
         return not self.is_record or INPUT in self.roots
+
+    @property
+    def read_type(self) -> Type:
+        """The type of what the expression reads: the input's, or a record of the fields that it mentions."""
+        if self.reads_whole:
+            return self.input
+        return Record(tuple(field for name, field in self._fields.items() if name in self._read()))
 
     @property
     def variables(self) -> dict[str, Type]:

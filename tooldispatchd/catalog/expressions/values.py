@@ -18,6 +18,9 @@ INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
 
 
+_WRONG: Final[dict[Type, type]] = {Primitive("int"): float, Primitive("number"): int}
+
+
 class WideIntegerError(ValueError):
     """An integer of the input that the engine cannot hold."""
 
@@ -130,9 +133,13 @@ class _Exact:
     def _build_list(self, options: list[Type]) -> Callable[[list[object]], object]:
         many, product = _only(ListOf, options), _only(Product, options)
         each = None if many is None else self.of(many.item)
+        # A list of one kind of number is looked at as a whole: a call for each would be dear.
+        wrong = None if many is None else _WRONG.get(resolve(many.item, self._declared))
         items = [] if product is None or many is not None else [self.of(item) or _as_it_is for item in product.items]
 
         def convert_items(value: list[object]) -> object:
+            if wrong is not None and wrong not in map(type, value):
+                return value
             if each is not None:
                 exact = list(map(each, value))
             elif len(items) == len(value):

@@ -24,7 +24,7 @@ from tooldispatchd.catalog.types import UNIT, Product, Stream, Type
 
 # Streams double in each `copy` that is merged again.
 MAX_MESSAGES: Final = 64
-# A program of so few stages gives its result at once: each may evaluate an expression, of which one costs 0.5 ms at
+# A program of so few stages gives its result at once: each may evaluate an expression, of which one costs 1 ms at
 # most. One with more of them pauses between two stages, and after so many messages of one.
 MAX_NOW: Final = 4
 MESSAGES_A_TURN: Final = 4

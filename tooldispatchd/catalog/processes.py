@@ -23,9 +23,8 @@ from tooldispatchd.catalog.arguments import (
     untyped_source,
     untyped_target,
 )
-from tooldispatchd.catalog.celsource import ExpressionError
 from tooldispatchd.catalog.confinement import KEYS, problems_of
-from tooldispatchd.catalog.expressions import Expression, compile_expression, compile_predicate
+from tooldispatchd.catalog.expressions.door import Expression, ExpressionError, compile_expression, compile_predicate
 from tooldispatchd.catalog.meanings import Declared, has_stream, is_stream, resolve, strip_stream
 from tooldispatchd.catalog.morphisms import Morphism, StreamMorphism
 from tooldispatchd.catalog.names import nearest

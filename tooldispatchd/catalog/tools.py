@@ -19,9 +19,8 @@ from tooldispatchd.catalog.arguments import (
     untyped_source,
     untyped_target,
 )
-from tooldispatchd.catalog.celsource import ExpressionError
 from tooldispatchd.catalog.confinement import KEYS, problems_of
-from tooldispatchd.catalog.expressions import Expression, compile_expression
+from tooldispatchd.catalog.expressions.door import Expression, ExpressionError, compile_expression
 from tooldispatchd.catalog.fromschema import describe, exact_type, outline_of
 from tooldispatchd.catalog.meanings import Declared, has_stream, to_schema
 from tooldispatchd.catalog.morphisms import LowerError, Morphism, lower

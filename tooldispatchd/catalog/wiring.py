@@ -7,7 +7,7 @@ from typing import Final, cast
 import msgspec
 from msgspec import UNSET
 
-from tooldispatchd.catalog.expressions import FailedEvaluation
+from tooldispatchd.catalog.expressions.door import FailedEvaluation
 from tooldispatchd.catalog.meanings import TYPE_WORDS, Declared, check_names, nearest_type, resolve, to_schema
 from tooldispatchd.catalog.morphisms import Broken, Bundle, Flow, StageError, StreamMorphism
 from tooldispatchd.catalog.problems import Path, Problem

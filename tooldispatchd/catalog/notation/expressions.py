@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.catalog.celscope import INPUT, TYPE_NAMES
+from tooldispatchd.catalog.expressions.door import INPUT, TYPE_NAMES
 from tooldispatchd.catalog.notation.places import SourcePosition, refusal
 from tooldispatchd.catalog.notation.syntax import Piece
 

@@ -98,6 +98,7 @@ class ChannelHost:
         "_roster",
         "_runtime",
         "_said_bye",
+        "_state",
         "_unsent",
         "gate_key",
         "share",
@@ -118,6 +119,7 @@ class ChannelHost:
         own_key: Hashable = object() if runtime.state.open_sessions.is_at_home(visitor.uid) else visitor.uid
         self.gate_key = own_key if lineage is None else lineage.account.channel
         self._runtime = runtime
+        self._state = runtime.state
         self._outlet = outlet
         self._on_closed = on_closed
         self._machine = ChannelMachine(runtime.setup.limits.max_line_bytes)
@@ -283,8 +285,8 @@ class ChannelHost:
         self._is_turn_over = self._unsent >= self._runtime.setup.limits.out_buffer_bytes
 
     def _send(self) -> None:
-        if self._runtime.state.owed:
-            self._runtime.state.flush()
+        if self._state.owed:
+            self._state.flush()
         lines = self._machine.take()
         self._unsent = 0
         if type(lines) is list:

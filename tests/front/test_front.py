@@ -13,10 +13,9 @@ import trio
 import trio.testing
 
 from tooldispatchd.calls.memory import Memory
-from tooldispatchd.front.channel import Channel
+from tooldispatchd.front.channel import Channel, FdEnd, PairWire, SocketWire
 from tooldispatchd.front.front import ACCEPT_PAUSE_S, Front
 from tooldispatchd.front.timer import Timer
-from tooldispatchd.front.wires import FdEnd, PairWire, SocketWire
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

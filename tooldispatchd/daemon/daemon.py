@@ -41,12 +41,11 @@ from tooldispatchd.daemon.listeners import ListenError
 from tooldispatchd.daemon.logs import DaemonLog
 from tooldispatchd.daemon.systemd import Notifier, open_pulse
 from tooldispatchd.forked.signals import IGNORED
-from tooldispatchd.front.channel import Channel
+from tooldispatchd.front.channel import Channel, SocketWire
 from tooldispatchd.front.front import Front, Listener
 from tooldispatchd.front.pair import give_back, open_pair
 from tooldispatchd.front.stream import StreamChannel
 from tooldispatchd.front.timer import Deferred, Timer
-from tooldispatchd.front.wires import SocketWire
 from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.session import fault_line

@@ -36,7 +36,7 @@ from tooldispatchd.agent.steps import Reader
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.outcome import Outcome, Update
-from tooldispatchd.catalog.agentcycles import agents_started
+from tooldispatchd.catalog.callgraph import agents_started
 from tooldispatchd.catalog.morphisms import Invoke, StageError
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.profiles import Profile

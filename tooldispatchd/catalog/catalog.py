@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.catalog.agentcycles import find_cycles
+from tooldispatchd.catalog.callgraph import find_cycles
 from tooldispatchd.catalog.enforcement import Enforceable
 from tooldispatchd.catalog.meanings import Declared, build_types, strip_stream, to_schema
 from tooldispatchd.catalog.problems import Problem

@@ -11,12 +11,12 @@ from typing import Final
 
 import msgspec
 
+from tooldispatchd.catalog.callgraph import PROCESS, TOOL, needs, set_going
 from tooldispatchd.catalog.confinement import NOTHING, Confinement, Means, asked_keys, confinement_of, merge
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.servers import Binding, path_of, server_tool
 from tooldispatchd.catalog.specs import Config, ConfinedSpec, ToolSpec
-from tooldispatchd.catalog.tooltable import agents_of, needs
 
 MEANS: Final[tuple[Means, ...]] = ("landlock", "bubblewrap")
 # A function is no program that could be started by another.
@@ -187,12 +187,11 @@ def _servers(profile: Profile, config: Config, servers: Mapping[str, Binding]) -
 
 def _tables(tool: str, config: Config) -> Iterator[tuple[Path, ConfinedSpec]]:
     """The tables of the programs that a tool may run, those of its chains too."""
-    for name in (tool, *needs(tool, config)):
-        spec = config.tools[name]
-        if spec.command is not None or spec.python is not None:
-            yield ("tools", name), spec
-        for process in agents_of(spec.process, config):
-            yield ("processes", process), config.processes[process]
+    for kind, name in set_going(tool, config):
+        if kind == TOOL and (config.tools[name].command is not None or config.tools[name].python is not None):
+            yield ("tools", name), config.tools[name]
+        elif kind == PROCESS and config.processes[name].kind == "agent":
+            yield ("processes", name), config.processes[name]
 
 
 def wrong(

@@ -385,19 +385,11 @@ def _missing(schema: dict[str, object]) -> dict[str, object] | UnsetType | None:
 Transform = Callable[[object], object]
 
 
-def _id(value: object) -> object:
-    return value
-
-
-def _copy(value: object) -> object:
-    return [value, value]
-
-
-def _discard(_value: object) -> object:
-    return None
-
-
-_TRANSFORMS: Final[dict[str, Transform]] = {"id": _id, "copy": _copy, "discard": _discard}
+_TRANSFORMS: Final[dict[str, Transform]] = {
+    "id": lambda value: value,
+    "copy": lambda value: [value, value],
+    "discard": lambda _value: None,
+}
 
 
 def compile_transform(spec: ToolSpec, expression: Expression | None) -> Transform:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tooldispatchd.catalog.forms.rendered import Schema
-from tooldispatchd.catalog.pointers import unescape
+from tooldispatchd.catalog.pointers import unescape, unescape_fragment
 
 _MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 _LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
@@ -27,7 +27,6 @@ _SINGLES: Final = (
     "else",
 )
 _NAMED: Final = re.compile(r"draft-0([4-7])/")
-_ENCODED: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,5}")
 # Words that mean something in 2020-12 and nothing, or something else, in draft 7.
 _NEWER: Final = frozenset(
@@ -125,7 +124,7 @@ def find(reference: str, base: Schema) -> object:
     if not reference.startswith("#/"):
         return None
     node: object = base
-    for step in _decoded(reference[2:]).split("/"):
+    for step in unescape_fragment(reference[2:]).split("/"):
         # A resource within this one reads the references in it against itself; that is not followed.
         if node is not base and isinstance(node, dict) and "$id" in node:
             return None
@@ -137,8 +136,3 @@ def find(reference: str, base: Schema) -> object:
         else:
             return None
     return node
-
-
-def _decoded(fragment: str) -> str:
-    """A fragment without its %-escapes."""
-    return _ENCODED.sub(lambda match: bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "replace"), fragment)

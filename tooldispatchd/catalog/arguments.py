@@ -17,7 +17,7 @@ import msgspec
 
 from tooldispatchd.catalog.meanings import Declared, options_of
 from tooldispatchd.catalog.names import nearest
-from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.problems import Path, Problem, cut
 from tooldispatchd.catalog.specs import InputMode, ProcessSpec, ToolSpec
 from tooldispatchd.catalog.types import JSON, UNIT, Field, ListOf, Primitive, Product, Record, Type, show
 
@@ -141,7 +141,8 @@ def parse_template(text: str) -> Template:
         else:
             if literal:
                 parts.append(literal)
-            parts.append(_slot(sign))
+            name = sign["field"]
+            parts.append(Flag(name, sign["text"]) if sign["flag"] else Each(name) if sign["each"] else Slot(name))
             literal = ""
     literal += text[place:]
     if literal or not parts:
@@ -149,12 +150,6 @@ def parse_template(text: str) -> Template:
     if sum(isinstance(part, Each) for part in parts) > 1:
         raise TemplateError('an argument has one list at most, and "..." stands here more than once')
     return Template(tuple(parts))
-
-
-def _slot(sign: re.Match[str]) -> Slot | Each | Flag:
-    if sign["flag"]:
-        return Flag(sign["field"], sign["text"])
-    return Each(sign["field"]) if sign["each"] else Slot(sign["field"])
 
 
 def untyped_source(spec: Moded) -> Type:
@@ -171,6 +166,21 @@ def untyped_target(spec: Moded) -> Type:
             return ListOf(STRING)
         case _:
             return JSON
+
+
+def compile_modes(
+    spec: Moded, source: Type, target: Type, declared: Declared, path: Path
+) -> tuple[Feed, Output, list[Problem]]:
+    """How a program is spoken to that takes `source` and gives `target`, and what is wrong with that."""
+    feed, wrong = compile_feed(spec, source, declared, path)
+    output, wrong_output = compile_output(spec, target, declared, path)
+    # Only lines of JSON say where one call's input ends and the next one's begins.
+    wrong_reuse = [
+        Problem((*path, key), f'reuse takes {key} = "json": a line for each call', value=mode)
+        for key, mode in (("input_mode", spec.input_mode), ("output_mode", spec.output_mode))
+        if spec.reuse is not None and mode != "json"
+    ]
+    return feed, output, [*wrong, *wrong_output, *wrong_reuse]
 
 
 def compile_feed(spec: Moded, source: Type, declared: Declared, path: Path) -> tuple[Feed, list[Problem]]:
@@ -215,12 +225,9 @@ def compile_output(spec: Moded, target: Type, declared: Declared, path: Path) ->
 
 def _misfit(side: str, mode: str, does: str, type_: Type, path: Path) -> Problem:
     key = f"{side}_mode"
-    return Problem((*path, key), f'{key} = "{mode}" {does}, and the {side} is {_shown(type_)}', value=mode)
-
-
-def _shown(type_: Type) -> str:
-    text = show(type_)
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
+    return Problem(
+        (*path, key), f'{key} = "{mode}" {does}, and the {side} is {cut(show(type_), MAX_SHOWN)}', value=mode
+    )
 
 
 # --- arguments ---
@@ -257,10 +264,12 @@ def _slot_problem(slot: Slot | Each | Flag, field: Field, declared: Declared) ->
     """Why a field cannot stand where it does, or None where it can."""
     options = options_of(field.type, declared)
     if isinstance(slot, Each) and not all(isinstance(option, ListOf | Product) for option in options):
-        return f'"..." needs a list, and {field.name} is {_shown(field.type)}'
+        return f'"..." needs a list, and {field.name} is {cut(show(field.type), MAX_SHOWN)}'
     is_bool = all(option in {BOOL, UNIT} for option in options)
     if isinstance(slot, Flag) and not (is_bool or field.optional):
-        return f'"?" needs a bool or a field that may be left out, and {field.name} is {_shown(field.type)}'
+        return (
+            f'"?" needs a bool or a field that may be left out, and {field.name} is {cut(show(field.type), MAX_SHOWN)}'
+        )
     return None
 
 
@@ -310,12 +319,3 @@ def _variable_problem(name: str, spec: Moded) -> str | None:
 def text_of(value: object) -> str:
     """A string itself, any other value its JSON without spaces."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def reuse_problems(spec: Moded, path: Path) -> list[Problem]:
-    """What is wrong with `reuse`: only lines of JSON say where one call's input ends and the next one's begins."""
-    return [
-        Problem((*path, key), f'reuse takes {key} = "json": a line for each call', value=mode)
-        for key, mode in (("input_mode", spec.input_mode), ("output_mode", spec.output_mode))
-        if spec.reuse is not None and mode != "json"
-    ]

@@ -48,6 +48,9 @@ KEYS: Final = ConfinedSpec.__struct_fields__
 
 _BOUNDS: Final = ("cpu_s", "memory", "processes", "files", "file_size", "output_bytes")
 
+# A means that is asked for by name leaves less choice than any of them, and that less than as far as can be.
+_STRICTEST: Final[tuple[Sandbox, ...]] = ("bubblewrap", "landlock", "required", "best-effort")
+
 Means = Literal["landlock", "bubblewrap"]
 
 
@@ -75,7 +78,11 @@ class Confinement(msgspec.Struct, frozen=True):
 
     def tightened(self, by: "Confinement") -> "Confinement":
         """What both allow; where they name different users, those of `by`."""
-        bounds = {key: _least(getattr(self, key), getattr(by, key)) for key in _BOUNDS}
+        bounds: dict[str, int | None] = {}
+        for key in _BOUNDS:
+            stated = [bound for bound in (getattr(self, key), getattr(by, key)) if bound is not None]
+            bounds[key] = min(stated, default=None)
+        sandboxes = {self.sandbox, by.sandbox}
         owner = self if by.user is None else by
         return Confinement(
             **bounds,
@@ -85,7 +92,7 @@ class Confinement(msgspec.Struct, frozen=True):
             network=self.network and by.network,
             read=_both(self.read, by.read),
             write=_both(self.write, by.write),
-            sandbox=_stricter(self.sandbox, by.sandbox),
+            sandbox=next((each for each in _STRICTEST if each in sandboxes), None),
         )
 
 
@@ -154,12 +161,6 @@ def _number(owner: Owner | None) -> int | None:
     return owner if isinstance(owner, int) else None
 
 
-def _least(one: int | None, other: int | None) -> int | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return min(one, other)
-
-
 def _both(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """The places that lie in one of each."""
     if one is None or other is None:
@@ -171,13 +172,3 @@ def _both(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[s
 def is_below(path: str, place: str) -> bool:
     """Whether an absolute path is `place` or lies in it."""
     return path == place or path.startswith(place.rstrip("/") + "/")
-
-
-def _stricter(one: Sandbox | None, other: Sandbox | None) -> Sandbox | None:
-    if one is None or other is None or one == other:
-        return other if one is None else one
-    order: tuple[Sandbox, ...] = ("bubblewrap", "landlock", "required")
-    for means in order:
-        if means in {one, other}:
-            return means
-    return one

@@ -17,9 +17,7 @@ from tooldispatchd.catalog.arguments import (
     JSON_FEED,
     Feed,
     Output,
-    compile_feed,
-    compile_output,
-    reuse_problems,
+    compile_modes,
     untyped_source,
     untyped_target,
 )
@@ -350,19 +348,12 @@ class Processes:
             # A mode says something of a type that nobody wrote.
             self._types[name] = (Stream(untyped_source(spec)), Stream(untyped_target(spec)))
         arrow = self._types.get(name)
-        feed, output = self._modes(name, spec)
+        source, target = (strip_stream(side, self._declared) for side in arrow or (JSON, JSON))
+        feed, output, wrong = compile_modes(spec, source, target, self._declared, ("processes", name))
+        for problem in wrong:
+            self._refuse(problem)
         type_text = spec.type if spec.type and arrow else ""
         self.by_name[name] = Process(name, spec, type_text, is_bare, arrow, feed, output)
-
-    def _modes(self, name: str, spec: ProcessSpec) -> tuple[Feed, Output]:
-        """How its program is spoken to; problems are told."""
-        source, target = self._types.get(name, (JSON, JSON))
-        path = ("processes", name)
-        feed, wrong_feed = compile_feed(spec, strip_stream(source, self._declared), self._declared, path)
-        output, wrong_output = compile_output(spec, strip_stream(target, self._declared), self._declared, path)
-        for problem in (*wrong_feed, *wrong_output, *reuse_problems(spec, path)):
-            self._refuse(problem)
-        return feed, output
 
     def _check_keys(self, name: str, spec: ProcessSpec) -> None:
         own = _OWN.get(spec.kind, frozenset())

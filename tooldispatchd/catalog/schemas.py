@@ -14,6 +14,7 @@ import jsonschema_rs
 import msgspec
 
 from tooldispatchd.catalog.nulls import MAX_TOLD, drop_nulls
+from tooldispatchd.catalog.problems import cut
 from tooldispatchd.catalog.unfolding import MAX_UNFOLDED, MAX_WEIGHT, UnfoldError, unfold
 from tooldispatchd.catalog.violations import (
     MAX_MESSAGE,
@@ -21,7 +22,6 @@ from tooldispatchd.catalog.violations import (
     Compiled,
     IsValid,
     Violation,
-    cut,
     message_of,
     pointer_of,
     validator_of,

@@ -13,9 +13,7 @@ from tooldispatchd.catalog.arguments import (
     JSON_FEED,
     Feed,
     Output,
-    compile_feed,
-    compile_output,
-    reuse_problems,
+    compile_modes,
     untyped_source,
     untyped_target,
 )
@@ -144,7 +142,11 @@ class ToolBuilder:
             self._refuse(f"a server's tool takes a record, and {source.text} is none", "type", value=spec.type)
         shown, wrapped = show_schema(source.schema)
         checks = source.check, target.check
-        feed, printed = self._modes(source.type, target.type)
+        feed, printed = JSON_FEED, Output.JSON
+        if self._spec.command is not None:
+            path: Path = ("tools", self._name)
+            feed, printed, wrong = compile_modes(self._spec, source.type, target.type, self._declared, path)
+            self.problems += wrong
         if program is not None:
             checks = self._both(source, program.source), self._both(target, program.target)
         return DeclaredTool(
@@ -173,16 +175,6 @@ class ToolBuilder:
     def _is_typed(self) -> bool:
         spec = self._spec
         return not (spec.type is None and spec.input_schema is None and spec.output_schema is None)
-
-    def _modes(self, source: Type, target: Type) -> tuple[Feed, Output]:
-        """How a program is spoken to."""
-        if self._spec.command is None:
-            return JSON_FEED, Output.JSON
-        path: Path = ("tools", self._name)
-        feed, wrong_feed = compile_feed(self._spec, source, self._declared, path)
-        printed, wrong_output = compile_output(self._spec, target, self._declared, path)
-        self.problems += [*wrong_feed, *wrong_output, *reuse_problems(self._spec, path)]
-        return feed, printed
 
     # --- a tool made of a process ---
 

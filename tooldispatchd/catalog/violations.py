@@ -14,6 +14,7 @@ import jsonschema_rs
 import msgspec
 
 from tooldispatchd.catalog.pointers import at, escape, escape_fragment
+from tooldispatchd.catalog.problems import cut
 from tooldispatchd.catalog.unfolding import Unfolding
 
 MAX_VIOLATIONS: Final = 10
@@ -353,8 +354,3 @@ def _quote(value: object) -> str:
     except (ValueError, OverflowError):
         # An integer over 64 bits: valid JSON that this encoder does not write.
         return "this value"
-
-
-def cut(text: str, limit: int) -> str:
-    """A text of at most so many characters."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -24,6 +24,7 @@ from tooldispatchd.catalog.forms.merging import (
 from tooldispatchd.catalog.forms.rendered import Notes, Path, Rendered, Schema
 from tooldispatchd.catalog.forms.rewriting import rewrite
 from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.problems import cut
 
 # Published of a declaration's parameters; the names deeper within are not restricted.
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -78,7 +79,8 @@ def _spell(schema: Schema, path: Path, notes: Notes) -> Schema:
     nullable = False
     for part in options_of(schema) or [schema]:
         if options_of(part):
-            options.extend(_flat(_spell(part, path, notes)))
+            spelled = _spell(part, path, notes)
+            options.extend(options_of(spelled) or [spelled])
             continue
         types = _types(part)
         nullable |= "null" in types
@@ -128,10 +130,6 @@ def _types_written(schema: Schema) -> int:
         return len(types)
     items = {} if "enum" in schema else schema_at(schema, "items")
     return len(types) + (len(_ALL) - 2 if _is_anything(items) else _types_written(items))
-
-
-def _flat(spelled: Schema) -> list[Schema]:
-    return options_of(spelled) or [spelled]
 
 
 def _opened(schema: Schema, path: Path, notes: Notes) -> Schema:
@@ -259,8 +257,7 @@ def _enumerated(kind: str, schema: Schema, path: Path, notes: Notes) -> Schema:
     if kind == "string" and all(values):
         return {"format": "enum", "enum": list(dict.fromkeys(values))}
     notes.add("the enum at", path, "is told in the description")
-    said = ", ".join(json.dumps(value, ensure_ascii=False) for value in values)
-    said = said if len(said) <= _MAX_QUOTED else said[: _MAX_QUOTED - 1] + "…"
+    said = cut(", ".join(json.dumps(value, ensure_ascii=False) for value in values), _MAX_QUOTED)
     about = schema.get("description")
     shown: Schema = {"description": f"{about} One of: {said}." if isinstance(about, str) else f"One of: {said}."}
     return shown | ({"items": _items({}, path, notes)} if kind == "array" else {})

@@ -4,8 +4,7 @@
 
 A template is one argument, whatever its fields hold, and a dollar before anything else is itself. With `...` it is one
 for each item of a list; with `?` it is there where a boolean is true, or a field that may be left out is given.
-`compile_feed` and `compile_output` say what is wrong as problems; who runs programs needs no more than the `Feed` and
-the `Output`.
+`compile_modes` gives what is wrong as problems; to run a program takes no more than its `Feed` and its `Output`.
 """
 
 import re
@@ -29,7 +28,7 @@ WHOLE: Final = "input"
 WHOLE_VARIABLE: Final = "INPUT"
 """The variable of an input that is no record."""
 
-# A type's text in a message: more nobody reads.
+# Characters of a type's text in a message.
 MAX_SHOWN: Final = 80
 # Fields that a message names.
 MAX_NAMED: Final = 10
@@ -38,7 +37,7 @@ _SIGNS: Final = re.compile(
     r"\$(?:(?P<dollar>\$)|\{(?P<field>[^{}?]*?)(?P<each>\.\.\.)?(?P<flag>\?(?P<text>[^{}]*))?\}|(?P<broken>\{))"
 )
 _FORMS: Final = '"${FIELD}", "${LIST...}", "${FIELD?--text}", or "$$" for a dollar'
-# POSIX, Base Definitions 8.1; who writes to a shell can use no other.
+# POSIX, Base Definitions 8.1; a shell can use no other.
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # The loader's and the daemon's own.
 _RESERVED: Final = ("LD_", "TOOLDISPATCHD_")
@@ -78,7 +77,7 @@ class Flag(msgspec.Struct, frozen=True):
 class Template(msgspec.Struct, frozen=True):
     """An argument, as the texts and fields that it is made of, in order; at most one is a list's.
 
-    Who writes one for a field whose value may begin with "-" has "--" stand before it, or writes `--name=${field}`.
+    For a field whose value may begin with "-", "--" stands in an argument before it, or it is `--name=${field}`.
     """
 
     parts: tuple[str | Slot | Each | Flag, ...]
@@ -263,14 +262,14 @@ def _compile_arguments(
 def _slot_problem(slot: Slot | Each | Flag, field: Field, declared: Declared) -> str | None:
     """Why a field cannot stand where it does, or None where it can."""
     options = options_of(field.type, declared)
+    is_flag = all(option in {BOOL, UNIT} for option in options) or field.optional
     if isinstance(slot, Each) and not all(isinstance(option, ListOf | Product) for option in options):
-        return f'"..." needs a list, and {field.name} is {cut(show(field.type), MAX_SHOWN)}'
-    is_bool = all(option in {BOOL, UNIT} for option in options)
-    if isinstance(slot, Flag) and not (is_bool or field.optional):
-        return (
-            f'"?" needs a bool or a field that may be left out, and {field.name} is {cut(show(field.type), MAX_SHOWN)}'
-        )
-    return None
+        needed = '"..." needs a list'
+    elif isinstance(slot, Flag) and not is_flag:
+        needed = '"?" needs a bool or a field that may be left out'
+    else:
+        return None
+    return f"{needed}, and {field.name} is {cut(show(field.type), MAX_SHOWN)}"
 
 
 def _unknown_field(name: str, text: str, fields: list[str], where: Path, *, is_record: bool) -> Problem:
@@ -310,7 +309,7 @@ def _variable_problem(name: str, spec: Moded) -> str | None:
         if name.startswith(prefix):
             return f"names that begin with {prefix} are reserved"
     if name in _STEERING or name.startswith(_STEERING_PREFIXES):
-        return "who sets it can have another program run"
+        return "setting it can have another program run"
     if name in spec.env:
         return f"env.{name} sets it too"
     return None

@@ -2,7 +2,7 @@
 
     agent ──may call──▶ tool ──is made of──▶ process ──chains, lifts──▶ process, tool … ──▶ agent
 
-An agent process that names `tools` or `mcp` is offered tools of its own; what a server does with a call nobody sees
+An agent process that names `tools` or `mcp` is offered tools of its own; what a server does with a call is not known
 here. How deep agents may call agents is bounded in any case (`limits.agent_depth`); a way back is a mistake of the
 configuration, which would only ever end at that bound.
 """

@@ -103,7 +103,7 @@ def confinement_of(spec: ConfinedSpec) -> Confinement:
     """What one table asks for; `problems_of` has found nothing wrong with it."""
     read, write = spec.read, spec.write
     if read is not None:
-        # What may be changed may be looked at; and who may read little should not be able to write everywhere.
+        # A place that may be changed may be read; and a program that may read little must not write everywhere.
         write = write or ()
         read = tuple(dict.fromkeys((*read, *write)))
     return Confinement(
@@ -138,7 +138,7 @@ def problems_of(spec: ConfinedSpec, path: Path) -> list[Problem]:
                 size_of(size, least=least)
         except SizeError as error:
             problems.append(Problem((*path, key), str(error), value=size, allowed=SIZE_ALLOWED))
-    # A name that nobody looked up would leave the program with the daemon's own rights.
+    # A name that was not looked up would leave the program with the daemon's own rights.
     owners = {"user": spec.user, "group": spec.group}
     unknown = {key: owner for key, owner in owners.items() if isinstance(owner, str)}
     why = "this name has not been looked up"

@@ -123,7 +123,7 @@ class ConfinedProgram(msgspec.Struct, frozen=True):
         return merge(confinement_of(spec) for _, spec in self.tables)
 
     def place_of(self, key: str) -> Path:
-        """Where the key stands that is asked for; `read` where it stands for a `write` that nobody wrote."""
+        """Where the key stands that is asked for; `read` where it implies a `write` that is not written."""
         path, spec = self._asking(key)[0]
         return (*path, key if key in asked_keys(spec) else "read")
 
@@ -134,7 +134,7 @@ class ConfinedProgram(msgspec.Struct, frozen=True):
         )
 
     def _asking(self, key: str) -> list[tuple[Path, ConfinedSpec]]:
-        # Who says what may be read says too that nothing may be changed but what `write` says.
+        # A table with `read` also says that nothing may be changed but what its `write` names.
         keys = {key, "read"} if key == "write" else {key}
         return [(path, spec) for path, spec in self.tables if not keys.isdisjoint(asked_keys(spec))]
 

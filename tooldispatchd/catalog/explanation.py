@@ -50,7 +50,7 @@ def explain_tool(catalog: Catalog, name: str, where: Callable[[Path], str] | Non
 
 
 class _Explanation:
-    """One catalog, and who uses what in it."""
+    """One catalog, with the users of each process and server in it."""
 
     def __init__(self, catalog: Catalog, where: Callable[[Path], str] | None) -> None:
         self._catalog = catalog
@@ -117,7 +117,7 @@ class _Explanation:
         yield f"{_INDENT}{_used_by(self._users_of_servers.get(name, ()))}"
 
     def profiles(self) -> Iterator[str]:
-        """What tools and servers do not say already of who uses them."""
+        """What a profile has that its tools and servers do not tell already."""
         for name, spec in self._config.agents.items():
             bounds = list(bound_lines(spec))
             if spec.roots or spec.mcp_resources or bounds:

@@ -332,7 +332,7 @@ class _Outline(_Reader):
 
 
 class _Description(_Reader):
-    """Names definitions, and stops where nobody reads on; each part has a character at least, and so a bound."""
+    """Shows definitions by name, and stops after 200 parts: each has a character at least in the text."""
 
     def __init__(self, schema: object, max_depth: int) -> None:
         super().__init__(schema, max_depth)

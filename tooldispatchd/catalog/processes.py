@@ -345,7 +345,7 @@ class Processes:
                 self._refuse(error.problem(("processes", name, "type")))
                 return
         elif spec.input_mode != "json" or spec.output_mode != "json":
-            # A mode says something of a type that nobody wrote.
+            # A mode implies a type where none is written.
             self._types[name] = (Stream(untyped_source(spec)), Stream(untyped_target(spec)))
         arrow = self._types.get(name)
         source, target = (strip_stream(side, self._declared) for side in arrow or (JSON, JSON))
@@ -431,7 +431,12 @@ class Processes:
                 # Before the next: types double in every copy.
                 _bound(stages)
             except WiringError as error:
-                raise self._placed(error, entry, path) from error
+                # What an entry cannot be in this place is to be mended in the chain.
+                whole = self.by_name.get(entry)
+                is_whole = error.found.path == ("processes", entry) and (whole is None or not _lacking(whole.spec))
+                if is_whole or not error.found.path:
+                    error.found = msgspec.structs.replace(error.found, path=path)
+                raise
             upstream = stages[-1].target
         if arrow is None:
             return morphisms.compose(process.name, tuple(stages))
@@ -444,15 +449,6 @@ class Processes:
             stages[-1] = promised(stages[-1], arrow[1], self._declared)
         made = morphisms.compose(process.name, tuple(stages))
         return msgspec.structs.replace(made, source=arrow[0], target=arrow[1])
-
-    def _placed(self, error: WiringError, entry: str, path: Path) -> WiringError:
-        """The error where it is to be mended: what an entry cannot be in this place is the chain's."""
-        process = self.by_name.get(entry)
-        is_whole = error.path == ("processes", entry) and (process is None or not _lacking(process.spec))
-        where = path if error.path is None or is_whole else error.path
-        return WiringError(
-            error.why, where, error.value, close=error.close, allowed=error.allowed, is_told=error.is_told
-        )
 
     def _stage(self, entry: str, upstream: Type | None) -> StreamMorphism:
         lifted = LIFT.fullmatch(entry)

@@ -143,7 +143,7 @@ def credential_warning(spec: McpSpec) -> str | None:
 
 
 def credential_kinds(spec: McpSpec) -> list[str]:
-    """What kinds of things are shown to the server behind a URL that say who the daemon is; no header's name."""
+    """What kinds of things are shown to the server behind a URL that identify the daemon; no header's name."""
     kinds = ["token"] if _stated(spec, TOKENS) else []
     kinds += ["headers"] if _has_secret_header(spec) else []
     kinds += [f"oauth {(spec.oauth or OAuthSpec()).grant}"] if spec.auth is not None else []
@@ -350,7 +350,7 @@ def _normal(spec: McpSpec) -> McpSpec:
 def _own_name(spec: McpSpec) -> str:
     """What an anonymous server is called after: its command's last part, or its URL's host."""
     if spec.command is not None:
-        # Who writes a whole line there, against the rule, may have put anything into it.
+        # Against the rule a whole command line may stand there, with a secret in it.
         program = spec.command.split(maxsplit=1)[0] if spec.command.strip() else ""
         return default_prefix(program.rpartition("/")[2])
     return default_prefix(host_of(spec.url or ""))
@@ -421,7 +421,7 @@ class _ServersBuilder:
         names = unique_prefixes([*self._named, *(_own_name(spec) for _, spec in self._anonymous)])
         placed = dict(zip(names, [*self._named.values(), *self._anonymous], strict=True))
         wanted = {name: name if spec.prefix is None else spec.prefix for name, (_, spec) in placed.items()}
-        # Who states no prefix and has no name of its own is called what it calls itself.
+        # An anonymous server without a prefix gets the name that it gives itself.
         unknown = [name for name, (_, spec) in placed.items() if spec.prefix is None and name not in self._named]
         for name in unknown:
             del wanted[name]

@@ -267,7 +267,7 @@ class ToolBuilder:
         return None if source is None or target is None else (source, target)
 
     def _halves_of_signature(self, signature: Signature) -> tuple[_Half, _Half] | None:
-        """What a function takes and gives, as the tool states it where it does and the function can live with that."""
+        """What a function takes and gives, or what the tool states in its place, where the function allows that."""
         spec = self._spec
         stated: tuple[_Half | None, _Half | None] | None = (None, None)
         if spec.type is not None:

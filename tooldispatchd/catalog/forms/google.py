@@ -178,7 +178,7 @@ def _type_of(value: object) -> str:
         return "boolean"
     if isinstance(value, str):
         return "string"
-    # 1.0 is an integer to a schema, and to nobody else.
+    # 1.0 is an integer to JSON Schema only.
     if isinstance(value, int | float):
         return "integer" if isinstance(value, int) else "number"
     return "array" if isinstance(value, list) else "object"

@@ -30,7 +30,7 @@ from tooldispatchd.catalog.notation.wiring import write_chain
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.specs import ToolSpec
 
-# What an annotation's value is; `tool` and `call_s` are looked at here, because nobody else sees them as written.
+# What an annotation's value is; `tool` and `call_s` are looked at here, because later they are no longer as written.
 ANNOTATIONS: Final = ("tool", "description", "title", "hint", "doc", "call_s")
 _INLINE: Final = frozenset({"id", "copy", "discard"})
 
@@ -114,7 +114,7 @@ class Tables:
     def _offer(
         self, process: Table, name: str, let: LetDeclaration, annotations: _Annotations, *, is_bare: bool
     ) -> None:
-        """A tool that is made of the process and bears its name."""
+        """A tool of the process's name that is made of it."""
         path: Path = ("tools", name)
         table = self._written.tool(name, let.place)
         if is_bare:
@@ -123,7 +123,7 @@ class Tables:
         table["process"] = name
         self._written.places[*path, "process"] = let.place
         if "description" in process and "description" not in annotations:
-            # Who declares both at once describes both at once.
+            # One declaration of both describes both.
             table["description"] = process["description"]
             self._written.places[*path, "description"] = self._written.places["processes", name, "description"]
         self._annotate(table, path, annotations)

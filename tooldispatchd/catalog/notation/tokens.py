@@ -107,7 +107,7 @@ _WORDS: Final = {
     END: "the end of the file",
     **{terminal: f'"{word}"' for word, terminal in {**KEYWORDS, **SIGNS}.items()},
 }
-# More than these tell nobody anything.
+# More than these are of no help.
 MAX_EXPECTED: Final = 5
 
 

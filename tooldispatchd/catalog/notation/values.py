@@ -286,7 +286,7 @@ class Values:
 class TypeTexts:
     """The declared types of all files; `declared` holds each as it was read.
 
-    `known` are the types that are declared elsewhere; where it is None nobody knows them, and any name may be right.
+    `known` are the types that are declared elsewhere; where it is None they are not known, and any name may be right.
     """
 
     def __init__(

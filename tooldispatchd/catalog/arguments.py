@@ -157,7 +157,6 @@ def untyped_source(spec: Moded) -> Type:
 
 
 def untyped_target(spec: Moded) -> Type:
-    """What a tool gives that says no type."""
     match spec.output_mode:
         case "text":
             return STRING

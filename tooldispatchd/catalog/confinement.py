@@ -124,7 +124,6 @@ def confinement_of(spec: ConfinedSpec) -> Confinement:
 
 
 def asked_keys(spec: ConfinedSpec) -> tuple[str, ...]:
-    """The keys that ask for anything."""
     return tuple(key for key in KEYS if getattr(spec, key) is not None and not (key == "network" and spec.network))
 
 

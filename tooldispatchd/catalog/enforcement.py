@@ -35,7 +35,6 @@ class Enforceable(msgspec.Struct, frozen=True):
     is_root: bool = False
 
     def why_not(self, ability: str) -> str | None:
-        """Why there is no such ability; None where there is."""
         return self.lacking.get(ability)
 
 
@@ -119,7 +118,6 @@ class ConfinedProgram(msgspec.Struct, frozen=True):
 
     @property
     def asked(self) -> Confinement:
-        """What it keeps to."""
         return merge(confinement_of(spec) for _, spec in self.tables)
 
     def place_of(self, key: str) -> Path:

@@ -12,6 +12,7 @@ from tooldispatchd.catalog.names import declared_name_problem, nearest
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.types import (
     JSON,
+    OF_SCHEMA,
     UNIT,
     WORDS,
     ListOf,
@@ -30,12 +31,8 @@ from tooldispatchd.catalog.types import (
 )
 
 _PRIMITIVES: Final[dict[str, dict[str, object]]] = {
-    "int": {"type": "integer"},
-    "number": {"type": "number"},
-    "string": {"type": "string"},
-    "bool": {"type": "boolean"},
-    "unit": {"type": "null"},
     "json": {},
+    **{type_.word: {"type": kind} for kind, type_ in OF_SCHEMA.items()},
 }
 
 Declared = Mapping[str, Type]

@@ -226,12 +226,10 @@ class Process(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """Its kind, as the configuration names it."""
         return self.spec.kind
 
     @property
     def chain(self) -> tuple[str, ...]:
-        """The entries of a `plumb`, in order."""
         return self.spec.chain or ()
 
 
@@ -311,7 +309,6 @@ class Processes:
         return made
 
     def is_tool(self, name: str) -> bool:
-        """Whether a name is a tool's, and no process has it."""
         return name in self._config.tools and name not in self._config.processes
 
     def _unknown(self, name: str) -> WiringError:
@@ -415,7 +412,6 @@ class Processes:
             self._open.pop()
 
     def _is_run(self, process: Process) -> bool:
-        """Whether there is a program for an agent."""
         return process.spec.command is not None or self._config.agent_command is not None
 
     # --- chains ---

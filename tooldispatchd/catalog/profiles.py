@@ -218,8 +218,6 @@ def _by_prefix(servers: Mapping[str, Binding]) -> dict[str, str]:
 
 
 class _ProfileBuilder:
-    """Collects one profile's tools and servers."""
-
     def __init__(self, config: Config, servers: Mapping[str, Binding], problems: list[Problem]) -> None:
         self._config = config
         self._bindings = servers

@@ -42,7 +42,6 @@ class Relation(msgspec.Struct, frozen=True):
     """It is enough that some value may be of both: no required field of the right is lacking, one option fits."""
 
     def holds(self, left: Type, right: Type, declared: Declared) -> bool:
-        """Whether the types go together."""
         return self.difference(left, right, declared) is None
 
     def difference(self, left: Type, right: Type, declared: Declared) -> str | None:

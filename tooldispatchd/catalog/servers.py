@@ -136,7 +136,9 @@ def check_server(path: Path, spec: McpSpec) -> Iterator[Problem]:
 
 def credential_warning(spec: McpSpec) -> str | None:
     """What is to be said of a server to whose URL a secret goes for everyone on the way to read, else None."""
-    if not _sends_secret(spec) or not spec.enabled or spec.url is None or not is_readable_on_the_way(spec.url):
+    # As far as the names of headers tell.
+    has_secret = bool(_stated(spec, TOKENS)) or spec.auth is not None or _has_secret_header(spec)
+    if not has_secret or not spec.enabled or spec.url is None or not is_readable_on_the_way(spec.url):
         return None
     scheme = scheme_of(spec.url)
     return f"its credentials go over {scheme}://, where others may read them; {scheme}s:// encrypts them"
@@ -148,11 +150,6 @@ def credential_kinds(spec: McpSpec) -> list[str]:
     kinds += ["headers"] if _has_secret_header(spec) else []
     kinds += [f"oauth {(spec.oauth or OAuthSpec()).grant}"] if spec.auth is not None else []
     return [*kinds, *(["client certificate"] if spec.cert is not None else [])]
-
-
-def _sends_secret(spec: McpSpec) -> bool:
-    """Whether a secret goes along with each request, as far as the names of headers tell."""
-    return bool(_stated(spec, TOKENS)) or spec.auth is not None or _has_secret_header(spec)
 
 
 def may_be_secret(name: str) -> bool:
@@ -242,12 +239,8 @@ def _check_headers(path: Path, spec: McpSpec) -> Iterator[Problem]:
 
 def _stated(spec: McpSpec | OAuthSpec, keys: tuple[str, ...]) -> list[str]:
     """Those of `keys` that say something else than their defaults."""
-    defaults = {field.name: field for field in msgspec.structs.fields(spec)}
-    return [key for key in keys if getattr(spec, key) != _default(defaults[key])]
-
-
-def _default(field: msgspec.structs.FieldInfo) -> object:
-    return field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+    bare = type(spec)()
+    return [key for key in keys if getattr(spec, key) != getattr(bare, key)]
 
 
 # --- bindings ---
@@ -370,8 +363,6 @@ def _references(config: Config) -> Iterator[tuple[Path, Server]]:
 
 
 class _ServersBuilder:
-    """Collects bindings, and what is wrong with them."""
-
     def __init__(self, config: Config) -> None:
         self._config = config
         self.warnings: list[str] = []

@@ -418,8 +418,6 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
 
 
 class Config(Spec, frozen=True, kw_only=True):
-    """A whole configuration file."""
-
     daemon: DaemonSpec = DaemonSpec()
     limits: LimitsSpec = LimitsSpec()
     types: dict[str, str] = {}

@@ -43,8 +43,6 @@ def build_tools(
 
 
 class _Table:
-    """The tools that have been built so far."""
-
     def __init__(
         self,
         config: Config,

@@ -94,7 +94,6 @@ def violations_of(compiled: Compiled, value: object) -> list[Violation]:
 
 
 def pointer_of(path: Iterable[str | int]) -> str:
-    """A path as a JSON pointer, cut where it is long."""
     return cut("".join(f"/{escape(str(step))}" for step in path), MAX_POINTER)
 
 

@@ -73,7 +73,6 @@ def render_google(tool: Offered, name: str) -> Rendered:
 
 
 def _spell(schema: Schema, path: Path, notes: Notes) -> Schema:
-    """A rewritten schema as Google's."""
     schema = _opened(schema, path, notes)
     options: list[Schema] = []
     nullable = False

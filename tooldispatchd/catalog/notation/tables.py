@@ -38,8 +38,6 @@ _Annotations = dict[str, Annotation]
 
 
 class Tables:
-    """Writes the tables of one `let` after another."""
-
     def __init__(self, values: Values, names: Names, types: TypeTexts, written: Declarations) -> None:
         self._values = values
         self._names = names
@@ -50,7 +48,7 @@ class Tables:
     def declare(self, name: str, let: LetDeclaration) -> None:
         """`let NAME …`."""
         annotations = self._by_name(let.annotations)
-        is_bare = self._is_bare(let)
+        is_bare = not any(side is None or self._types.has_stream(side) for side in (let.source, let.target))
         implementation = let.implementation
         is_tool_block = isinstance(implementation, Block) and implementation.kind == "tool"
         if is_tool_block and let.source is not None and not is_bare:
@@ -60,10 +58,6 @@ class Tables:
             self._declare_tool(name, let, annotations)
         else:
             self._declare_process(name, let, annotations, is_bare=is_bare)
-
-    def _is_bare(self, let: LetDeclaration) -> bool:
-        sides = (let.source, let.target)
-        return not any(side is None or self._types.has_stream(side) for side in sides)
 
     def _declare_tool(self, name: str, let: LetDeclaration, annotations: _Annotations) -> None:
         path: Path = ("tools", name)
@@ -134,7 +128,6 @@ class Tables:
             table["type"] = self._types.write_arrow(let.source, let.target, (*path, "type"))
 
     def _by_name(self, annotations: Iterable[Annotation]) -> _Annotations:
-        """The annotations that can be taken, each once."""
         known: _Annotations = {}
         for annotation in annotations:
             name = annotation.name
@@ -210,8 +203,6 @@ _MEANINGS: Final = {
 
 
 class Blocks:
-    """Makes tables of blocks."""
-
     def __init__(self, values: Values, written: Declarations) -> None:
         self._values = values
         self._written = written
@@ -266,11 +257,8 @@ class Blocks:
         for pair in others:
             if pair.key in options:
                 self._refuse(pair, f'"{pair.key}" stands in the options already')
-            options[pair.key] = self._make_option(pair, (*path, pair.key))
-
-    def _make_option(self, pair: KeyValue, path: Path) -> object:
-        self._written.places[path] = pair.place
-        return self._values.make(pair.value, path)
+            self._written.places[*path, pair.key] = pair.place
+            options[pair.key] = self._values.make(pair.value, (*path, pair.key))
 
     def _is_refused(self, pair: KeyValue) -> bool:
         if pair.key in _OF_OTHERS:

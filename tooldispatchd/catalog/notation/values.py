@@ -79,7 +79,6 @@ class Declarations:
         return self._begin(self.tools, ("tools", name), name, place)
 
     def process(self, name: str, kind: str, place: SourcePosition, kind_place: SourcePosition) -> Table:
-        """A new table of `[processes]`."""
         table = self._begin(self.processes, ("processes", name), name, place)
         table["kind"] = kind
         self.places["processes", name, "kind"] = kind_place
@@ -132,7 +131,6 @@ class Names:
         self._modules = modules
 
     def is_declared(self, name: str) -> bool:
-        """Whether a declaration has this very name."""
         return name in self._declared
 
     def resolve(self, name: str, file: str) -> str:
@@ -263,7 +261,6 @@ class Values:
         self._written.refuse(self._bindings[first].place, f"a value cannot be made of itself: {' -> '.join(shown)}")
 
     def _used_by(self, name: str) -> Iterator[str]:
-        """The bindings whose names stand in one."""
         waiting: list[Value] = [self._bindings[name]]
         while waiting:
             value = waiting.pop()
@@ -312,7 +309,6 @@ class TypeTexts:
             self._mark(("types", name), shown, text.place, text.marks)
 
     def write_arrow(self, source: TypeText, target: TypeText, path: Path) -> str:
-        """`A -> B` as a table holds it at `path`."""
         shown = show_arrow(self._meant_and_known(source), self._meant_and_known(target))
         self._check_length(shown, source.place)
         self._written.places[path] = source.place

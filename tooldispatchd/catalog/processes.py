@@ -13,14 +13,7 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog import morphisms
-from tooldispatchd.catalog.arguments import (
-    JSON_FEED,
-    Feed,
-    Output,
-    compile_modes,
-    untyped_source,
-    untyped_target,
-)
+from tooldispatchd.catalog.arguments import JSON_FEED, Feed, Output, compile_modes, untyped_source, untyped_target
 from tooldispatchd.catalog.celsource import ExpressionError
 from tooldispatchd.catalog.confinement import KEYS, problems_of
 from tooldispatchd.catalog.expressions import Expression, compile_expression, compile_predicate
@@ -57,7 +50,9 @@ class PipelineStage:
             case "map":
                 made = self._map(source, target)
             case "filter":
-                made = self._filter(source)
+                expression = self._expression(compile_predicate, self._message(source), {})
+                run = checked(self._name, expression.evaluate, None)
+                made = morphisms.filtering(self._name, source, lambda message: run(message) is True)
             case _:
                 made = self._structural(source, target)
         return made if target is None else self._promised(made, target)
@@ -99,7 +94,11 @@ class PipelineStage:
                 return morphisms.copying(self._name, source, as_pairs=as_pairs)
         streams = self._streams(source)
         if self._spec.kind == "project":
-            return self._project(streams)
+            place = self._spec.project or 0
+            if place >= len(streams.items):
+                why = f"there is no stream {place} in {show(streams)}: they are counted from 0"
+                raise self._wrong(why, "project", value=place)
+            return morphisms.projecting(self._name, streams, place)
         items = tuple(resolve(item, self._declared) for item in streams.items)
         inner = [item.item for item in items if isinstance(item, Stream)]
         if len(inner) < len(items):
@@ -116,13 +115,6 @@ class PipelineStage:
         if not isinstance(streams, Product):
             raise self._wrong(f"{self._spec.kind} takes several streams, (!A, !B), and not {show(source)}")
         return streams
-
-    def _project(self, streams: Product) -> StreamMorphism:
-        place = self._spec.project or 0
-        if place >= len(streams.items):
-            why = f"there is no stream {place} in {show(streams)}: they are counted from 0"
-            raise self._wrong(why, "project", value=place)
-        return morphisms.projecting(self._name, streams, place)
 
     def _merge(self, streams: Product, inner: list[Type]) -> StreamMorphism:
         first = inner[0]
@@ -153,11 +145,6 @@ class PipelineStage:
         run = checked(self._name, expression.evaluate, None if given is None else self._check(given))
         base = morphisms.function(self._name, taken, expression.output, run)
         return msgspec.structs.replace(morphisms.lift(base), name=self._name, kind="map")
-
-    def _filter(self, source: Type) -> StreamMorphism:
-        expression = self._expression(compile_predicate, self._message(source), {})
-        run = checked(self._name, expression.evaluate, None)
-        return morphisms.filtering(self._name, source, lambda message: run(message) is True)
 
     def _expression(
         self, compile_: Callable[..., Expression], taken: Type, wanted: dict[str, Type | None]
@@ -423,7 +410,11 @@ class Processes:
         for place, entry in enumerate(process.chain):
             path: Path = ("processes", process.name, "chain", place)
             try:
-                stages.append(self._link(self._stage(entry, upstream), entry, upstream))
+                lifted = LIFT.fullmatch(entry)
+                stage = (
+                    self.compile(entry, upstream) if lifted is None else morphisms.lift(self._lifted(lifted["tool"]))
+                )
+                stages.append(self._link(stage, entry, upstream))
                 # Before the next: types double in every copy.
                 _bound(stages)
             except WiringError as error:
@@ -445,12 +436,6 @@ class Processes:
             stages[-1] = promised(stages[-1], arrow[1], self._declared)
         made = morphisms.compose(process.name, tuple(stages))
         return msgspec.structs.replace(made, source=arrow[0], target=arrow[1])
-
-    def _stage(self, entry: str, upstream: Type | None) -> StreamMorphism:
-        lifted = LIFT.fullmatch(entry)
-        if lifted is not None:
-            return morphisms.lift(self._lifted(lifted["tool"]))
-        return self.compile(entry, upstream)
 
     def _link(self, stage: StreamMorphism, entry: str, upstream: Type | None) -> StreamMorphism:
         """The stage behind what gives `upstream`: refused where they do not meet, guarded where they may not."""

@@ -9,14 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tooldispatchd.catalog.arguments import (
-    JSON_FEED,
-    Feed,
-    Output,
-    compile_modes,
-    untyped_source,
-    untyped_target,
-)
+from tooldispatchd.catalog.arguments import JSON_FEED, Feed, Output, compile_modes, untyped_source, untyped_target
 from tooldispatchd.catalog.celsource import ExpressionError
 from tooldispatchd.catalog.confinement import KEYS, problems_of
 from tooldispatchd.catalog.expressions import Expression, compile_expression

@@ -44,11 +44,7 @@ def build_tools(
 
 class _Table:
     def __init__(
-        self,
-        config: Config,
-        declared: Declared,
-        servers: Mapping[str, Binding],
-        signatures: Mapping[str, Signature],
+        self, config: Config, declared: Declared, servers: Mapping[str, Binding], signatures: Mapping[str, Signature]
     ) -> None:
         self.problems: list[Problem] = []
         self.processes = Processes(config, declared, self._lifted)

@@ -12,15 +12,7 @@ from tooldispatchd.catalog.meanings import TYPE_WORDS, Declared, check_names, ne
 from tooldispatchd.catalog.morphisms import Broken, Bundle, Flow, StageError, StreamMorphism
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.schemas import Check, compile_check
-from tooldispatchd.catalog.types import (
-    Product,
-    Stream,
-    Type,
-    TypeNameError,
-    TypeTextError,
-    column_of,
-    parse_arrow,
-)
+from tooldispatchd.catalog.types import Product, Stream, Type, TypeNameError, TypeTextError, column_of, parse_arrow
 
 LIFT: Final = re.compile(r"lift\(\s*(?P<tool>[^()\s]+)\s*\)")
 """How a chain names a tool that it runs over every message."""

@@ -13,40 +13,21 @@ from tooldispatchd.catalog.pointers import unescape, unescape_fragment
 _MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 _LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 _SINGLES: Final = (
-    "items",
-    "additionalProperties",
-    "additionalItems",
-    "unevaluatedProperties",
-    "unevaluatedItems",
-    "propertyNames",
-    "contains",
-    "contentSchema",
-    "not",
-    "if",
-    "then",
-    "else",
+    *("items", "additionalProperties", "additionalItems", "unevaluatedProperties", "unevaluatedItems"),
+    *("propertyNames", "contains", "contentSchema", "not", "if", "then", "else"),
 )
 _NAMED: Final = re.compile(r"draft-0([4-7])/")
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,5}")
 # Words that mean something in 2020-12 and nothing, or something else, in draft 7.
 _NEWER: Final = frozenset(
-    {
-        "prefixItems",
-        "dependentRequired",
-        "dependentSchemas",
-        "unevaluatedProperties",
-        "unevaluatedItems",
-        "minContains",
-        "maxContains",
-    }
+    (
+        *("prefixItems", "dependentRequired", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems"),
+        *("minContains", "maxContains"),
+    )
 )
 
 # Which of a schema's keywords hold schemas: as values by name, as a list, or one.
-_HOLDING: Final = {
-    **dict.fromkeys(_MAPS, "map"),
-    **dict.fromkeys(_LISTS, "list"),
-    **dict.fromkeys(_SINGLES, "single"),
-}
+_HOLDING: Final = {**dict.fromkeys(_MAPS, "map"), **dict.fromkeys(_LISTS, "list"), **dict.fromkeys(_SINGLES, "single")}
 
 MAX_READ: Final = 6_000
 """Parts of a schema that are looked at to know whether it may stand as it is: it takes some 5 ms with all checks."""

@@ -189,7 +189,10 @@ def _single(kind: str, schema: Schema, path: Path, notes: Notes) -> Schema:
     shown |= {key: schema[key] for key in _WORDS if key in schema}
     if "enum" in schema:
         return shown | _enumerated(kind, schema, path, notes)
-    shown |= {key: schema[key] for key in _FIELDS.get(kind, ()) if _fits(key, schema.get(key))}
+    for key in _FIELDS.get(kind, ()):
+        value = schema.get(key)
+        if value is not None and (key not in _COUNTS or (isinstance(value, int) and value <= _MAX_COUNT)):
+            shown[key] = value
     shown |= _limits(kind, schema)
     form = schema.get("format")
     if form in _FORMATS.get(kind, ()):
@@ -205,12 +208,6 @@ def _single(kind: str, schema: Schema, path: Path, notes: Notes) -> Schema:
     if kind == "array":
         shown["items"] = _items(schema, path, notes)
     return shown
-
-
-def _fits(key: str, value: object) -> bool:
-    if value is None:
-        return False
-    return key not in _COUNTS or (isinstance(value, int) and value <= _MAX_COUNT)
 
 
 def _limits(kind: str, schema: Schema) -> Schema:

@@ -195,11 +195,7 @@ _OF_AGENT: Final = ("prompt", "model", "tools", "mcp", "command", "args", "env",
 _OF_OTHERS: Final = frozenset({"kind", "map", "filter", "project", "chain"})
 # Near to a known key, and known to agents' programs.
 _OWN_OPTIONS: Final = frozenset({"prompts"})
-_MEANINGS: Final = {
-    "process": Meaning.DECLARED,
-    "tools": Meaning.DECLARED,
-    "mcp": Meaning.SERVER,
-}
+_MEANINGS: Final = {"process": Meaning.DECLARED, "tools": Meaning.DECLARED, "mcp": Meaning.SERVER}
 
 
 class Blocks:

@@ -8,7 +8,6 @@ value binding has it. A record that is bound to a name and used as a server beco
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum, auto
-from itertools import dropwhile
 from typing import Final
 
 from tooldispatchd.catalog.meanings import TYPE_WORDS, nearest_type
@@ -247,18 +246,13 @@ class Values:
                 if inner is None:
                     done.add(name)
                     trail.pop(name)
-                elif inner in trail:
-                    self._refuse_cycle(inner, trail)
-                elif inner not in done:
+                elif inner in trail and inner not in self._circular:
+                    self._circular.add(inner)
+                    cycle = list(trail)[list(trail).index(inner) :]
+                    way = " -> ".join([*cycle[:4], *(["…"] if len(cycle) > 4 else []), inner])
+                    self._written.refuse(self._bindings[inner].place, f"a value cannot be made of itself: {way}")
+                elif inner not in done and inner not in trail:
                     trail[inner] = self._used_by(inner)
-
-    def _refuse_cycle(self, first: str, trail: Mapping[str, object]) -> None:
-        if first in self._circular:
-            return
-        self._circular.add(first)
-        cycle = list(dropwhile(lambda name: name != first, trail))
-        shown = [*cycle[:4], *(["…"] if len(cycle) > 4 else []), first]
-        self._written.refuse(self._bindings[first].place, f"a value cannot be made of itself: {' -> '.join(shown)}")
 
     def _used_by(self, name: str) -> Iterator[str]:
         waiting: list[Value] = [self._bindings[name]]

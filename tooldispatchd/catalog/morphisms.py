@@ -182,7 +182,7 @@ def compose(name: str, stages: tuple[StreamMorphism, ...]) -> StreamMorphism:
 
 
 def _marked(bundle: list[object], odd: Odd | None, stage: str, position: int) -> Odd:
-    """The stream with who is to blame: the stage before that was, else this one, or the one within it."""
+    """The stream with the stage to blame: an earlier one if there is, else this one, or the one within it."""
     if odd is not None:
         return Odd(bundle, odd.stage, odd.position)
     return Odd(bundle, bundle.stage if isinstance(bundle, Odd) else stage, position)

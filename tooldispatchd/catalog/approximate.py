@@ -9,7 +9,7 @@ MAX_DEPTH: Final = 8
 
 
 def approximate_type(schema: object, depth: int = 0) -> Type:
-    """What a schema's `type`, `properties` and `items` say, else json. A value may have fields that its record lacks."""
+    """What a schema's `type`, `properties` and `items` say, else json. Values may have fields that it lacks."""
     if not isinstance(schema, dict) or depth > MAX_DEPTH:
         return JSON
     kind = schema.get("type")

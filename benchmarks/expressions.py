@@ -117,6 +117,7 @@ CASES: Final[tuple[tuple[str, str, Build], ...]] = (
     ("xs.map(x, x).map(x, x).map(x, x)", "[int] -> [int]", numbers),
     ("(xs + xs + xs).map(x, [x, x, x, x])", "[int] -> json", numbers),
     ("[xs, xs, xs, xs, xs, xs, xs, xs]", "[int] -> [[int]]", numbers),
+    ("xs + xs", "[{id: int, title: string, score: number}] -> json", records),
     ("v.map(x, [x, x, x])", "json -> json", records),
     ("v.map(x, v)", "json -> json", rows),
     ("v.map(k, v[k])", "json -> json", entries),

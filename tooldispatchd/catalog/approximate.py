@@ -1,15 +1,15 @@
-"""As much of a JSON Schema as a type can say that is nearly right: for what asks which fields there are."""
+"""Read a JSON Schema as a type, approximately: enough to know which fields there are and of which kind."""
 
 from typing import Final
 
 from tooldispatchd.catalog.types import JSON, OF_SCHEMA, Field, ListOf, Record, Type
 
-# What is deeper is json: deep enough for every field that a person names.
+# Anything deeper is json. People name fields of a few levels.
 MAX_DEPTH: Final = 8
 
 
 def approximate_type(schema: object, depth: int = 0) -> Type:
-    """What a schema's `type`, `properties` and `items` say, else json. Values may have more fields than the record."""
+    """What a schema's `type`, `properties` and `items` say, else json. Values may have fields that it lacks."""
     if not isinstance(schema, dict) or depth > MAX_DEPTH:
         return JSON
     kind = schema.get("type")

@@ -44,6 +44,9 @@ def test_any_source_is_an_expression_or_an_error(source: str) -> None:
         expression.evaluate({"a": 1, "b": {"lat": 1.0}})
 
 
-def test_the_engine_is_imported_only_where_an_expression_is_compiled() -> None:
-    script = "import sys, tooldispatchd.catalog.tools; sys.exit('cel_expr_python' in sys.modules)"
+def test_the_engine_and_what_stands_behind_the_door_are_imported_with_the_first_expression() -> None:
+    script = (
+        "import sys, tooldispatchd.catalog.tools; "
+        "sys.exit(bool({'cel_expr_python', 'tooldispatchd.catalog.expressions.compiler'} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -47,13 +47,14 @@ ROUND_NS: Final = 50
 COPY_NS: Final = 12.5
 PART_NS: Final = 80
 FUNCTION_NS: Final = 600
-# Times and numbers from texts, and texts of them.
+# Numbers and times from texts, and texts from times.
 CONVERT_NS: Final = 1_600
+# For each byte of the text and each of what is searched for: naive search, at its worst.
 SEARCH_NS: Final = 0.012
 FOUND_NS: Final = 50
 EQUAL_NS: Final = 60
-EQUAL_BYTE_NS: Final = 0.2
 EQUAL_SCALAR_NS: Final = 15
+EQUAL_BYTE_NS: Final = 0.2
 # A number or a time as text.
 NUMBER_TEXT: Final = 40
 
@@ -90,9 +91,9 @@ class InputBounds(msgspec.Struct, frozen=True):
 
 
 class Size(msgspec.Struct, frozen=True):
-    """At most so large is what a node makes: values and bytes of text in all rounds of its loop together.
+    """An upper bound of what a node makes: `values` and bytes of `text` in all rounds of its loop together.
 
-    `width` is the most entries that a list or record within it has, `longest` the most bytes that one text has.
+    `width` bounds the entries of any list or record within it, `longest` the bytes of any text.
     """
 
     values: float
@@ -161,7 +162,7 @@ class Work:
         self._declared = declared
 
     def visit(self, node: Node, inner: Mapping[str, Size], rounds: float) -> Size:
-        """What a node makes in so many rounds; `inner` are the variables of the loop around it."""
+        """The size of what a node makes in all rounds; `inner` has the sizes of the variables of its loop."""
         self.spent += NODE_NS * rounds
         made = self._type_of(node)
         size = self._made(node, inner, rounds)
@@ -209,7 +210,7 @@ class Work:
         ranged = self.visit(over, {}, 1)
         self.visit(first, {}, 1)
         rounds = ranged.width
-        # Each round puts to what was gathered before, which is counted by what all rounds put to it.
+        # The gathered list starts empty: its size is the sum of what the rounds add, which the step's size is.
         inner = {node.names[0]: ranged, node.names[1]: Size(0)}
         kept = dict(self._variables)
         over_type = type_read(over, self._variables, self._declared)
@@ -219,7 +220,7 @@ class Work:
         gathered = self.visit(step, inner, rounds)
         self.visit(result, inner, 1)
         self._variables = kept
-        # What is put to a list is put there as a list of one.
+        # Each round adds a list of one entry. Only the entry stays.
         values = gathered.values - (1 + HELD) * (rounds - 1) if first.kind == "list" else gathered.values
         return Size(values, gathered.text, max(rounds, gathered.width), gathered.longest)
 
@@ -244,7 +245,7 @@ class Work:
         if name == "@in":
             self.spent += both.text * EQUAL_BYTE_NS + both.values * self._equal_ns(node)
         elif name in _COMPARES:
-            # What is longer differs.
+            # Values of different sizes differ at once.
             least = min(part.values for part in parts)
             self.spent += min(part.text for part in parts) * EQUAL_BYTE_NS + least * self._equal_ns(node)
         elif name == "_+_":
@@ -264,10 +265,10 @@ class Work:
         return EQUAL_SCALAR_NS if kinds <= _FLAT else EQUAL_NS
 
     def _found(self, node: Node, parts: list[Size], rounds: float) -> Size:
-        """What `replace` and `split` make: they find as often as what they look for fits into the text."""
+        """The size of what `replace` and `split` make. They may find what they search for wherever it fits."""
         wanted = node.parts[1]
         text, longest = parts[0].text, parts[0].longest
-        # What is empty is found between all characters, and what is no literal may be empty.
+        # An empty text is found between all characters, and a text that is no literal may be empty.
         least = byte_length(wanted.text or "") if wanted.kind == "constant" else 0
         found, most = (text / least, longest / least) if least else (text + rounds, longest + 1)
         self.spent += FUNCTION_NS * rounds + _READ_NS[node.text or ""] * text + FOUND_NS * found
@@ -281,7 +282,7 @@ class Work:
 
 
 def _search_ns(among: Size, wanted: Size) -> float:
-    """What it costs to search for what is nearly found at each place: each byte of the one for each of the other."""
+    """The cost of a search that nearly succeeds at each place, in all rounds."""
     return SEARCH_NS * min(among.text * wanted.longest, among.longest * wanted.text)
 
 
@@ -349,7 +350,7 @@ def _count(parts: Sequence[object], bounds: InputBounds, values: int, text: int,
             if "\0" in part:
                 raise UnfitTextError("the input holds a text with a null character")
         elif isinstance(part, _CONTAINERS):
-            # Before anything in it is looked at: what is too wide is told at once.
+            # Check the width before anything in it is looked at.
             if len(part) > bounds.entries:
                 raise _too_large(f"more than {bounds.entries} entries in one list or record")
             if depth >= MAX_NESTING:

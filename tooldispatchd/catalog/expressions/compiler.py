@@ -19,14 +19,13 @@ from tooldispatchd.catalog.meanings import Declared
 from tooldispatchd.catalog.relations import MADE
 from tooldispatchd.catalog.types import Primitive, Type, show
 
-# An expression is a line or a few; what is longer is a program, and belongs into one.
+# An expression is a few lines at most; more is the work of a program.
 MAX_SOURCE: Final = 8 * 1024
 _PLAIN: Final[dict[str, type]] = {
     "INT": int, "UINT": int, "DOUBLE": float, "BOOL": bool, "NULL": type(None), "LIST": list, "STRING": str
 }  # fmt: skip
 # What the engine raises beside its error values: a spent budget, text that is no UTF-8, a number out of range.
 ENGINE_ERRORS: Final = (RuntimeError, ValueError, OverflowError)
-_DEEP_INPUT: Final = FailedEvaluation("the input is nested too deep")
 
 
 def compile_map(source: str, input_type: Type, output_type: Type | None, declared: Declared) -> Expression:
@@ -59,7 +58,7 @@ def compile_filter(source: str, input_type: Type, declared: Declared) -> Express
 
 
 def _check(source: str, input_type: Type, declared: Declared) -> tuple[Scope, Tree]:
-    """The names and the types of a source. Raises `ExpressionError`."""
+    """Check the names and types of a source. Raises `ExpressionError`."""
     if len(source) > MAX_SOURCE:
         raise ExpressionError(f"an expression has at most {MAX_SOURCE} characters")
     if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in source):
@@ -75,7 +74,7 @@ def _check(source: str, input_type: Type, declared: Declared) -> tuple[Scope, Tr
 
 
 def _compile_to_run(source: str, scope: Scope, made: Made, output: Type) -> Evaluate:
-    """The function that evaluates a checked source. Raises `ExpressionError` where no input of it could be bounded."""
+    """The function that evaluates a checked source. Raises `ExpressionError` where it breaks a rule (see `bounds`)."""
     compiled = scope.compile_to_run(source)
     tree = read_tree(compiled.serialize())
     try:
@@ -148,14 +147,12 @@ class ExpressionRun:
         return evaluate
 
     def after_exact(self, evaluate: Evaluate) -> Evaluate:
-        """The same after every number was made what the declared type says."""
+        """`evaluate`, given inputs in which every number is what its declared type says."""
         exact = self._exact
 
         def evaluate_exactly(value: object) -> object:
             try:
                 exact_value = exact(value)
-            except RecursionError:
-                return _DEEP_INPUT
             except WideIntegerError as error:
                 return FailedEvaluation(str(error), invalid_input=True)
             return evaluate(exact_value)
@@ -163,24 +160,21 @@ class ExpressionRun:
         return evaluate_exactly
 
     def _part_read(self, value: object) -> object:
-        """The fields that the expression reads, of which the size is bounded; the others may be of any."""
+        """The fields that the expression reads. Their size is bounded, that of the others is not."""
         if self._read is None or not isinstance(value, dict):
             return value
         return {key: part for key, part in value.items() if key in self._read}
 
     def _explained(self, value: object, outcome: object) -> object:
-        """An outcome again; a failure with the input's own fault, or mended by other numbers, where that was all."""
+        """The outcome, unless it is a failure that an integer outside 64 bits or an inexact number explains."""
         if outcome.__class__ is not FailedEvaluation:
             return outcome
-        value = self._part_read(value)
         try:
             exact = self._exact(value)
-            refuse_wide(exact)
-        except RecursionError:
-            return _DEEP_INPUT
+            refuse_wide(self._part_read(exact))
         except WideIntegerError as error:
             return FailedEvaluation(str(error), invalid_input=True)
-        # An evaluation is run again only where it is another: what it may cost is bounded.
+        # Run again only with other numbers: the same would fail again, at the same cost.
         return outcome if exact is value else self._attempt(exact)
 
     def _attempt(self, value: object) -> object:
@@ -191,7 +185,7 @@ class ExpressionRun:
             return FailedEvaluation(explain_run(str(error)))
 
     def _outcome(self, result: EngineValue, plain: object) -> object:
-        """What a run gave, as JSON values."""
+        """The result of a run as JSON values, or a failure."""
         if isinstance(plain, str) and result.type() == self._error:
             return FailedEvaluation(explain_run(plain))
         try:

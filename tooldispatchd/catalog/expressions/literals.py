@@ -1,12 +1,12 @@
-"""What an expression must hold as short literals: the patterns of `matches`, and time zones.
+"""The patterns of `matches` and the time zones of an expression: which literals may be used, and what patterns cost.
 
 The engine compiles a pattern at every evaluation, and RE2, which it uses, is linear in the text but not cheap: each
 step of a search may build a new state out of all positions of the pattern. So what a pattern costs is bounded by its
 positions: repetitions multiply them, and a class of characters is several, since its UTF-8 is spelled out.
 
 The engine looks a zone up by opening a file of its name, wherever an absolute name or one with dots leads, and keeps
-every name that it was ever asked for. So a zone is never taken from an input: which there are is known when the
-expression is loaded, and each is asked for then.
+every name that it was ever asked for. So a zone is a literal of a zone's form, tried when the expression is loaded,
+and never comes from an input.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Final
 
 from tooldispatchd.catalog.expressions.tree import Node, NodeError, nodes_in
 
-# A pattern of more is a grammar, and belongs into a program.
+# A longer pattern is a grammar, and the work of a program.
 MAX_PATTERN: Final = 200
 # A search is begun in 3-4 µs, a position compiles in 0.05-0.35 µs, and takes 5-15 ns of each step that builds a state.
 SEARCH_NS: Final = 4_000
@@ -42,8 +42,9 @@ _TOKEN: Final = re.compile(
     r"|(?P<sign>[*+?|^$])"
     r"|(?P<one>\\x\{[0-9A-Fa-f]+\}|\\(?s:.)|(?s:.))"
 )
-# Of bytes below 128 alone: neither negated nor a dot.
+# A class of ASCII characters only: not negated, and no dot.
 _ASCII_CLASS: Final = re.compile(r"\\[dsw]|\[(?:\\[dsw]|[^\\\[^\u0080-\U0010ffff])+\]")
+# Words, and alternatives of words.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 _:/,;=@#%&'\"<>|^$-]*")
 _FOLDING: Final = re.compile(r"\(\?[a-zA-Z]*i")
 

@@ -1,7 +1,7 @@
 """The variables of an expression: which it has, their types, and how an input becomes them.
 
 An expression is compiled twice. For its types, fields within fields are declared by their whole path, so that a wrong
-name or a wrong type is told when it is loaded. To run, it sees the values as they are: one variable for each field.
+name or a wrong type is reported when it is loaded. To run, it has one variable for each field, with the value as it is.
 """
 
 from collections.abc import Callable, Mapping
@@ -83,7 +83,7 @@ class Scope:
         return {**self._read(), INPUT: self.input, self.free_name: self.input}
 
     def look(self, bounds: InputBounds) -> Look | None:
-        """The look at each input; None where what is read has the same size in every input."""
+        """The function that looks at each input; None where all inputs have the same size."""
         if self.reads_whole:
             return None if self._is_fixed(self.input) else look_at(bounds, None)
         names = tuple(name for name, type_ in self._read().items() if not self._is_fixed(type_))
@@ -103,7 +103,7 @@ class Scope:
             raise NodeError(why, node)
 
     def try_zone(self, node: Node, zone: str) -> None:
-        """Raise `NodeError` where the engine has no such time zone. It is asked for once."""
+        """Raise `NodeError` where the engine has no such time zone. It opens the zone's file, once."""
         if self._try(f"timestamp(0).getHours({INPUT})", zone) is not None:
             raise NodeError(f'there is no time zone "{zone}"', node)
 
@@ -216,7 +216,7 @@ def _fields_and_whole(value: object) -> Mapping[str, object]:
     return {**_fields_alone(value), INPUT: value}
 
 
-# What a map has as methods; a field that bears such a name is a field.
+# The methods of a map. A field may have one of these names.
 _METHODS: Final = frozenset({"size", "all", "exists", "exists_one", "map", "filter"})
 
 

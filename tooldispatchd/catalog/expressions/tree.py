@@ -1,6 +1,6 @@
 """The checked tree of a CEL expression, read from the engine's own serialisation.
 
-The engine tells its tree as protobuf bytes alone (`cel.expr.CheckedExpr`, in an `Any`), and no protobuf library is a
+The engine gives its tree only as protobuf bytes (`cel.expr.CheckedExpr`, in an `Any`), and no protobuf library is a
 dependency of ours: of the wire format only what these few messages use is read. A tree is bounded by its source, which
 is bounded; the depth is bounded here once more, since reading it is recursive.
 """

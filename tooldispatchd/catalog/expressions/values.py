@@ -16,8 +16,7 @@ from tooldispatchd.catalog.types import ListOf, Named, Primitive, Product, Recor
 Convert = Callable[[object], object]
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
-
-
+# The class that a list of exact numbers does not hold.
 _WRONG: Final[dict[Type, type]] = {Primitive("int"): float, Primitive("number"): int}
 
 
@@ -30,8 +29,11 @@ class UnfitTextError(ValueError):
 
 
 def byte_length(text: str, most: int | None = None) -> int:
-    """How many bytes of UTF-8 a text is; of one beyond `most`, at least more. Raises `UnfitTextError`."""
-    # A text beyond the bound is not encoded: its characters say enough.
+    """How many bytes of UTF-8 a text has; for a text of more than `most`, some number above it.
+
+    Raises `UnfitTextError`.
+    """
+    # A text of too many characters need not be encoded to know that it has too many bytes.
     if text.isascii() or (most is not None and len(text) > most):
         return len(text)
     try:
@@ -58,7 +60,7 @@ def needs_exact(type_: Type, declared: Declared, *, typed: bool) -> bool:
 def exactly(type_: Type, declared: Declared) -> Convert:
     """A function that makes every `number` of a value a float and every `int` an int.
 
-    It gives the value itself where all are, and raises `WideIntegerError`.
+    It returns the value itself where nothing changes. Raises `WideIntegerError`.
     """
     return _Exact(declared).of(type_) or _as_it_is
 

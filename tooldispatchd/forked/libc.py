@@ -4,6 +4,8 @@ import ctypes
 import functools
 import os
 
+SYSCALL_ARGUMENTS = 5
+
 
 @functools.cache
 def load() -> ctypes.CDLL:
@@ -11,6 +13,8 @@ def load() -> ctypes.CDLL:
     libc = ctypes.CDLL(None, use_errno=True)
     for name in ("syscall", "unshare", "capget", "capset"):
         getattr(libc, name)
+    # A pointer's type takes numbers as well, as wide as a register, and bytes.
+    libc.syscall.argtypes = [ctypes.c_long, *[ctypes.c_void_p] * SYSCALL_ARGUMENTS]
     libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
     return libc
 
@@ -25,8 +29,7 @@ def check(result: int) -> int:
 
 def syscall(number: int, *arguments: int | bytes | None) -> int:
     """Make a system call of Linux 5 or newer, whose number is the same on every architecture; raises OSError."""
-    values = [ctypes.c_char_p(value) if isinstance(value, bytes) else ctypes.c_long(value or 0) for value in arguments]
-    return check(load().syscall(ctypes.c_long(number), *values))
+    return check(load().syscall(number, *arguments, *(0,) * (SYSCALL_ARGUMENTS - len(arguments))))
 
 
 def prctl(option: int, second: int, third: int = 0) -> None:

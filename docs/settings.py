@@ -14,7 +14,6 @@ from typing import Final
 
 import msgspec
 from msgspec import inspect as kinds
-from tooldispatchd.catalog.confined import ConfinedSpec
 
 from tooldispatchd.catalog import specs
 
@@ -30,7 +29,7 @@ STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {
         specs.McpSpec,
         specs.OAuthSpec,
         specs.ProfileSpec,
-        ConfinedSpec,
+        specs.ConfinedSpec,
     )
 }
 TABLE: Final = re.compile(r"(<!-- settings of (\w+), .*? -->\n).*?(<!-- end of settings -->\n)", re.DOTALL)

@@ -92,7 +92,7 @@ fuzz: install ## look for lines that break a session, for ten minutes (FUZZ_S=se
 
 protocol: install ## write the JSON Schemas of protocol/, and the tables of settings in docs/, anew from the Structs
 	$(BIN)/python -m protocol.generate
-	$(BIN)/python -m docs.settings
+	$(BIN)/python -m protocol.settings
 
 # One lock for every supported Python: the markers say what each of them needs. The compiler lives in a directory of
 # its own, since nothing that is locked may depend on it.

@@ -104,7 +104,7 @@ PROVEN: Final[dict[str, tuple[str, ...]]] = {
         "tests/providers/python/test_endings.py::test_half_an_answer_is_none",
     ),
     "M157": (
-        "tests/providers/process/test_limits.py::test_a_limit_that_the_tool_does_not_have_is_never_named",
+        "tests/children/test_endings.py::test_a_limit_that_the_tool_does_not_have_is_never_named",
         "tests/providers/python/test_endings.py::test_a_limit_that_the_tool_has_not_is_never_named",
     ),
 }

@@ -13,11 +13,11 @@ from typing import Final
 import msgspec
 import pytest
 
-from docs.settings import DOCUMENT, STRUCTS, descriptions, with_tables
+from protocol.settings import DOCUMENT, STRUCTS, descriptions, with_tables
 from tests.test_documents import PATIENCE_S, Expect, Send, Step, play, serving
 from tooldispatchd.__main__ import COMMANDS
 from tooldispatchd.agent.programs.programs import TRACEPARENT
-from tooldispatchd.catalog.expressions import compile_expression
+from tooldispatchd.catalog.expressions.door import compile_expression
 from tooldispatchd.catalog.meanings import check_names
 from tooldispatchd.catalog.specs import Config, ConfinedSpec
 from tooldispatchd.catalog.types import parse_arrow, parse_type

@@ -18,9 +18,8 @@ from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec
-from tooldispatchd.front.channel import Channel
+from tooldispatchd.front.channel import Channel, SocketWire
 from tooldispatchd.front.front import Front
-from tooldispatchd.front.wires import SocketWire
 
 HELLO: Final = {"__port": "hello"}
 LIVES: Final[dict[str, list[object]]] = {

@@ -1,7 +1,7 @@
 import pytest
 from msgspec import UNSET, UnsetType
 
-from tooldispatchd.catalog.expressions import FailedEvaluation
+from tooldispatchd.catalog.expressions.door import FailedEvaluation
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import Config, ToolSpec
 from tooldispatchd.catalog.tools import DeclaredTool

@@ -1,5 +1,6 @@
 """The front with socket pairs, pipes and a fake answerer: ends, backpressure, fairness, guards."""
 
+import errno
 import os
 import resource
 import socket
@@ -12,10 +13,9 @@ import trio
 import trio.testing
 
 from tooldispatchd.calls.memory import Memory
-from tooldispatchd.front.channel import Channel
+from tooldispatchd.front.channel import Channel, FdEnd, PairWire, SocketWire
 from tooldispatchd.front.front import ACCEPT_PAUSE_S, Front
 from tooldispatchd.front.timer import Timer
-from tooldispatchd.front.wires import FdEnd, PairWire, SocketWire
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -222,6 +222,25 @@ async def test_a_defect_of_one_channel_ends_that_channel_alone() -> None:
         assert broken.ends == ["closed", "gone: internal error, incident 7"]
 
 
+async def test_a_defect_at_the_end_of_a_defective_channel_ends_nothing_else() -> None:
+    class FailsTwice(Echo):
+        def gone(self, why: str) -> None:
+            super().gone(why)
+            raise ValueError("another")
+
+    def fail(_chunk: bytes) -> bytes:
+        raise ValueError("defect")
+
+    async with open_front() as (front, incidents):
+        broken, sound = FailsTwice(answers=fail), Echo()
+        async with open_socket(front, broken) as one, open_socket(front, sound) as other:
+            await one.send_all(b"x")
+            assert await receive_all(one) == b""
+            await other.send_all(b"y")
+            assert await other.receive_some() == b"y"
+        assert incidents.events == ["channel failed: defect", "channel's end failed: another"]
+
+
 async def test_a_channel_that_floods_leaves_the_others_their_turn() -> None:
     async with open_front() as (front, _):
         flood, calm = Echo(answers=lambda _chunk: b""), Echo()
@@ -284,6 +303,40 @@ async def test_a_defect_in_taking_one_connection_ends_that_connection_alone(tmp_
         assert echo.channel is not None
         echo.channel.close()
         listener.close()
+
+
+class UnluckySocket(socket.socket):
+    """Its first accepts fail in ways that no listener knows of."""
+
+    def __init__(self, fileno: int) -> None:
+        super().__init__(fileno=fileno)
+        self.failures = [OSError(errno.EPROTO, "protocol error"), ValueError("defect")]
+
+    def accept(self) -> tuple[socket.socket, object]:
+        if self.failures:
+            raise self.failures.pop(0)
+        return super().accept()
+
+
+async def test_whatever_an_accept_raises_ends_nothing_but_that(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    accepted: list[socket.socket] = []
+    async with open_front() as (front, incidents):
+        echo = Echo()
+        async with open_socket(front, echo) as agent:
+            listener = front.listen(UnluckySocket(listening_on(path).detach()), accepted.append)
+            with trio.fail_after(10):
+                async with await trio.open_unix_socket(path):
+                    while not accepted:
+                        await trio.sleep(0.001)
+                        await agent.send_all(b"ping")
+                        assert await agent.receive_some() == b"ping"
+            assert incidents.events == [
+                "connection failed: [Errno 71] protocol error",
+                "connection failed: defect",
+            ]
+            listener.close()
+        accepted[0].close()
 
 
 async def test_a_listener_without_descriptors_waits_and_takes_the_connection_then(tmp_path: Path) -> None:

@@ -4,8 +4,7 @@
 
 A template is one argument, whatever its fields hold, and a dollar before anything else is itself. With `...` it is one
 for each item of a list; with `?` it is there where a boolean is true, or a field that may be left out is given.
-`compile_feed` and `compile_output` say what is wrong as problems; who runs programs needs no more than the `Feed` and
-the `Output`.
+`compile_modes` gives what is wrong as problems; to run a program takes no more than its `Feed` and its `Output`.
 """
 
 import re
@@ -17,7 +16,7 @@ import msgspec
 
 from tooldispatchd.catalog.meanings import Declared, options_of
 from tooldispatchd.catalog.names import nearest
-from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.problems import Path, Problem, cut
 from tooldispatchd.catalog.specs import InputMode, ProcessSpec, ToolSpec
 from tooldispatchd.catalog.types import JSON, UNIT, Field, ListOf, Primitive, Product, Record, Type, show
 
@@ -29,7 +28,7 @@ WHOLE: Final = "input"
 WHOLE_VARIABLE: Final = "INPUT"
 """The variable of an input that is no record."""
 
-# A type's text in a message: more nobody reads.
+# Characters of a type's text in a message.
 MAX_SHOWN: Final = 80
 # Fields that a message names.
 MAX_NAMED: Final = 10
@@ -38,7 +37,7 @@ _SIGNS: Final = re.compile(
     r"\$(?:(?P<dollar>\$)|\{(?P<field>[^{}?]*?)(?P<each>\.\.\.)?(?P<flag>\?(?P<text>[^{}]*))?\}|(?P<broken>\{))"
 )
 _FORMS: Final = '"${FIELD}", "${LIST...}", "${FIELD?--text}", or "$$" for a dollar'
-# POSIX, Base Definitions 8.1; who writes to a shell can use no other.
+# POSIX, Base Definitions 8.1; a shell can use no other.
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # The loader's and the daemon's own.
 _RESERVED: Final = ("LD_", "TOOLDISPATCHD_")
@@ -78,7 +77,7 @@ class Flag(msgspec.Struct, frozen=True):
 class Template(msgspec.Struct, frozen=True):
     """An argument, as the texts and fields that it is made of, in order; at most one is a list's.
 
-    Who writes one for a field whose value may begin with "-" has "--" stand before it, or writes `--name=${field}`.
+    For a field whose value may begin with "-", "--" stands in an argument before it, or it is `--name=${field}`.
     """
 
     parts: tuple[str | Slot | Each | Flag, ...]
@@ -141,7 +140,8 @@ def parse_template(text: str) -> Template:
         else:
             if literal:
                 parts.append(literal)
-            parts.append(_slot(sign))
+            name = sign["field"]
+            parts.append(Flag(name, sign["text"]) if sign["flag"] else Each(name) if sign["each"] else Slot(name))
             literal = ""
     literal += text[place:]
     if literal or not parts:
@@ -151,19 +151,12 @@ def parse_template(text: str) -> Template:
     return Template(tuple(parts))
 
 
-def _slot(sign: re.Match[str]) -> Slot | Each | Flag:
-    if sign["flag"]:
-        return Flag(sign["field"], sign["text"])
-    return Each(sign["field"]) if sign["each"] else Slot(sign["field"])
-
-
 def untyped_source(spec: Moded) -> Type:
     """What a tool takes that says no type."""
     return STRING if spec.input_mode == "text" else JSON
 
 
 def untyped_target(spec: Moded) -> Type:
-    """What a tool gives that says no type."""
     match spec.output_mode:
         case "text":
             return STRING
@@ -171,6 +164,21 @@ def untyped_target(spec: Moded) -> Type:
             return ListOf(STRING)
         case _:
             return JSON
+
+
+def compile_modes(
+    spec: Moded, source: Type, target: Type, declared: Declared, path: Path
+) -> tuple[Feed, Output, list[Problem]]:
+    """How a program is spoken to that takes `source` and gives `target`, and what is wrong with that."""
+    feed, wrong = compile_feed(spec, source, declared, path)
+    output, wrong_output = compile_output(spec, target, declared, path)
+    # Only lines of JSON say where one call's input ends and the next one's begins.
+    wrong_reuse = [
+        Problem((*path, key), f'reuse takes {key} = "json": a line for each call', value=mode)
+        for key, mode in (("input_mode", spec.input_mode), ("output_mode", spec.output_mode))
+        if spec.reuse is not None and mode != "json"
+    ]
+    return feed, output, [*wrong, *wrong_output, *wrong_reuse]
 
 
 def compile_feed(spec: Moded, source: Type, declared: Declared, path: Path) -> tuple[Feed, list[Problem]]:
@@ -215,12 +223,9 @@ def compile_output(spec: Moded, target: Type, declared: Declared, path: Path) ->
 
 def _misfit(side: str, mode: str, does: str, type_: Type, path: Path) -> Problem:
     key = f"{side}_mode"
-    return Problem((*path, key), f'{key} = "{mode}" {does}, and the {side} is {_shown(type_)}', value=mode)
-
-
-def _shown(type_: Type) -> str:
-    text = show(type_)
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
+    return Problem(
+        (*path, key), f'{key} = "{mode}" {does}, and the {side} is {cut(show(type_), MAX_SHOWN)}', value=mode
+    )
 
 
 # --- arguments ---
@@ -256,12 +261,14 @@ def _compile_arguments(
 def _slot_problem(slot: Slot | Each | Flag, field: Field, declared: Declared) -> str | None:
     """Why a field cannot stand where it does, or None where it can."""
     options = options_of(field.type, declared)
+    is_flag = all(option in {BOOL, UNIT} for option in options) or field.optional
     if isinstance(slot, Each) and not all(isinstance(option, ListOf | Product) for option in options):
-        return f'"..." needs a list, and {field.name} is {_shown(field.type)}'
-    is_bool = all(option in {BOOL, UNIT} for option in options)
-    if isinstance(slot, Flag) and not (is_bool or field.optional):
-        return f'"?" needs a bool or a field that may be left out, and {field.name} is {_shown(field.type)}'
-    return None
+        needed = '"..." needs a list'
+    elif isinstance(slot, Flag) and not is_flag:
+        needed = '"?" needs a bool or a field that may be left out'
+    else:
+        return None
+    return f"{needed}, and {field.name} is {cut(show(field.type), MAX_SHOWN)}"
 
 
 def _unknown_field(name: str, text: str, fields: list[str], where: Path, *, is_record: bool) -> Problem:
@@ -301,7 +308,7 @@ def _variable_problem(name: str, spec: Moded) -> str | None:
         if name.startswith(prefix):
             return f"names that begin with {prefix} are reserved"
     if name in _STEERING or name.startswith(_STEERING_PREFIXES):
-        return "who sets it can have another program run"
+        return "setting it can have another program run"
     if name in spec.env:
         return f"env.{name} sets it too"
     return None
@@ -310,12 +317,3 @@ def _variable_problem(name: str, spec: Moded) -> str | None:
 def text_of(value: object) -> str:
     """A string itself, any other value its JSON without spaces."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def reuse_problems(spec: Moded, path: Path) -> list[Problem]:
-    """What is wrong with `reuse`: only lines of JSON say where one call's input ends and the next one's begins."""
-    return [
-        Problem((*path, key), f'reuse takes {key} = "json": a line for each call', value=mode)
-        for key, mode in (("input_mode", spec.input_mode), ("output_mode", spec.output_mode))
-        if spec.reuse is not None and mode != "json"
-    ]

@@ -9,18 +9,12 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.catalog.agentcycles import find_cycles
+from tooldispatchd.catalog.callgraph import find_cycles
 from tooldispatchd.catalog.enforcement import Enforceable
 from tooldispatchd.catalog.meanings import Declared, build_types, strip_stream, to_schema
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.processes import Process, unrun_agents
-from tooldispatchd.catalog.profiles import (
-    Profile,
-    build_profiles,
-    digest_of,
-    disabled_uses,
-    token_problem,
-)
+from tooldispatchd.catalog.profiles import Profile, build_profiles, digest_of, disabled_uses, token_problem
 from tooldispatchd.catalog.servers import Binding, binding_of, build_servers
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import Config
@@ -58,9 +52,7 @@ class Catalog(msgspec.Struct, frozen=True):
 
 
 def build_catalog(
-    config: Config,
-    tokens: Mapping[str, bytes] = _NO_TOKENS,
-    signatures: Mapping[str, Signature] = _NO_SIGNATURES,
+    config: Config, tokens: Mapping[str, bytes] = _NO_TOKENS, signatures: Mapping[str, Signature] = _NO_SIGNATURES
 ) -> Catalog | list[Problem]:
     """The catalog, or every problem of its tools and profiles, in the order servers, tools, profiles, tokens.
 

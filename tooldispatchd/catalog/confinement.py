@@ -49,6 +49,9 @@ KEYS: Final = ConfinedSpec.__struct_fields__
 
 _BOUNDS: Final = ("cpu_s", "memory", "processes", "files", "file_size", "output_bytes")
 
+# A means that is asked for by name leaves less choice than any of them, and that less than as far as can be.
+_STRICTEST: Final[tuple[Sandbox, ...]] = ("bubblewrap", "landlock", "required", "best-effort")
+
 Means = Literal["landlock", "bubblewrap"]
 
 
@@ -76,7 +79,11 @@ class Confinement(msgspec.Struct, frozen=True):
 
     def tightened(self, by: "Confinement") -> "Confinement":
         """What both allow; where they name different users, those of `by`."""
-        bounds = {key: _least(getattr(self, key), getattr(by, key)) for key in _BOUNDS}
+        bounds: dict[str, int | None] = {}
+        for key in _BOUNDS:
+            stated = [bound for bound in (getattr(self, key), getattr(by, key)) if bound is not None]
+            bounds[key] = min(stated, default=None)
+        sandboxes = {self.sandbox, by.sandbox}
         owner = self if by.user is None else by
         return Confinement(
             **bounds,
@@ -86,7 +93,7 @@ class Confinement(msgspec.Struct, frozen=True):
             network=self.network and by.network,
             read=_both(self.read, by.read),
             write=_both(self.write, by.write),
-            sandbox=_stricter(self.sandbox, by.sandbox),
+            sandbox=next((each for each in _STRICTEST if each in sandboxes), None),
         )
 
 
@@ -97,7 +104,7 @@ def confinement_of(spec: ConfinedSpec) -> Confinement:
     """What one table asks for; `problems_of` has found nothing wrong with it."""
     read, write = spec.read, spec.write
     if read is not None:
-        # What may be changed may be looked at; and who may read little should not be able to write everywhere.
+        # A place that may be changed may be read; and a program that may read little must not write everywhere.
         write = write or ()
         read = tuple(dict.fromkeys((*read, *write)))
     return Confinement(
@@ -118,7 +125,6 @@ def confinement_of(spec: ConfinedSpec) -> Confinement:
 
 
 def asked_keys(spec: ConfinedSpec) -> tuple[str, ...]:
-    """The keys that ask for anything."""
     return tuple(key for key in KEYS if getattr(spec, key) is not None and not (key == "network" and spec.network))
 
 
@@ -132,7 +138,7 @@ def problems_of(spec: ConfinedSpec, path: Path) -> list[Problem]:
                 size_of(size, least=least)
         except SizeError as error:
             problems.append(Problem((*path, key), str(error), value=size, allowed=SIZE_ALLOWED))
-    # A name that nobody looked up would leave the program with the daemon's own rights.
+    # A name that was not looked up would leave the program with the daemon's own rights.
     owners = {"user": spec.user, "group": spec.group}
     unknown = {key: owner for key, owner in owners.items() if isinstance(owner, str)}
     why = "this name has not been looked up"
@@ -155,12 +161,6 @@ def _number(owner: Owner | None) -> int | None:
     return owner if isinstance(owner, int) else None
 
 
-def _least(one: int | None, other: int | None) -> int | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return min(one, other)
-
-
 def _both(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """The places that lie in one of each."""
     if one is None or other is None:
@@ -172,13 +172,3 @@ def _both(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[s
 def is_below(path: str, place: str) -> bool:
     """Whether an absolute path is `place` or lies in it."""
     return path == place or path.startswith(place.rstrip("/") + "/")
-
-
-def _stricter(one: Sandbox | None, other: Sandbox | None) -> Sandbox | None:
-    if one is None or other is None or one == other:
-        return other if one is None else one
-    order: tuple[Sandbox, ...] = ("bubblewrap", "landlock", "required")
-    for means in order:
-        if means in {one, other}:
-            return means
-    return one

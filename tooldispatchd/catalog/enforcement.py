@@ -11,12 +11,12 @@ from typing import Final
 
 import msgspec
 
+from tooldispatchd.catalog.callgraph import PROCESS, TOOL, needs, set_going
 from tooldispatchd.catalog.confinement import NOTHING, Confinement, Means, asked_keys, confinement_of, merge
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.servers import Binding, path_of, server_tool
 from tooldispatchd.catalog.specs import Config, ConfinedSpec, ToolSpec
-from tooldispatchd.catalog.tooltable import agents_of, needs
 
 MEANS: Final[tuple[Means, ...]] = ("landlock", "bubblewrap")
 # A function is no program that could be started by another.
@@ -35,7 +35,6 @@ class Enforceable(msgspec.Struct, frozen=True):
     is_root: bool = False
 
     def why_not(self, ability: str) -> str | None:
-        """Why there is no such ability; None where there is."""
         return self.lacking.get(ability)
 
 
@@ -119,11 +118,10 @@ class ConfinedProgram(msgspec.Struct, frozen=True):
 
     @property
     def asked(self) -> Confinement:
-        """What it keeps to."""
         return merge(confinement_of(spec) for _, spec in self.tables)
 
     def place_of(self, key: str) -> Path:
-        """Where the key stands that is asked for; `read` where it stands for a `write` that nobody wrote."""
+        """Where the key stands that is asked for; `read` where it implies a `write` that is not written."""
         path, spec = self._asking(key)[0]
         return (*path, key if key in asked_keys(spec) else "read")
 
@@ -134,7 +132,7 @@ class ConfinedProgram(msgspec.Struct, frozen=True):
         )
 
     def _asking(self, key: str) -> list[tuple[Path, ConfinedSpec]]:
-        # Who says what may be read says too that nothing may be changed but what `write` says.
+        # A table with `read` also says that nothing may be changed but what its `write` names.
         keys = {key, "read"} if key == "write" else {key}
         return [(path, spec) for path, spec in self.tables if not keys.isdisjoint(asked_keys(spec))]
 
@@ -187,12 +185,11 @@ def _servers(profile: Profile, config: Config, servers: Mapping[str, Binding]) -
 
 def _tables(tool: str, config: Config) -> Iterator[tuple[Path, ConfinedSpec]]:
     """The tables of the programs that a tool may run, those of its chains too."""
-    for name in (tool, *needs(tool, config)):
-        spec = config.tools[name]
-        if spec.command is not None or spec.python is not None:
-            yield ("tools", name), spec
-        for process in agents_of(spec.process, config):
-            yield ("processes", process), config.processes[process]
+    for kind, name in set_going(tool, config):
+        if kind == TOOL and (config.tools[name].command is not None or config.tools[name].python is not None):
+            yield ("tools", name), config.tools[name]
+        elif kind == PROCESS and config.processes[name].kind == "agent":
+            yield ("processes", name), config.processes[name]
 
 
 def wrong(

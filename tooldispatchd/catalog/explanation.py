@@ -14,7 +14,7 @@ from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforceable,
 from tooldispatchd.catalog.fromschema import describe
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.processes import Process
-from tooldispatchd.catalog.servers import Binding, credential_kinds, without_query
+from tooldispatchd.catalog.servers import credential_kinds, without_query
 from tooldispatchd.catalog.specs import ConfinedSpec, InputMode, LimitsSpec, McpSpec, OutputMode, ProcessSpec, ToolSpec
 from tooldispatchd.catalog.tools import DeclaredTool
 
@@ -50,7 +50,7 @@ def explain_tool(catalog: Catalog, name: str, where: Callable[[Path], str] | Non
 
 
 class _Explanation:
-    """One catalog, and who uses what in it."""
+    """One catalog, with the users of each process and server in it."""
 
     def __init__(self, catalog: Catalog, where: Callable[[Path], str] | None) -> None:
         self._catalog = catalog
@@ -73,7 +73,9 @@ class _Explanation:
         yield f"{_INDENT}runs: {self._way(tool)}"
         if tool.spec.command is not None or tool.spec.python is not None:
             yield from _indented(program_lines(tool.spec, self._catalog.enforceable))
-        yield f"{_INDENT}limit: {self._limit(tool)}"
+        server = self._catalog.servers.get(tool.server.binding) if tool.server is not None else None
+        limits = (tool.spec.call_s, None if server is None else server.spec.call_s, self._config.limits.call_s)
+        yield f"{_INDENT}limit: {next(limit for limit in limits if limit is not None):g} s"
         yield f"{_INDENT}{self._callers(tool)}"
         if tool.needs:
             yield f"{_INDENT}its chains lift: {', '.join(tool.needs)}"
@@ -90,7 +92,10 @@ class _Explanation:
             yield f"{_INDENT}runs: {self._stages(process)}"
             if process.kind == "agent":
                 yield from _indented(program_lines(process.spec, self._catalog.enforceable))
-                yield from _indented(self._channel(name, process.spec))
+                depth = self._config.limits.agent_depth
+                channel = f"as profile {name}, on a channel of its own (limits.agent_depth is {depth})"
+                if process.spec.tools is not None or process.spec.mcp is not None:
+                    yield f"{_INDENT}calls {f'tools: {channel}' if depth else 'no tools: limits.agent_depth is 0'}"
             if process.is_bare:
                 yield f"{_INDENT}in the base category: it may be made a tool, and cannot be wired"
             yield f"{_INDENT}{_used_by(self._users_of_processes.get(name, ()))}"
@@ -103,21 +108,31 @@ class _Explanation:
         binding = self._catalog.servers[name]
         # Those that stand where they are used have no table of their own.
         yield f"server {name}{self._at('mcp', name) if name in self._config.mcp else ''}"
-        yield f"{_INDENT}{_prefix(binding)}"
-        yield f"{_INDENT}runs: {_reached(binding.spec)}"
-        yield f"{_INDENT}protocol: {_protocol(binding.spec)}"
-        yield f"{_INDENT}connections: {_connections(binding.spec)}"
-        yield from (f"{_INDENT}{line}" for line in _stated(binding.spec, self._config.limits))
-        if binding.spec.command is not None:
-            yield from _indented(kept_lines(binding.spec, self._catalog.enforceable))
-        if binding.spec.url is not None:
-            yield f"{_INDENT}credentials: {', '.join(credential_kinds(binding.spec)) or 'none'}"
-        if not binding.spec.enabled:
+        spec = binding.spec
+        if binding.prefix is None:
+            yield f"{_INDENT}prefix: by the server's own name"
+        else:
+            yield f'{_INDENT}prefix: "{binding.prefix}"{"" if binding.prefix else ", its tools have their names alone"}'
+        reached = f"at {_cut(without_query(spec.url or ''))}"
+        yield f"{_INDENT}runs: {reached if spec.command is None else f'program {_program((spec.command,))}'}"
+        revision = "as the server speaks it" if spec.protocol == "auto" else spec.protocol
+        over = {"http": ", over Streamable HTTP", "sse": ", over HTTP+SSE"}.get(spec.transport, "")
+        yield f"{_INDENT}protocol: {revision}{over}"
+        number = "one for all agents" if spec.shared else "one for each agent"
+        begin = "from the first call" if spec.lazy else "from the start"
+        end = ", anew after each end" if spec.restart == "backoff" else ""
+        yield f"{_INDENT}connections: {number}, {begin}{end}"
+        yield from (f"{_INDENT}{line}" for line in _stated(spec, self._config.limits))
+        if spec.command is not None:
+            yield from _indented(kept_lines(spec, self._catalog.enforceable))
+        if spec.url is not None:
+            yield f"{_INDENT}credentials: {', '.join(credential_kinds(spec)) or 'none'}"
+        if not spec.enabled:
             yield f"{_INDENT}not enabled"
         yield f"{_INDENT}{_used_by(self._users_of_servers.get(name, ()))}"
 
     def profiles(self) -> Iterator[str]:
-        """What tools and servers do not say already of who uses them."""
+        """What a profile has that its tools and servers do not tell already."""
         for name, spec in self._config.agents.items():
             bounds = list(bound_lines(spec))
             if spec.roots or spec.mcp_resources or bounds:
@@ -133,16 +148,6 @@ class _Explanation:
     def _at(self, section: str, name: str) -> str:
         """Where its table was written."""
         return f" ({self._where((section, name))})" if self._where is not None else ""
-
-    def _channel(self, name: str, spec: ProcessSpec) -> Iterator[str]:
-        """What an agent process may call itself."""
-        if spec.tools is None and spec.mcp is None:
-            return
-        depth = self._config.limits.agent_depth
-        if depth == 0:
-            yield "calls no tools: limits.agent_depth is 0"
-        else:
-            yield f"calls tools: as profile {name}, on a channel of its own (limits.agent_depth is {depth})"
 
     def _way(self, tool: DeclaredTool) -> str:
         spec = tool.spec
@@ -181,13 +186,6 @@ class _Explanation:
         if self._config.agent_command is None:
             return "by nothing, so no tool can be made of it; it has no command, and there is no agent_command"
         return f"{_program(self._config.agent_command)}, the agent_command"
-
-    def _limit(self, tool: DeclaredTool) -> str:
-        server = self._catalog.servers.get(tool.server.binding) if tool.server is not None else None
-        own = tool.spec.call_s
-        if own is None and server is not None:
-            own = server.spec.call_s
-        return f"{self._config.limits.call_s if own is None else own:g} s"
 
     def _callers(self, tool: DeclaredTool) -> str:
         if not tool.spec.expose:
@@ -238,34 +236,6 @@ def _used_by(users: Iterable[str]) -> str:
     return f"used by: {shown}" if shown else "not used"
 
 
-def _prefix(binding: Binding) -> str:
-    if binding.prefix is None:
-        return "prefix: by the server's own name"
-    return f'prefix: "{binding.prefix}"' if binding.prefix else 'prefix: "", its tools have their names alone'
-
-
-def _reached(spec: McpSpec) -> str:
-    """How a server is reached: its program or its URL, and nothing that may be a secret."""
-    if spec.command is not None:
-        return f"program {_program((spec.command,))}"
-    return f"at {_cut(without_query(spec.url or ''))}"
-
-
-def _protocol(spec: McpSpec) -> str:
-    """Which revision is spoken, and over what where there is a choice."""
-    revision = "as the server speaks it" if spec.protocol == "auto" else spec.protocol
-    over = {"http": ", over Streamable HTTP", "sse": ", over HTTP+SSE"}.get(spec.transport, "")
-    return f"{revision}{over}"
-
-
-def _connections(spec: McpSpec) -> str:
-    """How many there are, when they begin, and what comes after one that ended."""
-    number = "one for all agents" if spec.shared else "one for each agent"
-    begin = "from the first call" if spec.lazy else "from the start"
-    end = ", anew after each end" if spec.restart == "backoff" else ""
-    return f"{number}, {begin}{end}"
-
-
 def _stated(spec: McpSpec, limits: LimitsSpec) -> Iterator[str]:
     """How long it may take; what it offers and whether it is traced, where the table says something of it."""
     if spec.tools is not None:
@@ -293,7 +263,6 @@ def _indented(lines: Iterable[str], by: str = _INDENT) -> Iterator[str]:
 
 
 def _cut(text: str) -> str:
-    """A text in one line."""
     line = " ".join(text.split())
     return line if len(line) <= MAX_TEXT else f"{line[:MAX_TEXT]}…"
 
@@ -319,10 +288,14 @@ def program_lines(spec: Moded, by: Enforceable) -> Iterator[str]:
         yield f"input: {_INPUTS[spec.input_mode]}; answer: {_OUTPUTS[spec.output_mode]}"
     if spec.reuse is not None:
         yield f"reuse: one child serves up to {spec.reuse} calls of one caller"
-    is_function = isinstance(spec, ToolSpec) and spec.python is not None
+    means = MEANS
     if isinstance(spec, ToolSpec) and spec.python is not None:
-        yield from _function_lines(spec)
-    yield from kept_lines(spec, by, FOR_FUNCTIONS if is_function else MEANS)
+        means = FOR_FUNCTIONS
+        if spec.prefork:
+            yield f"forked ahead: {spec.prefork}"
+        replaced = "a worker" if spec.resident else "its warm parent"
+        yield f"{replaced} is replaced after {spec.max_forks} calls, or at {_size(size_of(spec.max_rss))}"
+    yield from kept_lines(spec, by, means)
 
 
 def kept_lines(spec: ConfinedSpec, by: Enforceable, means: tuple[Means, ...] = MEANS) -> Iterator[str]:
@@ -334,7 +307,10 @@ def kept_lines(spec: ConfinedSpec, by: Enforceable, means: tuple[Means, ...] = M
 def bound_lines(spec: ConfinedSpec, enforced: Enforced | None = None) -> Iterator[str]:
     """What one table lets programs use and see; with `enforced` also by which means, and what the machine lacks."""
     asked = confinement_of(spec)
-    bounds = ", ".join(_bound(key, asked) for key in _BOUNDS if getattr(asked, key) is not None)
+    amounts: dict[str, int | None] = {key: getattr(asked, key) for key in _BOUNDS}
+    bounds = ", ".join(
+        f"{key} {_size(amount) if key in _SIZES else amount}" for key, amount in amounts.items() if amount is not None
+    )
     if bounds:
         yield f"bounds: {bounds}"
     if asked.is_sandboxed:
@@ -344,18 +320,6 @@ def bound_lines(spec: ConfinedSpec, enforced: Enforced | None = None) -> Iterato
         yield f"sandbox: {asked.sandbox}"
     if enforced is not None and enforced.lacking:
         yield f"not enforced on this machine: {', '.join(enforced.lacking)}"
-
-
-def _function_lines(spec: ToolSpec) -> Iterator[str]:
-    if spec.prefork:
-        yield f"forked ahead: {spec.prefork}"
-    who = "a worker" if spec.resident else "its warm parent"
-    yield f"{who} is replaced after {spec.max_forks} calls, or at {_size(size_of(spec.max_rss))}"
-
-
-def _bound(key: str, asked: Confinement) -> str:
-    amount: int = getattr(asked, key)
-    return f"{key} {_size(amount) if key in _SIZES else amount}"
 
 
 def _size(amount: int) -> str:
@@ -373,5 +337,4 @@ def _walls(asked: Confinement) -> Iterator[str]:
 
 
 def _places(paths: tuple[str, ...]) -> str:
-    """Beside what every program may use."""
     return " and ".join(paths) if paths else "what every program may"

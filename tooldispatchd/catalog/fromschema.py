@@ -332,7 +332,7 @@ class _Outline(_Reader):
 
 
 class _Description(_Reader):
-    """Names definitions, and stops where nobody reads on; each part has a character at least, and so a bound."""
+    """Shows definitions by name, and stops after 200 parts: each has a character at least in the text."""
 
     def __init__(self, schema: object, max_depth: int) -> None:
         super().__init__(schema, max_depth)
@@ -369,7 +369,9 @@ class _Description(_Reader):
             return []
         listed = {**properties, **{name: True for name in needed if name not in properties}}
         shown = super()._fields(dict(islice(listed.items(), _MAX_PARTS)), needed, depth)
-        return [msgspec.structs.replace(field, name=_quoted(field.name)) for field in shown]
+        # In quotes where a type's text could not have such a name.
+        names = [each.name if FIELD_NAME.fullmatch(each.name) else json.dumps(each.name) for each in shown]
+        return [msgspec.structs.replace(each, name=name) for each, name in zip(shown, names, strict=True)]
 
     def _is_closed(self, said: Mapping[str, object], properties: Mapping[str, object], /) -> bool:
         is_closed = said.get("additionalProperties") is False or said.get("unevaluatedProperties") is False
@@ -380,8 +382,3 @@ def _definition(reference: object, places: tuple[str, ...] = ("#/$defs", "#/defi
     """The name of the definition to which a reference leads; None for any other, and for what cannot be declared."""
     place, _, name = str(reference).rpartition("/")
     return None if place not in places or declared_name_problem(name) else name
-
-
-def _quoted(name: str) -> str:
-    """A field's name, in quotes where a type's text could not have it."""
-    return name if FIELD_NAME.fullmatch(name) else json.dumps(name)

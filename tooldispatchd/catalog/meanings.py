@@ -5,12 +5,14 @@ through names.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 from tooldispatchd.catalog.names import declared_name_problem, nearest
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.types import (
     JSON,
+    OF_SCHEMA,
     UNIT,
     WORDS,
     ListOf,
@@ -29,12 +31,8 @@ from tooldispatchd.catalog.types import (
 )
 
 _PRIMITIVES: Final[dict[str, dict[str, object]]] = {
-    "int": {"type": "integer"},
-    "number": {"type": "number"},
-    "string": {"type": "string"},
-    "bool": {"type": "boolean"},
-    "unit": {"type": "null"},
     "json": {},
+    **{type_.word: {"type": kind} for kind, type_ in OF_SCHEMA.items()},
 }
 
 Declared = Mapping[str, Type]
@@ -115,31 +113,10 @@ def check_names(type_: Type, declared: Declared) -> None:
     """
     # All of them first: what leads nowhere is told as unknown.
     names = dict.fromkeys(node.name for node in reachable(type_, declared) if isinstance(node, Named))
-    direct = {name: _unguarded(declared[name]) for name in names}
-    users: dict[str, list[str]] = {name: [] for name in names}
-    for name, used in direct.items():
-        for other in used:
-            users[other].append(name)
-    # A name is grounded once all that stand in it without a guard are; what never is leads to itself or to such a one.
-    missing = {name: len(used) for name, used in direct.items()}
-    grounded = [name for name in names if not missing[name]]
-    for name in grounded:
-        for user in users[name]:
-            missing[user] -= 1
-            if not missing[user]:
-                grounded.append(user)
-    lost = next((name for name in names if missing[name]), None)
-    if lost is not None:
-        raise TypeNameError(_on_cycle(lost, direct, missing), "a type declared as itself")
-
-
-def _on_cycle(name: str, direct: Mapping[str, set[str]], missing: Mapping[str, int]) -> str:
-    """A name that leads to itself, found from one that is not grounded: something in each of those is not either."""
-    seen: set[str] = set()
-    while name not in seen:
-        seen.add(name)
-        name = min(other for other in direct[name] if missing[other])
-    return name
+    try:
+        TopologicalSorter({name: _unguarded(declared[name]) for name in names}).prepare()
+    except CycleError as error:
+        raise TypeNameError(error.args[1][0], "a type declared as itself") from None
 
 
 def leads_to_itself(name: str, declared: Declared) -> bool:

@@ -24,7 +24,7 @@ from tooldispatchd.catalog.types import UNIT, Product, Stream, Type
 
 # Streams double in each `copy` that is merged again.
 MAX_MESSAGES: Final = 64
-# A program of so few stages gives its result at once: each may evaluate an expression, of which one costs 0.5 ms at
+# A program of so few stages gives its result at once: each may evaluate an expression, of which one costs 1 ms at
 # most. One with more of them pauses between two stages, and after so many messages of one.
 MAX_NOW: Final = 4
 MESSAGES_A_TURN: Final = 4
@@ -182,7 +182,7 @@ def compose(name: str, stages: tuple[StreamMorphism, ...]) -> StreamMorphism:
 
 
 def _marked(bundle: list[object], odd: Odd | None, stage: str, position: int) -> Odd:
-    """The stream with who is to blame: the stage before that was, else this one, or the one within it."""
+    """The stream with the stage to blame: an earlier one if there is, else this one, or the one within it."""
     if odd is not None:
         return Odd(bundle, odd.stage, odd.position)
     return Odd(bundle, bundle.stage if isinstance(bundle, Odd) else stage, position)

@@ -2,8 +2,8 @@
 
 Such a null is the value of a property that the schema declares, does not require, and admits no null for. It is looked
 for where `properties` and `items` lead, by way of `$ref` within the schema and of unions whose other alternatives are
-null. Whoever has dropped some asks the validator again, so that a schema which says more than is looked at here can
-only refuse.
+null. The caller asks the validator again afterwards, so that a schema which says more than is looked at here can only
+refuse.
 """
 
 from typing import Final
@@ -34,15 +34,15 @@ def drop_nulls(schema: object, value: object) -> list[Path]:
         return []
     for holder, key, _ in found:
         del holder[key]
-    return [_path((place, key)) for _, key, place in found[:MAX_TOLD]]
-
-
-def _path(place: _Place) -> Path:
-    steps: list[str | int] = []
-    while place is not None:
-        place, step = place
-        steps.append(step)
-    return tuple(reversed(steps))
+    paths: list[Path] = []
+    for _, key, place in found[:MAX_TOLD]:
+        steps: list[str | int] = [key]
+        around = place
+        while around is not None:
+            around, step = around
+            steps.append(step)
+        paths.append(tuple(reversed(steps)))
+    return paths
 
 
 class _SpentError(Exception):

@@ -20,7 +20,6 @@ def unescape(step: str) -> str:
 
 
 def unescape_fragment(fragment: str) -> str:
-    """A fragment of a URL without its percent signs."""
     return _ESCAPES.sub(lambda found: bytes.fromhex(found[0].replace("%", "")).decode(errors="replace"), fragment)
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, as values: all of them are collected before any is shown."""
+"""What is wrong with a configuration, as values: all of them are collected before any is shown; and `cut`."""
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -18,3 +18,8 @@ class Problem(msgspec.Struct, frozen=True):
     value: object | UnsetType = UNSET
     allowed: str | None = None
     nearest: str | None = None
+
+
+def cut(text: str, limit: int) -> str:
+    """A text of at most so many characters, as it may stand in a message."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"

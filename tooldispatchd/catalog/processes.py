@@ -13,19 +13,9 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog import morphisms
-from tooldispatchd.catalog.arguments import (
-    JSON_FEED,
-    Feed,
-    Output,
-    compile_feed,
-    compile_output,
-    reuse_problems,
-    untyped_source,
-    untyped_target,
-)
-from tooldispatchd.catalog.celsource import ExpressionError
+from tooldispatchd.catalog.arguments import JSON_FEED, Feed, Output, compile_modes, untyped_source, untyped_target
 from tooldispatchd.catalog.confinement import KEYS, problems_of
-from tooldispatchd.catalog.expressions import Expression, compile_expression, compile_predicate
+from tooldispatchd.catalog.expressions.door import Expression, ExpressionError, compile_expression, compile_predicate
 from tooldispatchd.catalog.meanings import Declared, has_stream, is_stream, resolve, strip_stream
 from tooldispatchd.catalog.morphisms import Morphism, StreamMorphism
 from tooldispatchd.catalog.names import nearest
@@ -59,7 +49,9 @@ class PipelineStage:
             case "map":
                 made = self._map(source, target)
             case "filter":
-                made = self._filter(source)
+                expression = self._expression(compile_predicate, self._message(source), {})
+                run = checked(self._name, expression.evaluate, None)
+                made = morphisms.filtering(self._name, source, lambda message: run(message) is True)
             case _:
                 made = self._structural(source, target)
         return made if target is None else self._promised(made, target)
@@ -101,7 +93,11 @@ class PipelineStage:
                 return morphisms.copying(self._name, source, as_pairs=as_pairs)
         streams = self._streams(source)
         if self._spec.kind == "project":
-            return self._project(streams)
+            place = self._spec.project or 0
+            if place >= len(streams.items):
+                why = f"there is no stream {place} in {show(streams)}: they are counted from 0"
+                raise self._wrong(why, "project", value=place)
+            return morphisms.projecting(self._name, streams, place)
         items = tuple(resolve(item, self._declared) for item in streams.items)
         inner = [item.item for item in items if isinstance(item, Stream)]
         if len(inner) < len(items):
@@ -118,13 +114,6 @@ class PipelineStage:
         if not isinstance(streams, Product):
             raise self._wrong(f"{self._spec.kind} takes several streams, (!A, !B), and not {show(source)}")
         return streams
-
-    def _project(self, streams: Product) -> StreamMorphism:
-        place = self._spec.project or 0
-        if place >= len(streams.items):
-            why = f"there is no stream {place} in {show(streams)}: they are counted from 0"
-            raise self._wrong(why, "project", value=place)
-        return morphisms.projecting(self._name, streams, place)
 
     def _merge(self, streams: Product, inner: list[Type]) -> StreamMorphism:
         first = inner[0]
@@ -155,11 +144,6 @@ class PipelineStage:
         run = checked(self._name, expression.evaluate, None if given is None else self._check(given))
         base = morphisms.function(self._name, taken, expression.output, run)
         return msgspec.structs.replace(morphisms.lift(base), name=self._name, kind="map")
-
-    def _filter(self, source: Type) -> StreamMorphism:
-        expression = self._expression(compile_predicate, self._message(source), {})
-        run = checked(self._name, expression.evaluate, None)
-        return morphisms.filtering(self._name, source, lambda message: run(message) is True)
 
     def _expression(
         self, compile_: Callable[..., Expression], taken: Type, wanted: dict[str, Type | None]
@@ -228,12 +212,10 @@ class Process(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """Its kind, as the configuration names it."""
         return self.spec.kind
 
     @property
     def chain(self) -> tuple[str, ...]:
-        """The entries of a `plumb`, in order."""
         return self.spec.chain or ()
 
 
@@ -313,7 +295,6 @@ class Processes:
         return made
 
     def is_tool(self, name: str) -> bool:
-        """Whether a name is a tool's, and no process has it."""
         return name in self._config.tools and name not in self._config.processes
 
     def _unknown(self, name: str) -> WiringError:
@@ -347,22 +328,15 @@ class Processes:
                 self._refuse(error.problem(("processes", name, "type")))
                 return
         elif spec.input_mode != "json" or spec.output_mode != "json":
-            # A mode says something of a type that nobody wrote.
+            # A mode implies a type where none is written.
             self._types[name] = (Stream(untyped_source(spec)), Stream(untyped_target(spec)))
         arrow = self._types.get(name)
-        feed, output = self._modes(name, spec)
+        source, target = (strip_stream(side, self._declared) for side in arrow or (JSON, JSON))
+        feed, output, wrong = compile_modes(spec, source, target, self._declared, ("processes", name))
+        for problem in wrong:
+            self._refuse(problem)
         type_text = spec.type if spec.type and arrow else ""
         self.by_name[name] = Process(name, spec, type_text, is_bare, arrow, feed, output)
-
-    def _modes(self, name: str, spec: ProcessSpec) -> tuple[Feed, Output]:
-        """How its program is spoken to; problems are told."""
-        source, target = self._types.get(name, (JSON, JSON))
-        path = ("processes", name)
-        feed, wrong_feed = compile_feed(spec, strip_stream(source, self._declared), self._declared, path)
-        output, wrong_output = compile_output(spec, strip_stream(target, self._declared), self._declared, path)
-        for problem in (*wrong_feed, *wrong_output, *reuse_problems(spec, path)):
-            self._refuse(problem)
-        return feed, output
 
     def _check_keys(self, name: str, spec: ProcessSpec) -> None:
         own = _OWN.get(spec.kind, frozenset())
@@ -424,7 +398,6 @@ class Processes:
             self._open.pop()
 
     def _is_run(self, process: Process) -> bool:
-        """Whether there is a program for an agent."""
         return process.spec.command is not None or self._config.agent_command is not None
 
     # --- chains ---
@@ -436,11 +409,20 @@ class Processes:
         for place, entry in enumerate(process.chain):
             path: Path = ("processes", process.name, "chain", place)
             try:
-                stages.append(self._link(self._stage(entry, upstream), entry, upstream))
+                lifted = LIFT.fullmatch(entry)
+                stage = (
+                    self.compile(entry, upstream) if lifted is None else morphisms.lift(self._lifted(lifted["tool"]))
+                )
+                stages.append(self._link(stage, entry, upstream))
                 # Before the next: types double in every copy.
                 _bound(stages)
             except WiringError as error:
-                raise self._placed(error, entry, path) from error
+                # What an entry cannot be in this place is to be mended in the chain.
+                whole = self.by_name.get(entry)
+                is_whole = error.found.path == ("processes", entry) and (whole is None or not _lacking(whole.spec))
+                if is_whole or not error.found.path:
+                    error.found = msgspec.structs.replace(error.found, path=path)
+                raise
             upstream = stages[-1].target
         if arrow is None:
             return morphisms.compose(process.name, tuple(stages))
@@ -453,21 +435,6 @@ class Processes:
             stages[-1] = promised(stages[-1], arrow[1], self._declared)
         made = morphisms.compose(process.name, tuple(stages))
         return msgspec.structs.replace(made, source=arrow[0], target=arrow[1])
-
-    def _placed(self, error: WiringError, entry: str, path: Path) -> WiringError:
-        """The error where it is to be mended: what an entry cannot be in this place is the chain's."""
-        process = self.by_name.get(entry)
-        is_whole = error.path == ("processes", entry) and (process is None or not _lacking(process.spec))
-        where = path if error.path is None or is_whole else error.path
-        return WiringError(
-            error.why, where, error.value, close=error.close, allowed=error.allowed, is_told=error.is_told
-        )
-
-    def _stage(self, entry: str, upstream: Type | None) -> StreamMorphism:
-        lifted = LIFT.fullmatch(entry)
-        if lifted is not None:
-            return morphisms.lift(self._lifted(lifted["tool"]))
-        return self.compile(entry, upstream)
 
     def _link(self, stage: StreamMorphism, entry: str, upstream: Type | None) -> StreamMorphism:
         """The stage behind what gives `upstream`: refused where they do not meet, guarded where they may not."""

@@ -136,7 +136,7 @@ def _all_wanted(config: Config) -> dict[str, _Wanted]:
 def narrow(profile: Profile, wish: Narrowing, servers: Mapping[str, Binding]) -> Profile | NotOffered:
     """The part of `profile` that `wish` names, or the first name that is not a part of it.
 
-    A tool of a server that is offered whole may be named though nobody knows yet whether the server has it: it becomes
+    A tool of a server that is offered whole may be named before it is known whether the server has it: it becomes
     a whitelist, and a server without it refuses the session.
     """
     offered = {use.server: use for use in profile.servers}
@@ -219,8 +219,6 @@ def _by_prefix(servers: Mapping[str, Binding]) -> dict[str, str]:
 
 
 class _ProfileBuilder:
-    """Collects one profile's tools and servers."""
-
     def __init__(self, config: Config, servers: Mapping[str, Binding], problems: list[Problem]) -> None:
         self._config = config
         self._bindings = servers
@@ -258,7 +256,7 @@ class _ProfileBuilder:
         )
 
     def _refuse_names(self, owners: Owners | None, path: Path) -> None:
-        # A name that nobody looked up would admit nobody, and nobody would know why.
+        # A name that was not looked up would admit nobody, without a word.
         for owner in () if owners is None else _each(owners):
             if isinstance(owner, str):
                 self._refuse(path, "this name has not been looked up", owner, None)

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.meanings import Declared, check_names, options_of, resolve
+from tooldispatchd.catalog.problems import cut
 from tooldispatchd.catalog.types import JSON, ListOf, Primitive, Product, Record, Stream, Type, parts, show
 
 # Pairs of options looked at, 2 µs each at most. Types that need more go together only where they are written alike.
@@ -41,7 +42,6 @@ class Relation(msgspec.Struct, frozen=True):
     """It is enough that some value may be of both: no required field of the right is lacking, one option fits."""
 
     def holds(self, left: Type, right: Type, declared: Declared) -> bool:
-        """Whether the types go together."""
         return self.difference(left, right, declared) is None
 
     def difference(self, left: Type, right: Type, declared: Declared) -> str | None:
@@ -173,7 +173,7 @@ class _Comparison:
             if mine is None and its is not None and its.optional and rule.may_omit:
                 continue
             if mine is None or its is None:
-                return f"field {name}: there is none in {_cut(left if mine is None else right)}"
+                return f"field {name}: there is none in {cut(show(left if mine is None else right), MAX_SHOWN)}"
             if mine.optional != its.optional and not rule.is_guess and not (its.optional and rule.may_require):
                 words = ("optional", "required") if mine.optional else ("required", "optional")
                 return f"field {name}: {words[0]} is not {words[1]}"
@@ -220,9 +220,4 @@ def _part_names(type_: Type) -> list[str]:
 
 
 def _is_not(left: Type, right: Type) -> str:
-    return f"{_cut(left)} is not {_cut(right)}"
-
-
-def _cut(type_: Type) -> str:
-    text = show(type_)
-    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
+    return f"{cut(show(left), MAX_SHOWN)} is not {cut(show(right), MAX_SHOWN)}"

@@ -5,23 +5,23 @@ nothing, and its patterns match in linear time. `format` is an annotation in eve
 be checked must come from a JSON decoder (or be as plain and as shallow): the validator has no depth limit of its own.
 """
 
-import math
 import re
 from functools import lru_cache
+from math import isfinite
 from typing import Final
 
 import jsonschema_rs
 import msgspec
 
 from tooldispatchd.catalog.nulls import MAX_TOLD, drop_nulls
-from tooldispatchd.catalog.unfolding import MAX_UNFOLDED, MAX_WEIGHT, UnfoldError, Unfolding, unfold
+from tooldispatchd.catalog.problems import cut
+from tooldispatchd.catalog.unfolding import MAX_UNFOLDED, MAX_WEIGHT, UnfoldError, unfold
 from tooldispatchd.catalog.violations import (
     MAX_MESSAGE,
     MAX_QUOTED,
     Compiled,
     IsValid,
     Violation,
-    cut,
     message_of,
     pointer_of,
     validator_of,
@@ -171,7 +171,12 @@ def compile_check(schema: dict[str, object] | bool) -> Check:  # noqa: FBT001 - 
     if schema is True or schema == {}:
         return ACCEPT
     patterns = bound_schema(schema)
-    unfolding = _unfold(schema)
+    try:
+        unfolding = unfold(schema)
+    except UnfoldError as error:
+        raise SchemaError("the schema has too many references to identifiers") from error
+    if unfolding.applied > MAX_UNFOLDED:
+        raise SchemaError(f"the schema unfolds to too much: to more than {MAX_UNFOLDED} subschemas at one place")
     try:
         return Check(Compiled(schema, validator_of(schema), unfolding, patterns))
     except jsonschema_rs.ValidationError as error:
@@ -198,16 +203,6 @@ def check_of(schemas: bytes) -> Check:
     return check
 
 
-def _unfold(schema: dict[str, object] | bool) -> Unfolding:  # noqa: FBT001 - a boolean is a JSON Schema
-    try:
-        unfolding = unfold(schema)
-    except UnfoldError as error:
-        raise SchemaError("the schema has too many references to identifiers") from error
-    if unfolding.applied > MAX_UNFOLDED:
-        raise SchemaError(f"the schema unfolds to too much: to more than {MAX_UNFOLDED} subschemas at one place")
-    return unfolding
-
-
 def bound_schema(schema: object) -> int:
     """How many characters of patterns a schema has.
 
@@ -230,7 +225,9 @@ def bound_schema(schema: object) -> int:
             if isinstance(node, dict):
                 patterns += _patterns_in(node)
             waiting.extend((child, depth + 1) for child in (node.values() if isinstance(node, dict) else node))
-        elif not _is_scalar(node):
+        elif not (node is None or isinstance(node, str | int | float)) or (
+            isinstance(node, float) and not isfinite(node)
+        ):
             raise SchemaError(f"the schema holds what JSON has not: {type(node).__name__}")
     if patterns > MAX_PATTERNS:
         raise SchemaError(f"the schema's patterns have more than {MAX_PATTERNS} characters together")
@@ -255,12 +252,6 @@ def _patterns_in(node: dict[object, object]) -> int:
     if not all(isinstance(key, str) for key in node):
         raise SchemaError("the schema has a key that is no string")
     return sum(lengths)
-
-
-def _is_scalar(node: object) -> bool:
-    if isinstance(node, float):
-        return math.isfinite(node)
-    return node is None or isinstance(node, str | int)
 
 
 def _accept(_value: object) -> bool:

@@ -136,23 +136,20 @@ def check_server(path: Path, spec: McpSpec) -> Iterator[Problem]:
 
 def credential_warning(spec: McpSpec) -> str | None:
     """What is to be said of a server to whose URL a secret goes for everyone on the way to read, else None."""
-    if not _sends_secret(spec) or not spec.enabled or spec.url is None or not is_readable_on_the_way(spec.url):
+    # As far as the names of headers tell.
+    has_secret = bool(_stated(spec, TOKENS)) or spec.auth is not None or _has_secret_header(spec)
+    if not has_secret or not spec.enabled or spec.url is None or not is_readable_on_the_way(spec.url):
         return None
     scheme = scheme_of(spec.url)
     return f"its credentials go over {scheme}://, where others may read them; {scheme}s:// encrypts them"
 
 
 def credential_kinds(spec: McpSpec) -> list[str]:
-    """What kinds of things are shown to the server behind a URL that say who the daemon is; no header's name."""
+    """What kinds of things are shown to the server behind a URL that identify the daemon; no header's name."""
     kinds = ["token"] if _stated(spec, TOKENS) else []
     kinds += ["headers"] if _has_secret_header(spec) else []
     kinds += [f"oauth {(spec.oauth or OAuthSpec()).grant}"] if spec.auth is not None else []
     return [*kinds, *(["client certificate"] if spec.cert is not None else [])]
-
-
-def _sends_secret(spec: McpSpec) -> bool:
-    """Whether a secret goes along with each request, as far as the names of headers tell."""
-    return bool(_stated(spec, TOKENS)) or spec.auth is not None or _has_secret_header(spec)
 
 
 def may_be_secret(name: str) -> bool:
@@ -242,12 +239,8 @@ def _check_headers(path: Path, spec: McpSpec) -> Iterator[Problem]:
 
 def _stated(spec: McpSpec | OAuthSpec, keys: tuple[str, ...]) -> list[str]:
     """Those of `keys` that say something else than their defaults."""
-    defaults = {field.name: field for field in msgspec.structs.fields(spec)}
-    return [key for key in keys if getattr(spec, key) != _default(defaults[key])]
-
-
-def _default(field: msgspec.structs.FieldInfo) -> object:
-    return field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+    bare = type(spec)()
+    return [key for key in keys if getattr(spec, key) != getattr(bare, key)]
 
 
 # --- bindings ---
@@ -350,7 +343,7 @@ def _normal(spec: McpSpec) -> McpSpec:
 def _own_name(spec: McpSpec) -> str:
     """What an anonymous server is called after: its command's last part, or its URL's host."""
     if spec.command is not None:
-        # Who writes a whole line there, against the rule, may have put anything into it.
+        # Against the rule a whole command line may stand there, with a secret in it.
         program = spec.command.split(maxsplit=1)[0] if spec.command.strip() else ""
         return default_prefix(program.rpartition("/")[2])
     return default_prefix(host_of(spec.url or ""))
@@ -370,8 +363,6 @@ def _references(config: Config) -> Iterator[tuple[Path, Server]]:
 
 
 class _ServersBuilder:
-    """Collects bindings, and what is wrong with them."""
-
     def __init__(self, config: Config) -> None:
         self._config = config
         self.warnings: list[str] = []
@@ -421,7 +412,7 @@ class _ServersBuilder:
         names = unique_prefixes([*self._named, *(_own_name(spec) for _, spec in self._anonymous)])
         placed = dict(zip(names, [*self._named.values(), *self._anonymous], strict=True))
         wanted = {name: name if spec.prefix is None else spec.prefix for name, (_, spec) in placed.items()}
-        # Who states no prefix and has no name of its own is called what it calls itself.
+        # An anonymous server without a prefix gets the name that it gives itself.
         unknown = [name for name, (_, spec) in placed.items() if spec.prefix is None and name not in self._named]
         for name in unknown:
             del wanted[name]

@@ -417,8 +417,6 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
 
 
 class Config(Spec, frozen=True, kw_only=True):
-    """A whole configuration file."""
-
     daemon: DaemonSpec = DaemonSpec()
     """Where agents come in, and the end: [`[daemon]`](#daemon)."""
     limits: LimitsSpec = LimitsSpec()

@@ -31,7 +31,6 @@ class Rule(msgspec.Struct, frozen=True):
     max_length: int
 
     def admits(self, name: str) -> bool:
-        """Whether the provider takes `name`."""
         return re.fullmatch(f"[{self.first}][{self.allowed}]{{0,{self.max_length - 1}}}", name) is not None
 
 
@@ -51,7 +50,6 @@ PROVIDERS: Final[frozenset[Provider]] = frozenset(get_args(Provider))
 
 
 def _to_escape(rule: Rule) -> re.Pattern[str]:
-    """What cannot stand as it is: see the module's text."""
     rejected = f"[^{rule.allowed}]"
     return re.compile(rf"(?<=:)[_-]|_(?=_|{rejected})|{rejected}|\A[^{rule.first}]", re.DOTALL)
 

@@ -9,19 +9,9 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tooldispatchd.catalog.arguments import (
-    JSON_FEED,
-    Feed,
-    Output,
-    compile_feed,
-    compile_output,
-    reuse_problems,
-    untyped_source,
-    untyped_target,
-)
-from tooldispatchd.catalog.celsource import ExpressionError
+from tooldispatchd.catalog.arguments import JSON_FEED, Feed, Output, compile_modes, untyped_source, untyped_target
 from tooldispatchd.catalog.confinement import KEYS, problems_of
-from tooldispatchd.catalog.expressions import Expression, compile_expression
+from tooldispatchd.catalog.expressions.door import Expression, ExpressionError, compile_expression
 from tooldispatchd.catalog.fromschema import describe, exact_type, outline_of
 from tooldispatchd.catalog.meanings import Declared, has_stream, to_schema
 from tooldispatchd.catalog.morphisms import LowerError, Morphism, lower
@@ -144,7 +134,11 @@ class ToolBuilder:
             self._refuse(f"a server's tool takes a record, and {source.text} is none", "type", value=spec.type)
         shown, wrapped = show_schema(source.schema)
         checks = source.check, target.check
-        feed, printed = self._modes(source.type, target.type)
+        feed, printed = JSON_FEED, Output.JSON
+        if self._spec.command is not None:
+            path: Path = ("tools", self._name)
+            feed, printed, wrong = compile_modes(self._spec, source.type, target.type, self._declared, path)
+            self.problems += wrong
         if program is not None:
             checks = self._both(source, program.source), self._both(target, program.target)
         return DeclaredTool(
@@ -173,16 +167,6 @@ class ToolBuilder:
     def _is_typed(self) -> bool:
         spec = self._spec
         return not (spec.type is None and spec.input_schema is None and spec.output_schema is None)
-
-    def _modes(self, source: Type, target: Type) -> tuple[Feed, Output]:
-        """How a program is spoken to."""
-        if self._spec.command is None:
-            return JSON_FEED, Output.JSON
-        path: Path = ("tools", self._name)
-        feed, wrong_feed = compile_feed(self._spec, source, self._declared, path)
-        printed, wrong_output = compile_output(self._spec, target, self._declared, path)
-        self.problems += [*wrong_feed, *wrong_output, *reuse_problems(self._spec, path)]
-        return feed, printed
 
     # --- a tool made of a process ---
 
@@ -275,7 +259,7 @@ class ToolBuilder:
         return None if source is None or target is None else (source, target)
 
     def _halves_of_signature(self, signature: Signature) -> tuple[_Half, _Half] | None:
-        """What a function takes and gives, as the tool states it where it does and the function can live with that."""
+        """What a function takes and gives, or what the tool states in its place, where the function allows that."""
         spec = self._spec
         stated: tuple[_Half | None, _Half | None] | None = (None, None)
         if spec.type is not None:
@@ -385,19 +369,11 @@ def _missing(schema: dict[str, object]) -> dict[str, object] | UnsetType | None:
 Transform = Callable[[object], object]
 
 
-def _id(value: object) -> object:
-    return value
-
-
-def _copy(value: object) -> object:
-    return [value, value]
-
-
-def _discard(_value: object) -> object:
-    return None
-
-
-_TRANSFORMS: Final[dict[str, Transform]] = {"id": _id, "copy": _copy, "discard": _discard}
+_TRANSFORMS: Final[dict[str, Transform]] = {
+    "id": lambda value: value,
+    "copy": lambda value: [value, value],
+    "discard": lambda _value: None,
+}
 
 
 def compile_transform(spec: ToolSpec, expression: Expression | None) -> Transform:

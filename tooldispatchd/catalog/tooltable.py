@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from tooldispatchd.catalog.callgraph import needs
 from tooldispatchd.catalog.meanings import Declared, build_types
 from tooldispatchd.catalog.morphisms import Broken, Morphism, StageError, Work, asking, function
 from tooldispatchd.catalog.problems import Problem
@@ -19,7 +20,7 @@ from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.catalog.tools import DeclaredTool, ToolBuilder, compile_transform
 from tooldispatchd.catalog.types import JSON
-from tooldispatchd.catalog.wiring import LIFT, WiringError, checked
+from tooldispatchd.catalog.wiring import WiringError, checked
 
 _NO_SIGNATURES: Final[Mapping[str, Signature]] = MappingProxyType({})
 
@@ -41,53 +42,9 @@ def build_tools(
     return tools, table.processes.by_name, list(told.values())
 
 
-def needs(name: str, config: Config) -> tuple[str, ...]:
-    """The tools that the chains of a tool lift, and those that theirs do; each once, in the order they come."""
-    found: dict[str, None] = {}
-    seen: set[str] = set()
-    # Entries as chains have them, the next one last.
-    waiting = [config.tools[name].process or ""]
-    while waiting:
-        entry = waiting.pop()
-        lifted = LIFT.fullmatch(entry)
-        if entry in seen:
-            continue
-        seen.add(entry)
-        if lifted is None:
-            spec = config.processes.get(entry)
-            waiting += reversed(spec.chain or () if spec else ())
-        elif lifted["tool"] in config.tools:
-            found[lifted["tool"]] = None
-            waiting.append(config.tools[lifted["tool"]].process or "")
-    return tuple(found)
-
-
-def agents_of(process: str | None, config: Config) -> tuple[str, ...]:
-    """The agent processes that a process sets going: itself, or those of its chain and of the chains in it."""
-    found: dict[str, None] = {}
-    seen: set[str] = set()
-    waiting = [process or ""]
-    while waiting:
-        name = waiting.pop()
-        spec = config.processes.get(name)
-        if spec is None or name in seen:
-            continue
-        seen.add(name)
-        if spec.kind == "agent":
-            found[name] = None
-        waiting += reversed(spec.chain or ())
-    return tuple(found)
-
-
 class _Table:
-    """The tools that have been built so far."""
-
     def __init__(
-        self,
-        config: Config,
-        declared: Declared,
-        servers: Mapping[str, Binding],
-        signatures: Mapping[str, Signature],
+        self, config: Config, declared: Declared, servers: Mapping[str, Binding], signatures: Mapping[str, Signature]
     ) -> None:
         self.problems: list[Problem] = []
         self.processes = Processes(config, declared, self._lifted)

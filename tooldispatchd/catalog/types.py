@@ -295,7 +295,6 @@ def show(type_: Type) -> str:
 
 
 def show_arrow(source: Type, target: Type) -> str:
-    """`A -> B` as text."""
     return f"{show(source)} -> {show(target)}"
 
 

@@ -43,7 +43,7 @@ class Unfolding(msgspec.Struct, frozen=True):
     """What a schema unfolds to.
 
     `applied`: the most subschemas that apply at one place of a value, at most `MAX_UNFOLDED` + 1. `multiplies`: whether
-    a recursion may pass several times through the same place, so that whoever remembers nothing takes exponential time.
+    a recursion may pass several times through the same place, so that a walk without a memory takes exponential time.
     `has_unions`: whether there is an `anyOf` or a `oneOf`. `parts`: how many subschemas are written. `weight`: as
     `applied`, with each member of an `enum` and each name counted too, at most `MAX_WEIGHT`.
     """

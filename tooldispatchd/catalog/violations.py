@@ -14,6 +14,7 @@ import jsonschema_rs
 import msgspec
 
 from tooldispatchd.catalog.pointers import at, escape, escape_fragment
+from tooldispatchd.catalog.problems import cut
 from tooldispatchd.catalog.unfolding import Unfolding
 
 MAX_VIOLATIONS: Final = 10
@@ -24,8 +25,9 @@ MAX_POINTER: Final = 300
 # apply to a value, its first error is told only. 128 take some 1.5 ms.
 MAX_EXPLAINED: Final = 128
 # A value with more parts than this is not quoted.
-MAX_EXPLAINED_PARTS: Final = 1_000
-MAX_EXPLAINED_CHARS: Final = 64 * 1024
+MAX_QUOTED_PARTS: Final = 250
+# So many characters of a text count as a part.
+TEXT_OF_A_PART: Final = 4_000
 # Each is a part of the schema compiled or a part of the value checked, 1 to 3 µs: all together some 1.5 ms.
 MAX_WORK: Final = 500
 PATTERN_BYTES: Final = 1024 * 1024
@@ -77,7 +79,8 @@ def validator_of(
 def violations_of(compiled: Compiled, value: object) -> list[Violation]:
     """What is wrong with `value`: at most 10, only the first where it is large, none where it is valid."""
     unfolding = compiled.unfolding
-    if not unfolding.multiplies and _is_small(value, MAX_EXPLAINED // max(1, unfolding.applied)):
+    most = MAX_EXPLAINED // max(1, unfolding.applied)
+    if not unfolding.multiplies and _size(value, most) <= most:
         return _told(compiled.validator, (), value)
     if unfolding.multiplies or unfolding.has_unions:
         assert isinstance(compiled.schema, dict), "a boolean has no parts"
@@ -91,7 +94,6 @@ def violations_of(compiled: Compiled, value: object) -> list[Violation]:
 
 
 def pointer_of(path: Iterable[str | int]) -> str:
-    """A path as a JSON pointer, cut where it is long."""
     return cut("".join(f"/{escape(str(step))}" for step in path), MAX_POINTER)
 
 
@@ -281,30 +283,12 @@ def _size(value: object, enough: int) -> int:
         node = waiting.pop()
         parts += 1
         if isinstance(node, str):
-            parts += len(node) // 1_000
+            parts += len(node) // TEXT_OF_A_PART
         elif isinstance(node, dict | list):
             if len(node) > enough:
                 return enough + 1
             waiting.extend(node.values() if isinstance(node, dict) else node)
     return parts
-
-
-def _is_small(value: object, most: int) -> bool:
-    """Whether a value has at most so many parts, and no more text than is looked at for an explanation."""
-    waiting = [value]
-    parts = chars = 0
-    while waiting:
-        node = waiting.pop()
-        parts += 1
-        if isinstance(node, str):
-            chars += len(node)
-        elif isinstance(node, dict | list):
-            if len(node) > most:
-                return False
-            waiting.extend(node.values() if isinstance(node, dict) else node)
-        if parts > most or chars > MAX_EXPLAINED_CHARS:
-            return False
-    return True
 
 
 # --- in words ---
@@ -346,15 +330,10 @@ def _quote(value: object) -> str:
     """A value as compact JSON, cut; what is large is named by its kind, so that little is encoded to quote little."""
     if isinstance(value, str):
         value = value[: MAX_QUOTED + 1]
-    elif isinstance(value, dict | list) and not _is_small(value, MAX_EXPLAINED_PARTS):
+    elif isinstance(value, dict | list) and _size(value, MAX_QUOTED_PARTS) > MAX_QUOTED_PARTS:
         return "this object" if isinstance(value, dict) else "this array"
     try:
         return cut(msgspec.json.encode(value).decode(), MAX_QUOTED)
     except (ValueError, OverflowError):
         # An integer over 64 bits: valid JSON that this encoder does not write.
         return "this value"
-
-
-def cut(text: str, limit: int) -> str:
-    """A text of at most so many characters."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -7,20 +7,12 @@ from typing import Final, cast
 import msgspec
 from msgspec import UNSET
 
-from tooldispatchd.catalog.expressions import FailedEvaluation
+from tooldispatchd.catalog.expressions.door import FailedEvaluation
 from tooldispatchd.catalog.meanings import TYPE_WORDS, Declared, check_names, nearest_type, resolve, to_schema
 from tooldispatchd.catalog.morphisms import Broken, Bundle, Flow, StageError, StreamMorphism
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.schemas import Check, compile_check
-from tooldispatchd.catalog.types import (
-    Product,
-    Stream,
-    Type,
-    TypeNameError,
-    TypeTextError,
-    column_of,
-    parse_arrow,
-)
+from tooldispatchd.catalog.types import Product, Stream, Type, TypeNameError, TypeTextError, column_of, parse_arrow
 
 LIFT: Final = re.compile(r"lift\(\s*(?P<tool>[^()\s]+)\s*\)")
 """How a chain names a tool that it runs over every message."""
@@ -35,7 +27,7 @@ class WiringError(ValueError):
     def __init__(
         self,
         why: str,
-        path: Path | None = None,
+        path: Path = (),
         value: object = UNSET,
         *,
         close: str | None = None,
@@ -43,16 +35,12 @@ class WiringError(ValueError):
         is_told: bool = False,
     ) -> None:
         super().__init__(why)
+        self.found = Problem(path, why, value=value, allowed=allowed, nearest=close)
         self.is_told = is_told
-        self.why = why
-        self.path = path
-        self.value = value
-        self.close = close
-        self.allowed = allowed
 
     def problem(self, path: Path) -> Problem:
         """The same as a problem at `path`, or where it is known to stand."""
-        return Problem(self.path or path, self.why, value=self.value, allowed=self.allowed, nearest=self.close)
+        return self.found if self.found.path else msgspec.structs.replace(self.found, path=path)
 
 
 def bare(name: str) -> WiringError:

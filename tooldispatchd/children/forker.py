@@ -20,6 +20,7 @@ import trio
 
 from tooldispatchd.children.control import Control, ForkerGone, ForkerReply, open_control
 from tooldispatchd.children.family import Family, Reservation
+from tooldispatchd.children.pipes import rest
 from tooldispatchd.children.procstat import fields_of
 from tooldispatchd.children.spawn import KILL_S, Child, Exit, SpawnError, exit_of
 from tooldispatchd.children.tail import STDERR_TAIL_BYTES, Tail
@@ -27,13 +28,10 @@ from tooldispatchd.children.tail import STDERR_TAIL_BYTES, Tail
 # A fork takes milliseconds, however many stand in line; on a busy machine, at the lowest priority, a hundred times so.
 ANSWER_S: Final = 5.0
 
-STDERR_CHUNK_BYTES: Final = 64 * 1024
-
 # While a forker starts, what it says is read so often, lest it wait for room in the pipe.
 DRAIN_S: Final = 0.1
-# And so often while it talks; so many chunks at once.
+# And so often while it talks.
 BUSY_DRAIN_S: Final = 0.001
-MAX_DRAINS: Final = 16
 
 
 # The exit of a child that cannot be learnt any more: never taken for a success.
@@ -249,17 +247,11 @@ class Forker:
             await self._process.exited()
 
     def _drain(self) -> bool:
-        """Take what it wrote to stderr, some pipes full at most; whether there was anything."""
-        # A full pipe may hold less than its size, as what is not merged begins a page of its own: until it is empty.
-        for drained in range(MAX_DRAINS):
-            chunk = b""
-            if self._process.stderr >= 0:
-                with suppress(BlockingIOError):
-                    chunk = os.read(self._process.stderr, STDERR_CHUNK_BYTES)
-            if not chunk:
-                return drained > 0
+        """Take what lies in its stderr; whether there was anything."""
+        before = self._errors.total
+        for chunk in rest(self._process.stderr):
             self._errors.add(chunk)
-        return True
+        return self._errors.total > before
 
 
 # Whether proc(5) tells how a process ended as wait(2) does. Before Linux 5.17 it told the first thread's end, which is

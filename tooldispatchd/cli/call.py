@@ -57,10 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Call and print; the exit code."""
     try:
         given = named_values(arguments.input)
-        text = None if given is not None else json_text(_words(arguments.input), arguments.name)
+        words = arguments.input
+        if words == ["-"]:
+            words = [sys.stdin.buffer.read().decode(errors="surrogateescape")]
+        text = None if given is not None else json_text(words, arguments.name)
     except ShellInputError as error:
         dialogue.tell(arguments, str(error))
         return 2
@@ -69,8 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
         ready = dialogue.open_for(daemon, arguments.name, {**hello, "updates": arguments.updates or None})
         said = text
         if given is not None:
-            # The schema says which of them are texts. A name that the profile does not have is mostly a slip, which is
-            # not to wait for every server of it.
+            # The schema says which of them are texts. It is not waited for where the profile does not name the tool:
+            # that is mostly a misspelt name.
             shown = None if ready is None else dialogue.shown(ready, arguments.name)
             said = json.dumps(typed(given, shown and shown.get("input_schema")))
         return _print(arguments, _call(arguments, daemon, said))
@@ -81,19 +83,14 @@ def run(arguments: argparse.Namespace) -> int:
         except CommandRefusedError as refused:
             if dialogue.exit_code(refused) != 1:
                 raise
-            # What refuses the session is the answer to the call for which alone it was opened.
+            # The session was opened for this call alone: its refusal is the call's answer.
             print(json.dumps(refused.fault, ensure_ascii=False, separators=(",", ":")))
             return 1
 
     return dialogue.talk(arguments, call_or_refusal)
 
 
-def _words(given: Sequence[str]) -> list[str]:
-    return [sys.stdin.buffer.read().decode(errors="surrogateescape")] if list(given) == ["-"] else list(given)
-
-
 def _call(arguments: argparse.Namespace, daemon: Dialogue, text: str | None) -> Line:
-    """Ask, and wait for the answer."""
     deadline = None if arguments.deadline is None else arguments.deadline * 1000
     fields: Line = {"id": "1", "name": arguments.name, "deadline_ms": deadline}
     daemon.say("tool_req", {**fields, "background": arguments.background or None}, text)
@@ -131,7 +128,7 @@ def _print(arguments: argparse.Namespace, answer: Line) -> int:
 
 
 class ShellInputError(Exception):
-    """The words are no input."""
+    """The words of the command line are no input."""
 
 
 def named_values(words: Sequence[str]) -> dict[str, str] | None:
@@ -206,12 +203,11 @@ def _kind(value: object) -> str:
 
 
 def _parse(text: str) -> object:
-    text.encode()  # bytes that are no UTF-8 cannot be told
-    return json.loads(text, parse_constant=_refuse)
+    def refuse(constant: str) -> object:
+        raise ValueError(f"{constant} is no JSON")
 
-
-def _refuse(constant: str) -> object:
-    raise ValueError(f"{constant} is no JSON")
+    text.encode()  # raises ValueError for bytes that are not UTF-8
+    return json.loads(text, parse_constant=refuse)
 
 
 def _example(words: Sequence[str], tool: str) -> str:

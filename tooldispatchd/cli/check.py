@@ -1,4 +1,4 @@
-"""`tooldispatchd check`: say whether a configuration can be used, and all that is wrong with it."""
+"""`tooldispatchd check`: say whether a configuration can be used, and what is wrong with it."""
 
 import argparse
 import json
@@ -49,7 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what the configuration holds, or its report on stderr; gives the exit code."""
-    # Imported when it is called for: --help of every command declares all of them.
     from tooldispatchd.children.descriptors import occupy_standard
     from tooldispatchd.config.config_report import printable
     from tooldispatchd.config.configuration import ConfigError, find_configuration, load
@@ -88,7 +87,7 @@ def _print_json(problems: list[dict[str, object]], warnings: list[str]) -> None:
 
 
 def _print_summary(path: Path, loaded: "Loaded", *, explains: bool) -> None:
-    """How much there is, who may open what, and with `explains` all that was understood."""
+    """The counts, what each profile asks for, and with `explains` all that was understood."""
     from tooldispatchd.catalog.explanation import explain
     from tooldispatchd.config.config_report import printable
 
@@ -100,7 +99,7 @@ def _print_summary(path: Path, loaded: "Loaded", *, explains: bool) -> None:
         _count(len(catalog.profiles), "profile"),
     )
     print(f"{path}: fine: {', '.join(counts)}")
-    # Where nobody is asked for anything there is nothing to compare.
+    # Where no profile asks for anything there is nothing to compare.
     for name, profile in catalog.profiles.items() if catalog.is_protected or explains else ():
         needs = _needs(profile.uids, profile.gids, has_token=name in catalog.tokens)
         at = f" ({loaded.where(('agents', name))})" if explains and name in catalog.config.agents else ""

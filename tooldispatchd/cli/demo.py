@@ -59,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  # every command 
             _converse(path, daemon.pid)
             everyone = [daemon.pid, *(pid for pid, _words in _descendants(daemon.pid))]
         left = [pid for pid in everyone if Path(f"/proc/{pid}").exists()]
-        print(f"\nThe daemon ended with {daemon.returncode} after SIGTERM; its socket is {_presence(path)}.")
+        presence = "still there" if path.exists() else "gone"
+        print(f"\nThe daemon ended with {daemon.returncode} after SIGTERM; its socket is {presence}.")
         print(f"Of its {len(everyone)} processes, {len(left) or 'none'} {'is' if len(left) < 2 else 'are'} left.")
         print('Your turn: "tooldispatchd init" writes the configuration that this was played with.')
         return 0 if daemon.returncode == 0 and not path.exists() and not left else 1
@@ -126,7 +127,3 @@ def _descendants(parent: int) -> list[tuple[int, str]]:
     except FileNotFoundError:
         pass  # it ended while it was looked at
     return found
-
-
-def _presence(path: Path) -> str:
-    return "still there" if path.exists() else "gone"

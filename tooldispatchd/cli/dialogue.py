@@ -35,9 +35,9 @@ START_S: Final = 600.0
 TIMEOUT_S: Final = 30.0
 # The largest answer that a daemon with its default limits gives, in JSON.
 MAX_LINE_BYTES: Final = 2 * 64 * 1024 * 1024 + 1024
-# A named agent whose `hello` is refused may say another one; the channel's own could not.
+# After a refused `hello` a named agent may say another one, the channel's own agent could not.
 AGENT: Final = "command"
-# What a `fault` line has of its own, beside the fault.
+# The fields of a `fault` line that are not the fault's.
 _ENVELOPE: Final = frozenset({"__port", "agent", "line", "id"})
 
 Line = dict[str, object]
@@ -48,7 +48,7 @@ MAX_TOKEN_BYTES: Final = 65_536
 
 
 class Paint:
-    """Colours what is printed to one stream, or leaves it as it is."""
+    """Colours for one stream, where they are wanted: `--color`, NO_COLOR (no-color.org), and TERM that is not dumb."""
 
     def __init__(self, choice: str, stream: TextIO | None) -> None:
         is_shown = stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
@@ -56,15 +56,12 @@ class Paint:
         self._is_on = choice == "always" or (choice == "auto" and wanted)
 
     def strong(self, text: str) -> str:
-        """A name, or a heading."""
         return self._coloured("1", text)
 
     def warning(self, text: str) -> str:
-        """What should be looked at."""
         return self._coloured("33", text)
 
     def error(self, text: str) -> str:
-        """What went wrong."""
         return self._coloured("31", text)
 
     def _coloured(self, code: str, text: str) -> str:
@@ -72,27 +69,28 @@ class Paint:
 
 
 def printable(text: str) -> str:
-    """A line of somebody else's: what is not printable must not reach the terminal."""
+    """A text of an agent or a server, without what would steer the terminal."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which daemon, and which profile."""
+    """Declare what all client commands take: which daemon, which profile, and colours."""
+    add_daemon_arguments(
+        parser, f"give up on a daemon that is silent for so long; how long a tool takes is no matter ({TIMEOUT_S:g})"
+    )
+    parser.add_argument(
+        "--color", choices=CHOICES, default="auto", help="colours: on a terminal, unless NO_COLOR is set"
+    )
+
+
+def add_daemon_arguments(parser: argparse.ArgumentParser, timeout_help: str) -> None:
+    """Declare which daemon and which profile a command uses."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--socket", metavar="PATH", help="the socket of a running daemon")
     where.add_argument("--config", type=Path, metavar="FILE", help="start a private daemon with this configuration")
     parser.add_argument("--profile", metavar="NAME", help="the profile to open the session under (default)")
     parser.add_argument("--token-file", metavar="FILE", help="its token (else $TOOLDISPATCHD_TOKEN)")
-    parser.add_argument(
-        "--timeout",
-        type=seconds,
-        default=TIMEOUT_S,
-        metavar="SECONDS",
-        help=f"give up on a daemon that is silent for so long; how long a tool takes is no matter ({TIMEOUT_S:g})",
-    )
-    parser.add_argument(
-        "--color", choices=CHOICES, default="auto", help="colours: on a terminal, unless NO_COLOR is set"
-    )
+    parser.add_argument("--timeout", type=seconds, default=TIMEOUT_S, metavar="SECONDS", help=timeout_help)
 
 
 def seconds(text: str) -> float:
@@ -104,7 +102,7 @@ def seconds(text: str) -> float:
 
 
 class CommandRefusedError(Exception):
-    """The daemon said no, by a `fault` line."""
+    """The daemon refused by a `fault` line."""
 
     def __init__(self, line: Line) -> None:
         super().__init__(f"{line.get('error')}: {line.get('detail')}")
@@ -117,7 +115,7 @@ class NoDaemonError(Exception):
 
 
 class Dialogue:
-    """Lines to a daemon and from it, as the agent `AGENT`; it is asked for a sign of life while nothing comes."""
+    """Lines to a daemon and from it, as the agent `AGENT`; a silent daemon is pinged before it counts as gone."""
 
     def __init__(self, duplex: Duplex, timeout_s: float, *, is_starting: bool) -> None:
         self._duplex = duplex
@@ -128,11 +126,11 @@ class Dialogue:
         self._heard_at = time.monotonic()
         self._has_pinged = False
         if is_starting:
-            # The answer says that it has started: `ready` may take as long as the servers do.
+            # The answer says that the daemon has started: `ready` may take as long as its servers do.
             self._ping()
 
     def say(self, port: str, fields: Mapping[str, object], json_input: str | None = None) -> None:
-        """One line; fields that are None are left out. `json_input` is JSON already, and stays as it is."""
+        """Send one line; fields that are None are left out. `json_input` is JSON already, and stays as it is."""
         line = {"__port": port, "agent": AGENT, **{name: said for name, said in fields.items() if said is not None}}
         text = json.dumps(line, separators=(",", ":"))
         if json_input is not None:
@@ -150,13 +148,13 @@ class Dialogue:
         return line
 
     def until(self, port: str) -> Line:
-        """The next line of that port; what else comes is passed over."""
+        """The next line of that port; others are skipped."""
         while (line := self.hear()).get("__port") != port:
             pass
         return line
 
     def _exchange(self) -> None:
-        # Half of the time it may be silent for it may be so unasked.
+        # It is pinged after half of its time.
         until = self._heard_at + (self._patience_s if self._has_pinged else self._patience_s / 2)
         try:
             chunk = self._duplex.exchange(until)
@@ -190,9 +188,9 @@ def _read(line: object) -> Line:
 
 
 def talk(arguments: argparse.Namespace, dialogue: Callable[[Dialogue, Line], int]) -> int:
-    """Run `dialogue` on a channel, with what its `hello` says of who asks.
+    """Run `dialogue` on a channel, with the profile and token for its `hello`.
 
-    Gives its exit code, or the one that fits what went wrong, told on stderr.
+    Returns its exit code, or that of a failure, which is told on stderr.
     """
     try:
         token = read_token(arguments.token_file)
@@ -214,20 +212,20 @@ def talk(arguments: argparse.Namespace, dialogue: Callable[[Dialogue, Line], int
 
 
 def exit_code(refused: CommandRefusedError) -> int:
-    """What a command ends with that was refused (PROTOCOL.md, "Exit codes")."""
+    """The exit code of a command that was refused (PROTOCOL.md, "Exit codes")."""
     return {"not_authenticated": 3, "unknown_profile": 2}.get(str(refused.code), 1)
 
 
 def tell(arguments: argparse.Namespace, what: str) -> None:
-    """What went wrong, on stderr."""
+    """Print what went wrong on stderr."""
     print(f"{Paint(arguments.color, sys.stderr).error('tooldispatchd:')} {what}", file=sys.stderr)
 
 
 def open_for(daemon: Dialogue, name: str, hello: Line) -> Line | None:
-    """Open a session for one tool, without the servers that it does not need: `ready`.
+    """Open a session for one tool, without the servers that it does not need; returns its `ready`.
 
-    None where the profile does not name the tool. Then the whole of it is being opened, since a server without a prefix
-    of its own may have it, and `ready` is still to come.
+    None where the profile does not name the tool. Then a session for the whole profile is being opened, since a server
+    without a prefix may have the tool, and `ready` is still to come.
     """
     daemon.say("hello", {**hello, "spec": {"tools": [name]}})
     try:
@@ -246,7 +244,7 @@ def listed(line: Line) -> list[Line]:
 
 
 def shown(ready: Line, name: str) -> Line | None:
-    """A tool as the plain form shows it."""
+    """The tool of that name in `ready`."""
     return next((tool for tool in listed(ready) if tool.get("name") == name), None)
 
 

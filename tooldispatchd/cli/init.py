@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the file and say what comes next; gives the exit code, 2 where the file cannot be written."""
     path: Path = arguments.path
     try:
-        # Refused by the kernel, not by a look beforehand: nobody else's file of this moment is lost.
+        # The kernel refuses an existing file, with no moment between a look and the write.
         with open(path, "wb" if arguments.force else "xb", opener=_open) as file:
             file.write(example())
     except FileExistsError:

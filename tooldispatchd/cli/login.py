@@ -21,8 +21,8 @@ Tokens are kept in $STATE_DIRECTORY/oauth, else $XDG_STATE_HOME/tooldispatchd/oa
 ~/.local/state/tooldispatchd/oauth, for the user who runs this. For a service, log in as its user; a daemon that runs
 already takes them up when it next needs them:
   sudo -u tooldispatchd env STATE_DIRECTORY=/var/lib/tooldispatchd tooldispatchd login SERVER --no-browser
-They are encrypted by whoever has the credential tooldispatchd-token-key (systemd, LoadCredential=), from its next
-change of them on; who has it not cannot log in over them, and must --forget them first.
+With the credential tooldispatchd-token-key (systemd, LoadCredential=) they are encrypted from their next change on;
+without it a login cannot replace encrypted ones: --forget them first.
 
 exit codes: 0 done; 1 it failed, or was refused; 2 usage or configuration; 130 given up (Ctrl-C)
 """
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _why_not(name: str, servers: Mapping[str, Binding]) -> str | None:
-    """Why nobody can log in at the server `name`; None where somebody can."""
+    """Why there is no login at the server `name`; None where there is one."""
     from tooldispatchd.catalog.names import nearest
 
     if name not in servers:
@@ -132,13 +132,13 @@ def _open(url: str) -> None:
     """Show the address, and open it where there is a screen: a browser of text would take the terminal away."""
     _show(url)
     if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
-        # Some browsers run in the foreground until they end: another process waits for them.
+        # Some browsers block until they end: another process waits for them.
         words = [sys.executable, "-m", "webbrowser", url]
         browser = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603  # no shell
         _opened.append(browser)
 
 
-# Kept until this process ends, or the interpreter would complain that nobody waited for them.
+# Kept until this process ends: the interpreter warns of a child that is dropped without a wait.
 _opened: list[subprocess.Popen[bytes]] = []
 
 

@@ -2,10 +2,9 @@
 
 import argparse
 import os
-from pathlib import Path
 from typing import Final
 
-from tooldispatchd.cli.dialogue import TIMEOUT_S, seconds
+from tooldispatchd.cli.dialogue import TIMEOUT_S, add_daemon_arguments, read_token
 from tooldispatchd.cli.tools import FORMS
 
 EPILOG: Final = """\
@@ -52,11 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Run an agent with a tool channel of its own to a daemon, and exit as it does."
     parser.usage = "tooldispatchd run [--profile P] [--socket PATH | --config FILE] [--mux] [options] -- COMMAND ..."
     parser.epilog = EPILOG
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--socket", metavar="PATH", help="the socket of a running daemon")
-    where.add_argument("--config", type=Path, metavar="FILE", help="start a private daemon with this configuration")
-    parser.add_argument("--profile", metavar="NAME", help="the profile to open the session under (default)")
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="its token (else $TOOLDISPATCHD_TOKEN)")
+    add_daemon_arguments(parser, f"give up on a running daemon that is silent for so long ({TIMEOUT_S:g})")
     parser.add_argument("--mux", action="store_true", help="share the agent's stdin and stdout with its tool channel")
     parser.add_argument(
         "--schemas",
@@ -73,13 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="what the agent can be asked by the daemon; may be repeated",
     )
-    parser.add_argument(
-        "--timeout",
-        type=seconds,
-        default=TIMEOUT_S,
-        metavar="SECONDS",
-        help=f"give up on a running daemon that is silent for so long ({TIMEOUT_S:g})",
-    )
     parser.add_argument("--verbose", action="store_true", help="say on stderr which daemon is used")
     # Not "command": that is the name of this one.
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the agent and its arguments")
@@ -89,7 +77,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the agent; its exit code, or ours where it did not start."""
     import msgspec
 
-    from tooldispatchd.cli.dialogue import read_token
     from tooldispatchd.runner.run import Order, tell
     from tooldispatchd.runner.run import run as run_agent
     from tooldispatchd.wire.messages import Hello

@@ -32,7 +32,7 @@ def _line(key: str, why_not: str | None, more: str = "") -> str:
 
 
 def _counted(key: str, cgroup: Mapping[str, str | None]) -> str:
-    """Of whom a bound is, where a cgroup may count."""
+    """What a bound counts, where a cgroup may count it."""
     if f"{key}_cgroup" not in cgroup:
         return ""
     why_not = cgroup[f"{key}_cgroup"]

@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tooldispatchd.config.listen_values import in_a_line, parse_places, quote_path
     from tooldispatchd.daemon.daemon import serve
     from tooldispatchd.daemon.doors import check_descriptors
-    from tooldispatchd.daemon.equipment import AgentSpecsError, EquipmentError, open_agent_specs
+    from tooldispatchd.daemon.equipment import EquipmentError, open_agent_specs
     from tooldispatchd.daemon.listeners import ListenError
     from tooldispatchd.daemon.logs import open_log
     from tooldispatchd.daemon.systemd import Notifier, listen_fds, take_watchdog
@@ -99,14 +99,14 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with open_agent_specs(catalog, os.environ) as specs:
             return trio.run(partial(run_daemon, log=log, logs_calls=arguments.log_level == "debug", agent_specs=specs))
-    except* (ListenError, AgentSpecsError, EquipmentError) as group:
+    except* (ListenError, EquipmentError) as group:
         for failed in leaves(group):
             print(f"tooldispatchd: {failed}", file=sys.stderr)
     return 3
 
 
 def _prepare_process() -> None:
-    """See to what must hold before anything is opened, and before anybody can send a signal. Raises OSError."""
+    """Standard descriptors, limits and ignored signals, before anything is opened or signalled. Raises OSError."""
     import signal
 
     from tooldispatchd.children.descriptors import occupy_standard, raise_limit, require_free

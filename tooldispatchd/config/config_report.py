@@ -1,4 +1,4 @@
-"""What is shown of a configuration's problems: where each stands, and only values that can be no secret."""
+"""The report of a configuration's problems: where each stands, and only values that cannot be secrets."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from tooldispatchd.catalog.notation.places import NotationProblem, SourcePositio
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.secrecy import is_shown, is_shown_as
 from tooldispatchd.catalog.specs import Config
-from tooldispatchd.config.key_patterns import Table
+from tooldispatchd.config.key_patterns import Table, entries
 from tooldispatchd.config.mcp_json import McpJson
 from tooldispatchd.config.plumb_files import MaskedText, PlumbFiles
 
@@ -77,7 +77,15 @@ class TomlLines:
 
     def _read_header(self, statement: str, line: int) -> None:
         is_element = statement.lstrip().startswith("[[")
-        keys = list(_header_keys(tomllib.loads(statement)))
+        # Read alone, a header is a chain of tables with one key each.
+        keys: list[str] = []
+        inner: object = tomllib.loads(statement)
+        while inner:
+            if isinstance(inner, list):
+                inner = inner[0]
+            else:
+                key, inner = next(iter(cast("Table", inner).items()))
+                keys.append(key)
         path: Path = ()
         for position, key in enumerate(keys, 1):
             path = (*path, key)
@@ -115,17 +123,6 @@ def _statements(source: str) -> Iterator[tuple[int, str]]:
             line, breaks = line + breaks + 1, 0
         else:
             breaks += text.count("\n")
-
-
-def _header_keys(table: dict[str, object]) -> Iterator[str]:
-    """The keys of a header that was read alone: a chain of tables with one key each."""
-    inner: object = table
-    while inner:
-        if isinstance(inner, list):
-            inner = inner[0]
-        else:
-            key, inner = next(iter(cast("dict[str, object]", inner).items()))
-            yield key
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -190,33 +187,36 @@ class Sources:
 
     def where(self, path: Path) -> str:
         """`FILE:LINE` of what stands at `path`."""
-        foreign = self.servers.place_of(path)
-        if foreign is not None:
-            return f"{foreign[0]}:{foreign[1]}"
-        found = self.plumb.place_of(path)
-        return f"{self.path}:{self._lines.line_of(path)}" if found is None else f"{found.file}:{found.line}"
+        file, line = self._elsewhere(path) or (self.path, self._lines.line_of(path))
+        return f"{file}:{line}"
 
     def file_of(self, path: Path) -> FilePath:
         """The file in which what stands at `path` was written, as reports name it."""
-        return FilePath(self.where(path).rpartition(":")[0])
+        elsewhere = self._elsewhere(path)
+        return self.path if elsewhere is None else FilePath(elsewhere[0])
+
+    def _elsewhere(self, path: Path) -> tuple[str, int] | None:
+        """File and line of what stands at `path`; None for what the configuration's own file says."""
+        found = self.plumb.place_of(path)
+        return self.servers.place_of(path) or (None if found is None else (found.file, found.line))
 
     def findings(self, problems: Iterable[Problem]) -> tuple[Finding, ...]:
         """Each problem with its line, and the mistakes in the files themselves, in the order of the files."""
         said = [*self.plumb.problems, *self.servers.problems, *problems]
         unique = {(problem.path, problem.why): problem for problem in said}
         findings = [self._finding(problem) for problem in unique.values()]
-        findings += [self._mistake(mistake) for mistake in self.plumb.mistakes]
+        findings += map(self._mistake, self.plumb.mistakes)
         findings += [Finding(printable(each.why), each.line, file=each.file) for each in self.servers.mistakes]
         order = {file: number for number, file in enumerate([*self.plumb.texts, *self.servers.files], 1)}
         return tuple(sorted(findings, key=lambda finding: (order.get(finding.file or "", 0), finding.line or 0)))
 
     def _finding(self, problem: Problem) -> Finding:
         place, why = self._place(problem)
-        foreign = self.servers.place_of(problem.path)
+        file, line = self._elsewhere(problem.path) or (None, self._lines.line_of(problem.path))
         finding = Finding(
             why=printable(why),
-            file=None if foreign is None else foreign[0],
-            line=self._lines.line_of(problem.path) if foreign is None else foreign[1],
+            file=file,
+            line=line,
             key=_key(problem.path),
             seen=None if problem.value is UNSET else _seen(problem.path, self.table),
             allowed=self.servers.advice(problem),
@@ -239,7 +239,7 @@ class Sources:
         if found is not None:
             place = self.plumb.place_of(problem.path, (int(found["line"] or 1), int(found["column"])))
             if place is not None:
-                # The notation is not written as what it means: a column of the one is none of the other.
+                # An expression of the notation is written otherwise than what it means: its columns are others.
                 return place, problem.why[found.end() :]
         return self.plumb.place_of(problem.path), problem.why
 
@@ -267,7 +267,7 @@ def _indented(excerpt: str) -> str | None:
 
 
 def printable(text: str) -> str:
-    """`text` with what a terminal would obey instead of show in its escaped form."""
+    """`text` with escapes for what would steer a terminal."""
     return "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text)
 
 
@@ -285,26 +285,14 @@ def _key(path: Path) -> str | None:
 
 def _seen(path: Path, table: Table) -> str | None:
     """What the file says at `path`: the value as it is written, or only its kind where it may be a secret."""
-    value = _value_at(path, table)
-    if value is UNSET:
-        return None
-    if not isinstance(value, (dict, list)) and is_shown_as(Config, path, value):
-        return _written(value)
-    return next((words for kind, words in _KINDS if isinstance(value, kind)), "a date or time")
-
-
-def _value_at(path: Path, table: Table) -> object:
-    """What stands at `path`; UNSET where nothing does."""
     value: object = table
-    for key in path:
-        is_there = key in value if isinstance(value, dict) else isinstance(value, list) and key in range(len(value))
-        if not is_there:
-            return UNSET
-        value = cast("dict[str | int, object]", value)[key]
-    return value
-
-
-def _written(value: object) -> str:
+    for step in path:
+        inner = dict(entries(value))
+        if step not in inner:
+            return None
+        value = inner[step]
+    if isinstance(value, (dict, list)) or not is_shown_as(Config, path, value):
+        return next((words for kind, words in _KINDS if isinstance(value, kind)), "a date or time")
     is_json = isinstance(value, (str, bool))
     text = printable(json.dumps(value, ensure_ascii=False) if is_json else str(value))
     return text if len(text) <= MAX_VALUE_CHARACTERS else text[:MAX_VALUE_CHARACTERS] + "…"

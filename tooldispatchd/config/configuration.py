@@ -11,7 +11,7 @@ tokens leave the table before it becomes a `Config`; what was read for servers g
 import copy
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, cast
 
@@ -67,7 +67,14 @@ class ConfigError(Exception):
 
 def find_configuration(environ: Mapping[str, str]) -> Path:
     """The first file there is of those that stand in for `--config`; a `ConfigError` says where it looked."""
-    places = [Path("tooldispatchd.toml"), *_own_places(environ), Path("/etc/tooldispatchd/config.toml")]
+    places = [Path("tooldispatchd.toml")]
+    home = environ.get("XDG_CONFIG_HOME", "")
+    # The specification of base directories has a relative one ignored. A service may have no home at all.
+    if home.startswith("/"):
+        places.append(Path(home) / "tooldispatchd" / "config.toml")
+    elif environ.get("HOME"):
+        places.append(Path(environ["HOME"]) / ".config" / "tooldispatchd" / "config.toml")
+    places.append(Path("/etc/tooldispatchd/config.toml"))
     for place in places:
         if place.is_file():
             return place
@@ -132,16 +139,6 @@ def _refuse(sources: Sources, problems: Iterable[Problem]) -> None:
         raise ConfigError(f"cannot use {sources.path}: {count}", sources.path, findings)
 
 
-def _own_places(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Where the user's own file stands; a service may have no home at all."""
-    home = environ.get("XDG_CONFIG_HOME", "")
-    # The specification of base directories has a relative one ignored.
-    if home.startswith("/"):
-        yield Path(home) / "tooldispatchd" / "config.toml"
-    elif environ.get("HOME"):
-        yield Path(environ["HOME"]) / ".config" / "tooldispatchd" / "config.toml"
-
-
 def _read(path: Path) -> str:
     try:
         return read_text(path, MAX_FILE_BYTES)
@@ -202,7 +199,9 @@ def _build(
     try:
         config = msgspec.convert(table, Config)
     except msgspec.ValidationError as error:
-        return [_conversion_problem(str(error))]
+        # What the schema admits and the Structs do not: `3.0` where a whole number stands.
+        why, _, place = str(error).partition(" - at `$")
+        return [Problem(tuple(re.findall(r"\.([a-z_]+)", place)), why.replace("`", '"'))]
     problems: list[Problem] = []
     signatures: Mapping[str, Signature] = {}
     if any(spec.python is not None for spec in config.tools.values()):
@@ -221,9 +220,3 @@ def _build(
     problems += lacking
     said = (*catalog.warnings, *warnings)
     return problems or msgspec.structs.replace(catalog, enforceable=enforceable, warnings=said)
-
-
-def _conversion_problem(message: str) -> Problem:
-    """What the schema admits and the Structs do not: `3.0` where a whole number stands."""
-    why, _, place = message.partition(" - at `$")
-    return Problem(tuple(re.findall(r"\.([a-z_]+)", place)), why.replace("`", '"'))

@@ -1,4 +1,4 @@
-"""What agents must show and what servers are shown, and who programs run as: read once a table is well formed.
+"""The secrets of agents and for servers, and the users that programs run as: read once a table is well formed.
 
 A profile's token leaves the table here, whether it stands in it, in the environment or in a file: only its SHA-256 goes
 on. What was read for servers goes to their bindings. No problem holds a secret, nor the name of a variable or a file,
@@ -36,7 +36,7 @@ MAX_TOKEN_CHARS: Final = MAX_HEADER_CHARS - len("Bearer ")
 
 # Where a server's table may stand.
 SERVERS: Final[tuple[Pattern, ...]] = (("mcp", "*"), ("tools", "*", "mcp"), ("processes", "*", "mcp", "#"))
-# Where it may be said who a program runs as.
+# Where a table may name the user that a program runs as.
 _PROGRAMS: Final[tuple[Pattern, ...]] = (("tools", "*"), ("processes", "*"), ("agents", "*"), *SERVERS)
 _CLIENT_SECRETS: Final = ("client_secret_env", "client_secret_file")
 # What each of the others than tokens names, and how many characters that may have.
@@ -47,7 +47,7 @@ _OTHERS: Final = {
 }
 # RFC 6750, 2.1, allows less; some servers' keys have more signs.
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
-# RFC 7468, 2; which kind of key it is, who signs with it will see.
+# RFC 7468, 2. The kind of the key is left to the library that signs with it.
 _PEM: Final = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*-----END ", re.DOTALL)
 
 
@@ -61,7 +61,7 @@ class AccountError(Exception):
 
 
 class SecretError(Exception):
-    """Why a secret cannot be had; it is caught where the place that names it is known."""
+    """A secret cannot be read; caught where the place that names it is known."""
 
     def __init__(self, why: str, allowed: str | None = None) -> None:
         super().__init__(why)
@@ -186,7 +186,7 @@ def _of_servers(table: Table) -> Iterator[tuple[Path, str, int]]:
 
 
 def _readable(server: Table) -> Iterator[Pattern]:
-    """The keys that are to be read: what contradicts itself is told of when the catalog is built, and that alone."""
+    """The keys to read: of keys that contradict one another, the catalog tells, and nothing else is told."""
     if "url" not in server:
         return
     if len(server.keys() & {*TOKENS, "auth"}) == 1:
@@ -275,7 +275,7 @@ def exposed_secrets(table: Table, file_of: Callable[[Path], FilePath]) -> list[s
         try:
             mode = stat.S_IMODE(file_of(path).stat().st_mode)
         except OSError:
-            # It has been read, and is gone.
+            # It was deleted after it was read.
             continue
         if mode & stat.S_IROTH:
             said.append(f"{_dotted(path)}: others may read this file (mode {mode:04o})")
@@ -293,25 +293,22 @@ def _written(holder: object, path: Path = ()) -> Iterator[Path]:
 
 def with_credentials(servers: Mapping[str, Binding], secrets: Mapping[tuple[str, str], str]) -> dict[str, Binding]:
     """The bindings, each with what was read for it."""
-    return {
-        name: msgspec.structs.replace(binding, credentials=_credentials(binding.spec, secrets))
-        for name, binding in servers.items()
-    }
 
+    def first(spec: McpSpec | OAuthSpec, keys: tuple[str, ...]) -> str | None:
+        # At most one of the keys is there.
+        return next((secrets[key, text] for key in keys if (text := getattr(spec, key)) is not None), None)
 
-def _credentials(spec: McpSpec, secrets: Mapping[tuple[str, str], str]) -> ServerCredentials:
-    token = _first(spec, TOKENS, secrets)
-    oauth = spec.oauth or OAuthSpec()
-    return ServerCredentials(
-        headers=(*spec.headers.items(), *([] if token is None else [("authorization", f"Bearer {token}")])),
-        client_secret=_first(oauth, _CLIENT_SECRETS, secrets),
-        private_key=_first(oauth, ("private_key_file",), secrets),
-    )
-
-
-def _first(spec: McpSpec | OAuthSpec, keys: tuple[str, ...], secrets: Mapping[tuple[str, str], str]) -> str | None:
-    """The secret that one of `keys` names; at most one of them is there."""
-    return next((secrets[key, text] for key in keys if (text := getattr(spec, key)) is not None), None)
+    bound: dict[str, Binding] = {}
+    for name, binding in servers.items():
+        spec, oauth = binding.spec, binding.spec.oauth or OAuthSpec()
+        token = first(spec, TOKENS)
+        credentials = ServerCredentials(
+            headers=(*spec.headers.items(), *([] if token is None else [("authorization", f"Bearer {token}")])),
+            client_secret=first(oauth, _CLIENT_SECRETS),
+            private_key=first(oauth, ("private_key_file",)),
+        )
+        bound[name] = msgspec.structs.replace(binding, credentials=credentials)
+    return bound
 
 
 def _dotted(path: Path) -> str:

@@ -32,7 +32,7 @@ class _Meaning(Enum):
     LISTEN = auto()
     HEADER = auto()  # a header's value
     ROOT = auto()  # a directory, as a path or a file:// URI
-    PLACE = auto()  # what a program may read or change, without symbolic links: bounds are not to be led around
+    PLACE = auto()  # what a program may read or change; links are resolved, so that none leads around a bound
 
 
 _CONFINED: Final[dict[Pattern, _Meaning]] = {("read", "#"): _Meaning.PLACE, ("write", "#"): _Meaning.PLACE}
@@ -90,7 +90,7 @@ _HEADER: Final = re.compile(HEADER_VALUE_PATTERN.removesuffix("$"))
 _FILE_URI: Final = re.compile(r"file://(?:localhost)?(?P<path>/(?:[^%?#\x00]|%[0-9A-Fa-f]{2})*)", re.IGNORECASE)
 # RFC 3986, 3.3, and the sign of what is encoded already.
 _PATH_SIGNS: Final = "/:@!$&'()*+,;=~%"
-# What may become empty.
+# These may be empty once they are expanded.
 _MAY_BE_EMPTY: Final = frozenset({_Meaning.WORD, _Meaning.HEADER})
 
 
@@ -102,23 +102,20 @@ def expand(table: Table, environ: Mapping[str, str], directory: FilePath) -> lis
     problems: list[Problem] = []
     for pattern, meaning in EXPANDED.items():
         for place in places(table, pattern):
-            # What is empty as it stands is the schema's to refuse.
-            if isinstance(place.value, str) and place.value and not _is_template(place, table):
+            # The schema refuses a text that is empty as it is written.
+            if isinstance(place.value, str) and place.value and not _is_template(place.path, table):
                 problems.extend(_expand_place(place, place.value, meaning, environ=environ, directory=directory))
     return problems
 
 
-def _is_template(place: KeyLocation, table: Table) -> bool:
+def _is_template(path: Path, table: Table) -> bool:
     """Whether a text is an argument in which a dollar names a field of the input."""
-    if not _is_argument(place.path):
-        return False
-    section = table[str(place.path[0])]
-    own = section[str(place.path[1])] if isinstance(section, dict) else None
-    return isinstance(own, dict) and own.get("input_mode") == "args"
+    modes = places(table, (str(path[0]), str(path[1]), "input_mode")) if _is_argument(path) else ()
+    return any(mode.value == "args" for mode in modes)
 
 
 def _is_argument(path: Path) -> bool:
-    """Whether an argument of a program stands at `path`, and none of a server."""
+    """Whether an argument of a program, not of a server, stands at `path`."""
     return len(path) == 4 and path[0] in {"tools", "processes"} and path[2] == "args"
 
 
@@ -133,7 +130,7 @@ def expand_file(text: str, environ: Mapping[str, str], directory: FilePath) -> F
 def _expand_place(
     place: KeyLocation, text: str, meaning: _Meaning, *, environ: Mapping[str, str], directory: FilePath
 ) -> list[Problem]:
-    # A binding's name holds no dollar, and shows up in messages, where nothing of the environment may.
+    # A binding's name holds no dollar, and is shown in messages, which nothing of the environment may be.
     if meaning is _Meaning.SERVER and not is_meant_as_url(text):
         return []
     # Only a command's first word is the program.
@@ -142,7 +139,14 @@ def _expand_place(
     problems = list(_text_problems(text, environ, place.path))
     if problems:
         return problems
-    expanded = _VARIABLE.sub(lambda found: _replacement(found, environ), text)
+
+    def replacement(found: re.Match[str]) -> str:
+        if found["name"] is None:
+            return "$"
+        # As in a shell, a default stands for an empty variable too.
+        return environ.get(found["name"], "") or found["default"] or ""
+
+    expanded = _VARIABLE.sub(replacement, text)
     if not expanded and meaning not in _MAY_BE_EMPTY:
         return [Problem(place.path, "is empty once its variables are in place", value=text)]
     refusal = _refusal(meaning, text, expanded, path=place.path)
@@ -151,7 +155,7 @@ def _expand_place(
     value = _anchored(meaning, expanded, directory)
     place.put(value)
     problem = check_listen(value, place.path) if meaning is _Meaning.LISTEN else None
-    # Nothing that comes from the environment may be shown, in a guess neither.
+    # Nothing that comes from the environment may be shown, not even in a guess.
     if problem and text != expanded:
         problem = msgspec.structs.replace(problem, value=text, nearest=None)
     return [problem] if problem else []
@@ -175,27 +179,17 @@ def _text_problems(text: str, environ: Mapping[str, str], path: Path) -> Iterato
         yield Problem(path, why, value=text, allowed=allowed)
 
 
-def _replacement(found: re.Match[str], environ: Mapping[str, str]) -> str:
-    name, default = found["name"], found["default"]
-    if name is None:
-        return "$"
-    return environ.get(name, "") if default is None else environ.get(name, "") or default
-
-
 def _refusal(meaning: _Meaning, text: str, expanded: str, *, path: Path) -> Problem | None:
-    """Why a text, once it is expanded, cannot stand for what is meant; what came of it is not shown."""
-    # As it is written the schema has looked at it; a line feed out of a variable would begin another header.
-    if meaning is _Meaning.HEADER and text != expanded and not _is_header(expanded):
+    """Why a text cannot be used once it is expanded; the expanded text is not shown."""
+    # The schema has checked the text as it is written. A line feed out of a variable would begin another header.
+    is_header = len(expanded) <= MAX_HEADER_CHARS and _HEADER.fullmatch(expanded) is not None
+    if meaning is _Meaning.HEADER and text != expanded and not is_header:
         why = "no header can have this value once its variables are in place"
         return Problem(path, why, value=text, allowed=f"ASCII in one line, at most {MAX_HEADER_CHARS} characters")
     if meaning is _Meaning.ROOT and "://" in expanded and _FILE_URI.fullmatch(expanded) is None:
         allowed = "a path, or file:// and an absolute path"
         return Problem(path, "no directory of this machine", value=text, allowed=allowed)
     return None
-
-
-def _is_header(text: str) -> bool:
-    return len(text) <= MAX_HEADER_CHARS and _HEADER.fullmatch(text) is not None
 
 
 def _anchored(meaning: _Meaning, text: str, directory: FilePath) -> str:
@@ -207,18 +201,14 @@ def _anchored(meaning: _Meaning, text: str, directory: FilePath) -> str:
             return text
         return f"unix:{FilePath(quote_path(str(directory))) / where}{mark}{options}"
     if meaning is _Meaning.ROOT:
-        return _root(text, directory)
+        found = _FILE_URI.fullmatch(text)
+        if found is not None:
+            return f"file://{quote(found['path'], safe=_PATH_SIGNS)}"
+        # Whoever reads a URI takes dots away (RFC 3986, 5.2.4), so that none are left.
+        return FilePath(os.path.normpath(directory / text)).as_uri()
     if meaning is _Meaning.PLACE:
         return os.path.realpath(directory / text)
     # A program without a slash is looked for in PATH.
     if meaning is _Meaning.FILE or (meaning is _Meaning.PROGRAM and "/" in text):
         return str(directory / text)
     return text
-
-
-def _root(text: str, directory: FilePath) -> str:
-    """The URI of a root. Who reads it takes its dots away (RFC 3986, 5.2.4), so that none are left."""
-    found = _FILE_URI.fullmatch(text)
-    if found is not None:
-        return f"file://{quote(found['path'], safe=_PATH_SIGNS)}"
-    return FilePath(os.path.normpath(directory / text)).as_uri()

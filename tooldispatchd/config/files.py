@@ -15,7 +15,7 @@ from tooldispatchd.config.key_patterns import Table
 
 
 class UnusableFileError(Exception):
-    """Why a file that says what the daemon does cannot be used.
+    """A file of the configuration cannot be used.
 
     `verb` is what was attempted, "read" or "use". `line`, from 1, is that of the first byte that is not UTF-8.
     """
@@ -32,7 +32,7 @@ def read_text(path: FilePath, max_bytes: int) -> str:
     try:
         with path.open("rb") as file:
             content = file.read(max_bytes + 1)
-        changeable = is_anyones(str(path))
+        changeable = why_exposed(str(path))
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise UnusableFileError("read", why or str(error)) from error
@@ -97,10 +97,10 @@ def read_named(
     return NamedFiles(tuple(files.values()), tuple(problems), len(files) == len(named))
 
 
-def is_anyones(path: str) -> str | None:
-    """Why a file that the daemon obeys may be anybody's words; None where only its owner and a group may write there.
+def why_exposed(path: str) -> str | None:
+    """Why any user could change a file that the daemon obeys; None where only its owner and its group may.
 
-    A group that may write was chosen by somebody who may. Raises OSError.
+    A group that may write was chosen by the owner. Raises OSError.
     """
     real = os.path.realpath(path)
     mode = os.stat(real).st_mode  # noqa: PTH116  # strings are wanted

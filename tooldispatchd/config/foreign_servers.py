@@ -1,7 +1,7 @@
 """A server as other MCP clients write it, as a table of `[mcp]`; and what `[mcp.NAME]` beside it adds. Pure.
 
-What restricts a server there must restrict it here. So the keys of known clients that do are understood, and a key
-that nobody here knows is an error where its name could restrict, until `[mcp.NAME]` says itself what holds.
+What restricts a server there must restrict it here. So the restricting keys of known clients are understood, and an
+unknown key is an error where its name could mean a restriction, unless `[mcp.NAME]` itself says what holds.
 """
 
 import json
@@ -16,9 +16,9 @@ from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.config.key_patterns import Table
 
-# Of which a server has one.
+# A server has one of these.
 WAYS: Final = ("url", "command")
-# What is copied as it stands. A server's table has many more keys, which no other client knows.
+# Copied as they are. A server's table has many more keys, which no other client knows.
 _COPIED: Final = ("command", "args", "env", "cwd", "url", "headers")
 # Lists of tools, and what each is here.
 LISTS: Final = {
@@ -75,7 +75,7 @@ class FileContext(msgspec.Struct, frozen=True):
 
 
 class ForeignServer(msgspec.Struct, frozen=True):
-    """A table of `[mcp]`, what is wrong with what it was made of, and the keys there that mean nothing here."""
+    """A table of `[mcp]`, the problems of its source, and the source's keys that mean nothing here."""
 
     table: Table
     problems: list[Problem]
@@ -110,8 +110,6 @@ def complete(table: Table, own: Table, path: Path, shown: str) -> list[Problem]:
 
 
 class _Translation:
-    """One entry's."""
-
     def __init__(self, own: Table, path: Path, places: FileContext) -> None:
         self._own = own
         self._path = path
@@ -204,10 +202,10 @@ class _Translation:
 
     def _variable(self, found: re.Match[str]) -> str:
         if found["input"] is not None:
-            # Editors ask a person for it; a daemon has its environment.
+            # Editors ask a person for it; a daemon takes it from its environment.
             return f"${{INPUT_{re.sub(r'[^A-Za-z0-9]', '_', found['input']).upper()}}}"
         if found["body"] is None:
-            # What begins a variable and is none is told where variables are expanded.
+            # Broken variables are told of where variables are expanded.
             return {"${": "${", "${/}": "/"}.get(found.group(), "$$")
         workspace = self._places.workspace
         known = {
@@ -242,7 +240,7 @@ def toml_key(name: str) -> str:
 
 
 def listed(keys: list[str]) -> str:
-    """Enough of them to see what is meant: a client's own settings may be many."""
+    """The first five: a client's own settings may be many."""
     return ", ".join(map(quoted, keys[:5])) + (", …" if len(keys) > 5 else "")
 
 

@@ -1,7 +1,7 @@
 """What this machine lacks of what a configuration asks for.
 
 What it cannot enforce (`enforceable_for`) is tried once, and only where anything is asked. Programs, directories and
-places that are not there (`absent`) may still come to be before they are needed: of them is warned only.
+places that are not there (`absent`) may be made before they are needed: they are warned of.
 """
 
 import os
@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-import msgspec
-
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.enforcement import MEANS, Enforceable, programs
-from tooldispatchd.catalog.specs import ConfinedSpec, McpSpec, ProcessSpec, ToolSpec
+from tooldispatchd.catalog.specs import ConfinedSpec, McpSpec, ProcessSpec, ProfileSpec, ToolSpec
 from tooldispatchd.children.abilities import Abilities, AbilitiesError, read_abilities
 
 _BOUNDS: Final = ("cpu_s", "memory", "processes", "files", "file_size", "nice", "user")
@@ -23,94 +21,66 @@ _MEANS: Final = ("landlock", "bubblewrap")
 _KEYS: Final = ("network", "read", "write")
 
 
-class _Start(msgspec.Struct, frozen=True):
-    """How a child is started: `where` stands before the keys of its table; `path` is the child's PATH."""
-
-    where: str
-    program: str | None
-    cwd: str | None
-    path: str
-
-
 def absent(catalog: Catalog, environ: Mapping[str, str]) -> list[str]:
     """A sentence for each thing that is not there; `environ` is the daemon's, whose PATH its children get."""
+    path = environ.get("PATH", os.defpath)
     said: list[str] = []
-    for start in _starts(catalog, environ.get("PATH", os.defpath)):
-        if start.program is not None and not _is_program(start.program, start):
-            said.append(f"{start.where}{_no_program(start.program)}")
-        if start.cwd is not None and not _is_directory(start.cwd):
-            said.append(f"{start.where}cwd: there is no such directory")
-    said += _places(catalog)
-    for name, profile in catalog.config.agents.items():
-        for index, root in enumerate(profile.roots):
-            # Once they are read, all of them are URIs (RFC 8089).
-            if not _is_directory(unquote(root.removeprefix("file://"))):
-                said.append(f"agents.{name}.roots[{index}]: there is no such directory")
+    if catalog.config.agent_command is not None:
+        # Its first word is what a table has as its `command`.
+        said += _no_program("agent_", catalog.config.agent_command[0], ".", path)
+    for where, spec in _tables(catalog):
+        if isinstance(spec, ProfileSpec):
+            # Past `configuration` all of them are URIs (RFC 8089).
+            directories = {f"roots[{index}]": unquote(root[len("file://") :]) for index, root in enumerate(spec.roots)}
+        else:
+            program = spec.command[0] if isinstance(spec.command, tuple) else spec.command
+            if program is not None:
+                said += _no_program(where, program, spec.cwd or ".", spec.env.get("PATH", path))
+            directories = {} if spec.cwd is None else {"cwd": spec.cwd}
+        said += [
+            f"{where}{key}: there is no such directory" for key, each in directories.items() if not _is_there(each)
+        ]
+        said += _missing_places(where, spec)
     return said
 
 
-def _places(catalog: Catalog) -> Iterator[str]:
-    """The places that programs may read or change and that are not there: a program that is shut in cannot start."""
+def _tables(catalog: Catalog) -> Iterator[tuple[str, McpSpec | ToolSpec | ProcessSpec | ProfileSpec]]:
+    """Each table that may start a program, and what stands before its keys in a sentence."""
     config = catalog.config
-    tables: tuple[tuple[str, Mapping[str, ConfinedSpec]], ...] = (
-        ("tools.", config.tools),
-        ("processes.", config.processes),
-        ("agents.", config.agents),
-        ("mcp.", {name: spec for name, spec in config.mcp.items() if spec.enabled}),
-        # As below.
-        ("server ", {name: each.spec for name, each in catalog.servers.items() if name not in config.mcp}),
-    )
-    for section, specs in tables:
-        for name, spec in specs.items():
-            where = f"{section}{name}{': ' if section == 'server ' else '.'}"
-            for key, places in (("read", spec.read), ("write", spec.write)):
-                for index, place in enumerate(places or ()):
-                    if not Path(place).exists():
-                        yield f"{where}{key}[{index}]: there is nothing of this name"
-            if spec.sandbox in MEANS and spec.network and spec.read is None and spec.write is None:
-                yield f"{where}sandbox: it says how, and not what: by itself it shuts nothing in"
-
-
-def _starts(catalog: Catalog, path: str) -> Iterator[_Start]:
-    config = catalog.config
-    if config.agent_command is not None:
-        # Its first word is what a table has as its `command`.
-        yield _Start("agent_", config.agent_command[0], None, path)
-    for name, server in config.mcp.items():
-        if server.enabled:
-            yield _start(f"mcp.{name}.", server.command, server, path)
-    for name, tool in config.tools.items():
-        yield _start(f"tools.{name}.", None if tool.command is None else tool.command[0], tool, path)
-    for name, process in config.processes.items():
-        yield _start(f"processes.{name}.", None if process.command is None else process.command[0], process, path)
+    yield from ((f"mcp.{name}.", spec) for name, spec in config.mcp.items() if spec.enabled)
+    yield from ((f"tools.{name}.", tool) for name, tool in config.tools.items())
+    yield from ((f"processes.{name}.", process) for name, process in config.processes.items())
     for name, binding in catalog.servers.items():
-        # These stand where they are used, which may be more than once.
+        # A server without a name stands where it is used, which may be more than once.
         if name not in config.mcp and binding.spec.enabled:
-            yield _start(f"server {name}: ", binding.spec.command, binding.spec, path)
+            yield f"server {name}: ", binding.spec
+    yield from ((f"agents.{name}.", profile) for name, profile in config.agents.items())
 
 
-def _start(where: str, program: str | None, spec: McpSpec | ToolSpec | ProcessSpec, path: str) -> _Start:
-    return _Start(where, program, spec.cwd, spec.env.get("PATH", path))
+def _missing_places(where: str, spec: ConfinedSpec) -> Iterator[str]:
+    """The places that are not there: a program that is shut in could not start."""
+    for key, places in (("read", spec.read), ("write", spec.write)):
+        for index, place in enumerate(places or ()):
+            if not Path(place).exists():
+                yield f"{where}{key}[{index}]: there is nothing of this name"
+    if spec.sandbox in MEANS and spec.network and spec.read is None and spec.write is None:
+        yield f"{where}sandbox: it says how, and not what: by itself it shuts nothing in"
 
 
-def _is_program(program: str, start: _Start) -> bool:
-    """Whether it would be found, as children look for it: relative entries of PATH start where the child does."""
-    here = start.cwd or "."
-    if "/" in program:
-        # An absolute one stays what it is.
-        return shutil.which(Path(here).absolute() / program) is not None
-    entries = (str(Path(here) / entry) for entry in start.path.split(os.pathsep))
-    return shutil.which(program, path=os.pathsep.join(entries)) is not None
+def _no_program(where: str, program: str, directory: str, path: str) -> list[str]:
+    """A sentence where a child in `directory` with `path` as its PATH would not find the program."""
+    is_path = "/" in program
+    # An absolute program stays what it is, and relative entries of PATH start where the child does.
+    name = str(Path(directory).absolute() / program) if is_path else program
+    entries = (str(Path(directory) / entry) for entry in path.split(os.pathsep))
+    if shutil.which(name, path=os.pathsep.join(entries)) is not None:
+        return []
+    in_path = "" if "/" in program.partition(" ")[0] else " in PATH"
+    more = "; what follows the program's name belongs in args" if len(program.split()) > 1 else ""
+    return [f"{where}command: there is no such program{in_path}{more}"]
 
 
-def _no_program(program: str) -> str:
-    where = "" if "/" in program.partition(" ")[0] else " in PATH"
-    is_line = len(program.split()) > 1
-    more = "; what follows the program's name belongs in args" if is_line else ""
-    return f"command: there is no such program{where}{more}"
-
-
-def _is_directory(path: str) -> bool:
+def _is_there(path: str) -> bool:
     try:
         return Path(path).is_dir()
     except ValueError:
@@ -119,13 +89,14 @@ def _is_directory(path: str) -> bool:
 
 
 def enforceable_for(catalog: Catalog) -> Enforceable:
-    """What can be enforced, where any program of the catalog asks for something; nothing is tried else."""
+    """What can be enforced; it is tried only where a program of the catalog asks for something."""
     if not any(programs(catalog.config, catalog.profiles, catalog.servers)):
         return Enforceable()
     try:
         return enforceable_by(read_abilities())
     except AbilitiesError as error:
-        return Enforceable(dict.fromkeys(_all_abilities(), str(error)))
+        of_means = (f"{means}.{key}" for means in _MEANS for key in _KEYS)
+        return Enforceable(dict.fromkeys((*_BOUNDS, *of_means, "memory_cgroup", "processes_cgroup"), str(error)))
 
 
 def enforceable_by(abilities: Abilities) -> Enforceable:
@@ -138,8 +109,8 @@ def enforceable_by(abilities: Abilities) -> Enforceable:
 
 
 def cgroup_lacks() -> dict[str, str | None]:
-    """Why whole calls cannot be counted by a cgroup; None for what can."""
-    # It needs trio, which those who only read a configuration have not.
+    """For the bounds that a cgroup may count for a whole call: why it cannot, else None."""
+    # It needs trio, which takes long to import and is not needed to read a configuration.
     from tooldispatchd.children.leaves import LeavesError, delegated  # noqa: PLC0415  # as above
 
     try:
@@ -148,8 +119,3 @@ def cgroup_lacks() -> dict[str, str | None]:
         return dict.fromkeys(("memory_cgroup", "processes_cgroup"), str(error))
     named = {"memory_cgroup": "memory", "processes_cgroup": "pids"}
     return {name: None if each in there else f"the cgroup has no controller {each}" for name, each in named.items()}
-
-
-def _all_abilities() -> tuple[str, ...]:
-    of_means = (f"{means}.{key}" for means in _MEANS for key in _KEYS)
-    return (*_BOUNDS, *of_means, "memory_cgroup", "processes_cgroup")

@@ -1,10 +1,10 @@
-"""Files in which other MCP clients keep their servers: found, read, and put into `[mcp]` of the configuration's table.
+"""Files in which other MCP clients keep their servers: read, and put into `[mcp]` of the configuration's table.
 
     {"mcpServers": {"NAME": {"command": …, "args": […], "env": {…}, "cwd": …}}}
     {"servers": {"NAME": {"type": "http", "url": …, "headers": {…}}}}
 
-Only the form is looked at here; what the keys hold is checked as all of `[mcp]` is, and where each was written is
-remembered. A table of `[mcp]` with neither `command` nor `url` completes the server of its name.
+Only the form of the file is checked here. The servers are checked as all of `[mcp]` is, and it is remembered where each
+was written. A table of `[mcp]` with neither `command` nor `url` completes the server of its name.
 """
 
 import json
@@ -99,7 +99,7 @@ class JsonLines:
 
 
 class Mistake(msgspec.Struct, frozen=True):
-    """What is wrong in a file at a `line`, from 1, that is no key of a server."""
+    """A mistake in a file at a `line`, from 1, outside of the servers' tables."""
 
     file: str
     line: int
@@ -124,7 +124,7 @@ class ServerSource(msgspec.Struct, frozen=True):
 
 
 class McpJson(msgspec.Struct, frozen=True):
-    """What was read: the `files` as reports name them, and where each server's table was written, by its binding.
+    """The `files` that were read, as reports name them, and where each server's table was written, by its binding.
 
     `problems` are those of the key `mcp_json` and of servers' tables, `mistakes` those of the files themselves.
     """
@@ -144,7 +144,7 @@ class McpJson(msgspec.Struct, frozen=True):
         return written.file, written.lines.line_of((*written.path, *keys))
 
     def advice(self, problem: Problem) -> str | None:
-        """What would be right of a problem, where other clients must be able to read the file as well."""
+        """The advice of a problem, in words for files that other clients must be able to read as well."""
         is_absent = problem.why.startswith(ABSENT)
         if not (is_absent or problem.why == BROKEN) or self.place_of(problem.path) is None:
             return problem.allowed
@@ -188,7 +188,6 @@ class _Reader:
         self._is_complete = named.is_complete
 
     def found(self) -> McpJson:
-        """All of it."""
         mcp = self._table.get("mcp")
         for name, own in mcp.items() if isinstance(mcp, dict) and self._is_complete else ():
             if isinstance(own, dict) and name not in self._servers and own.keys().isdisjoint(WAYS):
@@ -229,14 +228,14 @@ class _Reader:
             self._mistakes.append(Mistake(shown, lines.line_of((key,)), f"{why}; said nowhere: {listed(open_ones)}"))
 
     def _add_server(self, file: str, lines: JsonLines, path: Path, entry: object, places: FileContext) -> bool:
-        """Put an entry into `[mcp]`; whether nothing there says what it may do."""
+        """Put an entry into `[mcp]`; returns whether nothing there restricts it."""
         name = str(path[-1])
         # Else the nearest name that a binding may have.
         is_name = re.fullmatch(BINDING_PATTERN, name) is not None
         binding = name if is_name else _NO_NAME.sub("-", name).strip("-._")[:_MAX_NAME] or "server"
         mcp = self._table.setdefault("mcp", {})
         if not isinstance(mcp, dict):
-            # The schema says what is wrong with it.
+            # The schema refuses it.
             return False
         written = ServerSource(file, lines, path)
         own = mcp.get(binding)
@@ -260,7 +259,7 @@ class _Reader:
         return found.table.get("enabled") is not False and not is_decided(own)
 
     def _warn_unknown(self, written: ServerSource, keys: list[str]) -> None:
-        """One warning for all that an object has and nobody here knows."""
+        """Add one warning for all unknown keys of an object."""
         if keys:
             line = min(written.lines.line_of((*written.path, key)) for key in keys)
             what = f"server {quoted(str(written.path[-1]))}" if written.path else "the file"

@@ -1,6 +1,6 @@
 """The PEM files that servers at URLs are reached with, looked at while a configuration is loaded.
 
-What OpenSSL can never use would else be found out by the first agent. The files are read again for each connection, so
+Otherwise the first agent would find out that OpenSSL cannot use one. The files are read again for each connection, so
 nothing of them is kept, and no error holds a part of one. Imported only for a configuration that names some: OpenSSL is
 loaded with it.
 """

@@ -1,7 +1,7 @@
-"""Files in the plumb notation: found, read, and put into the configuration's table, where they mean the same as TOML.
+"""Files in the plumb notation: read, and put into the configuration's table, where they mean the same as TOML.
 
-Nothing is checked here that is checked of every configuration: it is one table from here on, and where each part of it
-was written is remembered. The notation's reader is imported where a configuration names such a file, and never else.
+From here on it is one table, which is checked as a whole, and it is remembered where each part was written. The
+notation's reader is imported only where a configuration names such a file.
 """
 
 import re
@@ -17,7 +17,7 @@ from tooldispatchd.catalog.speckinds import MIB
 from tooldispatchd.config.files import read_named
 from tooldispatchd.config.key_patterns import Table
 
-# A tool and its prompt fill some lines; what is larger was written by no hand, and a grammar takes its time.
+# A tool and its prompt fill some lines; a larger file is generated, and a grammar takes its time.
 MAX_FILE_BYTES: Final = 1 * MIB
 # A file for each team or domain; each costs a millisecond or more at every load.
 MAX_FILES: Final = 64
@@ -41,7 +41,7 @@ _PARTS: Final = re.compile(r"""([rRbB]{0,2}(?P<quote>\"{3}|'{3}|["']))(.*?)((?P=
 
 
 class Located(Protocol):
-    """What knows where each part of a table was written: the reader's `Notation`, which is imported only if needed."""
+    """Knows where each part of a table was written: the reader's `Notation`, which is imported only if needed."""
 
     def place_of(self, path: Path) -> SourcePosition | None:
         """The place of what stands at `path`, or of the nearest around it."""
@@ -70,7 +70,7 @@ class PlumbFiles(msgspec.Struct, frozen=True):
 
         `within` is a line and a column of the value, for one that is an expression.
         """
-        # What both declare goes on as the configuration has it.
+        # Of what both declare, the configuration's own is used.
         if self.located is None or path[:2] in self.clashes:
             return None
         return self.located.place_of(path) if within is None else self.located.place_in(path, *within)
@@ -88,11 +88,12 @@ def take_plumb(table: Table, path: FilePath, environ: Mapping[str, str], where: 
 
 
 def _parse(sources: dict[str, str], table: Table, where: Callable[[Path], str]) -> PlumbFiles:
-    # A parser and its grammar are not paid for by who has no such file.
+    # A parser and its grammar take long to import, and few configurations have such a file.
     from tooldispatchd.catalog.notation.reader import read_notation  # noqa: PLC0415  # see above
 
     try:
-        notation = read_notation(list(sources.items()), _types_of(table))
+        types = table.get("types", {})
+        notation = read_notation(list(sources.items()), list(types) if isinstance(types, dict) else None)
     except NotationError as error:
         return PlumbFiles(sources, mistakes=error.problems)
     clashes = _merge(notation.table, table)
@@ -105,19 +106,13 @@ def _parse(sources: dict[str, str], table: Table, where: Callable[[Path], str]) 
     return PlumbFiles(sources, notation, clashes, mistakes=tuple(mistakes), lacking=notation.lacking - clashes)
 
 
-def _types_of(table: Table) -> list[str] | None:
-    """The types that the configuration itself declares; None where it has them in no table."""
-    types = table.get("types", {})
-    return list(types) if isinstance(types, dict) else None
-
-
 def _merge(declared: Table, table: Table) -> frozenset[Path]:
-    """Add what is `declared` to `table`, in place; the paths of names that are there already, which stay."""
+    """Add what is `declared` to `table`, in place; returns the paths of names that are there already, which stay."""
     clashes: set[Path] = set()
     for section in _SECTIONS:
         new = declared.get(section)
         old = table.setdefault(section, {}) if new else None
-        # A section of the wrong kind is the schema's to refuse.
+        # The schema refuses a section of the wrong kind.
         if not isinstance(new, dict) or not isinstance(old, dict):
             continue
         for name, entry in cast("Table", new).items():

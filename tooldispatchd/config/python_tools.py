@@ -17,7 +17,7 @@ from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import Config, ToolSpec
 from tooldispatchd.children.inheritance import PASSED_ON
 from tooldispatchd.children.owners import RunAs, owner_of
-from tooldispatchd.config.signature_reader import ImportEnvironment, SignatureRefusal, ask_all
+from tooldispatchd.config.signature_reader import ImportEnvironment, ask_all
 
 
 class PythonTools(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ class PythonTools(msgspec.Struct, frozen=True):
 
 
 class _CannotError(Exception):
-    """A tool whose interpreter or owner is not there: `key` is the one to blame."""
+    """A tool's interpreter or owner is not there; `key` names it."""
 
     def __init__(self, key: str, why: str) -> None:
         super().__init__(why)
@@ -51,7 +51,7 @@ def read_signatures(tools: Mapping[str, ToolSpec], directory: Path, environ: Map
     """Read every `python` tool of a configuration in `directory`; `environ` is the daemon's environment.
 
     Users and groups that are still names are left alone: nothing is imported as anybody else in their place. Takes
-    at most 20 s for each four environments; gives none of a broken one's other tools a problem of their own.
+    at most 20 s for each four environments.
     """
     problems: list[Problem] = []
     wanted: dict[ImportEnvironment, dict[str, list[str]]] = {}
@@ -71,7 +71,10 @@ def read_signatures(tools: Mapping[str, ToolSpec], directory: Path, environ: Map
                 if isinstance(found, Signature):
                     signatures[name] = found
                 else:
-                    problems.append(_problem(name, tools[name], found))
+                    # A key that is not stated cannot be blamed.
+                    key = found.key if getattr(tools[name], found.key) is not None else "python"
+                    value = getattr(tools[name], key)
+                    problems.append(Problem(("tools", name, key), found.why, value=value, nearest=found.nearest))
     return PythonTools(signatures, tuple(problems))
 
 
@@ -121,8 +124,3 @@ def _owner(spec: ToolSpec) -> RunAs:
         return RunAs()
     key = "group" if spec.user is None else "user"
     raise _CannotError(key, "only a daemon that is root can run a tool as somebody")
-
-
-def _problem(name: str, spec: ToolSpec, found: SignatureRefusal) -> Problem:
-    key = found.key if getattr(spec, found.key) is not None else "python"
-    return Problem(("tools", name, key), found.why, value=getattr(spec, key), nearest=found.nearest)

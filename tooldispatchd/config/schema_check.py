@@ -91,22 +91,14 @@ def _without_json_form(holder: object, path: Path = ()) -> Iterator[Problem]:
 
 def _check(table: object, spec: type[Spec]) -> list[Problem]:
     schema, validator = _validator(spec)
-    problems: list[Problem] = []
-    for error in validator.iter_errors(table):
-        problems.extend(_problems(error, schema))
-    return problems
+    return [problem for error in validator.iter_errors(table) for problem in _problems(error, schema)]
 
 
 @functools.cache
 def _validator(spec: type[Spec]) -> tuple[Node, jsonschema_rs.Validator]:
-    bundled = msgspec.json.schema(spec, schema_hook=_any_value)
+    bundled = msgspec.json.schema(spec, schema_hook=lambda _: {"description": "any JSON value"})
     schema = cast("Node", _without_null(jsonschema_rs.dereference(bundled)))
     return schema, jsonschema_rs.validator_for(schema, offline=True)
-
-
-def _any_value(kind: type) -> dict[str, object]:
-    assert kind is object
-    return {"description": "any JSON value"}
 
 
 def _without_null(node: object) -> object:
@@ -125,8 +117,10 @@ def _without_null(node: object) -> object:
 
 def _problems(error: jsonschema_rs.ValidationError, schema: Node) -> list[Problem]:
     path: Path = tuple(error.instance_path)
-    node = _node(schema, error.schema_path[:-1])
-    kind = error.kind
+    found: object = schema
+    for step in error.schema_path[:-1]:
+        found = found[cast("int", step)] if isinstance(found, list) else cast("Node", found)[cast("str", step)]
+    node, kind = cast("Node", found), error.kind
     match kind:
         case jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=keys):
             return [_unknown_key((*path, key), list(cast("Node", node["properties"]))) for key in keys]
@@ -137,10 +131,14 @@ def _problems(error: jsonschema_rs.ValidationError, schema: Node) -> list[Proble
             name = cast("str", inner.instance)
             return [Problem((*path, name), "not a valid name", allowed=_words(node))]
     if _is_server(node) and isinstance(error.instance, dict):
-        # Neither option fits, and a table was meant: what is wrong within it is the mistake.
+        # Neither option fits, and a table was meant: tell what is wrong within it.
         wrong = _check(error.instance, specs.McpSpec)
         return [msgspec.structs.replace(problem, path=(*path, *problem.path)) for problem in wrong]
-    return [_wrong_value(error, path, node)]
+    value, meant = error.instance, None
+    if isinstance(value, str) and kind.name == "enum":
+        meant = nearest(value, [option for option in cast("list[object]", node["enum"]) if isinstance(option, str)])
+    why = _WHY.get(kind.name, f"breaks {kind.name}")
+    return [Problem(path, why, value=value, allowed=_words(node), nearest=meant)]
 
 
 def _unknown_key(path: Path, known: list[str]) -> Problem:
@@ -155,25 +153,10 @@ def _unknown_key(path: Path, known: list[str]) -> Problem:
     return Problem(path, "unknown key", allowed=allowed, nearest=meant)
 
 
-def _wrong_value(error: jsonschema_rs.ValidationError, path: Path, node: Node) -> Problem:
-    value, meant = error.instance, None
-    if isinstance(value, str) and error.kind.name == "enum":
-        meant = nearest(value, [option for option in cast("list[object]", node["enum"]) if isinstance(option, str)])
-    why = _WHY.get(error.kind.name, f"breaks {error.kind.name}")
-    return Problem(path, why, value=value, allowed=_words(node), nearest=meant)
-
-
 def _is_server(node: Node) -> bool:
-    """Whether a table may stand there beside other kinds: only a server is of such kinds."""
+    """Whether a table may stand there beside values of other kinds: that is so of servers alone."""
     options = cast("list[Node]", node.get("anyOf", []))
     return any(option.get("type") == "object" for option in options)
-
-
-def _node(schema: Node, path: list[str | int]) -> Node:
-    node: object = schema
-    for key in path:
-        node = node[cast("int", key)] if isinstance(node, list) else cast("Node", node)[cast("str", key)]
-    return cast("Node", node)
 
 
 def _words(node: Node) -> str:
@@ -194,11 +177,7 @@ def _words(node: Node) -> str:
     bounds = [f"{word} {node[bound]}" for bound, word in _BOUND_WORDS.items() if bound in node]
     items = cast("Node", node.get("items", {}))
     if items:
-        words += f" of {_count_words(node)}{_words(items)}"
+        least = "at least one of: " if "minItems" in node else ""
+        count = f"{node['minItems']} to {node['maxItems']} of: " if "maxItems" in node else least
+        words += f" of {count}{_words(items)}"
     return f"{words}, {' and '.join(bounds)}" if bounds else words
-
-
-def _count_words(array: Node) -> str:
-    if "maxItems" in array:
-        return f"{array['minItems']} to {array['maxItems']} of: "
-    return "at least one of: " if "minItems" in array else ""

@@ -31,7 +31,6 @@ from tooldispatchd.agent.tools.servers import preload_ways
 from tooldispatchd.calls.census import Census
 from tooldispatchd.calls.memory import Memory
 from tooldispatchd.catalog.catalog import Catalog
-from tooldispatchd.catalog.specs import LimitsSpec
 from tooldispatchd.children.descriptors import raise_limit, require_free
 from tooldispatchd.children.family import open_family
 from tooldispatchd.config.listen_values import ListenAddress
@@ -42,12 +41,11 @@ from tooldispatchd.daemon.listeners import ListenError
 from tooldispatchd.daemon.logs import DaemonLog
 from tooldispatchd.daemon.systemd import Notifier, open_pulse
 from tooldispatchd.forked.signals import IGNORED
-from tooldispatchd.front.channel import Channel
+from tooldispatchd.front.channel import Channel, SocketWire
 from tooldispatchd.front.front import Front, Listener
 from tooldispatchd.front.pair import give_back, open_pair
 from tooldispatchd.front.stream import StreamChannel
 from tooldispatchd.front.timer import Deferred, Timer
-from tooldispatchd.front.wires import SocketWire
 from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.session import fault_line
@@ -56,18 +54,21 @@ from tooldispatchd.wire.session import fault_line
 TEARDOWN_S: Final = 4.5
 # What the exit takes after it, at most: the grace and both are under the manager's patience.
 EXIT_S: Final = 1.5
-# Kept from connections, so that those who are in can have programs started: some twenty at once, with their pipes. Of a
-# small table a quarter.
+# Kept from connections, so that programs can still be started for agents that are connected: some twenty at once, with
+# their pipes. A small table keeps a quarter.
 RESERVED_DESCRIPTORS: Final = 128
 RESERVED_PART: Final = 4
-# Nothing of what exists: who is not let in learns that alone.
+# It tells nothing of what exists: a peer that is not admitted learns that alone.
 NOT_ADMITTED: Final = Fault(Code.NOT_AUTHENTICATED, "you may not connect here")
 # A name has the module and the function.
 MAX_NAME_CHARS: Final = 120
 
 
 class LongestTurn(trio.abc.Instrument):
-    """Watches every task step from when it is added; some microsecond for each."""
+    """The longest time that one task has kept all others waiting, and which task; costs a microsecond per step.
+
+    Processor time is counted, not the clock's: what other processes take on a busy machine is not the loop's doing.
+    """
 
     def __init__(self) -> None:
         self.took_s = 0.0
@@ -75,11 +76,9 @@ class LongestTurn(trio.abc.Instrument):
         self._began = thread_time()
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:  # noqa: ARG002  # trio's own signature
-        """A turn begins."""
         self._began = thread_time()
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        """It ends."""
         took_s = thread_time() - self._began
         if took_s > self.took_s:
             self.took_s = took_s
@@ -121,7 +120,6 @@ class Daemon:
             self._open_pair(pair)
 
     def _accept(self, door: Door, connection: socket.socket) -> None:
-        """Every connection is a channel of its own."""
         visitor = peer_of(connection)
         if not door.entrance.admits(visitor):
             self._log.warning("peer not admitted", place=door.where, uid=visitor.uid, gid=visitor.gid, pid=visitor.pid)
@@ -138,7 +136,7 @@ class Daemon:
                 self._front.timer.add(now + wait_s, Deferred(partial(self._open_late, door, connection, visitor)))
             else:
                 self._open(door, connection, visitor)
-            # Also while it waits: who is slowed down could have any number of them otherwise.
+            # Counted while it waits, too: else a user who is slowed down could open any number of connections.
             self._connected.enter(visitor.uid)
 
     def _open(self, door: Door, connection: socket.socket, visitor: Visitor) -> None:
@@ -150,7 +148,7 @@ class Daemon:
         self._channels.add(channel)
 
     def _open_late(self, door: Door, connection: socket.socket, visitor: Visitor) -> None:
-        """As `_open`, of a connection that had to wait."""
+        """Serve a connection that had to wait."""
         try:
             if self._stopping.is_set():
                 self._turn_away(connection, DRAINING)
@@ -162,7 +160,10 @@ class Daemon:
         self._connected.leave(visitor.uid)
 
     def _no_room(self, visitor: Visitor) -> Fault | None:
-        """Channels that no session was opened on count too: who only connects could keep everyone else out."""
+        """Why there is no room for another connection, else None.
+
+        Channels without a session count too: else a peer that only connects could keep everyone else out.
+        """
         limits = self._runtime.setup.limits
         if self._connected.total + self._pairs >= limits.connections:
             return too_many("connections", limits.connections)
@@ -176,19 +177,18 @@ class Daemon:
     def _turn_away(self, connection: socket.socket, fault: Fault) -> None:
         machine = ChannelMachine(self._runtime.setup.limits.max_line_bytes)
         machine.outgoing.append(fault_line(fault))
-        # It may have left already, which is what it is told to do.
+        # The peer may have gone already, as it is told to.
         with connection, suppress(OSError):
             connection.send(machine.take_whole(), socket.MSG_DONTWAIT)
 
     def _open_pair(self, pair: DescriptorPair) -> None:
-        """One channel on inherited descriptors."""
         try:
             channel = open_pair(
                 self._front, self._runtime.state.memory.share(pair.visitor.uid), pair.read_fd, pair.write_fd
             )
         except OSError as error:
             raise ListenError(pair.where, error.strerror or str(error)) from error
-        # The channel has its own: as long as we held these too, who reads the answers would not see them end.
+        # The channel has duplicates. While these stayed open too, the reader of the answers would never see their end.
         give_back({pair.read_fd, pair.write_fd})
         host = self._host(channel, pair.entrance, pair.visitor)
         self._hosts.add(host)
@@ -209,39 +209,39 @@ class Daemon:
 
     def _host_closed(self, host: ChannelHost) -> None:
         self._hosts.discard(host)
-        self._look_whether_empty()
+        self._check_emptied()
 
     def _channel_closed(self, channel: Channel | StreamChannel) -> None:
         self._channels.discard(channel)
-        self._look_whether_empty()
+        self._check_emptied()
 
     def _connection_closed(self, channel: Channel, uid: int) -> None:
         self._connected.leave(uid)
         self._channel_closed(channel)
 
     def _pair_closed(self, channel: Channel | StreamChannel) -> None:
-        """The end of the last way in is the daemon's; a socket that is listened on never ends."""
+        """Stop with the last way in. A listening socket never ends."""
         self._channel_closed(channel)
         self._pairs -= 1
         if not self._pairs and not self._listeners:
             self.stop()
 
-    def _look_whether_empty(self) -> None:
+    def _check_emptied(self) -> None:
         if not self._hosts and not self._channels:
             self._emptied.set()
 
     def stop(self) -> None:
-        """Begin to drain; once begun it goes on."""
+        """Begin to drain. Idempotent."""
         self._stopping.set()
 
     @property
     def status(self) -> str:
-        """What it is at, in a few words."""
+        """The state in a few words, for the service manager."""
         words = f"{self._runtime.state.open_sessions.total} sessions, {len(self._channels)} channels"
         return f"draining: {words}" if self._stopping.is_set() else words
 
-    async def heed_signals(self, signals: AsyncIterator[int], kill_children: Callable[[], None]) -> None:
-        """The first of these signals drains; the second ends everything at once. Those of `IGNORED` do nothing."""
+    async def receive_signals(self, signals: AsyncIterator[int], kill_children: Callable[[], None]) -> None:
+        """Drain at the first signal, end everything at the second. Signals of `IGNORED` are only logged."""
         async for number in signals:
             if number in IGNORED:
                 self._log.info("signal ignored", signal=signal.Signals(number).name)
@@ -250,7 +250,7 @@ class Daemon:
                 self._log.warning("daemon forced to end", signal=signal.Signals(number).name)
                 self.is_forced = True
                 kill_children()
-                # Calls that wait end first: a place that a killed child gives back must start none of them.
+                # Waiting calls end first: else the place that a killed child frees would start one of them.
                 for host in list(self._hosts):
                     host.abandon()
                 self._runtime.services.home.cancel_scope.cancel()
@@ -260,7 +260,7 @@ class Daemon:
             self.stop()
 
     async def run(self, grace_s: float, doors_closed: Callable[[], None]) -> None:
-        """Serve until stopped, then drain; `doors_closed` is called as soon as nobody can come in any more."""
+        """Serve until stopped, then drain; `doors_closed` is called once no listener is open any more."""
         await self._stopping.wait()
         self._notifier.stopping(self.status, within_s=grace_s + TEARDOWN_S + EXIT_S)
         self._log.info("daemon draining", sessions=self._runtime.state.open_sessions.total, grace_s=grace_s)
@@ -270,18 +270,18 @@ class Daemon:
         doors_closed()
         self._emptied = trio.Event()
         await self._tell_hosts(ChannelHost.drain)
-        self._look_whether_empty()
+        self._check_emptied()
         with trio.move_on_after(grace_s):
             await self._emptied.wait()
         await self._tell_hosts(ChannelHost.abandon)
-        # What a peer has not taken within the grace it never will.
+        # A peer that has not read its answers within the grace never will.
         for channel in list(self._channels):
             channel.give_up()
         with trio.move_on_after(TEARDOWN_S):
             await self._emptied.wait()
 
     async def _tell_hosts(self, end: Callable[[ChannelHost], None]) -> None:
-        """Each in a turn of its own: what one holds may be large, and takes its time to be freed."""
+        """Call `end` for each host in a turn of its own: freeing what one holds may take its time."""
         waiting = [*self._hosts]
         while waiting:
             host = waiting.pop()
@@ -292,27 +292,12 @@ class Daemon:
 
 
 def ending_signals() -> list[signal.Signals]:
-    """Those that end the daemon; a terminal that is closed does so too, unless somebody (nohup) wants otherwise."""
+    """The signals that end the daemon; SIGHUP, of a closed terminal, only where it is not ignored (nohup)."""
     hung_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
     return [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hung_up else [])]
 
 
-def _check_descriptors() -> None:
-    try:
-        require_free()
-    except OSError as error:
-        raise EquipmentError(f"cannot serve: {error.strerror}") from error
-
-
-def _start_front(services: trio.Nursery, limits: LimitsSpec, log: DaemonLog) -> Front:
-    timer = Timer(log)
-    front = Front(timer, log, out_buffer_bytes=limits.out_buffer_bytes, stalled_s=limits.stalled_s)
-    services.start_soon(timer.run)
-    services.start_soon(front.run)
-    return front
-
-
-async def serve(  # what the command found out, put together in one place
+async def serve(
     catalog: Catalog,
     places: Sequence[ListenAddress],
     handed: Handed,
@@ -331,11 +316,14 @@ async def serve(  # what the command found out, put together in one place
     """
     descriptors = raise_limit()
     setup = Setup(catalog, log, logs_calls=logs_calls, uid=os.geteuid(), agent_specs=agent_specs)
-    # `bound` is closed when the daemon begins to drain; agents that still run then need what they are told in.
+    # `bound` is closed when the daemon begins to drain, and not `agent_specs`: agents that still run need their files.
     with ExitStack() as bound, trio.open_signal_receiver(*ending_signals(), *IGNORED) as signals:
-        # From here on a signal drains: who hears that the daemon is ready may stop it in the same breath.
+        # Signals drain from here on: whoever reads that the daemon is ready may stop it at once.
         doors = open_doors(places, handed, catalog.profiles, bound=bound)
-        _check_descriptors()
+        try:
+            require_free()
+        except OSError as error:
+            raise EquipmentError(f"cannot serve: {error.strerror}") from error
         async with (
             open_family() as family,
             open_equipment(setup, family, os.environ) as equipment,
@@ -343,10 +331,11 @@ async def serve(  # what the command found out, put together in one place
         ):
             background.start_soon(family.keep_guarded, partial(log.warning, "guardian replaced"))
             background.start_soon(family.end_orphans)
-            front = _start_front(background, catalog.config.limits, log)
-            heap = Heap()
-            background.start_soon(heap.run)
-            background.start_soon(heap.free)
+            limits = catalog.config.limits
+            timer, heap = Timer(log), Heap()
+            front = Front(timer, log, out_buffer_bytes=limits.out_buffer_bytes, stalled_s=limits.stalled_s)
+            for service in (timer.run, front.run, heap.run, heap.free):
+                background.start_soon(service)
             async with trio.open_nursery() as home:
                 services = Services(
                     setup,
@@ -362,10 +351,10 @@ async def serve(  # what the command found out, put together in one place
                 state = DaemonState(setup, cores=os.cpu_count() or 1, uid=os.geteuid(), memory=memory)
                 runtime = Runtime(setup, services, state)
                 daemon = Daemon(runtime, front, log, notifier, descriptors=descriptors)
-                background.start_soon(daemon.heed_signals, signals, family.kill_all)
+                background.start_soon(daemon.receive_signals, signals, family.kill_all)
                 daemon.serve(doors)
                 preload_ways(catalog)
-                # What is there now stays: the collector need not look at it again and again while everybody waits.
+                # What exists now stays: the collector need not scan it again and again while every agent waits.
                 gc.collect()
                 gc.freeze()
                 with open_pulse(front, notifier, watchdog_s=watchdog_s, status=lambda: daemon.status):

@@ -1,8 +1,11 @@
-"""The ways in, opened: every place becomes listening sockets, each with its entrance, or a pair of descriptors.
+"""Open the places to listen: each becomes listening sockets with their entrances, or a pair of descriptors.
 
-    places ─▶ check_descriptors ─▶ open_doors ─▶ Doors: Door (a listening socket), Pair (one channel that is there)
+    places ─▶ check_descriptors ─▶ open_doors ─▶ Doors: Door (a listening socket), DescriptorPair (one open channel)
 
 All of them are open before the first is served, so that a place that cannot be opened leaves nothing half done.
+
+A peer is known by the kernel's word alone (unix(7), SO_PEERCRED). Its credentials are those of the moment when it
+connected, so that a socket that is passed on keeps the rights of the process that opened it.
 """
 
 import fcntl
@@ -37,7 +40,7 @@ UNCHANGED: Final = -1
 ROOT_UID: Final = 0
 # asm-generic/socket.h, Linux 4.13; Python has no name for it.
 SO_PEERGROUPS: Final = 59
-# Python gives getsockopt no larger buffer: 256 groups. Of who is in more, none is known.
+# Python gives getsockopt no larger buffer: 256 groups. Of a peer with more groups none is known.
 MAX_OPTION_BYTES: Final = 1024
 
 _UCRED: Final = struct.Struct("=iII")
@@ -45,19 +48,19 @@ _GID: Final = struct.Struct("=I")
 
 
 def peer_of(connection: socket.socket) -> Visitor:
-    """Who connected this Unix socket, or made this pair of them; raises `OSError`."""
+    """The peer that connected this Unix socket, or made the pair of them; raises `OSError`."""
     pid, uid, gid = _UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
     # The number is 0 where the peer lives in a namespace of processes that we cannot see into.
     return Visitor(uid, gid, pid or None, _groups_of(connection))
 
 
 def own_visitor() -> Visitor:
-    """The daemon's own user, who stands for whoever gave it pipes, files or a terminal."""
+    """The daemon's own user, which stands for the giver of pipes, files or a terminal."""
     return Visitor(os.geteuid(), os.getegid(), None, tuple(os.getgroups()))
 
 
 def visitor_of(fd: int) -> Visitor:
-    """Who stands behind an inherited descriptor: the peer of a Unix socket, else the daemon's own user.
+    """The visitor behind an inherited descriptor: the peer of a Unix socket, else the daemon's own user.
 
     Raises `OSError` for one that is not open.
     """
@@ -68,10 +71,10 @@ def visitor_of(fd: int) -> Visitor:
 
 
 def entrance_of(place: ListenAddress, *, is_abstract: bool) -> Entrance:
-    """What a place admits; raises `AccountError`.
+    """The users, groups and profiles that a place admits; raises `AccountError`.
 
     An abstract socket has no file whose mode could keep anyone out, so that it admits our own user and root alone
-    unless the place says whom.
+    unless the place names others.
     """
     uids = _accounts(place.uids, find_uid)
     gids = _accounts(place.gids, find_gid)
@@ -79,29 +82,25 @@ def entrance_of(place: ListenAddress, *, is_abstract: bool) -> Entrance:
         uids = gids = None
     elif uids is None and gids is None and is_abstract:
         uids = frozenset((os.geteuid(), ROOT_UID))
-    return Entrance(profile=place.profile or DEFAULT_PROFILE, profiles=_profiles(place), uids=uids, gids=gids)
+    named = frozenset((*([place.profile] if place.profile else []), *place.profiles)) or None
+    return Entrance(profile=place.profile or DEFAULT_PROFILE, profiles=named, uids=uids, gids=gids)
 
 
 def _accounts(names: tuple[str, ...], find: Callable[[str], int]) -> frozenset[int] | None:
     return frozenset(find(name) for name in names if name != ANY) if names else None
 
 
-def _profiles(place: ListenAddress) -> frozenset[str] | None:
-    named = (*([place.profile] if place.profile else []), *place.profiles)
-    return frozenset(named) if named else None
-
-
 def _groups_of(connection: socket.socket) -> tuple[int, ...]:
     try:
         groups = connection.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, MAX_OPTION_BYTES)
     except OSError:
-        # More than there is room for, or an older kernel: whom no group lets in may still come in by uid.
+        # More groups than there is room for, or an older kernel: the peer may still be admitted by its uid.
         return ()
     return tuple(gid for (gid,) in _GID.iter_unpack(groups))
 
 
 class Door(msgspec.Struct, frozen=True):
-    """A listening socket and whom it admits; `where` is its place as it is written."""
+    """A listening socket and its entrance; `where` is its place as it is written."""
 
     where: str
     socket: socket.socket
@@ -109,7 +108,7 @@ class Door(msgspec.Struct, frozen=True):
 
 
 class DescriptorPair(msgspec.Struct, frozen=True):
-    """Two inherited descriptors, who stands behind them, and which profiles may be opened there."""
+    """Two inherited descriptors, their entrance, and the visitor behind them."""
 
     where: str
     read_fd: int
@@ -119,8 +118,6 @@ class DescriptorPair(msgspec.Struct, frozen=True):
 
 
 class Doors(msgspec.Struct, frozen=True):
-    """Every way in."""
-
     listening: tuple[Door, ...]
     pairs: tuple[DescriptorPair, ...]
 
@@ -128,7 +125,7 @@ class Doors(msgspec.Struct, frozen=True):
 def check_descriptors(places: Sequence[ListenAddress], handed: Handed) -> None:
     """Raise `ListenError` where a place's descriptors are not there or not what it says.
 
-    To be asked before anything of ours is opened: that would get the number of one that is closed.
+    Call it before anything is opened, which would get the number of a descriptor that is closed.
     """
     taken = {fd for fd, _ in handed}
     for place in places:
@@ -143,7 +140,7 @@ def check_descriptors(places: Sequence[ListenAddress], handed: Handed) -> None:
 def open_doors(
     places: Sequence[ListenAddress], handed: Handed, profiles: Collection[str], *, bound: ExitStack
 ) -> Doors:
-    """Open every place; what is to be given back at the end, `bound` gives back. Raises `ListenError`."""
+    """Open every place; `bound` closes them. Raises `ListenError`."""
     listening: list[Door] = []
     pairs: list[DescriptorPair] = []
     for place in places:
@@ -189,18 +186,15 @@ def _bind(place: ListenAddress, bound: ExitStack) -> Door:
         listening = listen_abstract(place.name)
     else:
         mode = MODE if place.mode is None else place.mode
-        unix = listen_unix(Path(place.name), mode=mode, owner=_owner(place))
+        owner = None
+        if place.owner is not None:
+            group = place.owner.group
+            owner = find_uid(place.owner.user), UNCHANGED if group is None else find_gid(group)
+        unix = listen_unix(Path(place.name), mode=mode, owner=owner)
         bound.callback(unix.release)
         listening = unix.socket
     bound.callback(listening.close)
     return Door(place.text, listening, entrance)
-
-
-def _owner(place: ListenAddress) -> tuple[int, int] | None:
-    if place.owner is None:
-        return None
-    group = place.owner.group
-    return find_uid(place.owner.user), UNCHANGED if group is None else find_gid(group)
 
 
 def _take(place: ListenAddress, fd: int, name: str, profiles: Collection[str], bound: ExitStack) -> Door:
@@ -212,7 +206,7 @@ def _take(place: ListenAddress, fd: int, name: str, profiles: Collection[str], b
         if entrance.profiles is not None and name not in entrance.profiles:
             raise ListenError(where, "the place does not admit the profile that the socket is named for")
         return Door(where, handed, msgspec.structs.replace(entrance, profile=name, profiles=frozenset((name,))))
-    # What its unit is called, where no name was chosen. Any other was: it is a profile that was misspelt or taken away.
+    # The name of its unit, where none was chosen. A chosen one is a profile that was misspelt or taken away.
     if name == UNNAMED or name.endswith(".socket"):
         return Door(where, handed, entrance)
     raise ListenError(where, f'the socket is named "{name}", and there is no such profile')

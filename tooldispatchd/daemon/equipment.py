@@ -1,7 +1,10 @@
 """What the daemon runs programs with beside its family: opened when it starts, as far as its configuration needs it.
 
-scratch directories, cgroups, launchers ── where a program has bounds
-warm parents ───────────────────────────── where there are Python tools
+    scratch directories, cgroups, launchers ── where a program has bounds
+    warm parents ───────────────────────────── where there are Python tools
+    files with specs ───────────────────────── where there are agents that `agent_command` runs
+
+Its private directories do not outlive the daemon: the next one removes what a killed one has left.
 """
 
 import fcntl
@@ -34,11 +37,13 @@ _MODE: Final = 0o711
 SWEEP_S: Final = 1.0
 # At the end nothing large should be left there.
 REMOVE_S: Final = 1.0
-_PREFIX: Final = "tooldispatchd-agents-"
+AGENTS: Final = "tooldispatchd-agents-"
+# The cgroup controller that counts each bound.
+CONTROLLERS: Final = {"memory": "memory", "processes": "pids"}
 
 
 class EquipmentError(Exception):
-    """The daemon cannot have what its configuration needs; the message says why."""
+    """Something that the configuration needs cannot be had; the message says what and why."""
 
 
 class Equipment(NamedTuple):
@@ -54,7 +59,7 @@ class Equipment(NamedTuple):
 async def open_equipment(setup: Setup, family: Family, environ: Mapping[str, str]) -> AsyncIterator[Equipment]:
     """All that the catalog's programs need. Raises `EquipmentError`.
 
-    To be opened before the family has children, and left when there are no calls any more.
+    Open it before the family has children, and leave it once there are no calls.
     """
     catalog, config = setup.catalog, setup.catalog.config
     asked = [program.asked for program in programs(config, catalog.profiles, catalog.servers)]
@@ -71,7 +76,7 @@ async def open_equipment(setup: Setup, family: Family, environ: Mapping[str, str
 
 
 def _directory(prefix: str, environ: Mapping[str, str], family: Family, stack: AsyncExitStack) -> Path:
-    """A directory of the daemon's that is gone with it, however it ends."""
+    """A directory that is removed with the daemon, however that ends."""
     try:
         directory = stack.enter_context(open_private_directory(prefix, environ, mode=_MODE))
     except OSError as error:
@@ -100,7 +105,7 @@ async def _python_plans(setup: Setup, family: Family, stack: AsyncExitStack) -> 
 async def _leaves(
     catalog: Catalog, asked: Iterable[Confinement], family: Family, stack: AsyncExitStack
 ) -> Leaves | None:
-    """Cgroups, where calls are to be counted in them: what the configuration was checked against must be there."""
+    """Cgroups, where calls are counted in them. They must give what the configuration was checked against."""
     needed = {name for each in asked for name in ("memory", "processes") if getattr(each, name) is not None}
     wanted = {CONTROLLERS[name] for name in needed if catalog.enforceable.why_not(f"{name}_cgroup") is None}
     if not wanted:
@@ -116,9 +121,6 @@ async def _leaves(
     return leaves
 
 
-CONTROLLERS: Final = {"memory": "memory", "processes": "pids"}
-
-
 @contextmanager
 def open_private_directory(prefix: str, environ: Mapping[str, str], *, mode: int = 0o700) -> Iterator[Path]:
     """A new directory in `$RUNTIME_DIRECTORY`, else where temporary files are; its path has no symbolic links.
@@ -132,14 +134,17 @@ def open_private_directory(prefix: str, environ: Mapping[str, str], *, mode: int
         stack.callback(lambda: remove_tree(str(directory), until=time.monotonic() + REMOVE_S))
         directory.chmod(mode)
         stack.callback(os.close, _lock(directory))
-        stack.callback(os.close, _hold(directory))
+        # Another lock, on the directory itself, keeps systemd from ageing its content: tmpfiles.d(5).
+        held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        stack.callback(os.close, held)
+        fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
         _sweep(directory.parent, prefix)
         yield directory
 
 
 def _lock(directory: Path) -> int:
-    """The lock of a directory, held by the descriptor: the kernel lets it go however the daemon ends."""
-    # It appears as what it is: one that another daemon finds unlocked was left.
+    """The lock of a directory, held by the descriptor: the kernel releases it however the daemon ends."""
+    # Locked before it has its name: a lock file that another daemon finds unlocked was left by a killed one.
     unnamed = directory / f"{LOCK}-new"
     descriptor = os.open(unnamed, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -147,18 +152,11 @@ def _lock(directory: Path) -> int:
     return descriptor
 
 
-def _hold(directory: Path) -> int:
-    """A lock on the directory itself, which keeps systemd from ageing its content: tmpfiles.d(5)."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    return descriptor
-
-
 def _sweep(parent: Path, prefix: str) -> None:
     """Remove what daemons of this user have left that were killed."""
     until = time.monotonic() + SWEEP_S
     for left in parent.glob(f"{prefix}*"):
-        # Another user's, one in use, and one that is just being made or removed, are nobody else's business.
+        # Leave another user's directory, one in use, and one that is just being made or removed.
         with suppress(OSError):
             if left.lstat().st_uid == os.geteuid() and not left.is_symlink():
                 with (left / LOCK).open("r", encoding="ascii") as file:
@@ -166,18 +164,11 @@ def _sweep(parent: Path, prefix: str) -> None:
                     remove_tree(str(left), until=until)
 
 
-class AgentSpecsError(Exception):
-    """The files cannot be written; the message says where and why."""
-
-    def __init__(self, error: OSError) -> None:
-        super().__init__(f"cannot write what agents are told to {error.filename}: {error.strerror}")
-
-
 @contextmanager
 def open_agent_specs(catalog: Catalog, environ: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """The path of each spec by its process's name, in a directory that nobody else may read.
+    """The path of each agent's spec by its process's name, in a directory that no other user may read.
 
-    No directory is made where there is no spec. Raises `AgentSpecsError`.
+    No directory is made where there is no spec. Raises `EquipmentError`.
     """
     specs = catalog.agent_specs
     if not specs:
@@ -185,15 +176,16 @@ def open_agent_specs(catalog: Catalog, environ: Mapping[str, str]) -> Iterator[d
         return
     with ExitStack() as stack:
         try:
-            directory = stack.enter_context(open_private_directory(_PREFIX, environ))
+            directory = stack.enter_context(open_private_directory(AGENTS, environ))
             paths = {name: str(_write(directory / f"{name}.json", spec)) for name, spec in specs.items()}
         except OSError as error:
-            raise AgentSpecsError(error) from error
+            why = f"cannot write what agents are told to {error.filename}: {error.strerror}"
+            raise EquipmentError(why) from error
         yield paths
 
 
 def _write(path: Path, spec: bytes) -> Path:
-    # Who runs as the daemon's user may read it, as its agents do; nobody can change it by accident.
+    # For programs of the daemon's user, such as its agents; read-only against accidents.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400)
     with os.fdopen(descriptor, "wb") as file:
         file.write(spec)

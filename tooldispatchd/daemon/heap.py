@@ -28,7 +28,7 @@ MAPPED_BYTES: Final = 256 * 1024
 
 
 class Heap:
-    """Gives back what is free a moment after `ebbed` was called; until then its tasks wait and cost nothing."""
+    """Gives free memory back to the system a moment after `ebbed` was called; until then its tasks sleep."""
 
     def __init__(self) -> None:
         self._ebbed = trio.Event()
@@ -41,20 +41,20 @@ class Heap:
             tune(MMAP_THRESHOLD, MAPPED_BYTES)
 
     def ebbed(self) -> None:
-        """Much has been freed."""
+        """Say that much has been freed."""
         self._ebbed.set()
 
     def let_go(self, buffer: bytes | bytearray) -> None:
-        """Nobody needs a large buffer any more."""
+        """Take a large buffer that is not needed any more, to free it in steps."""
         if self._left_bytes < MAX_LEFT_BYTES:
             self._left.append(buffer)
             self._left_bytes += len(buffer)
             self._is_left.set()
 
     async def free(self) -> None:
-        """Free what was let go of, each in a turn of its own, and a larger one in several.
+        """Free each buffer that was let go in a turn of its own, and a larger one in several.
 
-        Of 60 MB all at once takes more than 10 ms on a busy virtual machine.
+        Freeing 60 MB at once takes more than 10 ms on a busy virtual machine.
         """
         while True:
             await self._is_left.wait()
@@ -69,24 +69,24 @@ class Heap:
                 await trio.lowlevel.checkpoint()
 
     async def _give_back(self, buffer: bytearray) -> None:
-        """Give the kernel the pages that are wholly the buffer's, whose bytes are gone then."""
+        """Give the kernel the pages that lie wholly in the buffer, whose content is lost."""
         try:
             buffer.pop()
         except BufferError:
-            return  # somebody still looks at it
+            return  # a memoryview of it is still in use
         start = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
         first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
-        # Shrinking it instead would copy it where something was taken from its front.
+        # Shrinking it would copy it, where something was taken from its front.
         for address in range(first, start + len(buffer) - STEP_BYTES, STEP_BYTES):
             self._libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(STEP_BYTES), mmap.MADV_DONTNEED)
             await trio.lowlevel.checkpoint()
 
     async def run(self) -> None:
-        """Serve until cancelled; at once over on a C library that has no way to do it."""
+        """Run until cancelled; returns at once on a C library without `malloc_trim`."""
         trim = getattr(self._libc, "malloc_trim", None)
         while trim is not None:
             await self._ebbed.wait()
             await trio.sleep(IDLE_S)
             self._ebbed = trio.Event()
-            # A millisecond for each MiB on a busy machine, in which the loop serves on.
+            # It takes a millisecond for each MiB on a busy machine: in a thread, beside the loop.
             await trio.to_thread.run_sync(trim, 0, abandon_on_cancel=True)

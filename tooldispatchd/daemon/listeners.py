@@ -1,11 +1,11 @@
-"""Unix sockets that the daemon listens on: who may take a path, when it is stale, and how it is given back.
+"""Unix sockets that the daemon listens on: how a path is taken, recognised as stale, and released.
 
     lock PATH.lock ─▶ PATH is free, or a dead daemon's socket
         ─▶ bind PATH.new ─▶ chown ─▶ chmod ─▶ listen ─▶ rename to PATH
 
 The lock is held for life, so two daemons never share a path; the rename makes the socket appear complete, with its
 owner and mode, and replaces a stale one in the same step. An abstract socket has no path and needs none of it: the
-kernel lets one program have its name, until it ends. One that is handed over belongs to who made it.
+kernel gives its name to one program until that ends. A socket that is handed over belongs to its maker.
 """
 
 import errno
@@ -34,7 +34,7 @@ class ListenError(Exception):
 
 
 class UnixSocket:
-    """A listening Unix socket of ours, its lock, and the identity of its file."""
+    """A listening Unix socket, the lock of its path, and the identity of its file."""
 
     def __init__(self, path: Path, listening: socket.socket, lock_fd: int) -> None:
         self.path = path
@@ -43,9 +43,9 @@ class UnixSocket:
         self._identity = _identity(path)
 
     def release(self) -> None:
-        """Unlink the path if it is still ours, and give the lock back. The socket itself is its holder's to close.
+        """Unlink the path if it is still this socket's, and release the lock. Idempotent; does not close the socket.
 
-        What cannot be unlinked any more stays: the directory may be gone, or not ours to write any longer.
+        A path that cannot be unlinked stays: the directory may be gone, or no longer writable.
         """
         if self._lock_fd < 0:
             return
@@ -71,13 +71,16 @@ def listen_unix(
     where it stands right under a runtime directory of `environ`.
     """
     where = f"unix:{path}"
-    # The name that is bound first is four bytes longer.
+    # PATH.new is bound first.
     if len(os.fsencode(path)) > MAX_PATH_BYTES - len(".new"):
         raise ListenError(where, f"the path is longer than {MAX_PATH_BYTES - len('.new')} bytes")
     try:
         if not path.parent.exists():
             _make_directory(path.parent, where, mode, owner, environ)
-        _check_directory(path.parent, where)
+        writers = path.parent.stat().st_mode
+        if writers & stat.S_IWOTH and not writers & stat.S_ISVTX:
+            why = f"{path.parent} may be written by anyone: another user could put a socket in its place"
+            raise ListenError(where, why)
         lock_fd = _lock(path, where)
         try:
             _clear(path, where, os.geteuid() if owner is None else owner[0])
@@ -107,7 +110,7 @@ def listen_abstract(name: str) -> socket.socket:
 def take_handed(fd: int, name: str) -> socket.socket:
     """The listening socket that was handed over as `fd`; raises `ListenError` for anything else.
 
-    A Unix socket it must be: of a peer elsewhere the kernel knows no user.
+    It must be a Unix socket: the kernel knows the user of no other peer.
     """
     where = f'systemd, descriptor {fd} named "{name}"'
     if not stat.S_ISSOCK(os.fstat(fd).st_mode):
@@ -138,20 +141,14 @@ def _make_directory(
     # systemd gives several runtime directories, with colons between them.
     named = (environ.get("XDG_RUNTIME_DIR", ""), *environ.get("RUNTIME_DIRECTORY", "").split(":"))
     if directory.parent not in {Path(each) for each in ("/run", "/var/run", *named) if each.startswith("/")}:
-        # Elsewhere nobody expects it: a slip of the hand would be a place that no agent looks at.
+        # Elsewhere a misspelt path would become a directory that no agent looks into.
         why = f"there is no directory {directory}; one is made only right under /run, $XDG_RUNTIME_DIR"
         raise ListenError(where, f"{why} and $RUNTIME_DIRECTORY")
-    # Whom the socket's mode lets in must be able to get to it.
+    # Users whom the socket's mode admits must be able to pass through its directory.
     directory.mkdir()
     directory.chmod(0o700 | (0o010 if mode & 0o060 else 0) | (0o001 if mode & 0o006 else 0))
     if owner is not None and owner[1] >= 0:
         os.chown(directory, -1, owner[1])
-
-
-def _check_directory(directory: Path, where: str) -> None:
-    writers = directory.stat().st_mode
-    if writers & stat.S_IWOTH and not writers & stat.S_ISVTX:
-        raise ListenError(where, f"{directory} may be written by anyone: another user could put a socket in its place")
 
 
 def _lock_path(path: Path) -> Path:
@@ -171,14 +168,14 @@ def _lock(path: Path, where: str) -> int:
         except BlockingIOError:
             os.close(fd)
             raise ListenError(where, "another daemon is listening there") from None
-        # A daemon that ended just now has unlinked the file that was locked here: take the new one.
+        # A daemon that has just ended may have unlinked the file that was locked here: then lock the new one.
         if _identity(lock) == _identity_of(os.fstat(fd)):
             return fd
         os.close(fd)
 
 
 def _clear(path: Path, where: str, owner: int) -> None:
-    """Make sure that what stands at the path is nothing, or a stale socket of ours."""
+    """Raise `ListenError` unless nothing, or a stale socket of this user, stands at the path."""
     try:
         status = path.lstat()
     except FileNotFoundError:
@@ -190,24 +187,32 @@ def _clear(path: Path, where: str, owner: int) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)  # noqa: FBT003  # the standard library's own signature
         refused = probe.connect_ex(os.fspath(path))
-    # Only a socket that nobody holds refuses. EAGAIN is a full backlog, EPROTOTYPE a socket of another type.
+    # Only a socket without a listener refuses. EAGAIN is a full backlog, EPROTOTYPE a socket of another type.
     if refused != errno.ECONNREFUSED:
         raise ListenError(where, "another program is listening there")
 
 
 def _bind(path: Path, mode: int, owner: tuple[int, int] | None) -> socket.socket:
     new = path.with_name(path.name + ".new")
-    _remove_half_made(new, path)
+    # A daemon that died before its socket was complete has left it; anything else is not ours to remove.
+    with suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(new.lstat().st_mode):
+            raise ListenError(f"unix:{path}", f"something that is no socket stands at {new}")
+        new.unlink()
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
-        # The mode comes with the name: to change it later would follow a link that somebody put in its place.
+        # The mode is set with the name: a later chmod could follow a link that was put in its place.
         before = os.umask(0o777 & ~mode)
         try:
             listening.bind(os.fspath(new))
         finally:
             os.umask(before)
         if owner is not None:
-            _give(new, path, owner)
+            try:
+                os.chown(new, *owner, follow_symlinks=False)
+            except OSError as error:
+                names = ":".join(str(number) for number in owner if number >= 0)
+                raise ListenError(f"unix:{path}", f"cannot give it to {names}: {error.strerror}") from error
         listening.listen(BACKLOG)
         new.rename(path)
     except BaseException:
@@ -215,22 +220,6 @@ def _bind(path: Path, mode: int, owner: tuple[int, int] | None) -> socket.socket
         new.unlink(missing_ok=True)
         raise
     return listening
-
-
-def _remove_half_made(new: Path, path: Path) -> None:
-    """A daemon that died before its socket was complete has left it; anything else is somebody's."""
-    with suppress(FileNotFoundError):
-        if not stat.S_ISSOCK(new.lstat().st_mode):
-            raise ListenError(f"unix:{path}", f"something that is no socket stands at {new}")
-        new.unlink()
-
-
-def _give(new: Path, path: Path, owner: tuple[int, int]) -> None:
-    try:
-        os.chown(new, *owner, follow_symlinks=False)
-    except OSError as error:
-        names = ":".join(str(number) for number in owner if number >= 0)
-        raise ListenError(f"unix:{path}", f"cannot give it to {names}: {error.strerror}") from error
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

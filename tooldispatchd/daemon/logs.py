@@ -1,7 +1,7 @@
-"""The daemon's log: structlog to stderr, JSON lines where nobody watches, readable where somebody does.
+"""The daemon's log: structlog to stderr, as JSON lines, or readable on a terminal.
 
 Never a payload or a secret: callers log constant events and names, and an incident's message, which may quote what a
-tool was given, appears at level debug only.
+tool was given, appears at level debug only. A reader that is slow or gone never stops the daemon.
 """
 
 import os
@@ -9,6 +9,7 @@ import secrets
 import socket
 import stat
 import traceback
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -22,26 +23,25 @@ STDERR: Final = 2
 
 
 class LogSink:
-    """Writes whole lines to a descriptor and never waits, never raises."""
+    """Writes whole lines to a descriptor and never waits, never raises.
+
+    A line that cannot be written at once is dropped and counted; the next one that can says how many were.
+    """
 
     def __init__(self, fd: int = STDERR) -> None:
         self._socket: socket.socket | None = None
         self._fd = -1
         self.dropped = 0
-        try:
-            self._open(fd)
-        except OSError:
-            self._fd = -1  # nobody to tell
-
-    def _open(self, fd: int) -> None:
-        mode = os.fstat(fd).st_mode
-        if stat.S_ISSOCK(mode):
-            self._socket = socket.socket(fileno=os.dup(fd))
-        elif stat.S_ISFIFO(mode) or os.isatty(fd):
-            # Opened anew: the non-blocking flag of a duplicate would be everyone's who holds it.
-            self._fd = _reopen(fd)
-        else:
-            self._fd = os.dup(fd)
+        # Where it cannot be opened there is no other place to say so.
+        with suppress(OSError):
+            mode = os.fstat(fd).st_mode
+            if stat.S_ISSOCK(mode):
+                self._socket = socket.socket(fileno=os.dup(fd))
+            elif stat.S_ISFIFO(mode) or os.isatty(fd):
+                # Opened anew: a duplicate would share its non-blocking flag with every holder.
+                self._fd = _reopen(fd)
+            else:
+                self._fd = os.dup(fd)
 
     def write(self, line: bytes) -> None:
         """Write `line`, which ends with its newline, or drop it."""
@@ -62,7 +62,7 @@ def _reopen(fd: int) -> int:
     try:
         return os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except PermissionError:
-        # Another user's pipe: started by sudo, a log is worth sharing the flag with whoever else writes there.
+        # Another user's pipe (sudo): a log is worth sharing the flag with the pipe's other writers.
         own = os.dup(fd)
         os.set_blocking(own, False)
         return own
@@ -81,7 +81,7 @@ class DaemonLog:
         return DaemonLog(self._logger.bind(**fields))
 
     def debug(self, event: str, **fields: object) -> object:
-        """For who looks at one call."""
+        """Details of one call."""
         return self._logger.debug(event, **fields)
 
     def info(self, event: str, **fields: object) -> object:
@@ -89,7 +89,7 @@ class DaemonLog:
         return self._logger.info(event, **fields)
 
     def warning(self, event: str, **fields: object) -> object:
-        """Something that the operator may want to mend."""
+        """Something that the operator may want to correct."""
         return self._logger.warning(event, **fields)
 
     def error(self, event: str, **fields: object) -> object:
@@ -97,7 +97,7 @@ class DaemonLog:
         return self._logger.error(event, **fields)
 
     def incident(self, event: str, error: BaseException) -> str:
-        """A defect: where it happened, without the values it happened with; returns the id that the agent is told."""
+        """Log a defect with its place and without its values; returns the id that the agent is told."""
         incident = secrets.token_hex(6)
         frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
         places = [f"{frame.filename.rpartition('tooldispatchd/')[2]}:{frame.lineno} {frame.name}" for frame in frames]
@@ -136,12 +136,9 @@ def open_log(level: str) -> DaemonLog:
 
 
 def _escape(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """What an agent or a server named must not steer the terminal."""
-    return {key: ascii(value) if _is_unprintable(value) else value for key, value in event.items()}
-
-
-def _is_unprintable(value: object) -> bool:
-    return isinstance(value, str) and not value.isprintable()
+    # A name that an agent or a server chose must not steer the terminal.
+    unprintable = {key for key, value in event.items() if isinstance(value, str) and not value.isprintable()}
+    return {key: ascii(value) if key in unprintable else value for key, value in event.items()}
 
 
 def _encode_text(_logger: WrappedLogger, _method: str, line: object) -> bytes:

@@ -1,7 +1,7 @@
-"""What the service manager and the daemon tell each other: the sockets it hands over, and how the daemon fares.
+"""What the service manager and the daemon tell each other: the sockets that it hands over, and the daemon's state.
 
-It is systemd's protocol (sd_listen_fds(3), sd_notify(3), sd_watchdog_enabled(3)) and a few lines of it. What stands in
-the environment is taken out there, since it is meant for this process and none that it starts.
+This is systemd's protocol (sd_listen_fds(3), sd_notify(3), sd_watchdog_enabled(3)). Its variables are taken out of the
+environment, since they are meant for this process alone and not for its children.
 """
 
 import os
@@ -21,7 +21,7 @@ FIRST_FD: Final = 3
 MAX_FDS: Final = 1024
 # What systemd names a socket that was given none.
 UNNAMED: Final = "unknown"
-# Often enough for who asks `systemctl status`, and too seldom to be seen in any measurement.
+# Often enough for `systemctl status`, and too seldom to be seen in any measurement.
 STATUS_S: Final = 5.0
 MICROSECOND_S: Final = 1e-6
 
@@ -30,7 +30,7 @@ def listen_fds(environ: MutableMapping[str, str]) -> list[tuple[int, str]]:
     """The descriptors that are handed to this process, each with its name; none where there are none.
 
     They are closed on exec from now on, and the variables are taken out of `environ`. Raises `ListenError` where
-    what is handed over is not what the variables say. To be asked before anything of ours is opened.
+    what is handed over is not what the variables say. Call it before anything is opened.
     """
     pid, count, names = (environ.pop(name, None) for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"))
     environ.pop("LISTEN_PIDFDID", None)
@@ -51,7 +51,7 @@ def listen_fds(environ: MutableMapping[str, str]) -> list[tuple[int, str]]:
 
 
 def take_watchdog(environ: MutableMapping[str, str]) -> float | None:
-    """After how many seconds of silence the service manager takes this process for hung; None where it does not."""
+    """The seconds of silence after which the service manager takes this process for hung; None where it never does."""
     limit, pid = environ.pop("WATCHDOG_USEC", ""), environ.pop("WATCHDOG_PID", None)
     if pid not in {None, str(os.getpid())} or not limit.isdecimal():
         return None
@@ -59,7 +59,7 @@ def take_watchdog(environ: MutableMapping[str, str]) -> float | None:
 
 
 class Notifier:
-    """Tells the service manager how the daemon fares; without one it tells nobody. It never waits and never raises."""
+    """Tells the service manager, where there is one, the daemon's state. It never waits and never raises."""
 
     def __init__(self, environ: MutableMapping[str, str]) -> None:
         address = environ.pop("NOTIFY_SOCKET", "")
@@ -70,29 +70,27 @@ class Notifier:
 
     @property
     def is_heard(self) -> bool:
-        """Whether there is anybody to tell."""
+        """Whether there is a service manager that listens."""
         return self._socket is not None
 
     def ready(self, status: str) -> None:
-        """The daemon serves."""
         self.tell("READY=1", f"MAINPID={os.getpid()}", f"STATUS={status}")
 
     def stopping(self, status: str, *, within_s: float) -> None:
-        """The daemon ends, and means to take so long for it: it is not to be killed before."""
+        """Say that the daemon ends and asks for so much time before it is killed."""
         self.tell("STOPPING=1", f"STATUS={status}", f"EXTEND_TIMEOUT_USEC={int(within_s / MICROSECOND_S)}")
 
     def tell(self, *assignments: str) -> None:
-        """Send these in one datagram; who does not take it at once does not get it."""
+        """Send these in one datagram, or drop it where it cannot be sent at once."""
         if self._socket is not None:
             message = "\n".join(assignments).encode(errors="replace")
             try:
                 self._socket.sendto(message, socket.MSG_DONTWAIT, self._address)
             except OSError:
-                # A manager that restarts, or is slow: a beat that is missed comes again.
+                # A manager that restarts, or is slow: the next beat makes up for it.
                 return
 
     def close(self) -> None:
-        """Tell nobody any more."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -102,7 +100,7 @@ class Notifier:
 def open_pulse(
     front: Front, notifier: Notifier, *, watchdog_s: float | None, status: Callable[[], str]
 ) -> Iterator[None]:
-    """Tell the service manager meanwhile that the dispatch loop goes round, and what `status` says; `front` runs."""
+    """Meanwhile tell the service manager that the dispatch loop runs, and what `status` says; `front` must run."""
     if not notifier.is_heard:
         yield
         return
@@ -136,16 +134,16 @@ class Pulse:
         self.expire()
 
     def expire(self) -> None:
-        """The time of a beat has come: the front is asked for it."""
+        """Have the front beat; the timer calls it."""
         if self._fd >= 0:
             os.eventfd_write(self._fd, 1)
 
     def abort(self, _why: str) -> None:
-        """As the front ends a channel that has a defect."""
+        """End after a defect; the front calls it."""
         self.close()
 
     def close(self) -> None:
-        """Beat no more."""
+        """Stop beating. Idempotent."""
         if self._fd >= 0:
             self._front.forget(self._fd)
             os.close(self._fd)

@@ -23,6 +23,12 @@ def check(result: int) -> int:
     return result
 
 
+def syscall(number: int, *arguments: int | bytes | None) -> int:
+    """Make a system call of Linux 5 or newer, whose number is the same on every architecture; raises OSError."""
+    values = [ctypes.c_char_p(value) if isinstance(value, bytes) else ctypes.c_long(value or 0) for value in arguments]
+    return check(load().syscall(ctypes.c_long(number), *values))
+
+
 def prctl(option: int, second: int, third: int = 0) -> None:
     """prctl(2) of this thread; raises OSError."""
     check(load().prctl(option, second, third, 0, 0))

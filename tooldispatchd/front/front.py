@@ -161,8 +161,12 @@ class Front:
 
     def _end_defective(self, channel: Abortable | None, error: Exception) -> None:
         incident = self._log.incident("channel failed", error)
-        if channel is not None:
+        if channel is None:
+            return
+        try:
             channel.abort(f"internal error, incident {incident}")
+        except Exception as again:  # noqa: BLE001  # the same guard: what is told of its end may meet the same defect
+            self._log.incident("channel's end failed", again)
 
 
 class Listener:

@@ -10,10 +10,9 @@ import trio
 from trio.abc import Stream
 
 from tooldispatchd.calls.memory import Share
-from tooldispatchd.front.channel import Channel
+from tooldispatchd.front.channel import Channel, FdEnd, PairWire, SocketWire
 from tooldispatchd.front.front import Front
 from tooldispatchd.front.stream import FileStream, StreamChannel
-from tooldispatchd.front.wires import FdEnd, PairWire, SocketWire
 
 
 def open_pair(front: Front, share: Share, read_fd: int, write_fd: int) -> Channel | StreamChannel:

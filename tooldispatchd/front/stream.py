@@ -11,8 +11,7 @@ import trio
 from trio.abc import ReceiveStream, SendStream, Stream
 
 from tooldispatchd.calls.memory import Share
-from tooldispatchd.front.channel import ChannelPeer
-from tooldispatchd.front.wires import READ_BYTES
+from tooldispatchd.front.channel import READ_BYTES, ChannelPeer
 
 # A peer that takes less than this in `stalled_s` is dropped.
 SEND_BYTES: Final = 65_536

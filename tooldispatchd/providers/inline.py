@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tooldispatchd.calls.violations import fault_at, fault_of
-from tooldispatchd.catalog.expressions import Expression, FailedEvaluation
+from tooldispatchd.catalog.expressions.door import Expression, FailedEvaluation
 from tooldispatchd.catalog.morphisms import Broken, Morphism, StageError, run_now
 from tooldispatchd.catalog.tools import DeclaredTool, Transform, compile_transform
 from tooldispatchd.catalog.violations import Violation

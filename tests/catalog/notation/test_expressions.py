@@ -1,8 +1,7 @@
 import pytest
 
 from tests.catalog.notation.reading import read, table
-from tooldispatchd.catalog.celsource import ExpressionError
-from tooldispatchd.catalog.expressions import compile_expression
+from tooldispatchd.catalog.expressions.door import ExpressionError, compile_expression
 from tooldispatchd.catalog.notation.places import SourcePosition
 from tooldispatchd.catalog.types import parse_type
 

@@ -255,7 +255,8 @@ class Call:
     @property
     def is_running(self) -> bool:
         """Whether its tool has it, also while that ends it."""
-        return self.machine.state in {CallState.RUNNING, CallState.STOPPING}
+        state = self.machine.state
+        return state is CallState.RUNNING or state is CallState.STOPPING
 
     @property
     def has_ended(self) -> bool:

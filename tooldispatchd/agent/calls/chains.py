@@ -33,7 +33,7 @@ from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.calls.stages import CallEvent, CallState, Reason, ToDo
-from tooldispatchd.catalog.agentcycles import agents_started
+from tooldispatchd.catalog.callgraph import agents_started
 from tooldispatchd.catalog.morphisms import Invoke, StageError
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.profiles import Profile

@@ -6,8 +6,7 @@ A session has this from its first such call on; one that only calls inline tools
 """
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal, Protocol
 
@@ -290,13 +289,15 @@ class InFlight:
 
         async def have_read() -> None:
             try:
-                with scope, self.guard(call):
+                with scope:
                     checking, turns = self._context.checking, self._account.turns
                     line = await checking.read(plan.read, raw, call.dropped, turns=turns)
                     if isinstance(line, Fault):
                         call.finish(line)
                     elif not call.has_ended:
                         self._admit_line(call, plan, line)
+            except Exception as error:  # noqa: BLE001  # the same guard
+                self._failed(call, error)
             finally:
                 self._reading -= 1
                 self._channel.flush()
@@ -347,8 +348,10 @@ class InFlight:
             call.enter(CallEvent.GATE, plan.limit_s, since=call.queued_at)
             return
         call.enter(CallEvent.START, plan.limit_s)
-        with self.guard(call):
+        try:
             plan.start(call)
+        except Exception as error:  # noqa: BLE001  # guard: a defect on its way is this call's fault alone
+            self._failed(call, error)
 
     def update(self, call: AgentCall, update: Update) -> None:
         """Say how far the call is, with the next flush; to an agent that has not read its last answers, nothing."""
@@ -435,23 +438,19 @@ class InFlight:
         if len(content) > NOTABLE_BYTES:
             self._channel.has_answered(len(content))
 
-    @contextmanager
-    def guard(self, call: AgentCall) -> Iterator[None]:
-        """The guard of a call that waits: a defect on its way is this call's fault alone."""
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001  # guard: as the one of calls that are answered at once
-            fault = self._session.incident(call.name, error)
-            if not call.has_ended:
-                call.finish(fault)
+    def _failed(self, call: AgentCall, error: Exception) -> None:
+        fault = self._session.incident(call.name, error)
+        if not call.has_ended:
+            call.finish(fault)
 
     def spawn(self, call: AgentCall, task: Task) -> None:
         """Run a call's task, under the call's guard."""
 
         async def guarded() -> None:
             try:
-                with self.guard(call):
-                    await task()
+                await task()
+            except Exception as error:  # noqa: BLE001  # the same guard
+                self._failed(call, error)
             finally:
                 # Where the whole session is cancelled the task has had no chance to end its call.
                 if not call.has_ended:

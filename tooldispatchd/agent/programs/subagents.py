@@ -24,9 +24,8 @@ from tooldispatchd.agent.session.lineage import Lineage, too_deep
 from tooldispatchd.agent.session.session import Session
 from tooldispatchd.agent.tools.showing import plain_entries
 from tooldispatchd.children.descriptors import close_all, open_pipe
-from tooldispatchd.front.channel import Channel
+from tooldispatchd.front.channel import Channel, FdEnd, PairWire
 from tooldispatchd.front.front import Front
-from tooldispatchd.front.wires import FdEnd, PairWire
 from tooldispatchd.wire.faults import Code, Fault
 
 # The agent's own numbers, and the variables that tell of them: those of `runner`, so that one client suits both.

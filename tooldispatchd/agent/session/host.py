@@ -25,7 +25,7 @@ from tooldispatchd.agent.session.roster import UNKNOWN_AGENT, Roster
 from tooldispatchd.agent.session.session import Session
 from tooldispatchd.agent.tools.showing import refuse_form
 from tooldispatchd.calls.jobs import utf8_size
-from tooldispatchd.calls.memory import Holding, Share
+from tooldispatchd.calls.memory import Holding
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.front.channel import Outlet
 from tooldispatchd.wire.channel import ChannelMachine
@@ -98,7 +98,10 @@ class ChannelHost:
         "_roster",
         "_runtime",
         "_said_bye",
+        "_state",
         "_unsent",
+        "_visitor",
+        "_was_half_refused",
         "gate_key",
         "share",
     )
@@ -118,10 +121,14 @@ class ChannelHost:
         own_key: Hashable = object() if runtime.state.open_sessions.is_at_home(visitor.uid) else visitor.uid
         self.gate_key = own_key if lineage is None else lineage.account.channel
         self._runtime = runtime
+        self._state = runtime.state
         self._outlet = outlet
         self._on_closed = on_closed
         self._machine = ChannelMachine(runtime.setup.limits.max_line_bytes)
-        self._half = HalfLine(self._machine, self.share, runtime, visitor)
+        self._visitor = visitor
+        # What lies here of a line whose end has not come.
+        self._half = Holding(self.share)
+        self._was_half_refused = False
         self._roster = Roster(runtime, self, self._machine.outgoing, entrance, visitor, lineage=lineage)
         self._hearing = Hearing.LISTENING
         self._allowance = float(runtime.setup.limits.lines_per_s)
@@ -149,8 +156,27 @@ class ChannelHost:
         if self._hearing is Hearing.LISTENING:
             self._machine.feed(chunk)
             if self._machine.unfinished != self._half.held:
-                self._half.look()
+                self._hold_half()
             self.resume()
+
+    def _hold_half(self) -> None:
+        """Hold what lies here of an unfinished line, or refuse the line where there is no room for more."""
+        if self._half.resize(self._machine.unfinished):
+            if not self._half.held:
+                self._drop_half()
+            return
+        self._machine.give_up(self.share.fault)
+        self._drop_half()
+        if not self._was_half_refused:
+            # Once for each channel: whoever goes on like this must not fill the log too.
+            self._was_half_refused = True
+            memory, who = self._state.memory, self._visitor
+            shown = {"uid": who.uid, "pid": who.pid, "held": memory.held, "limit": memory.max_bytes}
+            self._runtime.setup.log.warning("line refused for want of memory", **shown)
+
+    def _drop_half(self) -> None:
+        self._half.resize(0)
+        self.share.let_go(self._machine.forget_unfinished())
 
     def resume(self) -> None:
         """Serve the lines of one turn, and answer in one write what can be answered at once."""
@@ -249,7 +275,7 @@ class ChannelHost:
         # What follows the only agent's `bye` without a newline was never said to its end.
         if self._roster.named or not self._said_bye:
             self._machine.end()
-            self._half.drop()
+            self._drop_half()
         self.resume()
 
     def gone(self, why: str) -> None:
@@ -285,8 +311,8 @@ class ChannelHost:
         self._is_turn_over = self._unsent >= self._runtime.setup.limits.out_buffer_bytes
 
     def _send(self) -> None:
-        if self._runtime.state.owed:
-            self._runtime.state.flush()
+        if self._state.owed:
+            self._state.flush()
         lines = self._machine.take()
         self._unsent = 0
         if type(lines) is list:
@@ -345,7 +371,7 @@ class ChannelHost:
             return
         if self._roster.is_closing and self._roster.is_empty:
             self._hearing = Hearing.CLOSED
-            self._half.drop()
+            self._drop_half()
             self._send()
             self._outlet.close()
             self._on_closed(self)
@@ -448,42 +474,3 @@ class ChannelHost:
 
     def _fault(self, fault: Fault, *, agent: str | None = None) -> None:
         self._machine.outgoing.append(fault_line(fault, line=self._machine.line, agent=agent))
-
-
-class HalfLine:
-    """What lies of it in `machine`; refused where there is no room for more."""
-
-    __slots__ = ("_holding", "_machine", "_runtime", "_share", "_visitor", "_was_refused")
-
-    def __init__(self, machine: ChannelMachine, share: Share, runtime: Runtime, visitor: Visitor) -> None:
-        self._machine = machine
-        self._share = share
-        self._runtime = runtime
-        self._visitor = visitor
-        self._holding = Holding(share)
-        self._was_refused = False
-
-    @property
-    def held(self) -> int:
-        """How many bytes of it are held."""
-        return self._holding.held
-
-    def look(self) -> None:
-        """Hold what lies there now, or refuse the line."""
-        if self._holding.resize(self._machine.unfinished):
-            if not self.held:
-                self.drop()
-            return
-        self._machine.give_up(self._share.fault)
-        self.drop()
-        if not self._was_refused:
-            # Once for each channel: whoever goes on like this must not fill the log too.
-            self._was_refused = True
-            memory, who = self._runtime.state.memory, self._visitor
-            shown = {"uid": who.uid, "pid": who.pid, "held": memory.held, "limit": memory.max_bytes}
-            self._runtime.setup.log.warning("line refused for want of memory", **shown)
-
-    def drop(self) -> None:
-        """Nothing of it is needed any more."""
-        self._holding.resize(0)
-        self._share.let_go(self._machine.forget_unfinished())

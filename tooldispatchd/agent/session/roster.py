@@ -133,7 +133,7 @@ class Roster:
 
         A daemon that drains opens it all the same: it is a part of a call that was let in before.
         """
-        return no_room(self._runtime, self._visitor) or self._open(profile, None, line=0)
+        return self._no_room() or self._open(profile, None, line=0)
 
     def open_silently(self, agent: str | None, *, line: int) -> Session | Fault:
         """The channel's own session, for an agent whose first line is no `hello`; or why there is none."""
@@ -141,7 +141,7 @@ class Roster:
             return UNKNOWN_AGENT
         if self._refusal is not None or self.is_closing:
             return self._refusal or DRAINING
-        profile = admit_silent(self._runtime, self._entrance, self._visitor)
+        profile = self._admit(None)
         return profile if isinstance(profile, Fault) else self._open(profile, None, line=line)
 
     def forget(self) -> None:
@@ -158,7 +158,7 @@ class Roster:
         """Nothing is left of that session."""
         session = self.own if agent is None else self.named.pop(agent)
         assert session is not None
-        leave(self._runtime, self._visitor)
+        self._runtime.state.open_sessions.leave(self._visitor.uid)
         is_own_over = self._refusal is not None or (self.own is not None and self.own.machine.state is State.CLOSED)
         if is_own_over and not self.named:
             # What the channel's own session owes has been said, and nobody else is there.
@@ -172,7 +172,37 @@ class Roster:
             return NOT_AUTHENTICATED
         if hello.agent is None and self._refusal is not None:
             return self._refusal
-        return admit(hello, self._runtime, self._entrance, self._visitor)
+        return self._admit(hello)
+
+    def _admit(self, hello: Hello | None) -> Profile | Fault:
+        """What the session that an agent asks for may call, or why there is none; authentication comes before all else.
+
+        An agent whose first line is no `hello` gets the profile that its listener says.
+        """
+        setup, visitor = self._runtime.setup, self._visitor
+        name, token = (None, None) if hello is None else (hello.profile, hello.token)
+        profile = setup.authenticator.admit(
+            name, token=token, said_hello=hello is not None, entrance=self._entrance, visitor=visitor
+        )
+        if isinstance(profile, Fault):
+            return profile
+        refusal = None if hello is None else refuse_form(hello.schemas)
+        if refusal is None:
+            refusal = DRAINING if self._runtime.state.is_draining else self._no_room()
+        if refusal is not None:
+            return refusal
+        if hello is None or isinstance(hello.spec, UnsetType):
+            return profile
+        return narrow_profile(profile, hello.spec, setup.catalog)
+
+    def _no_room(self) -> Fault | None:
+        """Why there cannot be one more session, or None where there can."""
+        limits, sessions = self._runtime.setup.limits, self._runtime.state.open_sessions
+        if sessions.total >= limits.sessions:
+            return too_many("sessions", limits.sessions)
+        if sessions.is_full_for(self._visitor.uid, limits.sessions_per_uid):
+            return too_many("sessions_per_uid", limits.sessions_per_uid)
+        return None
 
     def _mind_refusal(self, refusal: Fault, hello: Hello) -> None:
         """A channel's own session that is refused ends its channel; for a wrong token it may try again."""
@@ -208,7 +238,13 @@ class Roster:
         elif self._lineage is None:
             machine.begin()
         assert self._host is not None
-        session = make_session(self._runtime, self._host, machine, profile, self._visitor, lineage=self._lineage)
+        state, lineage = self._runtime.state, self._lineage
+        state.sessions += 1
+        if lineage is not None:
+            lineage.number = state.sessions
+        session = Session(self._runtime, self._host, machine, lineage, profile=profile)
+        # Last: a session that could not be made would never leave.
+        state.open_sessions.enter(self._visitor.uid)
         if agent is None:
             self.own = session
         else:
@@ -218,62 +254,3 @@ class Roster:
 
     def _say(self, fault: Fault, agent: str | None, *, line: int) -> None:
         self._outgoing.append(fault_line(fault, line=line, agent=agent))
-
-
-def admit(hello: Hello, runtime: Runtime, entrance: Entrance, visitor: Visitor) -> Profile | Fault:
-    """What the session that `hello` asks for may call, or why there is none; authentication comes before all else."""
-    profile = runtime.setup.authenticator.admit(
-        hello.profile, token=hello.token, said_hello=True, entrance=entrance, visitor=visitor
-    )
-    if isinstance(profile, Fault):
-        return profile
-    refusal = refuse_form(hello.schemas) or _turned_away(runtime, visitor)
-    if refusal is not None:
-        return refusal
-    if isinstance(hello.spec, UnsetType):
-        return profile
-    return narrow_profile(profile, hello.spec, runtime.setup.catalog)
-
-
-def admit_silent(runtime: Runtime, entrance: Entrance, visitor: Visitor) -> Profile | Fault:
-    """As `admit`, for an agent whose first line is another one: its listener says which profile."""
-    profile = runtime.setup.authenticator.admit(None, token=None, said_hello=False, entrance=entrance, visitor=visitor)
-    return profile if isinstance(profile, Fault) else _turned_away(runtime, visitor) or profile
-
-
-def _turned_away(runtime: Runtime, visitor: Visitor) -> Fault | None:
-    return DRAINING if runtime.state.is_draining else no_room(runtime, visitor)
-
-
-def no_room(runtime: Runtime, visitor: Visitor) -> Fault | None:
-    """Why there cannot be one more session, or None where there can."""
-    limits = runtime.setup.limits
-    if runtime.state.open_sessions.total >= limits.sessions:
-        return too_many("sessions", limits.sessions)
-    if runtime.state.open_sessions.is_full_for(visitor.uid, limits.sessions_per_uid):
-        return too_many("sessions_per_uid", limits.sessions_per_uid)
-    return None
-
-
-def make_session(
-    runtime: Runtime,
-    host: SessionChannel,
-    machine: SessionMachine,
-    profile: Profile,
-    visitor: Visitor,
-    *,
-    lineage: Lineage | None,
-) -> Session:
-    """A session for who was let in; it counts until `leave`. It gives its number to its `lineage`, if it has one."""
-    runtime.state.sessions += 1
-    if lineage is not None:
-        lineage.number = runtime.state.sessions
-    session = Session(runtime, host, machine, lineage, profile=profile)
-    # Last: a session that could not be made would never leave.
-    runtime.state.open_sessions.enter(visitor.uid)
-    return session
-
-
-def leave(runtime: Runtime, visitor: Visitor) -> None:
-    """One session of the visitor is closed."""
-    runtime.state.open_sessions.leave(visitor.uid)

@@ -7,7 +7,7 @@ brings a `TaskTree`.
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 import trio
 from msgspec import Raw, UnsetType
@@ -28,7 +28,6 @@ from tooldispatchd.calls.jobs import utf8_size
 from tooldispatchd.calls.outcome import Answer, Outcome, log_fields
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.front.timer import Expiring, Timer
-from tooldispatchd.providers.mcp.asking import AgentSide
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import PROTOCOL, CallMeta, Hello, NestedReq, ReadyLine, Reply, Request, ToolsLine
 from tooldispatchd.wire.questions import Questions, Told
@@ -41,7 +40,6 @@ class Session:
     """One agent's life in the daemon."""
 
     __slots__ = (
-        "_asker",
         "_changes",
         "_has_jobs",
         "_host",
@@ -89,7 +87,6 @@ class Session:
         # The calls that do not end at once, from the first of them on.
         self.in_flight: InFlight | None = None
         self._questions: Questions | None = None
-        self._asker: Asker | None = None
         self._changes: Changes | None = None
         self._tree: TaskTree | None = None
         self._is_forced = False
@@ -301,12 +298,29 @@ class Session:
             self._questions = Questions(self.machine)
         return self._questions
 
+    # --- the agent, as far as the session's own servers may ask (`AgentSide`) ---
+
     @property
-    def agent_side(self) -> AgentSide:
-        """The agent, as far as the session's own servers may ask."""
-        if self._asker is None:
-            self._asker = Asker(self, self._runtime.setup.roots(self.profile))
-        return self._asker
+    def roots(self) -> tuple[str, ...]:
+        """`file://` URIs."""
+        return self._runtime.setup.roots(self.profile)
+
+    @property
+    def answers(self) -> frozenset[str]:
+        """The kinds of questions that the agent said in `hello` that it answers."""
+        return self.machine.answers
+
+    def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:
+        """Ask the agent, and send the question; as `Questions.ask`. `told` comes in a later turn."""
+        question = self.questions.ask(kind, server, params, told)
+        if question is not None:
+            self._host.flush()
+        return question
+
+    def withdraw(self, question: str) -> None:
+        """Wait no more for this answer."""
+        if self._questions is not None:
+            self._questions.withdraw(question)
 
     # --- what its calls need ---
 
@@ -421,47 +435,8 @@ class Session:
         answered, faults = closing_figures(self.lineage, account, self.answered, self.faults)
         self._log.info("session closed", profile=self.profile, answered=answered, faults=faults)
         self._host.closed(self.machine.agent)
-        self.in_flight = self._asker = self._questions = self._changes = self._tree = None
+        self.in_flight = self._questions = self._changes = self._tree = None
         self.toolset.forget()
-
-
-class Asking(Protocol):
-    """The session, as far as its agent is asked."""
-
-    machine: SessionMachine
-
-    @property
-    def questions(self) -> Questions:
-        """What the agent is asked."""
-
-    def flush(self) -> None:
-        """Send what is owed to the agent."""
-
-
-class Asker:
-    """The `AgentSide` of one session's own connections. `roots` are `file://` URIs."""
-
-    __slots__ = ("_session", "roots")
-
-    def __init__(self, session: Asking, roots: tuple[str, ...]) -> None:
-        self._session = session
-        self.roots = roots
-
-    @property
-    def answers(self) -> frozenset[str]:
-        """What the agent said in `hello` that it answers."""
-        return self._session.machine.answers
-
-    def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:
-        """Ask the agent, and send the question; as `Questions.ask`. `told` comes in a later turn."""
-        question = self._session.questions.ask(kind, server, params, told)
-        if question is not None:
-            self._session.flush()
-        return question
-
-    def withdraw(self, question: str) -> None:
-        """Wait no more for this answer."""
-        self._session.questions.withdraw(question)
 
 
 # The whole list is told each time, and a model's host may start its prompt anew with it.

@@ -32,7 +32,7 @@ from tooldispatchd.wire.faults import Code, Fault
 DISABLED: Final = "it is not enabled"
 
 
-class ServersOwner(Protocol):
+class ServersOwner(AgentSide, Protocol):
     """The session, as its servers need it."""
 
     def opened(self) -> None:
@@ -46,10 +46,6 @@ class ServersOwner(Protocol):
 
     def tools_changed(self) -> None:
         """The agent has other tools than before, as its toolset says."""
-
-    @property
-    def agent_side(self) -> AgentSide:
-        """The agent, as far as the session's own servers may ask."""
 
 
 class SessionServer:
@@ -197,7 +193,6 @@ class Servers:
 
     def _start(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
         (value, program), log = self._value(server), self._log.bind(server=server.name)
-        agent = self._owner.agent_side
         keeper = open_keeper(
             self._runtime,
             server.binding,
@@ -206,7 +201,7 @@ class Servers:
             partial(self._altered, server),
             program=program,
             log=log,
-            agent=agent,
+            agent=self._owner,
             turns=self._turns,
             share=self._memory_share,
         )

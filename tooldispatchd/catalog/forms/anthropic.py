@@ -21,15 +21,12 @@ _REFUSED: Final = frozenset({"anyOf", "oneOf", "allOf"})
 def render_anthropic(tool: Offered, name: str) -> Rendered:
     """`{name, description, input_schema}`."""
     notes = Notes()
-    schema = _schema(tool.input_schema, notes)
+    if _fits(tool.input_schema):
+        schema = {key: value for key, value in tool.input_schema.items() if key != "$schema"}
+    else:
+        schema = keep_names(as_object(rewrite(tool.input_schema, notes), notes), _NAME, notes)
     entry: dict[str, object] = {"name": name, "description": tool.description, "input_schema": schema}
     return Rendered(entry, notes.phrases())
-
-
-def _schema(schema: Schema, notes: Notes) -> Schema:
-    if _fits(schema):
-        return {key: value for key, value in schema.items() if key != "$schema"}
-    return keep_names(as_object(rewrite(schema, notes), notes), _NAME, notes)
 
 
 def _fits(schema: Schema) -> bool:

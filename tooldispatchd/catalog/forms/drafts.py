@@ -8,46 +8,26 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tooldispatchd.catalog.forms.rendered import Schema
-from tooldispatchd.catalog.pointers import unescape
+from tooldispatchd.catalog.pointers import unescape, unescape_fragment
 
 _MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 _LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 _SINGLES: Final = (
-    "items",
-    "additionalProperties",
-    "additionalItems",
-    "unevaluatedProperties",
-    "unevaluatedItems",
-    "propertyNames",
-    "contains",
-    "contentSchema",
-    "not",
-    "if",
-    "then",
-    "else",
+    *("items", "additionalProperties", "additionalItems", "unevaluatedProperties", "unevaluatedItems"),
+    *("propertyNames", "contains", "contentSchema", "not", "if", "then", "else"),
 )
 _NAMED: Final = re.compile(r"draft-0([4-7])/")
-_ENCODED: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,5}")
 # Words that mean something in 2020-12 and nothing, or something else, in draft 7.
 _NEWER: Final = frozenset(
-    {
-        "prefixItems",
-        "dependentRequired",
-        "dependentSchemas",
-        "unevaluatedProperties",
-        "unevaluatedItems",
-        "minContains",
-        "maxContains",
-    }
+    (
+        *("prefixItems", "dependentRequired", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems"),
+        *("minContains", "maxContains"),
+    )
 )
 
 # Which of a schema's keywords hold schemas: as values by name, as a list, or one.
-_HOLDING: Final = {
-    **dict.fromkeys(_MAPS, "map"),
-    **dict.fromkeys(_LISTS, "list"),
-    **dict.fromkeys(_SINGLES, "single"),
-}
+_HOLDING: Final = {**dict.fromkeys(_MAPS, "map"), **dict.fromkeys(_LISTS, "list"), **dict.fromkeys(_SINGLES, "single")}
 
 MAX_READ: Final = 6_000
 """Parts of a schema that are looked at to know whether it may stand as it is: it takes some 5 ms with all checks."""
@@ -125,7 +105,7 @@ def find(reference: str, base: Schema) -> object:
     if not reference.startswith("#/"):
         return None
     node: object = base
-    for step in _decoded(reference[2:]).split("/"):
+    for step in unescape_fragment(reference[2:]).split("/"):
         # A resource within this one reads the references in it against itself; that is not followed.
         if node is not base and isinstance(node, dict) and "$id" in node:
             return None
@@ -137,8 +117,3 @@ def find(reference: str, base: Schema) -> object:
         else:
             return None
     return node
-
-
-def _decoded(fragment: str) -> str:
-    """A fragment without its %-escapes."""
-    return _ENCODED.sub(lambda match: bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "replace"), fragment)

@@ -24,6 +24,7 @@ from tooldispatchd.catalog.forms.merging import (
 from tooldispatchd.catalog.forms.rendered import Notes, Path, Rendered, Schema
 from tooldispatchd.catalog.forms.rewriting import rewrite
 from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.problems import cut
 
 # Published of a declaration's parameters; the names deeper within are not restricted.
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -72,13 +73,13 @@ def render_google(tool: Offered, name: str) -> Rendered:
 
 
 def _spell(schema: Schema, path: Path, notes: Notes) -> Schema:
-    """A rewritten schema as Google's."""
     schema = _opened(schema, path, notes)
     options: list[Schema] = []
     nullable = False
     for part in options_of(schema) or [schema]:
         if options_of(part):
-            options.extend(_flat(_spell(part, path, notes)))
+            spelled = _spell(part, path, notes)
+            options.extend(options_of(spelled) or [spelled])
             continue
         types = _types(part)
         nullable |= "null" in types
@@ -130,10 +131,6 @@ def _types_written(schema: Schema) -> int:
     return len(types) + (len(_ALL) - 2 if _is_anything(items) else _types_written(items))
 
 
-def _flat(spelled: Schema) -> list[Schema]:
-    return options_of(spelled) or [spelled]
-
-
 def _opened(schema: Schema, path: Path, notes: Notes) -> Schema:
     """A schema that has alternatives or constraints, not both: alternatives stand alone here."""
     options = options_of(schema)
@@ -180,7 +177,7 @@ def _type_of(value: object) -> str:
         return "boolean"
     if isinstance(value, str):
         return "string"
-    # 1.0 is an integer to a schema, and to nobody else.
+    # 1.0 is an integer to JSON Schema only.
     if isinstance(value, int | float):
         return "integer" if isinstance(value, int) else "number"
     return "array" if isinstance(value, list) else "object"
@@ -192,7 +189,10 @@ def _single(kind: str, schema: Schema, path: Path, notes: Notes) -> Schema:
     shown |= {key: schema[key] for key in _WORDS if key in schema}
     if "enum" in schema:
         return shown | _enumerated(kind, schema, path, notes)
-    shown |= {key: schema[key] for key in _FIELDS.get(kind, ()) if _fits(key, schema.get(key))}
+    for key in _FIELDS.get(kind, ()):
+        value = schema.get(key)
+        if value is not None and (key not in _COUNTS or (isinstance(value, int) and value <= _MAX_COUNT)):
+            shown[key] = value
     shown |= _limits(kind, schema)
     form = schema.get("format")
     if form in _FORMATS.get(kind, ()):
@@ -208,12 +208,6 @@ def _single(kind: str, schema: Schema, path: Path, notes: Notes) -> Schema:
     if kind == "array":
         shown["items"] = _items(schema, path, notes)
     return shown
-
-
-def _fits(key: str, value: object) -> bool:
-    if value is None:
-        return False
-    return key not in _COUNTS or (isinstance(value, int) and value <= _MAX_COUNT)
 
 
 def _limits(kind: str, schema: Schema) -> Schema:
@@ -259,8 +253,7 @@ def _enumerated(kind: str, schema: Schema, path: Path, notes: Notes) -> Schema:
     if kind == "string" and all(values):
         return {"format": "enum", "enum": list(dict.fromkeys(values))}
     notes.add("the enum at", path, "is told in the description")
-    said = ", ".join(json.dumps(value, ensure_ascii=False) for value in values)
-    said = said if len(said) <= _MAX_QUOTED else said[: _MAX_QUOTED - 1] + "…"
+    said = cut(", ".join(json.dumps(value, ensure_ascii=False) for value in values), _MAX_QUOTED)
     about = schema.get("description")
     shown: Schema = {"description": f"{about} One of: {said}." if isinstance(about, str) else f"One of: {said}."}
     return shown | ({"items": _items({}, path, notes)} if kind == "array" else {})

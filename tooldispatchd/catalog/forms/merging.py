@@ -47,7 +47,6 @@ def types_of(schema: Schema) -> list[str]:
 
 
 def spelled(types: list[str]) -> object:
-    """Types as the keyword's value: one alone is no list."""
     return types[0] if len(types) == 1 else types
 
 
@@ -58,7 +57,6 @@ def schema_at(schema: Schema, key: str) -> Schema:
 
 
 def properties_of(schema: Schema) -> dict[str, Schema]:
-    """The properties of a rewritten schema."""
     return schema_at(schema, "properties")  # type: ignore[return-value]  # a rewritten schema's properties are schemas
 
 
@@ -69,7 +67,6 @@ def options_of(schema: Schema) -> list[Schema]:
 
 
 def required_of(schema: Schema) -> list[str]:
-    """The names that a rewritten schema requires."""
     required = schema.get("required")
     return required if isinstance(required, list) else []
 

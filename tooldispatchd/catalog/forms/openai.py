@@ -102,9 +102,7 @@ MAX_ENUM_VALUES: Final = 1_000
 LONG_ENUM: Final = 250
 MAX_LONG_ENUM_CHARS: Final = 15_000
 
-_FORMATS: Final = frozenset(
-    {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"},
-)
+_FORMATS: Final = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
 _TYPES: Final = frozenset({"string", "number", "boolean", "integer", "object", "array", "null"})
 _NESTING: Final = frozenset({"properties", "items"})
 _COMMON: Final = frozenset({"type", "title", "description", "enum", "const", "$defs", "anyOf"})

@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.pointers import escape
+from tooldispatchd.catalog.problems import cut
 
 # A hostile schema could give thousands: these are read by a person, in `ready`.
 MAX_NOTES: Final = 12
@@ -38,7 +39,7 @@ class Notes:
             self._more += 1
             return
         phrase = f"{what} {pointer(path)} {done}"
-        self._phrases[_cut(phrase, MAX_NOTE)] = None
+        self._phrases[cut(phrase, MAX_NOTE)] = None
 
     def phrases(self) -> tuple[str, ...]:
         """All of them in order; the last one counts what did not fit."""
@@ -56,15 +57,11 @@ def pointer(path: Path) -> str:
         shown += f"/{escape(step[: MAX_PATH + 1])}"
         if len(shown) > MAX_PATH:
             break
-    return _cut(shown, MAX_PATH)
+    return cut(shown, MAX_PATH)
 
 
 def cut_description(text: str, limit: int, notes: Notes) -> str:
     """A tool's description in at most `limit` characters."""
     if len(text) > limit:
         notes.add(f"the description, {len(text)} characters, in", (), f"is cut to {limit}")
-    return _cut(text, limit)
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return cut(text, limit)

@@ -36,18 +36,8 @@ _LISTS: Final = ("properties", "required", "anyOf", "oneOf", "allOf", "prefixIte
 _ELSEWHERE: Final[Schema] = {}
 _LARGEST: Final = sys.float_info.max
 _DROPPED: Final = (
-    "not",
-    "if",
-    "patternProperties",
-    "propertyNames",
-    "dependencies",
-    "dependentRequired",
-    "dependentSchemas",
-    "unevaluatedProperties",
-    "unevaluatedItems",
-    "contains",
-    "$dynamicRef",
-    "$recursiveRef",
+    *("not", "if", "patternProperties", "propertyNames", "dependencies", "dependentRequired", "dependentSchemas"),
+    *("unevaluatedProperties", "unevaluatedItems", "contains", "$dynamicRef", "$recursiveRef"),
 )
 
 
@@ -95,7 +85,10 @@ class _Rewriting:
         if place.depth >= MAX_DEPTH:
             self._notes.add("what is nested in", place.path, f"is left open: it is deeper than {MAX_DEPTH} levels")
             return {}
-        if not self._pay(_size(node)):
+        # What it lists is paid with it, so that lists of what is left open are too.
+        listed = [node[key] for key in _LISTS if isinstance(node.get(key), list)]
+        listed += [node["properties"]] if isinstance(node.get("properties"), dict) else []
+        if not self._pay(1 + sum(map(len, listed))):
             if not self._is_over:
                 self._notes.add("what is in", place.path, f"and more is left open: all is over {MAX_PARTS} parts")
             self._is_over = True
@@ -123,7 +116,10 @@ class _Rewriting:
         rewritten |= self._values(node, place)
         rewritten |= self._object(node, place)
         rewritten |= self._array(node, place)
-        members += self._members(node, place)
+        every = node.get("allOf")
+        if isinstance(every, list):
+            # Merged members have no place of their own any more.
+            members += self._each(every, [place._replace(depth=place.depth + 1)] * len(every))
         for keyword in ("anyOf", "oneOf"):
             members += self._options(keyword, node, place)
         for member in members:
@@ -176,11 +172,8 @@ class _Rewriting:
         kept: Schema = {}
         named = node.get("properties")
         required = node.get("required")
-        wanted = (
-            list(dict.fromkeys(name for name in required if isinstance(name, str)))
-            if isinstance(required, list)
-            else []
-        )
+        required = required if isinstance(required, list) else []
+        wanted = list(dict.fromkeys(name for name in required if isinstance(name, str)))
         if not self._say(sum(map(len, [*(named if isinstance(named, dict) else ()), *wanted]))):
             self._notes.add("the properties at", place.path, "are left out: the texts are too long")
             return kept
@@ -189,7 +182,7 @@ class _Rewriting:
             # What may not stand at all need not be listed: a closed object admits it no more, an open one any value.
             kept["properties"] = {name: one for name, one in zip(named, inner, strict=True) if one is not None}
         if wanted:
-            kept["required"] = list(dict.fromkeys(wanted))
+            kept["required"] = wanted
         # The rest of an object is what no pattern names either, so that with patterns nothing is said of it.
         if "additionalProperties" in node and not node.get("patternProperties"):
             rest = self._schema(node["additionalProperties"], place.at("additionalProperties"))
@@ -215,13 +208,6 @@ class _Rewriting:
         if rest is False:
             return merge(kept, {"maxItems": len(first)})
         return kept
-
-    def _members(self, node: Schema, place: _Place) -> list[Schema | None]:
-        members = node.get("allOf")
-        if not isinstance(members, list):
-            return []
-        # Merged members have no place of their own any more.
-        return self._each(members, [place._replace(depth=place.depth + 1)] * len(members))
 
     def _options(self, keyword: str, node: Schema, place: _Place) -> list[Schema]:
         """`anyOf` or `oneOf` as a schema to be merged; none where any value is an option."""
@@ -303,16 +289,6 @@ def _items(node: Schema, draft: int) -> tuple[list[object] | None, object]:
         return items, node.get("additionalItems")
     first = node.get("prefixItems")
     return (first if draft >= 2020 and isinstance(first, list) else None), items
-
-
-def _size(node: Schema) -> int:
-    """How many parts a schema has itself: what it lists is paid with it, so that lists of what is left open are too."""
-    size = 1
-    for key in _LISTS:
-        value = node.get(key)
-        if isinstance(value, list) or (isinstance(value, dict) and key == "properties"):
-            size += len(value)
-    return size
 
 
 def _count(value: object) -> int | None:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.catalog.celscope import INPUT, TYPE_NAMES
+from tooldispatchd.catalog.expressions.door import INPUT, TYPE_NAMES
 from tooldispatchd.catalog.notation.places import SourcePosition, refusal
 from tooldispatchd.catalog.notation.syntax import Piece
 
@@ -175,7 +175,6 @@ class _Translation:
         self._after_dot = sign == "."
 
     def _word(self, piece: Piece, following: Piece | None) -> None:
-        """A name, a number or a text."""
         frame, text = self._frames[-1], piece.text
         begins, frame.begins = frame.begins, False
         is_free = piece.kind == "name" and not self._after_dot

@@ -82,7 +82,7 @@ class _Parsing(Protocol):
 
 def parse(file: str, text: str) -> tuple[Declaration, ...]:
     """What the text declares, in order. Raises `NotationError` with the first thing that is wrong."""
-    # The parser is needed by those who write in this notation only.
+    # Imported with the first plumb file: most configurations have none.
     from lark.exceptions import UnexpectedToken  # noqa: PLC0415
 
     parsing = _begin()

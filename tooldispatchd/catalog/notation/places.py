@@ -40,7 +40,6 @@ class NotationError(ValueError):
 
 
 def problem_at(place: SourcePosition, why: str, nearest: str | None = None) -> NotationProblem:
-    """The problem that stands at `place`."""
     return NotationProblem(place.file, place.line, place.column, why, nearest)
 
 

@@ -30,7 +30,7 @@ from tooldispatchd.catalog.notation.wiring import write_chain
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.specs import ToolSpec
 
-# What an annotation's value is; `tool` and `call_s` are looked at here, because nobody else sees them as written.
+# What an annotation's value is; `tool` and `call_s` are looked at here, because later they are no longer as written.
 ANNOTATIONS: Final = ("tool", "description", "title", "hint", "doc", "call_s")
 _INLINE: Final = frozenset({"id", "copy", "discard"})
 
@@ -38,8 +38,6 @@ _Annotations = dict[str, Annotation]
 
 
 class Tables:
-    """Writes the tables of one `let` after another."""
-
     def __init__(self, values: Values, names: Names, types: TypeTexts, written: Declarations) -> None:
         self._values = values
         self._names = names
@@ -50,7 +48,7 @@ class Tables:
     def declare(self, name: str, let: LetDeclaration) -> None:
         """`let NAME …`."""
         annotations = self._by_name(let.annotations)
-        is_bare = self._is_bare(let)
+        is_bare = not any(side is None or self._types.has_stream(side) for side in (let.source, let.target))
         implementation = let.implementation
         is_tool_block = isinstance(implementation, Block) and implementation.kind == "tool"
         if is_tool_block and let.source is not None and not is_bare:
@@ -60,10 +58,6 @@ class Tables:
             self._declare_tool(name, let, annotations)
         else:
             self._declare_process(name, let, annotations, is_bare=is_bare)
-
-    def _is_bare(self, let: LetDeclaration) -> bool:
-        sides = (let.source, let.target)
-        return not any(side is None or self._types.has_stream(side) for side in sides)
 
     def _declare_tool(self, name: str, let: LetDeclaration, annotations: _Annotations) -> None:
         path: Path = ("tools", name)
@@ -114,7 +108,7 @@ class Tables:
     def _offer(
         self, process: Table, name: str, let: LetDeclaration, annotations: _Annotations, *, is_bare: bool
     ) -> None:
-        """A tool that is made of the process and bears its name."""
+        """A tool of the process's name that is made of it."""
         path: Path = ("tools", name)
         table = self._written.tool(name, let.place)
         if is_bare:
@@ -123,7 +117,7 @@ class Tables:
         table["process"] = name
         self._written.places[*path, "process"] = let.place
         if "description" in process and "description" not in annotations:
-            # Who declares both at once describes both at once.
+            # One declaration of both describes both.
             table["description"] = process["description"]
             self._written.places[*path, "description"] = self._written.places["processes", name, "description"]
         self._annotate(table, path, annotations)
@@ -134,7 +128,6 @@ class Tables:
             table["type"] = self._types.write_arrow(let.source, let.target, (*path, "type"))
 
     def _by_name(self, annotations: Iterable[Annotation]) -> _Annotations:
-        """The annotations that can be taken, each once."""
         known: _Annotations = {}
         for annotation in annotations:
             name = annotation.name
@@ -202,16 +195,10 @@ _OF_AGENT: Final = ("prompt", "model", "tools", "mcp", "command", "args", "env",
 _OF_OTHERS: Final = frozenset({"kind", "map", "filter", "project", "chain"})
 # Near to a known key, and known to agents' programs.
 _OWN_OPTIONS: Final = frozenset({"prompts"})
-_MEANINGS: Final = {
-    "process": Meaning.DECLARED,
-    "tools": Meaning.DECLARED,
-    "mcp": Meaning.SERVER,
-}
+_MEANINGS: Final = {"process": Meaning.DECLARED, "tools": Meaning.DECLARED, "mcp": Meaning.SERVER}
 
 
 class Blocks:
-    """Makes tables of blocks."""
-
     def __init__(self, values: Values, written: Declarations) -> None:
         self._values = values
         self._written = written
@@ -266,11 +253,8 @@ class Blocks:
         for pair in others:
             if pair.key in options:
                 self._refuse(pair, f'"{pair.key}" stands in the options already')
-            options[pair.key] = self._make_option(pair, (*path, pair.key))
-
-    def _make_option(self, pair: KeyValue, path: Path) -> object:
-        self._written.places[path] = pair.place
-        return self._values.make(pair.value, path)
+            self._written.places[*path, pair.key] = pair.place
+            options[pair.key] = self._values.make(pair.value, (*path, pair.key))
 
     def _is_refused(self, pair: KeyValue) -> bool:
         if pair.key in _OF_OTHERS:

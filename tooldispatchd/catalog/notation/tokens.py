@@ -107,7 +107,7 @@ _WORDS: Final = {
     END: "the end of the file",
     **{terminal: f'"{word}"' for word, terminal in {**KEYWORDS, **SIGNS}.items()},
 }
-# More than these tell nobody anything.
+# More than these are of no help.
 MAX_EXPECTED: Final = 5
 
 
@@ -171,8 +171,6 @@ def tokens_of(file: str, text: str) -> Iterator[Token]:
 
 
 class _Tokens:
-    """Reads one text from its start to its end."""
-
     def __init__(self, file: str, text: str) -> None:
         self._file = file
         self._text = text
@@ -250,7 +248,8 @@ class _Tokens:
             return chr(int(text[2:], 16))
         if text[1] not in _ESCAPES:
             known = '\\", \\\\, \\/, \\b, \\f, \\n, \\r, \\t and \\uXXXX'
-            why = f"there is no such escape: {_shown(text)}; there are {known}"
+            shown = text if text.isprintable() else ascii(text)[1:-1]
+            why = f"there is no such escape: {shown}; there are {known}"
             raise refusal(self._place(start + escape.start()), why)
         value: str = json.loads(f'"{text}"')
         return value
@@ -286,7 +285,10 @@ class _Tokens:
             match = self._match(_IN_EXPRESSION)
             place = self._place(begin)
             if match is None:
-                pieces.append(Piece("space", _blank(self._text[begin : self._at]), place))
+                passed = self._text[begin : self._at]
+                # Comments go, and lines stay where they are.
+                blank = passed if passed.isspace() else "\n" * passed.count("\n") or " "
+                pieces.append(Piece("space", blank, place))
                 continue
             self._nest(stack, match, place)
             pieces.append(Piece(match.lastgroup or "", match.group(), place))
@@ -312,11 +314,6 @@ class _Tokens:
         return SourcePosition(self._file, line, offset - self._starts[line - 1] + 1)
 
 
-def _blank(text: str) -> str:
-    """What is left of blanks and comments: lines stay where they are."""
-    return text if text.isspace() else "\n" * text.count("\n") or " "
-
-
 def _joined(value: str, place: SourcePosition) -> str:
     """The text with each pair of escapes that are the halves of one character made that character."""
     if not _HALVES.search(value):
@@ -325,10 +322,6 @@ def _joined(value: str, place: SourcePosition) -> str:
         return value.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
         raise refusal(place, "half of a pair of \\u escapes stands alone in this text") from None
-
-
-def _shown(text: str) -> str:
-    return text if text.isprintable() else ascii(text)[1:-1]
 
 
 def _number(text: str, place: SourcePosition) -> int | float:

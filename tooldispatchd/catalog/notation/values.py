@@ -8,7 +8,6 @@ value binding has it. A record that is bound to a name and used as a server beco
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum, auto
-from itertools import dropwhile
 from typing import Final
 
 from tooldispatchd.catalog.meanings import TYPE_WORDS, nearest_type
@@ -79,7 +78,6 @@ class Declarations:
         return self._begin(self.tools, ("tools", name), name, place)
 
     def process(self, name: str, kind: str, place: SourcePosition, kind_place: SourcePosition) -> Table:
-        """A new table of `[processes]`."""
         table = self._begin(self.processes, ("processes", name), name, place)
         table["kind"] = kind
         self.places["processes", name, "kind"] = kind_place
@@ -132,7 +130,6 @@ class Names:
         self._modules = modules
 
     def is_declared(self, name: str) -> bool:
-        """Whether a declaration has this very name."""
         return name in self._declared
 
     def resolve(self, name: str, file: str) -> str:
@@ -249,21 +246,15 @@ class Values:
                 if inner is None:
                     done.add(name)
                     trail.pop(name)
-                elif inner in trail:
-                    self._refuse_cycle(inner, trail)
-                elif inner not in done:
+                elif inner in trail and inner not in self._circular:
+                    self._circular.add(inner)
+                    cycle = list(trail)[list(trail).index(inner) :]
+                    way = " -> ".join([*cycle[:4], *(["…"] if len(cycle) > 4 else []), inner])
+                    self._written.refuse(self._bindings[inner].place, f"a value cannot be made of itself: {way}")
+                elif inner not in done and inner not in trail:
                     trail[inner] = self._used_by(inner)
 
-    def _refuse_cycle(self, first: str, trail: Mapping[str, object]) -> None:
-        if first in self._circular:
-            return
-        self._circular.add(first)
-        cycle = list(dropwhile(lambda name: name != first, trail))
-        shown = [*cycle[:4], *(["…"] if len(cycle) > 4 else []), first]
-        self._written.refuse(self._bindings[first].place, f"a value cannot be made of itself: {' -> '.join(shown)}")
-
     def _used_by(self, name: str) -> Iterator[str]:
-        """The bindings whose names stand in one."""
         waiting: list[Value] = [self._bindings[name]]
         while waiting:
             value = waiting.pop()
@@ -286,7 +277,7 @@ class Values:
 class TypeTexts:
     """The declared types of all files; `declared` holds each as it was read.
 
-    `known` are the types that are declared elsewhere; where it is None nobody knows them, and any name may be right.
+    `known` are the types that are declared elsewhere; where it is None they are not known, and any name may be right.
     """
 
     def __init__(
@@ -312,7 +303,6 @@ class TypeTexts:
             self._mark(("types", name), shown, text.place, text.marks)
 
     def write_arrow(self, source: TypeText, target: TypeText, path: Path) -> str:
-        """`A -> B` as a table holds it at `path`."""
         shown = show_arrow(self._meant_and_known(source), self._meant_and_known(target))
         self._check_length(shown, source.place)
         self._written.places[path] = source.place

@@ -7,7 +7,7 @@ left out of the chain.
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
@@ -242,7 +242,8 @@ class _Chain:
                 return [self._anonymous("project", place, index)]
             case Formula(kind, _, place):
                 name = self._anonymous(kind, place)
-                self._table(name)[kind] = self._written.expression(element, ("processes", name, kind))
+                table = cast("dict[str, object]", self._written.processes[name])
+                table[kind] = self._written.expression(element, ("processes", name, kind))
                 return [name]
             case Selection(formula, field, place):
                 return [*self._links(formula), self._anonymous("map", place, field_of_input(field))]
@@ -263,8 +264,3 @@ class _Chain:
             table[kind] = value
             self._written.places["processes", name, kind] = place
         return name
-
-    def _table(self, name: str) -> dict[str, object]:
-        table = self._written.processes[name]
-        assert isinstance(table, dict), "it was written a moment ago"
-        return table

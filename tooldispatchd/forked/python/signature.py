@@ -133,15 +133,17 @@ class PreparedFunction:
 
 def prepare(function: object) -> PreparedFunction:
     """The function, made ready to be called; raises FunctionError where it cannot be a tool."""
-    return _prepare(_plain(function), _read(function))
+    plain = _plain(function)
+    return _prepare(plain, _read(plain))
 
 
 def describe(function: object) -> "dict[str, object]":
     """A function as the daemon is told of it, in JSON: `input_schema`, `output_schema`, `description`, `takes_ctx` and
     `is_async`. Raises FunctionError where it cannot be a tool.
     """
-    signature = _read(function)
-    prepared = _prepare(_plain(function), signature)
+    plain = _plain(function)
+    signature = _read(plain)
+    prepared = _prepare(plain, signature)
     return {
         "input_schema": _input_schema(signature.parameters),
         "output_schema": _output_schema(signature.result),
@@ -190,16 +192,15 @@ def _innermost(function: object) -> object:
     return getattr(inner, "__call__", inner)  # noqa: B004  # an object that can be called: its method is asked for
 
 
-def _read(function: object) -> _Signature:
-    plain = _plain(function)
+def _read(function: Callable[..., object]) -> _Signature:
     try:
-        signature = inspect.signature(plain)
+        signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
         raise FunctionError("it has no signature that can be read; wrap it in a function of Python") from error
     except NameError as error:
         # Since Python 3.14 annotations are looked up when they are first asked for.
         raise FunctionError(f"cannot read its annotations: {last_line(error)}") from error
-    hints = _hints(_innermost(plain))
+    hints = _hints(_innermost(function))
     parameters = [
         _parameter(parameter, hints) for parameter in signature.parameters.values() if parameter.name != CONTEXT
     ]

@@ -7,7 +7,6 @@ attributes, entering directories, and, before ABI 9, connecting to the path of a
 kernel's userspace-api/landlock.
 """
 
-import ctypes
 import errno
 import functools
 import os
@@ -16,7 +15,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from tooldispatchd.forked.libc import check, load
+from tooldispatchd.forked.libc import syscall
 from tooldispatchd.forked.sandbox.nolinks import open_straight
 
 # The same on every architecture, as for all calls since Linux 5.
@@ -57,30 +56,11 @@ class Handled(NamedTuple):
     scopes: int = 0
 
 
-class _Calls:
-    """The system calls with their types, which spares looking at each argument anew."""
-
-    def __init__(self) -> None:
-        libc = load()
-        number, word, memory = ctypes.c_long, ctypes.c_ulong, ctypes.c_char_p
-        self.create_ruleset = libc["syscall"]
-        self.create_ruleset.argtypes = [number, memory, word, word]
-        self.add_rule = libc["syscall"]
-        self.add_rule.argtypes = [number, word, word, memory, word]
-        self.restrict_self = libc["syscall"]
-        self.restrict_self.argtypes = [number, word, word]
-
-
-@functools.cache
-def _calls() -> _Calls:
-    return _Calls()
-
-
 @functools.cache
 def abi() -> int:
     """The version that the kernel speaks; 0 where it has no Landlock, or has not been told to use it."""
     try:
-        return check(_calls().create_ruleset(_CREATE_RULESET, None, 0, _VERSION))
+        return syscall(_CREATE_RULESET, None, 0, _VERSION)
     except OSError as error:
         if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM):
             return 0
@@ -120,7 +100,7 @@ class Ruleset:
         self._handled = what
         # Fields that an older kernel does not know are zero, which it lets pass.
         attributes = struct.pack("=3Q", *what)
-        self._fd = check(_calls().create_ruleset(_CREATE_RULESET, attributes, len(attributes), 0))
+        self._fd = syscall(_CREATE_RULESET, attributes, len(attributes), 0)
 
     def allow(self, fd: int, rights: int, *, is_directory: bool) -> None:
         """Give `rights`, as far as they are handled, over the file `fd`, or over all beneath the directory `fd`."""
@@ -128,7 +108,7 @@ class Ruleset:
         if not is_directory:
             rights &= FILE
         if rights:
-            check(_calls().add_rule(_ADD_RULE, self._fd, _PATH_BENEATH, struct.pack("=Qi", rights, fd), 0))
+            syscall(_ADD_RULE, self._fd, _PATH_BENEATH, struct.pack("=Qi", rights, fd), 0)
 
     def allow_path(self, path: str, rights: int, *, is_straight: bool = False) -> None:
         """As `allow` and `open_place`; raises OSError where there is no such path."""
@@ -140,7 +120,7 @@ class Ruleset:
 
     def restrict_self(self) -> None:
         """Enter a new domain with these rules; needs no_new_privs. This thread alone is in it, and what it starts."""
-        check(_calls().restrict_self(_RESTRICT_SELF, self._fd, 0))
+        syscall(_RESTRICT_SELF, self._fd, 0)
 
     def close(self) -> None:
         """Forget the rules; domains that were made of them remain."""

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from tooldispatchd.forked.libc import check, load, prctl
+from tooldispatchd.forked.libc import check, load, prctl, syscall
 from tooldispatchd.forked.sandbox.nolinks import open_straight
 
 _NEW_MOUNTS: Final = 0x00020000
@@ -40,11 +40,6 @@ _NO_ROOT: Final = 0b11
 """SECBIT_NOROOT and its lock: user 0 gains nothing by starting a program."""
 _CAP_SYS_RESOURCE: Final = 24
 _CAP_VERSION: Final = 0x20080522
-
-
-def _call(number: int, *arguments: int | bytes) -> int:
-    values = [ctypes.c_long(value) if isinstance(value, int) else ctypes.c_char_p(value) for value in arguments]
-    return check(load().syscall(ctypes.c_long(number), *values))
 
 
 def enter_user_namespace(*, with_mounts: bool = False) -> None:
@@ -79,13 +74,13 @@ def make_read_only(writable: Sequence[str]) -> None:
         # Opened in this namespace, whose mounts alone can be moved: what was opened before it lies in another.
         opened += [open_straight(path) for path in writable]
         flags = _EMPTY_PATH | _CLONE_TREE | _RECURSIVE | os.O_CLOEXEC
-        trees = [_call(_OPEN_TREE, place, b"", flags) for place in opened]
+        trees = [syscall(_OPEN_TREE, place, b"", flags) for place in opened]
         places, opened = opened, [*opened, *trees]
         # Private, so that nothing of the following is seen outside.
         asked = struct.pack("=4Q", _READ_ONLY, 0, _PRIVATE, 0)
-        _call(_MOUNT_SETATTR, _HERE, b"/", _RECURSIVE, asked, len(asked))
+        syscall(_MOUNT_SETATTR, _HERE, b"/", _RECURSIVE, asked, len(asked))
         for tree, place in zip(trees, places, strict=True):
-            _call(_MOVE_MOUNT, tree, b"", place, b"", _EMPTY_FROM | _EMPTY_TO)
+            syscall(_MOVE_MOUNT, tree, b"", place, b"", _EMPTY_FROM | _EMPTY_TO)
     finally:
         for fd in opened:
             os.close(fd)
@@ -102,7 +97,7 @@ def make_kernel_read_only() -> None:
     asked = struct.pack("=4Q", _READ_ONLY, 0, _PRIVATE, 0)
     for path in _kernel_mounts():
         try:
-            _call(_MOUNT_SETATTR, _HERE, path, _RECURSIVE, asked, len(asked))
+            syscall(_MOUNT_SETATTR, _HERE, path, _RECURSIVE, asked, len(asked))
         except OSError as error:
             # Something else is mounted over it, so that it cannot be reached.
             if error.errno not in (errno.EINVAL, errno.ENOENT, errno.ENOTDIR):

@@ -1,8 +1,8 @@
-"""What a server says: its messages, to the requests that wait for them.
+"""Matches the messages of a server to the requests that wait for them.
 
-Answers are matched by number in any order, and progress by the same number to those calls that want updates. What
-nobody waits for (an unknown, a repeated or a late answer) and what cannot be read is counted and has no other effect.
-What the server asks or tells by itself goes to who answers for the agent.
+Answers are matched by number in any order, and progress by the same number to those calls that want updates. An answer
+without a request (unknown, repeated or late) and a message that cannot be read are counted and have no other effect.
+The server's own requests and notifications go to the `ServerMessageHandler`.
 """
 
 import math
@@ -42,7 +42,7 @@ MESSAGES_PER_TURN: Final = 128
 
 
 class ServerMessageHandler(Protocol):
-    """Who takes what the server says by itself."""
+    """Takes the server's own requests and notifications."""
 
     def take_request(self, message: Incoming) -> None:
         """A request of the server."""
@@ -52,7 +52,7 @@ class ServerMessageHandler(Protocol):
 
 
 class PendingCall:
-    """A call that waits for its answer: of which tool, who is told, and the updates before that, where wanted.
+    """A call of `tool` that waits for its answer, and holds the updates before that, where wanted.
 
     `number` is that of its request; `arguments` and `meta` are kept for a request that must be sent once more, of which
     there have been `rounds`. While the agent is asked what the server needs to know, `round` is there.
@@ -99,7 +99,7 @@ More = Callable[[PendingCall, InputRequired | None], None]
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """The default for a callback that is not needed."""
 
 
 class Answers:
@@ -107,8 +107,8 @@ class Answers:
 
     It is the `Inbox` of a connection's links. `taken` is called after each piece of input, and before each turn of the
     loop within one: what was completed until then need not wait for the rest. `has_completed` says that a call was
-    completed, `has_replied` that a request of the connection itself was; whoever looks at them clears them. `due` is
-    when `tell_updates` should be called, in trio's time; infinite where no call has any to be told.
+    completed, `has_replied` that a request of the connection itself was; the reader clears them. `due` is when
+    `tell_updates` should be called, in trio's time; infinite where no call has any to be told.
     """
 
     __slots__ = (
@@ -179,15 +179,16 @@ class Answers:
                 await self._take_heavy(line)
             if count % MESSAGES_PER_TURN == 0:
                 await self._turn()
-        if ended:
-            self._take_end(ended)
+        # Of a line over the bound many servers write at its end which request it answers.
+        if ended and self._long_may_answer and (number := peek_last_number(ended)) is not None:
+            self._fail(number, too_large(self._server))
         # Only now: a line was held until it had been dealt with.
         if self._cutter.held != self._half.held and not self._half.resize(self._cutter.held):
             raise LinkError(NO_ROOM, self.share.fault.extras)
         self._taken()
 
     def renew(self) -> None:
-        """The stream of lines begins anew: half a line that an earlier one left is none of it."""
+        """Begin a new stream of lines: drop half a line that the earlier one left."""
         self._cutter = LineCutter(self._server.max_line_bytes)
         self._half.resize(0)
 
@@ -205,12 +206,12 @@ class Answers:
         self._taken()
 
     def fail(self, number: int, fault: Fault) -> None:
-        """Request `number` will not be answered; nothing where nobody waits for it."""
+        """As `Inbox.fail`."""
         self._fail(number, fault)
         self._taken()
 
     def is_waiting(self, number: int) -> bool:
-        """Whether somebody waits for the answer to request `number`."""
+        """As `Inbox.is_waiting`."""
         return number in self.pending
 
     def debug(self, event: str, **fields: object) -> None:
@@ -248,7 +249,12 @@ class Answers:
     def _take_message(self, message: Incoming) -> bool:
         """Deal with one message that is read; false for an answer that a checker must look at."""
         if isinstance(message.method, str):
-            self._take_said(message)
+            if not isinstance(message.id, UnsetType) and message.id is not None:
+                self._asked.take_request(message)
+            elif message.method == "notifications/progress":
+                self._take_progress(message)
+            else:
+                self._asked.take_notification(message)
             return True
         id_ = message.id
         number = id_ if type(id_) is int else request_number(id_)
@@ -281,14 +287,6 @@ class Answers:
         self.has_replied = True
         exchange.reply = reply
 
-    def _take_said(self, message: Incoming) -> None:
-        if not isinstance(message.id, UnsetType) and message.id is not None:
-            self._asked.take_request(message)
-        elif message.method == "notifications/progress":
-            self._take_progress(message)
-        else:
-            self._asked.take_notification(message)
-
     def _take_progress(self, message: Incoming) -> None:
         progress = read_progress(message.params)
         if progress is None:
@@ -303,15 +301,9 @@ class Answers:
 
     def _take_long(self, line: LongLine) -> None:
         self.skipped += 1
-        # A request of the server's own bears its own number.
+        # The number of a server's own request is no number of ours.
         self._long_may_answer = b'"method"' not in line.head
         number = peek_number(line.head)
-        if number is not None:
-            self._fail(number, too_large(self._server))
-
-    def _take_end(self, end: bytes) -> None:
-        """The end of a line over the bound, where many servers write which request it answers."""
-        number = peek_last_number(end) if self._long_may_answer else None
         if number is not None:
             self._fail(number, too_large(self._server))
 
@@ -330,8 +322,12 @@ class Answers:
                 await self._turn()
 
     async def _take_heavy(self, line: bytes | bytearray | Raw, *, is_traced: bool = False) -> None:
-        """Have a checker read a message; what comes behind it waits, and so does who sent it."""
-        number = _peeked(line)
+        """Have a checker read a message; the input behind it waits, and so the server is slowed down."""
+        # The number of the request that it seems to answer, at its head or at its end.
+        view = memoryview(line)
+        number = peek_number(bytes(view[:HEAD_BYTES]))
+        if number is None:
+            number = peek_last_number(bytes(view[-END_BYTES:]))
         try:
             with trio.fail_after(self._server.call_s):
                 found = await self._read(line, number)
@@ -383,10 +379,3 @@ class Answers:
         """Let others have a turn of the loop; what is completed leaves before."""
         self._taken()
         await trio.lowlevel.checkpoint()
-
-
-def _peeked(line: bytes | bytearray | Raw) -> int | None:
-    """The number that an answer seems to bear, at its head or at its end."""
-    view = memoryview(line)
-    number = peek_number(bytes(view[:HEAD_BYTES]))
-    return peek_last_number(bytes(view[-END_BYTES:])) if number is None else number

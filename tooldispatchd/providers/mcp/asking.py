@@ -1,4 +1,4 @@
-"""What a server asks of its client and tells it: its own requests, and its notifications other than progress.
+"""A server's own requests to its client, and its notifications other than progress.
 
     server ── request ──▶ Asked ── sampling, elicitation ──▶ Relay ── ask ──▶ agent
        ◀── result, error ──┘ ping, roots, all others at once   ◀── ask_resp ──┘
@@ -19,7 +19,7 @@ import trio
 from msgspec import Raw, UnsetType
 
 from tooldispatchd.providers.mcp.logmessages import BoundLog, ServerLog, printable
-from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, METHOD_NOT_FOUND, Id, Incoming, Outgoing
+from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, METHOD_NOT_FOUND, Id, Incoming, Outgoing, decoded
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.wire.messages import AskResp, Reply
 from tooldispatchd.wire.questions import Told
@@ -50,15 +50,15 @@ LISTS: Final = frozenset({"notifications/prompts/list_changed", "notifications/r
 
 
 class AgentSide(Protocol):
-    """Who stands behind a connection, as far as servers may ask."""
+    """The agent behind a connection, as far as servers may ask it."""
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """What servers are told to work on: `file://` URIs."""
+        """The folders that servers are told to work on, as `file://` URIs."""
 
     @property
     def answers(self) -> frozenset[str]:
-        """Of `sampling` and `elicitation`, what the agent answers."""
+        """Those of `sampling` and `elicitation` that the agent answers."""
 
     def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:
         """Ask the agent, and have the question sent; as `wire.questions.Questions.ask`.
@@ -82,7 +82,7 @@ class _Nobody:
 
 
 NOBODY: Final[AgentSide] = _Nobody()
-"""Behind a connection that many agents share: none of them could say who is meant."""
+"""Stands behind a connection that many agents share, as none of them could be chosen to answer."""
 
 
 def capabilities(agent: AgentSide) -> dict[str, object]:
@@ -142,7 +142,7 @@ MALFORMED: Final = JsonRpcError(INTERNAL_ERROR, "The agent's answer has not the 
 
 
 class _Waiting:
-    """What waits until `due` at the latest: a question that was asked, or a pause, which has no `question`."""
+    """A question that was asked, or a pause, which has no `question`; it waits until `due` at the latest."""
 
     __slots__ = ("answered", "due", "question")
 
@@ -155,8 +155,8 @@ class _Waiting:
 class QuestionRelay:
     """One connection's questions to its agent, at most `MAX_OPEN` of them and each for the server's `call_s`.
 
-    Times are trio's. Whoever asked is told exactly once, unless it withdraws or the connection ends. `waiting` holds
-    what waits by its numbers; others only look whether there is anything.
+    Times are trio's. Each asker is told exactly once, unless it withdraws or the connection ends. `waiting` holds what
+    waits by its numbers; others only look whether there is anything.
     """
 
     __slots__ = ("_agent", "_asked", "_in_vain", "_is_closed", "_server", "waiting")
@@ -167,8 +167,8 @@ class QuestionRelay:
         self._asked = 0
         self._is_closed = False
         self.waiting: dict[int, _Waiting] = {}
-        # Until when questions count that were withdrawn: the agent has them all the same, and whoever asks and
-        # withdraws in turn must not bury it.
+        # Until when questions count that were withdrawn: the agent has them all the same, and a server that asks and
+        # withdraws in turn must not flood it.
         self._in_vain: list[float] = []
 
     @property
@@ -181,11 +181,15 @@ class QuestionRelay:
         if self._is_closed:
             return GONE
         if method == "roots/list":
-            return _encode_roots(self._agent.roots) if self._agent.roots else UNKNOWN
+            roots = [{"uri": uri, "name": _root_name(uri)} for uri in self._agent.roots]
+            return Raw(_encode({"roots": roots})) if roots else UNKNOWN
         kind = KINDS.get(method)
         if kind is None or kind not in self._agent.answers:
             return UNKNOWN
-        if self._open() >= MAX_OPEN:
+        now = trio.current_time()
+        self._in_vain = [due for due in self._in_vain if due > now]
+        # So many the agent may still be busy with.
+        if len(self._in_vain) + sum(each.question is not None for each in self.waiting.values()) >= MAX_OPEN:
             return CROWDED
         asked = _read_params(kind, params)
         return asked if isinstance(asked, JsonRpcError) else self._ask(kind, asked, answered)
@@ -216,15 +220,9 @@ class QuestionRelay:
             self.withdraw(number)
 
     def close(self) -> None:
-        """The same; nothing is asked after that."""
+        """Withdraw everything, and ask nothing after that."""
         self._is_closed = True
         self.clear()
-
-    def _open(self) -> int:
-        """How many questions the agent may still be busy with."""
-        now = trio.current_time()
-        self._in_vain = [due for due in self._in_vain if due > now]
-        return len(self._in_vain) + sum(each.question is not None for each in self.waiting.values())
 
     def _ask(self, kind: str, params: Raw, answered: Answered) -> JsonRpcError | int:
         number = self._wait(self._server.call_s, answered)
@@ -255,7 +253,7 @@ class ServerRequests:
     """A server's own requests and notifications on one connection.
 
     `send` takes the answers and has them leave: an agent answers in no turn of the connection's owner. `due` is when
-    `tell` should be called, in trio's time. `wants_list` is set when the server's lists have changed; who lists anew
+    `tell` should be called, in trio's time. `wants_list` is set when the server's lists have changed; the new listing
     clears it. `relay` is for rounds of input, which share its bounds.
     """
 
@@ -281,7 +279,7 @@ class ServerRequests:
         self._said.tell(now)
 
     def renew(self) -> None:
-        """What follows comes from another run of the server: forget what the one before has asked and told."""
+        """The server was started anew: forget the requests and notices of its run before."""
         self.wants_list = False
         self.relay.clear()
         self._numbers.clear()
@@ -323,13 +321,8 @@ class ServerRequests:
             self.wants_list = True
 
     def _cancel(self, params: Raw | UnsetType) -> None:
-        if isinstance(params, UnsetType) or len(memoryview(params)) > MAX_PARAMS_BYTES:
-            return
-        try:
-            id_ = _decode_cancelled(params).id
-        except DECODE_ERRORS:
-            return
-        number = self._numbers.pop(id_, None)
+        cancelled = decoded(_decode_cancelled, params, MAX_PARAMS_BYTES)
+        number = None if cancelled is None else self._numbers.pop(cancelled.id, None)
         if number is not None:
             self.relay.withdraw(number)
 
@@ -347,16 +340,12 @@ def _answer(id_: Id, answer: Raw | JsonRpcError) -> Outgoing:
     return Outgoing(_encode(reply) + b"\n")
 
 
-def _encode_roots(roots: tuple[str, ...]) -> Raw:
-    return Raw(_encode({"roots": [{"uri": uri, "name": _root_name(uri)} for uri in roots]}))
-
-
 def _root_name(uri: str) -> str:
     return unquote(uri.removeprefix("file://").rstrip("/").rpartition("/")[2]) or "/"
 
 
 def _read_params(kind: str, params: Raw | UnsetType) -> Raw | JsonRpcError:
-    """What the agent is asked: encoded anew, as the bytes of a server may hold what breaks the agent's line."""
+    """The question for the agent: encoded anew, as a server's bytes may break the agent's line."""
     if isinstance(params, UnsetType):
         return JsonRpcError(INVALID_PARAMS, "The request has no params")
     if len(memoryview(params)) > MAX_PARAMS_BYTES:

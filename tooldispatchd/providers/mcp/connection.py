@@ -8,8 +8,8 @@
     done ◀──────────── Answers ◀──────┘
 
 A call is an entry in the table of pending requests; `Answers` completes it in place, in whichever task reads the
-server's answer. How long to wait is the caller's decision: its deadline calls `expire` or `cancel`. Whatever happens in
-the world becomes state, never an exception out of `run`; a connection that ended stays ended.
+server's answer. How long to wait is the caller's decision: its deadline calls `expire` or `cancel`. Failures of the
+server become state, never an exception out of `run`; a connection that ended stays ended.
 """
 
 import math
@@ -110,7 +110,7 @@ class Connection:
         self._has_queued = False
         self._calls = 0
         self._has_failed = False
-        # When the list of tools is outdated by what the server said of it, and when it may be asked for again.
+        # When the list of tools expires by the server's own word, and when it may be asked for again.
         self._list_ends = math.inf
         self._list_from = 0.0
         # Calls that wait for no answer of the server: for a new list, for the agent's words, or to be told of the end.
@@ -123,7 +123,7 @@ class Connection:
     # --- the owner ---------------------------------------------------------------------------------------------------
 
     async def run(self, settled: Callable[[], None]) -> None:
-        """Own the connection: open it, call `settled` once whatever came of that, serve, and leave nothing behind.
+        """Own the connection: open it, call `settled` once it is open or failed, serve, and leave nothing behind.
 
         Returns when the server is gone and reaped: after `close`, after its death, or after it failed to open. May be
         cancelled at any time, and then does the same.
@@ -151,11 +151,11 @@ class Connection:
                 for settle in to_settle:
                     settle()
             finally:
-                # Also when one of those who were told has a defect: the server must not outlive this task.
+                # Also when `settled` or a call's `done` raises: the server must not outlive this task.
                 await self._close_link()
                 self._machine.apply(ConnectionEvent.GONE)
                 self._log_end()
-                # Whatever was half read, and all that refers back to this, so that it is freed at once.
+                # Half-read input, and all references back to this: without a cycle it is freed at once.
                 self._answers.renew()
                 self._link = None
                 del self._answers, self._asked
@@ -412,7 +412,7 @@ class Connection:
             answers.has_replied = False
             self._wake()
         if self._has_queued:
-            # Whoever was told of an answer has called again.
+            # The answers led to further calls.
             self.flush()
 
     def _wake(self) -> None:
@@ -469,7 +469,7 @@ class Connection:
         self._living.cancel()
         if not self._between:
             return
-        # One by one: whoever is told of a call's end may cancel another.
+        # One by one: the end of one call may cancel another.
         while self._between:
             call = next(iter(self._between))
             del self._between[call]

@@ -4,14 +4,13 @@
 content blocks as a JSON array. A tool whose type the configuration declares gives a value of that type: it is
 `structuredContent`, else what a lone text block says as JSON, else, for the type `string`, that text itself.
 
-What the server got wrong is a fault at once: nobody waits for a better answer. Unknown kinds of blocks are passed on as
-they are. A server that must know more first (MCP 2026-07-28, `input_required`) has given no outcome yet; what it needs
-is given instead.
+A wrong answer is a fault at once: no better one will come. Unknown kinds of blocks are passed on as they are. A server
+that must know more first (MCP 2026-07-28, `input_required`) has given no outcome yet; what it needs is given instead.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -22,13 +21,13 @@ from tooldispatchd.calls.violations import fault_at, fault_of
 from tooldispatchd.catalog.schemas import Check
 from tooldispatchd.catalog.violations import Violation
 from tooldispatchd.providers.mcp.faults import too_large
-from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, Incoming
+from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, Incoming, decoded
 from tooldispatchd.providers.mcp.resources import READ_RESOURCE, content_of
 from tooldispatchd.providers.mcp.rounds import InputRequired, read_input_required
 from tooldispatchd.providers.mcp.server import McpTool, Result, Server
 from tooldispatchd.wire.faults import Code, Fault
 
-# A server's own words in a fault: enough for a reason, too few to bury the model in a stack trace.
+# A server's own words in a fault: enough for a reason, too few for a stack trace to fill the model's context.
 MAX_MESSAGE_CHARS: Final = 2000
 # As much of a code that is a text, and of a list within an error: codes are numbers, and such lists have few items.
 MAX_CODE_CHARS: Final = 64
@@ -83,8 +82,6 @@ class _Speaks(msgspec.Struct):
     supported: list[str]
 
 
-Said = TypeVar("Said")
-
 _decode: Final = msgspec.json.Decoder().decode
 _decode_result: Final = msgspec.json.Decoder(_Result).decode
 _decode_texts: Final = msgspec.json.Decoder(list[_Text]).decode
@@ -115,7 +112,7 @@ def failed(server: Server, why: str, *, rpc_code: int | float | str | None = Non
 
 
 def error_in(reply: Incoming) -> Raw | None:
-    """The error that `reply` bears, if any; some servers write `"error": null` beside a result."""
+    """The error in `reply`, if any; some servers write `"error": null` beside a result."""
     if isinstance(reply.error, UnsetType) or bytes(reply.error) == b"null":
         return None
     return reply.error
@@ -128,7 +125,7 @@ def is_header_mismatch(reply: Incoming) -> bool:
 
 
 def error_words(error: Raw, method: str = "") -> tuple[str, int | float | str | None]:
-    """What a JSON-RPC error to a request of `method` says, as a phrase with its code, and the code alone."""
+    """The words of a JSON-RPC error to a request of `method`, with its code, and the code alone."""
     try:
         said = _decode_error(error)
     except DECODE_ERRORS:
@@ -141,19 +138,19 @@ def error_words(error: Raw, method: str = "") -> tuple[str, int | float | str | 
 
 
 def _meaning(code: int | float | str | None, data: Raw | UnsetType, method: str) -> str:
-    """What the caller can make of a code of MCP's own; "" for others, whose message must do."""
+    """The meaning of a code of MCP's own, in words for the caller; "" for others, whose message must do."""
     if code == RESOURCE_NOT_FOUND or (code == INVALID_PARAMS and method == READ_RESOURCE):
         return "there is no such resource"
     if code == HEADER_MISMATCH:
         return "it finds headers that do not match the call"
     if code == MISSING_CAPABILITY:
-        lacking = _decoded(_decode_lacking, data)
+        lacking = decoded(_decode_lacking, data, MAX_DATA_BYTES)
         return _with("it needs what this agent does not offer", lacking.capabilities if lacking else ())
     if code == UNSUPPORTED_REVISION:
-        speaks = _decoded(_decode_speaks, data)
+        speaks = decoded(_decode_speaks, data, MAX_DATA_BYTES)
         return _with("it speaks other revisions of the protocol", speaks.supported if speaks else ())
     if code == URL_ELICITATION:
-        pages = _decoded(_decode_pages, data)
+        pages = decoded(_decode_pages, data, MAX_DATA_BYTES)
         return _with("a person must visit a page before this call", [each.url for each in pages.pages] if pages else ())
     return ""
 
@@ -161,15 +158,6 @@ def _meaning(code: int | float | str | None, data: Raw | UnsetType, method: str)
 def _with(words: str, items: Iterable[str]) -> str:
     listed = ", ".join(islice(items, MAX_ITEMS))[:MAX_MESSAGE_CHARS]
     return f"{words} ({listed})" if listed else words
-
-
-def _decoded(decode: Callable[[Raw], Said], data: Raw | UnsetType) -> Said | None:
-    if isinstance(data, UnsetType) or len(memoryview(data)) > MAX_DATA_BYTES:
-        return None
-    try:
-        return decode(data)
-    except DECODE_ERRORS:
-        return None
 
 
 def _read(reply: Incoming, tool: McpTool, server: Server) -> Outcome | InputRequired:
@@ -193,7 +181,9 @@ def _read(reply: Incoming, tool: McpTool, server: Server) -> Outcome | InputRequ
     is_error = not isinstance(result.is_error, UnsetType) and bytes(result.is_error) not in {b"false", b"null"}
     if tool.output is not None:
         if not is_error:
-            return _valid(result, tool, tool.output)
+            if tool.result is Result.LISTED:
+                return _checked(result.structured, tool.output)
+            return _typed(result, tool, tool.output)
         if not isinstance(result.structured, UnsetType) and bytes(result.structured) != b"null":
             return Answer(_compact(result.structured), is_error)
     text = _text_of(result.content)
@@ -207,12 +197,6 @@ def _incomplete(result: Raw, kind: Raw, server: Server) -> Fault | InputRequired
     # MCP 2026-07-28: what is not known is no result.
     said = bytes(kind)[:MAX_CODE_CHARS].decode(errors="replace")
     return failed(server, f"its result is of a kind that is not known: {said}")
-
-
-def _valid(result: _Result, tool: McpTool, output: Check) -> Outcome:
-    if tool.result is Result.LISTED:
-        return _checked(result.structured, output)
-    return _typed(result, tool, output)
 
 
 def _checked(structured: Raw | UnsetType, output: Check) -> Outcome:

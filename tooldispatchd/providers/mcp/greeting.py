@@ -1,6 +1,6 @@
-"""What a server says of itself: its answers to `initialize` (MCP, "Lifecycle") and `server/discover` (2026-07-28).
+"""A server's description of itself: its answers to `initialize` (MCP, "Lifecycle") and `server/discover` (2026-07-28).
 
-What servers advise their users (`instructions`) is put together here for `ready`.
+The `instructions` of servers for their users are put together here for `ready`.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
+from tooldispatchd.providers.mcp.messages import decoded
 
 OFFERED: Final = "2025-11-25"
 # To a client that calls tools they differ only in what it may ignore.
@@ -28,6 +28,8 @@ USER_AGENT: Final = ("User-Agent", f"{CLIENT['name']}/{CLIENT['version']}")
 MAX_NAME_CHARS: Final = 128
 # Instructions go into every session's `ready`: a page of advice, not a book.
 MAX_INSTRUCTIONS_CHARS: Final = 64 * 1024
+# All servers' instructions together, which go from there into a system prompt.
+MAX_INSTRUCTIONS_BYTES: Final = 64 * 1024
 # What is quoted of a foreign list of revisions.
 MAX_REVISIONS: Final = 8
 MAX_REVISION_CHARS: Final = 40
@@ -38,7 +40,7 @@ _NO: Final = frozenset({b"null", b"false"})
 
 
 class Greeting(msgspec.Struct, frozen=True):
-    """What a server said of itself; `has_…` is whether it declared that capability.
+    """A server's description of itself; `has_…` is whether it declared that capability.
 
     `name` is None where it gave none that can be read, which is no reason to do without it. `tools_list_changed` is
     whether it tells when its list of tools changes.
@@ -105,40 +107,35 @@ _decode_meta: Final = msgspec.json.Decoder(_Meta).decode
 
 
 def read_greeting(result: Raw, accepted: frozenset[str] = ACCEPTED) -> Greeting | str:
-    """What the answer to `initialize` says, or why it cannot be accepted."""
-    try:
-        said = _decode(result)
-    except DECODE_ERRORS:
+    """Read the answer to `initialize`: the greeting, or why it cannot be accepted."""
+    said = decoded(_decode, result)
+    if said is None:
         return "its answer to initialize cannot be read"
     if said.revision not in accepted:
         return f"it speaks protocol revision {quoted([said.revision])}; {known(accepted)}"
-    return _greeting(said.revision, _name_in(said.server), said.capabilities, said.instructions)
+    return _greeting(said.revision, said.server, said.capabilities, said.instructions)
 
 
 def read_discovery(result: Raw) -> Greeting | list[str] | None:
-    """What the answer to `server/discover` says.
+    """Read the answer to `server/discover`.
 
     The revisions that the server speaks, where none of them is a modern one known here; None for what cannot be read,
     or is no complete result.
     """
-    try:
-        said = _decode_discovered(result)
-    except DECODE_ERRORS:
-        return None
-    if not is_complete(said.kind):
+    said = decoded(_decode_discovered, result)
+    if said is None or not is_complete(said.kind):
         return None
     revision = next((each for each in reversed(MODERN) if each in said.revisions), None)
     if revision is None:
         return said.revisions
-    return _greeting(revision, _name_in_meta(said.meta), said.capabilities, said.instructions)
+    meta = decoded(_decode_meta, said.meta)
+    return _greeting(revision, UNSET if meta is None else meta.server, said.capabilities, said.instructions)
 
 
 def read_supported(error: Raw) -> list[str] | None:
     """The revisions that an `UNSUPPORTED_VERSION` error names; None where they cannot be read."""
-    try:
-        return _decode_unsupported(error).data.revisions
-    except DECODE_ERRORS:
-        return None
+    said = decoded(_decode_unsupported, error)
+    return None if said is None else said.data.revisions
 
 
 def is_complete(kind: Raw | UnsetType) -> bool:
@@ -157,16 +154,20 @@ def known(accepted: frozenset[str]) -> str:
     return f"{'known are' if len(accepted) > 1 else 'wanted is'} {', '.join(sorted(accepted))}"
 
 
-def _greeting(revision: str, name: str | None, capabilities: _Capabilities, instructions: str | None) -> Greeting:
+def _greeting(
+    revision: str, server: Raw | UnsetType, capabilities: _Capabilities, instructions: str | None
+) -> Greeting:
+    named = decoded(_decode_server, server)
+    tools = decoded(_decode_tools, capabilities.tools)
     return Greeting(
         revision,
-        name,
+        named.name[:MAX_NAME_CHARS] or None if named is not None else None,
         has_tools=_has(capabilities.tools),
         instructions=instructions[:MAX_INSTRUCTIONS_CHARS] if instructions else None,
         has_resources=_has(capabilities.resources),
         has_prompts=_has(capabilities.prompts),
         has_logging=_has(capabilities.logging),
-        tools_list_changed=_tells_of_tools(capabilities.tools),
+        tools_list_changed=tools is not None and tools.list_changed,
     )
 
 
@@ -174,39 +175,8 @@ def _has(capability: Raw | UnsetType) -> bool:
     return not isinstance(capability, UnsetType) and bytes(capability) not in _NO
 
 
-def _tells_of_tools(tools: Raw | UnsetType) -> bool:
-    if isinstance(tools, UnsetType):
-        return False
-    try:
-        return _decode_tools(tools).list_changed
-    except DECODE_ERRORS:
-        return False
-
-
-def _name_in(server: Raw | UnsetType) -> str | None:
-    if isinstance(server, UnsetType):
-        return None
-    try:
-        return _decode_server(server).name[:MAX_NAME_CHARS] or None
-    except DECODE_ERRORS:
-        return None
-
-
-def _name_in_meta(meta: Raw | UnsetType) -> str | None:
-    if isinstance(meta, UnsetType):
-        return None
-    try:
-        return _name_in(_decode_meta(meta).server)
-    except DECODE_ERRORS:
-        return None
-
-
-# Goes into every session's `ready`, and from there into a system prompt: all servers' advice together.
-MAX_INSTRUCTIONS_BYTES: Final = 64 * 1024
-
-
 def instructions_text(pairs: Iterable[tuple[str, str]]) -> str:
-    """What servers advise, as one text for `ready`: (prefix, text) each under a heading, "" where nobody said anything.
+    """The instructions of all servers as one text for `ready`: (prefix, text) each under a heading, "" without any.
 
     Control characters but newlines and tabs are left out. All together are at most `MAX_INSTRUCTIONS_BYTES` in UTF-8;
     each server has an equal share of that, so that none drowns the others.

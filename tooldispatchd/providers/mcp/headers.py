@@ -27,7 +27,7 @@ PARAM_PREFIX: Final = "Mcp-Param-"
 # The member of `params` that names what a request is about.
 _NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
-# Printable ASCII that keeps its blanks on the way: those at the ends are cut off by whoever reads a header.
+# Printable ASCII that keeps its blanks on the way: readers of headers cut off those at the ends.
 _PLAIN: Final = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
 _ENCODED: Final = re.compile(r"=\?base64\?.*\?=", re.IGNORECASE)
 

@@ -1,7 +1,7 @@
 """The connection that one session, or all that share it, has to a server; and the next one after that.
 
-What is above sees one server with one offer, whichever connection serves it. A call belongs to the connection that took
-it, and ends with it: it is never tried again. Only a lazy server that nobody has called yet holds calls, until it is
+The agent layer sees one server with one offer, whichever connection serves it. A call belongs to the connection that
+took it, and ends with it: it is never tried again. Only a lazy server that was not called yet holds calls, until it is
 open. A keeper that opens one connection and no other costs a call nothing but its way through `call`.
 """
 
@@ -186,7 +186,7 @@ class Keeper:
         finally:
             self.close()
             self._settle()
-            # Why it ended is known. Whatever refers back to this is let go of, so that all of it is freed at once.
+            # `fault` is known. The references back to this are dropped: without a cycle all is freed at once.
             self._connection = None
             self._batch_done = self._changed = _nothing
             del self._make
@@ -212,7 +212,7 @@ class Keeper:
             self._log.info("connection opens anew", after_s=round(wait_s, 3))
             with trio.move_on_at(self._retry_at):
                 await self._wake.wait()
-        # While all ends nobody is there any more who would call what is opened anew.
+        # While the daemon drains, no call would come for another connection.
         is_last = self._backoff is None or self._is_over() or self._is_ending()
         self._machine.apply(KeeperEvent.CLOSE if is_last else KeeperEvent.RETRY)
 
@@ -236,7 +236,7 @@ class Keeper:
             self._machine.apply(KeeperEvent.LOST)
             self._lost = connection.fault
             if connection.offer.listed:
-                # To propose a name to those who are refused: the tool that they mean may be among these.
+                # For the refusal, which proposes the nearest of these names.
                 self.offer = msgspec.structs.replace(self.offer, listed=connection.offer.listed)
             if self._key is not None and self._lost is not None and self._lost.code is Code.MISSING_TOOL:
                 # Later sessions must be refused too, and not be shown what is there no more.

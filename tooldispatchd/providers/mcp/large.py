@@ -33,7 +33,7 @@ class ReadJob(msgspec.Struct, frozen=True):
 
 
 class MessageRead(msgspec.Struct, frozen=True):
-    """What a checker found: an outcome of the call, or the message as a `light` one; neither where it is none.
+    """The result of a checker: an outcome of the call, or the message as a `light` one; neither for no message.
 
     Of the message a value may have been `cut` out. Of an answer the content is the job's payload, `size` bytes of text,
     quoted where it is long.
@@ -69,7 +69,7 @@ class ReadMessage(msgspec.Struct, frozen=True):
 
 
 def found_in(reply: bytes, content: bytearray, line: bytes | bytearray | Raw) -> ReadMessage:
-    """What `read_large` found in `line`."""
+    """The result of `read_large` for `line`."""
     read = _read(reply)
     if read.fault is not None:
         return ReadMessage(None, read.fault, read.is_mismatch)

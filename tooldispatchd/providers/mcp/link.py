@@ -1,4 +1,4 @@
-"""What a connection and its transport know of each other: messages out, messages in, and how a link ends.
+"""The interface between a connection and its transport: messages out, messages in, and how a link ends.
 
     Connection ── send, flush, give_up ──▶ Link ══ stdio, Streamable HTTP, HTTP+SSE, WebSocket ══▶ server
         ▲                                   │
@@ -24,12 +24,12 @@ _PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 # What a server has not taken yet: several of the largest requests that an agent may send.
 MAX_QUEUED_BYTES: Final = 64 * 1024 * 1024
-# Notifications and answers that wait for their turn, however small: a server that asks without reading would else
-# make them without an end.
+# Notifications and answers that wait for their turn, however small: a server that asks without reading would else make
+# them without an end.
 MAX_NOTICES: Final = 10_000
 
 
-# What a server that says too much at once is ended for.
+# Why a server that says too much at once is ended.
 NO_ROOM: Final = "it says more at once than limits.buffered_bytes has room for"
 
 
@@ -60,20 +60,20 @@ class Inbox(Protocol):
         """One message that is read already."""
 
     def fail(self, number: int, fault: Fault) -> None:
-        """Request `number` will not be answered, and why; nothing where nobody waits for it."""
+        """End request `number` with `fault`, as no answer will come. A number that is not waiting is ignored."""
 
     def is_waiting(self, number: int) -> bool:
-        """Whether somebody waits for the answer to request `number`."""
+        """Whether request `number` still waits for its answer."""
 
     def debug(self, event: str, **fields: object) -> None:
-        """Log what happens on the way, for those who look closely; never what is said, or a URL beyond its origin."""
+        """Log a step of the transport at debug; never the content of a message, or a URL beyond its origin."""
 
 
 class Link(Protocol):
-    """One way to one server, from `open` to `close`; never used again after that."""
+    """One connection of the transport to a server, from `open` to `close`; never used again after that."""
 
     dialect: Dialect | None
-    """What is spoken, for the headers of what is sent; whoever negotiates sets it before each message."""
+    """The dialect that is spoken, for the headers of messages; the handshake sets it before each of its own."""
 
     async def open(self) -> None:
         """Spawn or connect. Raises `LinkError`. The caller bounds it."""
@@ -97,7 +97,7 @@ class Link(Protocol):
         """Let `turn` return soon."""
 
     def give_up(self, number: int) -> bool:
-        """Nobody waits for request `number` any more; whether the server is told by this already."""
+        """Stop waiting for request `number`; whether that alone tells the server."""
 
     def drop(self) -> None:
         """Forget what is queued and end every exchange: the connection is over, and nothing is sent any more."""
@@ -111,7 +111,7 @@ class Link(Protocol):
 
     @property
     def ended(self) -> dict[str, object]:
-        """How it ended, as fields for the log; known after `close`."""
+        """How the link ended, as fields for the log; known after `close`."""
 
 
 class Transport(Protocol):

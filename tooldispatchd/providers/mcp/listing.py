@@ -25,7 +25,7 @@ from tooldispatchd.catalog.schemas import (
 from tooldispatchd.checkers.pool import CheckerError, Running
 from tooldispatchd.providers.mcp.greeting import is_complete
 from tooldispatchd.providers.mcp.headers import ParamHeaderError, read_param_headers
-from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
+from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, decoded
 from tooldispatchd.providers.mcp.server import McpTool, Server
 
 # More than any model chooses from.
@@ -49,7 +49,7 @@ PATTERN_CHAR_BYTES: Final = 400
 MAX_CURSOR_CHARS: Final = 4096
 # All descriptions go into every model request; one of this size is a mistake already.
 MAX_DESCRIPTION_CHARS: Final = 64 * 1024
-# A name for people, and four yes or no about the tool with a title of their own: what is longer is none of these.
+# A name for people, and four yes or no about the tool with a title of their own: longer annotations are something else.
 MAX_TITLE_CHARS: Final = 1024
 MAX_ANNOTATIONS_BYTES: Final = 16 * 1024
 # Warnings go into `ready`; a server with a thousand bad names has one problem, not a thousand.
@@ -117,7 +117,7 @@ class Listing:
     """The tools of one server as its pages come in.
 
     `tools` are those that can be used, by name in the server's order, and `warnings` say why others cannot. `listed`
-    are the names of all that it offers, also of those that nobody wants.
+    are the names of all that it offers, also of those that are not wanted.
     """
 
     def __init__(self, server: Server, share: Share, *, is_http: bool = False, is_modern: bool = False) -> None:
@@ -202,9 +202,7 @@ class Listing:
         if not self._is_wanted(name):
             return
         try:
-            self._check_name(name)
-            self._offered.add(name)
-            self._count(raw)
+            self._admit(name, raw)
             self.tools[name] = _read_tool(raw, self._share, has_headers=self._has_headers, why=why)
         except ToolError as error:
             self._warn(f"tool {name[:128]!a} is left out: {error.why}")
@@ -227,7 +225,7 @@ class Listing:
         return self.warnings + self._idle_denials() + more
 
     def _idle_denials(self) -> list[str]:
-        """What is to be denied and is not there may be a slip of the hand, which would offer what it meant."""
+        """Warnings of denied names that the server does not have: a slip would offer what was meant."""
         if len(self.listed) == MAX_TOOLS:
             return []
         idle = [name for name in self._server.deny if name not in self.listed]
@@ -242,19 +240,17 @@ class Listing:
         is_offered = server.whitelist is None or name in server.whitelist
         return (is_offered or name in server.declared) and name not in server.deny
 
-    def _check_name(self, name: str) -> None:
+    def _admit(self, name: str, raw: Raw) -> None:
         if not is_server_tool_name(name):
             raise ToolError("a name has 1 to 128 letters, digits and _ . / -")
         if name in self._offered:
             raise ToolError("it is listed twice, and the first is used")
         if len(self._offered) == MAX_TOOLS:
             raise ToolError(f"a server may have {MAX_TOOLS} tools")
-
-    def _count(self, raw: Raw) -> None:
-        size = len(memoryview(raw))
-        if self._bytes + size > MAX_LIST_BYTES:
+        self._offered.add(name)
+        if self._bytes + len(raw) > MAX_LIST_BYTES:
             raise ToolError(f"the tools of a server may have {MAX_LIST_BYTES} bytes together")
-        self._bytes += size
+        self._bytes += len(raw)
 
     def _next(self, cursor: str) -> str | None:
         why = self._why_last(cursor)
@@ -327,7 +323,7 @@ def try_tool(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
 
 
 def split_page(_arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
-    """Where the tools of a page lie, empty where it cannot be read (a job of a checker)."""
+    """The spans of the tools in a page, empty where it cannot be read (a job of a checker)."""
     text = bytes(payload)
     try:
         page = _decode_page(text)
@@ -351,7 +347,8 @@ def _compile_tool(raw: Raw, *, has_headers: bool, compile_schema: Callable[[dict
         listed = _decode_listed(raw)
     except DECODE_ERRORS:
         raise ToolError("its entry cannot be read") from None
-    if _needs_task(listed.execution):
+    execution = decoded(_decode_execution, listed.execution)
+    if execution is not None and execution.task == "required":
         raise ToolError("it can only be called as a task, which is not spoken here")
     if isinstance(listed.input_schema, UnsetType):
         raise ToolError("it has no inputSchema")
@@ -360,39 +357,25 @@ def _compile_tool(raw: Raw, *, has_headers: bool, compile_schema: Callable[[dict
     output_check: Check | None = None
     if not isinstance(listed.output_schema, UnsetType) and bytes(listed.output_schema) != b"null":
         output_schema, output_check = _compile_schema(listed.output_schema, "outputSchema", compile_schema)
+    try:
+        params = read_param_headers(input_schema) if has_headers else ()
+    except ParamHeaderError as error:
+        raise ToolError(f"its {error.where} {error.why}") from error
+    annotations: Raw | None = None
+    if not isinstance(listed.annotations, UnsetType) and len(listed.annotations) <= MAX_ANNOTATIONS_BYTES:
+        # A copy, because a slice would hold the whole page in memory.
+        annotations = listed.annotations.copy()
     return McpTool(
         name=listed.name,
         title=listed.title[:MAX_TITLE_CHARS] if listed.title is not None else None,
         description=(listed.description or "")[:MAX_DESCRIPTION_CHARS],
         input_schema=input_schema,
         output_schema=output_schema,
-        annotations=_annotations(listed.annotations),
+        annotations=annotations,
         input=input_check,
         output=output_check,
-        params=_param_headers(input_schema) if has_headers else (),
+        params=params,
     )
-
-
-def _needs_task(execution: Raw | UnsetType) -> bool:
-    """Whether a plain call is refused (MCP 2025-11-25, "Tasks")."""
-    try:
-        return not isinstance(execution, UnsetType) and _decode_execution(execution).task == "required"
-    except DECODE_ERRORS:
-        return False
-
-
-def _annotations(raw: Raw | UnsetType) -> Raw | None:
-    if isinstance(raw, UnsetType) or len(memoryview(raw)) > MAX_ANNOTATIONS_BYTES:
-        return None
-    # A copy, because a slice would hold the whole page in memory.
-    return raw.copy()
-
-
-def _param_headers(input_schema: dict[str, object]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    try:
-        return read_param_headers(input_schema)
-    except ParamHeaderError as error:
-        raise ToolError(f"its {error.where} {error.why}") from error
 
 
 def _compile_schema(

@@ -1,23 +1,22 @@
-"""What a server writes to its client's log, in the daemon's own (MCP, "Logging": `notifications/message`).
+"""A server's messages for its client's log, in the daemon's own (MCP, "Logging": `notifications/message`).
 
 A server's words are foreign text: what is not printable is escaped, and each message is cut. A server that says more
 than `MAX_A_SECOND` is cut short for the rest of that second; how many were left out is told once, at its end.
 """
 
 import math
-from collections.abc import Callable
 from typing import Final, Protocol
 
 import msgspec
 from msgspec import Raw, UnsetType
 
-from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, Incoming, Outgoing
+from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, Incoming, Outgoing, decoded
 
 MAX_TEXT_CHARS: Final = 2_000
 MAX_LOGGER_CHARS: Final = 128
 # Longer than any method that the protocol knows.
 MAX_METHOD_CHARS: Final = 64
-# Nobody reads faster; a log that a loop floods is lost for all others.
+# Faster than anyone reads; a log that a loop floods is lost for all others.
 MAX_A_SECOND: Final = 20
 WINDOW_S: Final = 1.0
 # Far more than is shown of it; what is larger is not decoded.
@@ -31,16 +30,16 @@ class BoundLog(Protocol):
     """A bound structured logger."""
 
     def debug(self, event: str, **fields: object) -> object:
-        """Log `event` for those who look closely."""
+        """Log `event` for debugging."""
 
     def info(self, event: str, **fields: object) -> object:
         """Log `event`."""
 
     def warning(self, event: str, **fields: object) -> object:
-        """Log `event`, which the operator may want to mend."""
+        """Log `event`, which the operator may want to fix."""
 
     def error(self, event: str, **fields: object) -> object:
-        """Log `event`, which is somebody's failure."""
+        """Log `event`, a failure."""
 
 
 class _Message(msgspec.Struct):
@@ -72,7 +71,7 @@ class ServerLog:
             self.tell(now)
             self._window_ends = now + WINDOW_S
             self._taken = 0
-        message = None if self._taken >= MAX_A_SECOND else _read(params)
+        message = None if self._taken >= MAX_A_SECOND else decoded(_decode_message, params, MAX_PARAMS_BYTES)
         self._taken += 1
         if message is None:
             self._dropped += 1
@@ -93,17 +92,17 @@ class ServerLog:
         self.due = math.inf
 
     def _write(self, message: _Message) -> None:
-        logger = None if message.logger is None else printable(message.logger, MAX_LOGGER_CHARS)
-        # `level` in the log is the daemon's own.
-        level = printable(message.level, MAX_LOGGER_CHARS)
-        say = self._method(message.level)
-        say("server said", server=self._server, said_level=level, logger=logger, text=_text_of(message.data))
-
-    def _method(self, level: str) -> Callable[..., object]:
         log = self._log
         # What no revision knows as a level is a notice.
         methods = {"debug": log.debug, "warning": log.warning, **dict.fromkeys(FAILURES, log.error)}
-        return methods.get(level, log.info)
+        methods.get(message.level, log.info)(
+            "server said",
+            server=self._server,
+            # `level` in the log is the daemon's own.
+            said_level=printable(message.level, MAX_LOGGER_CHARS),
+            logger=None if message.logger is None else printable(message.logger, MAX_LOGGER_CHARS),
+            text=_text_of(message.data),
+        )
 
 
 def log_message(log: BoundLog, event: str, message: Incoming | Outgoing, size: int) -> None:
@@ -125,15 +124,6 @@ def printable(text: str, max_chars: int) -> str:
         return text
     escaped = (each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
     return "".join(escaped)[:max_chars]
-
-
-def _read(params: Raw | UnsetType) -> _Message | None:
-    if isinstance(params, UnsetType) or len(memoryview(params)) > MAX_PARAMS_BYTES:
-        return None
-    try:
-        return _decode_message(params)
-    except DECODE_ERRORS:
-        return None
 
 
 def _text_of(data: Raw) -> str:

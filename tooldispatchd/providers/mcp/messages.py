@@ -5,7 +5,8 @@ read gives None, never an exception; the connection counts it.
 """
 
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -77,10 +78,10 @@ _decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def read_message(line: bytes | bytearray | Raw) -> Incoming | None:
-    """The message in `line`; None where it is none.
+    """The message in `line`; None where there is none.
 
-    An answer that shows its number, but is nested too deep or too long to be a stray line, becomes one that bears an
-    error: whoever waits for it need not wait until the end of its time.
+    An answer that shows its number, but is nested too deep or too long to be a stray line, becomes one with an error:
+    its call need not wait until its deadline.
     """
     try:
         return _decode_incoming(line)
@@ -97,7 +98,7 @@ def read_message(line: bytes | bytearray | Raw) -> Incoming | None:
 
 
 def split_batch(line: bytes) -> list[Raw] | None:
-    """The messages of a line that is a batch, still to be read; None where it is none, or too long."""
+    """The messages of a line that is a batch, still to be read; None for a line that is no batch, or too long."""
     if len(line) > MAX_BATCH_BYTES or not line.lstrip().startswith(b"["):
         return None
     try:
@@ -141,6 +142,22 @@ def request_number(id_: Id | UnsetType) -> int | None:
     return None
 
 
+Said = TypeVar("Said")
+
+
+def decoded(decode: Callable[[Raw], Said], raw: Raw | UnsetType, max_bytes: int | None = None) -> Said | None:
+    """What `decode` makes of a member that the server may have left out; None where it cannot be read.
+
+    One of more than `max_bytes` is not looked at.
+    """
+    if isinstance(raw, UnsetType) or (max_bytes is not None and len(memoryview(raw)) > max_bytes):
+        return None
+    try:
+        return decode(raw)
+    except DECODE_ERRORS:
+        return None
+
+
 class _Progress(msgspec.Struct):
     token: int | float | str = msgspec.field(name="progressToken")
     progress: float
@@ -156,13 +173,8 @@ def read_progress(params: Raw | UnsetType) -> tuple[int | None, Update] | None:
 
     A number that cannot be ours is None, and parameters of more than `MAX_UPDATE_BYTES` are not read.
     """
-    if isinstance(params, UnsetType) or len(memoryview(params)) > MAX_UPDATE_BYTES:
-        return None
-    try:
-        said = _decode_progress(params)
-    except DECODE_ERRORS:
-        return None
-    return request_number(said.token), Update(said.progress, said.total, said.message)
+    said = decoded(_decode_progress, params, MAX_UPDATE_BYTES)
+    return None if said is None else (request_number(said.token), Update(said.progress, said.total, said.message))
 
 
 # Scalar members, then `id`: enough for the order in which servers write (`jsonrpc`, `id`, `result`). Possessive, so
@@ -174,7 +186,7 @@ _HEAD_ID: Final = re.compile(
 
 
 def peek_number(head: bytes) -> int | None:
-    """The number that the head of an unreadable answer bears in front of its first nested value; None without one."""
+    """The request number in the head of an unreadable answer, before its first nested value; None without one."""
     found = _HEAD_ID.match(head)
     return None if found is None or b'"method"' in head[: found.end()] else int(found.group(1))
 
@@ -186,7 +198,7 @@ _LAST_ID: Final = re.compile(
 
 
 def peek_last_number(end: bytes) -> int | None:
-    """The number that an unreadable answer bears behind its last large member; None without one."""
+    """The request number at the end of an unreadable answer, behind its last large member; None without one."""
     found = _LAST_ID.search(end)
     return None if found is None else int(found.group(1))
 

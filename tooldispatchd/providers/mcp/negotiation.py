@@ -1,9 +1,9 @@
-"""Which revision to speak with a server: what to send next, from what came of what was sent before. No clock, no tasks.
+"""Which revision to speak with a server: the next step, from the results of those before. No clock, no tasks.
 
-`server/discover` comes first because a modern server need not know `initialize`. Whatever does not say that the server
-is modern says that it is not, whichever code it bears, except what says nothing of the server at all: that it cannot
-be reached, that it lets nobody in, that it is out of order (MCP 2026-07-28, "Versioning", "Backward Compatibility").
-What is remembered of a server is believed until it proves wrong: then all begins anew, once.
+`server/discover` comes first because a modern server need not know `initialize`. Any answer that does not show a modern
+server shows an older one, whatever its code, except where it says nothing of the revision: the server cannot be
+reached, refuses the credentials, or is out of order (MCP 2026-07-28, "Versioning", "Backward Compatibility"). What is
+remembered of a server is believed until it proves wrong: then all begins anew, once.
 
     PROBING ──────── no word of a modern server ──────▶ INITIALIZING ── 400, 404, 405 ──▶ LEAVING ─▶ LAST_INITIALIZE
       ├─ -32022 ─▶ REPEATING ─────── the same ───────────▶ │ └─ -32022 ─▶ LAST_PROBE ─▶ AGREED             │
@@ -45,7 +45,7 @@ from tooldispatchd.wire.faults import Fault
 
 
 class NegotiationStage(StrEnum):
-    """What is waited for, or to be done."""
+    """The answer that is waited for, or the step to be done."""
 
     PROBING = "probing"
     """The first `server/discover`, to a server of which nothing is known."""
@@ -76,19 +76,19 @@ class NegotiationStage(StrEnum):
     RETURNING = "returning"
     """The older way was wrong."""
     AFRESH = "afresh"
-    """Whatever a negotiation begins with that remembers nothing."""
+    """The first stage of a negotiation that remembers nothing."""
     AGREED = "agreed"
     FAILED = "failed"
 
 
 class Sign(StrEnum):
-    """What came of it."""
+    """The result of a step."""
 
     GREETED = "greeted"
     COMMON = "common"
     """An error that names a modern revision known here."""
     FOREIGN = "foreign"
-    """It is known what the server speaks, and it is nothing known here."""
+    """The server speaks only revisions that are not known here."""
     REFUSED = "refused"
     """Any other answer, or one that cannot be read."""
     ABSENT = "absent"
@@ -99,7 +99,7 @@ class Sign(StrEnum):
     OUTAGE = "outage"
     """Something that is no evidence of what the server speaks."""
     LINKED = "linked"
-    """There is the new link that was asked for."""
+    """The new link is there."""
 
 
 _PROBE: Final = {
@@ -186,7 +186,7 @@ INITIALIZE: Final = "initialize"
 # the client lacks.
 _MODERN_CODES: Final = frozenset({-32020, -32021})
 
-# Answers of HTTP that say nothing of what the server speaks: who asks is not let in, or too often, or too late.
+# HTTP statuses that say nothing of the revision: credentials refused, too many requests, too late.
 _NO_EVIDENCE: Final = frozenset({401, 403, 407, 408, 425, 429})
 # How a server of the two endpoints answers a POST to the one that is only read (2025-11-25, "Backwards Compatibility").
 _ABSENT: Final = frozenset({400, 404, 405})
@@ -201,7 +201,7 @@ _TOLD: Final = frozenset({"http_status", "retry_after_ms", "missing_scopes"})
 class Send(msgspec.Struct, frozen=True):
     """Send this request, written in `dialect`, and say what came of it; within `limit_s` seconds, where there is one.
 
-    Neither request may be cancelled by a notification; an answer that comes too late is nobody's.
+    Neither request may be cancelled by a notification; an answer that comes too late is ignored.
     """
 
     method: str
@@ -232,7 +232,7 @@ class Agreed(msgspec.Struct, frozen=True):
 
 
 class NegotiationFailure(msgspec.Struct, frozen=True):
-    """There is no speaking with it; `why` follows the server's name, and `extras` are added to the fault."""
+    """The negotiation failed; `why` follows the server's name, and `extras` are added to the fault."""
 
     why: str
     extras: dict[str, object] = {}
@@ -274,7 +274,11 @@ class Negotiation:
         self._modern = MODERN[-1]
         self._agreed: Agreed | None = None
         self._failed = NegotiationFailure("it was not asked")
-        self._afresh = _first(protocol, may_probe=may_probe)
+        self._afresh = NegotiationStage.DEMANDING_LEGACY
+        if protocol in MODERN:
+            self._afresh = NegotiationStage.DEMANDING_MODERN
+        elif protocol == "auto" and may_probe:
+            self._afresh = NegotiationStage.PROBING
         self._stage = _believed(self._afresh, remembered, has_older_way=has_older_way)
 
     @property
@@ -295,7 +299,12 @@ class Negotiation:
         if self._stage in {NegotiationStage.LEAVING, NegotiationStage.TRUSTING}:
             self._apply(Sign.LINKED)
             return Older()
-        return self._discover() if self._stage in DISCOVERING else self._initialize()
+        if self._stage in DISCOVERING:
+            # Over HTTP silence is an outage, so it gets all the time that the handshake has.
+            limit_s = None if self._is_http else _LIMITS_S.get(self._stage)
+            return Send(DISCOVER, {}, Modern(self._modern, self._capabilities), limit_s)
+        offered: dict[str, object] = {"protocolVersion": self._offered, "capabilities": self._capabilities}
+        return Send(INITIALIZE, {**offered, "clientInfo": CLIENT}, Legacy())
 
     # --- what came of it ---------------------------------------------------------------------------------------------
 
@@ -402,28 +411,9 @@ class Negotiation:
     def _method(self) -> str:
         return DISCOVER if self._stage in DISCOVERING else INITIALIZE
 
-    def _discover(self) -> Send:
-        # Over HTTP silence is an outage, so it gets all the time that the handshake has.
-        limit_s = None if self._is_http else _LIMITS_S.get(self._stage)
-        return Send(DISCOVER, {}, Modern(self._modern, self._capabilities), limit_s)
-
-    def _initialize(self) -> Send:
-        params: dict[str, object] = {
-            "protocolVersion": self._offered,
-            "capabilities": self._capabilities,
-            "clientInfo": CLIENT,
-        }
-        return Send(INITIALIZE, params, Legacy())
-
-
-def _first(protocol: str, *, may_probe: bool) -> NegotiationStage:
-    if protocol in MODERN:
-        return NegotiationStage.DEMANDING_MODERN
-    return NegotiationStage.PROBING if protocol == "auto" and may_probe else NegotiationStage.DEMANDING_LEGACY
-
 
 def _believed(afresh: NegotiationStage, remembered: Era | None, *, has_older_way: bool) -> NegotiationStage:
-    """Where to begin, by what is remembered; a revision that is asked for goes before it, but for the way to it."""
+    """The first stage, by the era that is remembered; a configured revision wins, except for the way to it."""
     if remembered is Era.SSE and has_older_way and afresh is not NegotiationStage.DEMANDING_MODERN:
         return NegotiationStage.TRUSTING
     if afresh is NegotiationStage.PROBING and remembered in {Era.LEGACY, Era.MODERN}:

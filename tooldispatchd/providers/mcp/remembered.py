@@ -21,12 +21,12 @@ MAX_ORIGINS: Final = 1024
 
 
 class Era(StrEnum):
-    """How one talks to a server."""
+    """How a server is spoken to."""
 
     LEGACY = "legacy"
     """With a handshake: 2024-11-05 to 2025-11-25."""
     SSE = "sse"
-    """The same, and only over the two endpoints of HTTP+SSE."""
+    """With a handshake, and only over the two endpoints of HTTP+SSE."""
     MODERN = "modern"
     """Without one: 2026-07-28."""
 
@@ -41,7 +41,7 @@ class Eras:
         self._eras: OrderedDict[Hashable, Era] = OrderedDict()
 
     def of(self, origin: Hashable) -> Era | None:
-        """What `origin` was found to speak; None where nobody knows."""
+        """The era of `origin`; None where it is not known."""
         era = self._eras.get(origin)
         if era is not None:
             self._eras.move_to_end(origin)
@@ -101,6 +101,6 @@ class ToolLists:
 def key_of(server: Server) -> bytes:
     """A digest of all that makes the server what it is, its credentials too: equal ones, and only they, have the same.
 
-    Never to be shown: who has a digest can try secrets on it.
+    Never to be shown: secrets can be tried against a digest.
     """
     return hashlib.blake2b(_encode(server), digest_size=32).digest()

@@ -223,7 +223,8 @@ def _describe(prompts: list[Prompt]) -> str:
     room = MAX_DESCRIPTION_CHARS
     shown = prompts[:MAX_PROMPTS]
     for count, prompt in enumerate(shown):
-        line = f"- {_signature(prompt)}"
+        arguments = ", ".join(_show(each) for each in prompt.arguments)
+        line = f"- {prompt.name}({arguments})" + (f": {prompt.description}" if prompt.description else "")
         room -= len(line)
         if room < 0:
             lines.append(f"- and {len(shown) - count} more")
@@ -232,19 +233,13 @@ def _describe(prompts: list[Prompt]) -> str:
     return "\n".join(lines)
 
 
-def _signature(prompt: Prompt) -> str:
-    arguments = ", ".join(_show(each) for each in prompt.arguments)
-    described = f": {prompt.description}" if prompt.description else ""
-    return f"{prompt.name}({arguments}){described}"
-
-
 def _show(argument: PromptArgument) -> str:
     name = argument.name if argument.is_required else f"{argument.name}?"
     return f"{name} ({argument.description})" if argument.description else name
 
 
 def content_of(result: Raw, method: str) -> str | None:
-    """What the result of one of these tools says; None where it is none of `method`.
+    """The content of a result of one of these tools; None where it is no result of `method`.
 
     Raises what a decoder raises where it cannot be decoded.
     """

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.providers.mcp.asking import MAX_OPEN, UNKNOWN, JsonRpcError, QuestionRelay
-from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
+from tooldispatchd.providers.mcp.messages import decoded
 
 # As the SDKs of the protocol have it: a form has few pages, and a server that never has enough must not go on for ever.
 MAX_ROUNDS: Final = 10
@@ -43,7 +43,7 @@ class InputRequest(msgspec.Struct, frozen=True):
 
 
 class InputRequired(msgspec.Struct, frozen=True):
-    """What a server needs before it answers: `requests` by its own keys, and what it wants back with the answers."""
+    """The input that a server needs before it answers: `requests` by its keys, and the `state` that goes back."""
 
     requests: dict[str, InputRequest]
     state: str | None
@@ -67,12 +67,9 @@ _decode_required: Final = msgspec.json.Decoder(_Required).decode
 
 
 def read_input_required(result: Raw) -> InputRequired | None:
-    """What a result of the type `input_required` asks for; None where it cannot be read, or asks for nothing."""
-    if len(memoryview(result)) > MAX_REQUIRED_BYTES:
-        return None
-    try:
-        said = _decode_required(result)
-    except DECODE_ERRORS:
+    """Read a result of the type `input_required`; None where it cannot be read, or asks for nothing."""
+    said = decoded(_decode_required, result, MAX_REQUIRED_BYTES)
+    if said is None:
         return None
     requests = said.requests or {}
     if not requests and said.state is None:
@@ -85,8 +82,8 @@ def read_input_required(result: Raw) -> InputRequired | None:
 class InputRound:
     """Round `number` of one call, from 1 on: what `required` asks for is asked of the agent, all at once.
 
-    `done` gets the answers by the server's keys, for `InputRequired.answered`; or, as a phrase, why there are none:
-    the agent does not answer that, refused, or did not answer in time. Once, unless `withdraw` comes before.
+    `done` gets the answers by the server's keys, for `InputRequired.answered`; or, as a phrase, why there are none: the
+    agent does not answer that, refused, or did not answer in time. Once, unless `withdraw` comes before.
     """
 
     __slots__ = ("_done", "_is_over", "_number", "_relay", "_required", "_responses", "_waiting")
@@ -129,7 +126,7 @@ class InputRound:
         return self._end_if_complete()
 
     def withdraw(self) -> None:
-        """Nobody waits for the call any more: the agent's answers are not waited for, and `done` is not called."""
+        """Stop waiting for the agent's answers; `done` is not called."""
         self._is_over = True
         for number in self._waiting.values():
             self._relay.withdraw(number)

@@ -1,4 +1,4 @@
-"""What the connection is told of its server, and what it learns of the server's tools; both as values."""
+"""A server as it is configured, and as it is found: its tools and its offer; all of it values."""
 
 from enum import Enum
 
@@ -10,7 +10,7 @@ from tooldispatchd.forked.policy import Policy
 
 
 class OAuth(msgspec.Struct, frozen=True, kw_only=True):
-    """Who the daemon is to an authorization server, and where what it gets is kept; as `OAuthSpec`, read and found."""
+    """The daemon's identity at an authorization server; as `OAuthSpec`, with its secrets read."""
 
     grant: str
     client_id: str | None = None
@@ -94,8 +94,8 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """One tool that a server offers, by the server's own name; connections to equal servers share it.
 
     `output` is None where the tool declares no output schema, which only a `LISTED` one may. `annotations` are the
-    server's own words about the tool: hints, not promises. `rendered` is for who shows it: what it looks like in a
-    form, by the form and the name.
+    server's own words about the tool: hints, not promises. `rendered` caches what it looks like in a form, by the form
+    and the name.
     """
 
     name: str

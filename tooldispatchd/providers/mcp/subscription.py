@@ -1,8 +1,8 @@
 """Changes of the tools, told on a request that stays open (MCP 2026-07-28, "Subscriptions").
 
 A subscription that ends (a proxy that cuts what is idle, a server that is renewed) is made again after the waits of
-`SUBSCRIBE_AGAIN_S`, and once it stands the tools are listed again, as nobody knows what was missed. One that is refused
-is not.
+`SUBSCRIBE_AGAIN_S`, and once it stands the tools are listed again, as changes may have been missed. One that is refused
+is not made again.
 """
 
 import math

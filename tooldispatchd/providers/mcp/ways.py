@@ -48,7 +48,7 @@ def url_way(server: Server, reach: Reach, authorizers: Authorizers | None = None
 
 
 def preload(url: str) -> None:
-    """Import the wing of a URL before anybody waits for it."""
+    """Import the wing of a URL, at the start of the daemon, so that no call waits for it."""
     import_module(f"tooldispatchd.providers.mcp.{'websocket' if _is_websocket(url) else 'http'}.door")
 
 

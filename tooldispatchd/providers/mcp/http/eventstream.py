@@ -46,8 +46,8 @@ class EventTooLargeError(WireError):
 class EventStream:
     """The decoder of one stream, which begins with its first byte. What it holds is bounded by `max_event_bytes`.
 
-    Unlike in a browser, an event without data is an event if it gives an id or a time to reconnect: MCP servers prime
-    a stream with one.
+    Unlike in a browser, an event without data is an event if it gives an id or a time to reconnect: MCP servers prime a
+    stream with one.
     """
 
     def __init__(self, max_event_bytes: int) -> None:
@@ -66,7 +66,7 @@ class EventStream:
 
     @property
     def held(self) -> int:
-        """How many bytes of an event that lacks its end lie here."""
+        """The number of bytes held of an event whose end has not come."""
         return self._size + len(self._partial)
 
     def feed(self, chunk: bytes) -> list[ServerSentEvent]:
@@ -169,7 +169,7 @@ Take = Callable[[ServerSentEvent], Awaitable[bool]]
 
 
 class ServerStream:
-    """One stream. `events` is how many have come that bore a message or moved `last_id`."""
+    """One stream. `events` counts those that held a message or moved `last_id`."""
 
     __slots__ = ("_max_event_bytes", "_retry_ms", "_share", "_steps", "events", "last_id")
 
@@ -243,10 +243,10 @@ class ServerStream:
 
 
 def no_room(share: Share) -> WireError:
-    """There is no memory for more of what the server says."""
+    """The error for a response for which `share` has no more room."""
     return WireError(NO_ROOM, was_sent=True, is_too_large=True, extras=share.fault.extras)
 
 
 def is_message(event: ServerSentEvent) -> bool:
-    """Whether the event bears a message; one without data only tells its number (MCP 2025-11-25, "polling")."""
+    """Whether the event holds a message; one without data only tells its number (MCP 2025-11-25, "polling")."""
     return bool(event.data) and event.event in {"", "message"}

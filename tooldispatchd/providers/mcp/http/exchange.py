@@ -1,11 +1,11 @@
-"""One request to a server that speaks Streamable HTTP, and its answer, whatever form that takes.
+"""One request to a server that speaks Streamable HTTP, and its answer in any of its forms.
 
     POST ─┬─ application/json ───▶ the answer
           ├─ text/event-stream ──▶ messages … the answer
           │          └─ ended before it ──▶ GET with Last-Event-ID, where events had numbers ──▶ …
           └─ anything else ──────▶ a fault
 
-What goes wrong is the fault of this one request, and never an exception; only the end of the MCP session is more.
+A failure is the fault of this one request, never an exception; only the end of the MCP session is more.
 """
 
 from typing import Final
@@ -43,12 +43,12 @@ POLL_S: Final = 0.5
 MAX_KIND: Final = 100
 # The one revision that had no such streams, so that a number in them cannot mean this.
 _WITHOUT_RESUMING: Final = "2024-11-05"
-# What a server is asked first, in either era: who refuses that may speak by another transport.
+# The first request in either era: a server that refuses it may speak by another transport.
 _FIRST: Final = frozenset({INITIALIZE, DISCOVER})
 
 
 class HttpExchange:
-    """The life of one request; `run` ends when it is answered, failed, or nobody waits any more."""
+    """The life of one request; `run` ends when it is answered, failed or given up."""
 
     def __init__(self, peer: HttpPeer, sent: Sent) -> None:
         assert sent.message.number is not None
@@ -59,7 +59,7 @@ class HttpExchange:
         self._broken: WireError | None = None
 
     async def run(self) -> None:
-        """Send the request and see to its answer. Whoever waits for it bounds it, by cancelling."""
+        """Send the request and read its answer. The caller bounds it, by cancelling."""
         try:
             await self._post()
             await self._resume()
@@ -67,36 +67,29 @@ class HttpExchange:
             self._fail(fault_of(self._peer, error))
             return
         if self._is_waiting():
-            self._fail(self._unanswered())
+            broken = "" if self._broken is None else f": {self._broken.why}"
+            self._fail(call_failed(self._peer.server, f"its event stream ended before the answer{broken}"))
 
     async def _post(self) -> None:
         peer, message = self._peer, self._sent.message
-        headers = [*POST_HEADERS, *self._protocol_headers()]
+        headers = [*POST_HEADERS, *self._sent.headers]
+        # The stateless revision has no session, and `initialize` none yet.
+        if not self._sent.is_modern and message.method != INITIALIZE:
+            headers += peer.session_headers()
         async with peer.wire.exchange("POST", headers, message.body) as reply:
             if reply.status != 200:
-                await refuse(peer, self._number, reply, headers, hint=self._hint(reply.status))
-            elif message.method == INITIALIZE and not self._adopt(reply):
+                hint = wrong_transport(peer.server, reply.status) if message.method in _FIRST else ""
+                await refuse(peer, self._number, reply, headers, hint=hint)
+            elif message.method == INITIALIZE and not peer.adopt(reply.headers.get(SESSION_HEADER.lower())):
                 self._fail(call_failed(peer.server, "its session id is not visible ASCII, or too long"))
             elif reply.media_type == EVENT_STREAM:
                 await self._follow(reply)
             elif reply.media_type == JSON:
                 await self._take_body(reply)
             else:
-                self._fail(_odd(peer, reply))
-
-    def _protocol_headers(self) -> list[tuple[str, str]]:
-        """Those of the revision, and the session's: the stateless revision has none."""
-        is_first = self._sent.message.method == INITIALIZE
-        return self._sent.headers + ([] if self._sent.is_modern or is_first else self._peer.session_headers())
-
-    def _hint(self, status: int) -> str:
-        """What may be wrong with the configuration where the very first request was answered with this status."""
-        is_first = self._sent.message.method in _FIRST
-        return wrong_transport(self._peer.server, status) if is_first else ""
-
-    def _adopt(self, reply: HttpReply) -> bool:
-        session_id = reply.headers.get(SESSION_HEADER.lower())
-        return session_id is None or self._peer.adopt(session_id)
+                kind = printable(reply.media_type, MAX_KIND) or "no content type"
+                why = f"it answered with {kind} instead of JSON"
+                self._fail(call_failed(peer.server, why, {"http_status": reply.status}))
 
     async def _take_body(self, reply: HttpReply) -> None:
         share = self._peer.inbox.share
@@ -131,8 +124,10 @@ class HttpExchange:
 
     async def _resume(self) -> None:
         """Ask for the rest of a stream that ended too early, for as long as that brings something."""
+        if self._sent.is_modern or self._sent.revision == _WITHOUT_RESUMING:
+            return
         fruitless = tries = 0
-        while self._is_waiting() and self._may_resume() and fruitless < MAX_FRUITLESS:
+        while self._is_waiting() and self._stream.last_id and fruitless < MAX_FRUITLESS:
             await trio.sleep(max(self._stream.retry_s, 0.0 if tries < QUICK_TRIES else POLL_S))
             tries += 1
             if not self._is_waiting():
@@ -147,9 +142,6 @@ class HttpExchange:
                 self._broken = error
             # By where it ended: a server may say the same again and again, and that is no progress.
             fruitless = 0 if self._stream.last_id != before else fruitless + 1
-
-    def _may_resume(self) -> bool:
-        return bool(self._stream.last_id) and not self._sent.is_modern and self._sent.revision != _WITHOUT_RESUMING
 
     async def _get(self) -> bool:
         """Go on with the stream; whether another try makes sense."""
@@ -177,12 +169,6 @@ class HttpExchange:
 
     def _fail(self, fault: Fault) -> None:
         self._peer.inbox.fail(self._number, fault)
-
-    def _unanswered(self) -> Fault:
-        why = "its event stream ended before the answer"
-        if self._broken is not None:
-            why = f"{why}: {self._broken.why}"
-        return call_failed(self._peer.server, why)
 
 
 async def refuse(
@@ -215,8 +201,3 @@ def fault_of(peer: HttpPeer, error: WireError) -> Fault:
         return too_large(peer.server)
     of = call_failed if error.was_sent else unavailable
     return of(peer.server, error.why, error.extras)
-
-
-def _odd(peer: HttpPeer, reply: HttpReply) -> Fault:
-    kind = printable(reply.media_type, MAX_KIND) or "no content type"
-    return call_failed(peer.server, f"it answered with {kind} instead of JSON", {"http_status": reply.status})

@@ -26,7 +26,7 @@ _CHUNK_BYTES: Final = 64 * 1024
 # one-byte chunks holds 10,000.
 _EVENTS_IN_A_TURN: Final = 64
 # h11 looks at the bound of a head only while that is not whole. What may hold thousands of headers is given to it in
-# pieces: so many lines in one read are not a head that anybody means, and of a body they cost 1 µs each this way.
+# pieces: no sensible head has so many lines in one read, and in a body each costs 1 µs this way.
 _DENSE_LINES: Final = 1024
 _PIECE_BYTES: Final = 4 * 1024
 
@@ -151,7 +151,7 @@ class Http1:
         self._socket.close()
 
     def take_stream(self) -> tuple[Socket, trio.abc.Stream]:
-        """What is below, for a tunnel through it."""
+        """The socket and the stream below, for a tunnel through them."""
         return self._socket, self._stream
 
     async def _write(self, request: h11.Request, body: Text) -> None:
@@ -188,7 +188,8 @@ class Http1:
         try:
             while (event := self._h11.next_event()) is h11.NEED_DATA:
                 if self._unfed:
-                    self._feed_piece()
+                    self._h11.receive_data(bytes(self._unfed[:_PIECE_BYTES]))
+                    self._unfed = self._unfed[_PIECE_BYTES:]
                     continue
                 chunk = bytes(await self._stream.receive_some(_CHUNK_BYTES))
                 self._in_turn = 0
@@ -204,16 +205,18 @@ class Http1:
         except h11.RemoteProtocolError as error:
             if self._is_at_end:
                 raise WireError("the server closed the connection within its answer", was_sent=True) from None
-            raise WireError(f"the server's answer is not HTTP: {_named(error)}", was_sent=True) from None
+            # Without the bytes that h11 shows after a colon: a server for something else may echo the request, and our
+            # credentials with it.
+            named = str(error).partition(":")[0]
+            raise WireError(f"the server's answer is not HTTP: {named}", was_sent=True) from None
         except trio.BrokenResourceError as error:
             if self._h11.their_state is h11.SEND_RESPONSE:
-                raise self._unanswered(_said(error)) from error
+                # A server that wants a client certificate says so after the handshake.
+                cause = error.__cause__
+                said = f": {meaning(cause)}" if isinstance(cause, ssl.SSLError) and cause.reason else ""
+                raise self._unanswered(said) from error
             raise WireError("the server broke the connection off within its answer", was_sent=True) from error
         return event
-
-    def _feed_piece(self) -> None:
-        self._h11.receive_data(bytes(self._unfed[:_PIECE_BYTES]))
-        self._unfed = self._unfed[_PIECE_BYTES:]
 
     def _unanswered(self, said: str = "") -> WireError:
         if self._h11.trailing_data[0]:
@@ -221,17 +224,3 @@ class Http1:
         error = UnansweredError(f"the server closed the connection without an answer{said}", was_sent=True)
         error.is_explained = bool(said)
         return error
-
-
-def _named(error: h11.RemoteProtocolError) -> str:
-    """What h11 calls the failure, without the bytes that it shows after a colon.
-
-    What echoes a request, as a server for something else may, would have our credentials repeated.
-    """
-    return str(error).partition(":")[0]
-
-
-def _said(error: trio.BrokenResourceError) -> str:
-    """What TLS says about the end, as ": why". A server that wants a client certificate says so after the handshake."""
-    cause = error.__cause__
-    return f": {meaning(cause)}" if isinstance(cause, ssl.SSLError) and cause.reason else ""

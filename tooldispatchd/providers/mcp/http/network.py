@@ -91,7 +91,7 @@ def _reason(error: OSError) -> str:
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
     found = cause if isinstance(cause, OSError) else error
-    # The name service has numbers below zero, and words of its own for them.
+    # The name service has numbers below zero, with texts of its own.
     if found.errno is None or found.errno < 0:
         return found.strerror or str(found)
     return os.strerror(found.errno)
@@ -104,7 +104,7 @@ class Proxy(NamedTuple):
     authorization: str | None = None
 
     def __repr__(self) -> str:
-        """Where it is; its password is nobody's business."""
+        """The origin alone, as the password is secret."""
         return f"Proxy({self.origin})"
 
 
@@ -147,7 +147,7 @@ def _read(url: str) -> Proxy:
 
 # A configuration has a handful; beyond that the oldest is made anew when it is needed.
 MAX_CONTEXTS: Final = 32
-# Threads of their own: those that all share may be with names that nobody answers for.
+# Threads of their own: the shared ones may all be waiting for name servers that do not answer.
 _LOADS: Final = trio.CapacityLimiter(2)
 
 
@@ -305,7 +305,7 @@ async def _begin(socket: Socket, stream: trio.abc.Stream, origin: Origin, tls: s
 
 
 def _failed(error: trio.BrokenResourceError) -> str:
-    """What OpenSSL found wrong, which for a certificate is a sentence of its own."""
+    """The failure that OpenSSL found, which for a certificate is a sentence of its own."""
     cause = error.__cause__
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"its certificate is refused: {cause.verify_message}"

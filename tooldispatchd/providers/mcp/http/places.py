@@ -1,8 +1,8 @@
 """Where a request goes: origins, targets, and where a server may lead besides its own origin; no I/O.
 
 A server is trusted with its own origin (RFC 6454: scheme, host and port) and with nothing else: what it redirects to,
-or names as its authorization server, must be that origin, stand in the configuration's `hosts`, or be what a person who
-logged in said yes to.
+or names as its authorization server, must be that origin, stand in the configuration's `hosts`, or have been accepted
+by the person at a login.
 """
 
 import ipaddress
@@ -101,7 +101,7 @@ class Territory:
         return found
 
     def must_be_public(self, origin: Origin) -> bool:
-        """Whether an origin to which the server may lead must have a public address, as its name says nothing of it."""
+        """Whether the name of an origin to which the server leads must resolve to public addresses."""
         if self._private or origin == self.own.origin or str(origin) in self._trusted:
             return False
         return not is_literal(origin.host)
@@ -138,7 +138,7 @@ class Territory:
 
 
 def is_literal(host: str) -> bool:
-    """Whether a host says itself where it is: an address, or localhost."""
+    """Whether a host is an address, or localhost: no name service can lead it elsewhere."""
     if host == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""What both forms of HTTP have in common as links: each message is a POST, sent by the outbox in tasks of its own.
+"""The link that both forms of HTTP have in common: each message is a POST, sent by the outbox in tasks of its own.
 
     Outbox.add ─┬─ request ──────▶ waits for a place ──▶ a task of its own
                 └─ anything else ─▶ queue ─────────────▶ one task, one after the other
@@ -40,7 +40,7 @@ CLOSE_S: Final = TASKS_S + LAST_S + WIRE_S
 
 INITIALIZED: Final = "notifications/initialized"
 CANCELLED: Final = "notifications/cancelled"
-# Said after all: what a call that ended its connection is to the server. There is mostly one.
+# Cancellations that are still sent when the connection ends: of the call that ended it, mostly.
 MAX_LAST: Final = 16
 
 
@@ -151,7 +151,7 @@ class Outbox:
             await self._post_notice(self._notices.popleft())
 
     def forget(self) -> None:
-        """Let go of who posts, after the end: who holds this is freed at once."""
+        """Drop the references to the link, after the end: a cycle would keep it until the garbage collector runs."""
         del self._post_request, self._post_notice, self._is_waiting
 
     def _start_requests(self) -> None:
@@ -209,7 +209,7 @@ SESSION_HEADER: Final = "Mcp-Session-Id"
 _SESSION_ID: Final = re.compile(r"[\x21-\x7e]{1,2048}")
 EVENT_STREAM: Final = "text/event-stream"
 JSON: Final = "application/json"
-# What every POST bears (MCP, "Streamable HTTP"); the older pair takes it too.
+# The headers of every POST (MCP, "Streamable HTTP"); the older pair takes them too.
 POST_HEADERS: Final = (("Accept", f"{JSON}, {EVENT_STREAM}"), ("Content-Type", JSON))
 
 # After the answer a stream is at its end within the same segment, or never: what it waits longer for costs more than a
@@ -218,7 +218,7 @@ DRAIN_S: Final = 0.25
 
 
 class HttpPeer:
-    """A server, the wire to it, and where what it says goes; `session_id` is what it asked to be shown, if anything."""
+    """A server, the wire to it, and the inbox for its messages; `session_id` is the one that it gave, if any."""
 
     __slots__ = ("bell", "inbox", "server", "session_id", "wire")
 
@@ -229,9 +229,9 @@ class HttpPeer:
         self.bell = bell
         self.session_id: str | None = None
 
-    def adopt(self, session_id: str) -> bool:
-        """Show `session_id` from now on; false where it is no such thing (MCP, "Session Management")."""
-        if _SESSION_ID.fullmatch(session_id) is None:
+    def adopt(self, session_id: str | None) -> bool:
+        """Show `session_id`, if any, from now on; false where it is malformed (MCP, "Session Management")."""
+        if session_id is not None and _SESSION_ID.fullmatch(session_id) is None:
             return False
         self.session_id = session_id
         return True
@@ -241,7 +241,7 @@ class HttpPeer:
         return [] if self.session_id is None else [(SESSION_HEADER, self.session_id)]
 
     async def refuses_session(self, reply: HttpReply, sent: list[tuple[str, str]]) -> bool:
-        """As `is_session_over`, for the answer to what is no request; its body is read where it counts."""
+        """As `is_session_over`, for an answer to anything but a request; the body is read where it matters."""
         body = await read_error_body(reply) if reply.status == 400 and _shows_session(sent) else b""
         return self.is_session_over(reply.status, sent, body)
 
@@ -346,7 +346,7 @@ class PostingLink:
         raise NotImplementedError
 
     async def _notify(self, sent: Sent) -> None:
-        """POST what has no answer. That it does not arrive is nobody's failure yet."""
+        """POST what has no answer. No request fails where it does not arrive."""
         peer, headers = self._peer, self._headers(sent)
         assert peer is not None
         self._undelivered += 1

@@ -1,7 +1,7 @@
-"""What a failed exchange is to the agent: a fault for its one request.
+"""The faults of failed exchanges, each for one request.
 
-What never reached the server, or what it turned away for now, is `server_unavailable` and worth another try; what
-failed once it was there is `tool_failed`, since nobody knows what it did before.
+A request that never reached the server, or was turned away for now, is `server_unavailable` and worth another try; one
+that failed once it was there is `tool_failed`, since it may have had its effect.
 
 The body of a refusal may hold a JSON-RPC error or a line of text, about the request or about the session: not every
 server says 404 to a session that it does not know (MCP, "Session Management"). Official SDKs and their examples have
@@ -40,7 +40,7 @@ _OTHERS: Final = {"http": ("sse", frozenset({404, 405})), "sse": ("http", frozen
 
 
 def status_words(status: int, reach: Reach | None = None) -> str:
-    """What an HTTP status that is not wanted says, as a phrase; by what `reach` holds, if it is known."""
+    """An unwanted HTTP status as a phrase; with `reach`, by whether there were credentials to refuse."""
     if reach is not None and status in _WORDS_WITHOUT and not _has_credentials(reach):
         return _WORDS_WITHOUT[status]
     return _WORDS.get(status, f"it answered with HTTP {status}")
@@ -52,7 +52,7 @@ def _has_credentials(reach: Reach) -> bool:
 
 
 def wrong_transport(server: Server, status: int) -> str:
-    """What to try, to follow the words of a status, where the configuration names the transport; else ""."""
+    """Which transport to try, as the end of a sentence, where the configuration names the other one; else ""."""
     transport = "" if server.reach is None else server.reach.transport
     other, statuses = _OTHERS.get(transport, ("", frozenset()))
     return f'; it may need transport = "{other}"' if status in statuses else ""
@@ -72,7 +72,7 @@ def refused(server: Server, status: int, retry_after_ms: int | None, hint: str =
     return unavailable(server, why, extras)
 
 
-# An error is a sentence or two; a page of HTML is nobody's answer.
+# An error is a sentence or two; a page of HTML is not looked at.
 MAX_ERROR_BYTES: Final = 64 * 1024
 ERROR_BODY_S: Final = 2.0
 # A sentence that is no JSON-RPC. Beyond it stand pages and objects, which may repeat what was asked.
@@ -95,7 +95,7 @@ async def read_error_body(reply: HttpReply) -> bytes:
 
 
 def error_of(body: bytes) -> Incoming | None:
-    """The JSON-RPC error that a body is; None where it is none."""
+    """The JSON-RPC error in a body; None without one."""
     message = read_message(body)
     error = None if message is None else error_in(message)
     # A web framework's own refusal may also be an object with the member `error`: a JSON-RPC one has a code.

@@ -29,7 +29,7 @@ class Decoder(Protocol):
     """Bytes as they came, to bytes as they were meant."""
 
     def decode(self, chunk: bytes) -> Iterator[bytes]:
-        """What this chunk says, in pieces of at most `STEP_BYTES`. Raises `WireError`."""
+        """The chunk decoded, in pieces of at most `STEP_BYTES`. Raises `WireError`."""
 
     def finish(self) -> None:
         """The body is at its end. Raises `WireError` where the coding is not."""
@@ -62,7 +62,7 @@ class _Inflater:
             chunk = self._begin(self._head + chunk)
         while chunk:
             if self._inflate.eof:
-                # A gzip file may have further members (RFC 1952, 2.2); what follows a zlib stream is nobody's.
+                # A gzip file may have further members (RFC 1952, 2.2); what follows a zlib stream means nothing.
                 if self._wbits != _GZIP:
                     return
                 self._inflate = zlib.decompressobj(self._wbits)
@@ -84,7 +84,7 @@ class _Inflater:
         return head
 
     def _steps(self, chunk: bytes) -> Iterator[bytes]:
-        """What one stream makes of this chunk, up to the stream's end."""
+        """The chunk as one stream decodes it, up to the stream's end."""
         self._is_begun = True
         try:
             while True:
@@ -202,7 +202,9 @@ class HttpReply:
                     return b""
                 chunk = await self.connection.receive()
                 if not chunk:
-                    self._end()
+                    if self._decoder is not None:
+                        self._decoder.finish()
+                    self._is_ended = True
                     return b""
                 if self._decoder is None:
                     return chunk
@@ -216,11 +218,6 @@ class HttpReply:
     def close(self) -> None:
         """Let the rest of the body be: the TCP connection ends."""
         self.connection.close()
-
-    def _end(self) -> None:
-        if self._decoder is not None:
-            self._decoder.finish()
-        self._is_ended = True
 
     def _too_large(self, why: str, max_bytes: int) -> WireError:
         return WireError(

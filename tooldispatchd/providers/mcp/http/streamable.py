@@ -107,7 +107,7 @@ GREETED_S: Final = 5.0
 DELETE_S: Final = 2.0
 CLOSE_S: Final = posting.CLOSE_S + DELETE_S
 
-# Stands for requests that bear no message, where headers are asked for.
+# Stands for requests without a message, where headers are asked for.
 _NO_MESSAGE: Final = Outgoing(b"")
 
 
@@ -167,7 +167,7 @@ class StreamableLink(PostingLink):
         await HttpExchange(self._peer, sent).run()
 
     def _bare_headers(self, peer: HttpPeer | None = None) -> list[tuple[str, str]]:
-        """What a request without a message shows: the revision and the session."""
+        """The headers of a request without a message: the revision and the session."""
         peer = peer or self._peer
         headers = [] if self.dialect is None else self.dialect.headers(_NO_MESSAGE)
         return headers + ([] if peer is None else peer.session_headers())

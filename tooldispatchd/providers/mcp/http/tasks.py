@@ -3,7 +3,8 @@
     Tasks.start ─▶ a task ── ring, lose ──▶ Bell ── wait ──▶ the owner
 
 A connection may go through several links in one nursery, so that leaving the nursery cannot be what ends their tasks:
-`cancel`, then `ended`. A task here deals with all that the world does; what it raises is a defect, and the nursery's.
+`cancel`, then `ended`. A task here handles every failure of the network; what it raises is a defect, and ends the
+nursery.
 """
 
 import math

@@ -38,7 +38,7 @@ IDLE_S: Final = 50.0
 KEEP_ALIVE_MARGIN_S: Final = 1.0
 # A discovery document or a token is a few KiB.
 MAX_FETCHED_BYTES: Final = 1024 * 1024
-# What is worth reading of an answer that nobody wants, for the sake of its TCP connection.
+# To read an unwanted answer to its end for so long costs less than a new TCP connection.
 _LEFTOVER_S: Final = 0.25
 # Repeating these once more than asked for does no harm (RFC 9110, 9.2.2).
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
@@ -53,7 +53,7 @@ class HttpRequest(NamedTuple):
 
 
 class Authorizer(Protocol):
-    """Who knows the credentials for the server's own origin where the configuration does not hold them.
+    """The source of credentials for the server's own origin, where the configuration does not hold them.
 
     Both may send requests of their own with `wire.fetch`, and raise `WireError`, which ends the exchange. Any number of
     exchanges ask at the same time.
@@ -69,7 +69,7 @@ class Authorizer(Protocol):
 
 
 class Debug(Protocol):
-    """Where the wire says what was answered; as `link.Inbox.debug`."""
+    """The log of answers; as `link.Inbox.debug`."""
 
     def __call__(self, event: str, **fields: object) -> object:
         """Log it."""
@@ -84,7 +84,7 @@ class HttpWire:
 
     `debug` is told the status of each answer, and of its URL no more than the origin.
 
-    Raises `WireError` where the URL of the reach is none. A wire is of the task tree that closes it with `aclose`.
+    Raises `WireError` where the URL of the reach is not valid. The task tree that makes a wire closes it with `aclose`.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class HttpWire:
         self._idle: list[tuple[Origin, Http1]] = []
         self._live: set[Http1] = set()
         self._is_closed = False
-        # Until anybody answered, what is wrong may be the configuration.
+        # Until there was an answer, the configuration may be wrong.
         self.has_answered = False
 
     async def __aenter__(self) -> Self:
@@ -118,9 +118,11 @@ class HttpWire:
     ) -> AsyncIterator[HttpReply]:
         """Send a request to `url`, of the server's own origin, or else to the server's; the reply's head is read.
 
-        To leave it early closes the TCP connection, which is how a server learns that nobody waits. Raises `WireError`.
+        To leave it early closes the TCP connection, which tells the server to stop. Raises `WireError`.
         """
-        place = self._own if url is None else self._same_origin(url)
+        place = self._own if url is None else self._territory.admit(url)
+        if place.origin != self._own.origin:
+            raise WireError(f"it leads to {place.origin}, which is not its own origin")
         async with self._slots:
             reply = await self._authorized(HttpRequest(method, place.url, headers), place, body)
             try:
@@ -136,8 +138,8 @@ class HttpWire:
         The headers of the configuration go along to the server's own origin alone, and the authorizer is not asked.
         Raises `WireError`.
         """
-        # It takes no slot: it is done within an exchange that has one, and could wait for all the others like it.
-        # What goes out here may hold a client's secret: nothing but a GET is redirected to another origin.
+        # It takes no slot: it is done within an exchange that has one, and could wait for all the others like it. What
+        # goes out here may hold a client's secret: nothing but a GET is redirected to another origin.
         reply = await self._followed(self._territory.admit(url), method, headers, (), body, may_leave=method == "GET")
         try:
             return reply.status, dict(reply.headers), await reply.read(max_bytes)
@@ -159,12 +161,6 @@ class HttpWire:
             connection.close()
         self._idle.clear()
         await trio.lowlevel.checkpoint()
-
-    def _same_origin(self, url: str) -> HttpTarget:
-        found = self._territory.admit(url)
-        if found.origin != self._own.origin:
-            raise WireError(f"it leads to {found.origin}, which is not its own origin")
-        return found
 
     async def _authorized(self, asked: HttpRequest, place: HttpTarget, body: Text) -> HttpReply:
         """The exchange, and once more if the authorizer got other credentials for it."""
@@ -255,7 +251,8 @@ class HttpWire:
         try:
             return connection, await self._ask(connection, request, body)
         except UnansweredError as error:
-            if error.is_explained or self.has_answered or not self._is_straight(origin):
+            is_server_itself = origin == self._own.origin and self._proxy(origin) is None
+            if error.is_explained or self.has_answered or not is_server_itself:
                 raise
             raise UnansweredError(error.why + question(self._reach), was_sent=error.was_sent) from error
 
@@ -277,7 +274,7 @@ class HttpWire:
         lines = [("Host", place.origin.authority), ("Accept-Encoding", "identity"), *headers]
         if place.origin == self._own.origin:
             lines += given
-            # Who sends a request may say more exactly what the configuration says for all.
+            # Headers of one request win over those that the configuration has for all.
             said = {name.lower() for name, _ in lines}
             lines += [line for line in self._reach.headers if line[0].lower() not in said]
         if not any(name.lower() == "user-agent" for name, _ in lines):
@@ -302,13 +299,11 @@ class HttpWire:
             self._proxies[origin] = proxy_for(origin)
         return self._proxies[origin]
 
-    def _is_straight(self, origin: Origin) -> bool:
-        """Whether whoever is connected to is the server of the configuration itself."""
-        return origin == self._own.origin and self._proxy(origin) is None
-
     def _take_idle(self, origin: Origin) -> Http1 | None:
         """The idle connection to an origin that was used last and is still open, if there is one."""
-        self._drop_aged()
+        # What has been idle for too long stands first, as what is used goes to the end.
+        while self._idle and self._idle[0][1].idle_until <= trio.current_time():
+            self._idle.pop(0)[1].close()
         for index in range(len(self._idle) - 1, -1, -1):
             if self._idle[index][0] == origin:
                 _, connection = self._idle.pop(index)
@@ -317,14 +312,8 @@ class HttpWire:
                 connection.close()
         return None
 
-    def _drop_aged(self) -> None:
-        """Close what has been idle for too long. It stands first, as what is used goes to the end."""
-        now = trio.current_time()
-        while self._idle and self._idle[0][1].idle_until <= now:
-            self._idle.pop(0)[1].close()
-
     async def _leave(self, reply: HttpReply) -> None:
-        """Be done with a reply whose body nobody wants."""
+        """Release a reply whose body is not wanted."""
         try:
             await reply.drain(_LEFTOVER_S)
         finally:

@@ -59,7 +59,7 @@ EVENTS_PER_TURN: Final = 256
 TASKS_S: Final = 1.0
 FAREWELL_S: Final = 2.0
 CLOSE_S: Final = TASKS_S + FAREWELL_S
-# Said after all: what a call that ended its connection is to the server. There is mostly one.
+# Cancellations that are still sent when the connection ends: of the call that ended it, mostly.
 CANCELLED: Final = "notifications/cancelled"
 MAX_LAST: Final = 16
 # wsproto writes these by itself, and twice they would be another request.
@@ -111,14 +111,20 @@ class WebSocketLink:
         if self._reach.oauth is not None:
             raise LinkError("OAuth is for http(s) URLs only; a WebSocket server takes a token or headers")
         try:
-            where = place(_as_http(self._reach.url))
+            # The scheme whose default port and TLS are the same: ws is http's, and wss https's.
+            scheme, colon, rest = self._reach.url.partition(":")
+            where = place({"ws": "http", "wss": "https"}.get(scheme.lower(), scheme) + colon + rest)
             self._socket, self._stream = await _connect(where, self._reach)
             with trio.move_on_after(self._upgrade_s) as limit:
                 await self._upgrade(self._stream, where)
         except WireError as error:
             raise LinkError(error.why, error.extras) from error
         except trio.BrokenResourceError as error:
-            raise LinkError(f"it broke the connection off instead of upgrading it{self._doubt(error)}") from error
+            # What TLS says about the end, or else what may be wrong.
+            cause = error.__cause__
+            said = meaning(cause) if isinstance(cause, ssl.SSLError) else ""
+            doubt = f": {said}" if said else question(self._reach)
+            raise LinkError(f"it broke the connection off instead of upgrading it{doubt}") from error
         except (RemoteProtocolError, UnicodeDecodeError):
             # wsproto reads headers as ASCII, whatever is in them; and it quotes what it does not like.
             raise LinkError("its answer to the upgrade request is not WebSocket's") from None
@@ -217,12 +223,6 @@ class WebSocketLink:
                     return
                 if isinstance(event, RejectConnection):
                     raise LinkError(status_words(event.status_code, self._reach), {"http_status": event.status_code})
-
-    def _doubt(self, error: trio.BrokenResourceError) -> str:
-        """What TLS says about the end, or else what may be wrong."""
-        cause = error.__cause__
-        said = meaning(cause) if isinstance(cause, ssl.SSLError) else ""
-        return f": {said}" if said else question(self._reach)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -363,14 +363,14 @@ class _Assembly:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        # One array and not a list: a frame may bear a single byte, which in a list takes forty.
+        # One array and not a list: a frame may hold a single byte, which in a list takes forty.
         self._parts = bytearray()
         self._size = 0
         self.head = b""
 
     @property
     def held(self) -> int:
-        """How many bytes lie here."""
+        """The number of bytes held."""
         return len(self._parts)
 
     def add(self, part: bytes) -> bool:
@@ -396,12 +396,6 @@ class _Assembly:
 def _is_notice(message: Outgoing) -> bool:
     """Whether it is a notification or an answer."""
     return message.number is None or message.method is None
-
-
-def _as_http(url: str) -> str:
-    """`url` with the scheme whose default port and TLS are the same: ws is http's, and wss https's."""
-    scheme, colon, rest = url.partition(":")
-    return {"ws": "http", "wss": "https"}.get(scheme.lower(), scheme) + colon + rest
 
 
 async def _connect(where: HttpTarget, reach: Reach) -> tuple[Socket, trio.abc.Stream]:

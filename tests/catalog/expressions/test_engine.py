@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from tooldispatchd.catalog.celengine import LENT, lend_none
-from tooldispatchd.catalog.expressions import compile_expression
+from tooldispatchd.catalog.expressions.door import compile_expression
+from tooldispatchd.catalog.expressions.engine import LENT, lend_none
 from tooldispatchd.catalog.types import parse_arrow
 
 NULLS = 100_000

@@ -1,6 +1,6 @@
 import pytest
 
-from tooldispatchd.catalog.celvalues import NotJsonError, WideIntegerError, exactly, tidy
+from tooldispatchd.catalog.expressions.values import NotJsonError, WideIntegerError, exactly, tidy
 from tooldispatchd.catalog.types import parse_type
 
 DECLARED = {"Tree": parse_type("{n: number, kids: [Tree]}"), "Nest": parse_type("[Nest] | number")}

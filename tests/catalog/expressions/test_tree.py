@@ -3,8 +3,7 @@ from cel_expr_python import cel
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.catalog.celtree import Node, Tree, TreeError, read_tree
-from tooldispatchd.catalog.celtypes import Made
+from tooldispatchd.catalog.expressions.tree import Made, Node, Tree, TreeError, read_tree
 
 VARIABLES = {"xs": "list<int>", "s": "string", "m": "map<string, dyn>"}
 

@@ -5,17 +5,45 @@ dependency of ours: of the wire format only what these few messages use is read.
 is bounded; the depth is bounded here once more, since reading it is recursive.
 """
 
+from collections.abc import Iterator
 from typing import Final, Literal
 
 import msgspec
-
-from tooldispatchd.catalog.celtypes import Made
 
 # The engine refuses sources nested deeper than 32; a macro puts at most four nodes in the place of one.
 MAX_DEPTH: Final = 256
 
 Kind = Literal["constant", "name", "select", "call", "list", "map", "loop"]
 Message = dict[int, list[int | bytes]]
+
+
+_JSON: Final = frozenset({"INT", "UINT", "DOUBLE", "STRING", "BOOL", "NULL"})
+
+
+class Made(msgspec.Struct, frozen=True):
+    """What an expression makes, by CEL's own name (`INT`, `LIST`, `DYN`, …) and the types within."""
+
+    name: str
+    inner: tuple["Made", ...] = ()
+
+    @property
+    def is_json(self) -> bool:
+        """Whether JSON can say it, as far as it is known before a run."""
+        if self.name == "MAP":
+            return self.inner[0].name in {"STRING", "DYN"} and self.inner[1].is_json
+        if self.name == "LIST":
+            return self.inner[0].is_json
+        return self.name in _JSON or self.name == "DYN"
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether its values are surely JSON, so that a result need not be looked through."""
+        if self.name == "MAP":
+            return False  # Its keys are to be put in order.
+        if self.name == "LIST":
+            return self.inner[0].is_safe
+        # A double may be no number at all, a uint wider than an int.
+        return self.name in _JSON and self.name not in {"DOUBLE", "UINT"}
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -46,13 +74,7 @@ class Tree(msgspec.Struct, frozen=True):
 
     def begin_of(self, node: Node) -> int:
         """Where the text of a node begins, as an offset: the first of all places within it."""
-        begin = self._begin_alone(node)
-        waiting = list(node.parts)
-        while waiting:
-            inner = waiting.pop()
-            begin = min(begin, self._begin_alone(inner) if inner.id in self.places else begin)
-            waiting.extend(inner.parts)
-        return begin
+        return min(self._begin_alone(inner) for inner in nodes_in(node) if inner is node or inner.id in self.places)
 
     def _begin_alone(self, node: Node) -> int:
         place = self.places.get(node.id, 0)
@@ -62,6 +84,23 @@ class Tree(msgspec.Struct, frozen=True):
         # The place of a call is its parenthesis; where nothing stands before it, the function's name does.
         first = min((self.places.get(part.id, place) for part in node.parts), default=place)
         return place if first < place else max(place - len(name), 0)
+
+
+class NodeError(ValueError):
+    """A node that an expression may not have; `node` is it."""
+
+    def __init__(self, why: str, node: Node) -> None:
+        super().__init__(why)
+        self.node = node
+
+
+def nodes_in(root: Node) -> Iterator[Node]:
+    """Every node of a tree, from left to right, each before its parts."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        waiting.extend(reversed(node.parts))
+        yield node
 
 
 class TreeError(ValueError):
@@ -127,6 +166,7 @@ def _nodes(fields: Message, numbers: tuple[int, ...], depth: int) -> tuple[Node,
 
 
 _PRIMITIVES: Final = {1: "BOOL", 2: "INT", 3: "UINT", 4: "DOUBLE", 5: "STRING", 6: "BYTES"}
+_WELL_KNOWN: Final = {2: "TIMESTAMP", 3: "DURATION"}
 
 
 def _made(message: bytes, depth: int) -> Made:
@@ -137,12 +177,14 @@ def _made(message: bytes, depth: int) -> Made:
         return Made("NULL")
     if 3 in fields:
         return Made(_PRIMITIVES.get(_int(fields, 3), "DYN"))
+    if 5 in fields:
+        return Made(_WELL_KNOWN.get(_int(fields, 5), "DYN"))
     if 6 in fields:
         return Made("LIST", (_inner(_read(_bytes(fields, 6)), 1, depth),))
     if 7 in fields:
         body = _read(_bytes(fields, 7))
         return Made("MAP", (_inner(body, 1, depth), _inner(body, 2, depth)))
-    return Made("DYN")
+    return Made("TYPE" if 11 in fields else "MESSAGE" if 9 in fields else "DYN")
 
 
 def _inner(body: Message, number: int, depth: int) -> Made:

@@ -7,12 +7,11 @@ name or a wrong type is told when it is loaded. To run, it sees the values as th
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from tooldispatchd.catalog.celcost import BUDGET_NS, FUNCTIONS, Prices
-from tooldispatchd.catalog.celengine import load_engine, text_functions
-from tooldispatchd.catalog.celguard import Guard, Look
-from tooldispatchd.catalog.celpatterns import match_ns
-from tooldispatchd.catalog.celsource import (
-    ExpressionError,
+from tooldispatchd.catalog.expressions.bounds import FUNCTIONS, InputBounds, Look, look_at
+from tooldispatchd.catalog.expressions.door import INPUT, TYPE_NAMES, ExpressionError
+from tooldispatchd.catalog.expressions.engine import load_engine, text_functions
+from tooldispatchd.catalog.expressions.made import signature
+from tooldispatchd.catalog.expressions.source import (
     explain,
     explain_run,
     free_names_in,
@@ -21,33 +20,23 @@ from tooldispatchd.catalog.celsource import (
     undeclared_in,
     without_has,
 )
-from tooldispatchd.catalog.celtree import Node, Tree, read_tree
-from tooldispatchd.catalog.celtypes import Made, parse_made, signature
-from tooldispatchd.catalog.celvalues import needs_exact
-from tooldispatchd.catalog.celzones import refuse_zone
+from tooldispatchd.catalog.expressions.tree import Node, NodeError, Tree, read_tree
+from tooldispatchd.catalog.expressions.values import needs_exact
 from tooldispatchd.catalog.meanings import Declared, resolve
 from tooldispatchd.catalog.names import nearest
-from tooldispatchd.catalog.types import Field, Record, Type, show
+from tooldispatchd.catalog.types import Field, Primitive, Record, Type, Union, show
 
-INPUT: Final = "input"
-# Names that CEL keeps for its types; a field of such a name is reached as `input.int` only.
-TYPE_NAMES: Final = frozenset(
-    {"bool", "bytes", "double", "dyn", "int", "list", "map", "null_type", "string", "type", "uint"}
-)
+# Of one size, whatever the value.
+_FIXED: Final = frozenset({"int", "number", "bool", "unit"})
 
 
-class _Named(Protocol):
-    def name(self) -> str: ...
-
-
-class _Value(Protocol):
+class EngineValue(Protocol):
     def plain_value(self) -> object: ...
     def type(self) -> object: ...
 
 
-class _Compiled(Protocol):
-    def eval(self, *, data: Mapping[str, object]) -> _Value: ...
-    def return_type(self) -> _Named: ...
+class CompiledExpression(Protocol):
+    def eval(self, *, data: Mapping[str, object]) -> EngineValue: ...
     def serialize(self) -> bytes: ...
 
 
@@ -70,45 +59,57 @@ class Scope:
         if not self.is_record:
             self.free_name = self._find_free_name(source)
 
+    def needs_exact(self, *, typed: bool) -> bool:
+        """Whether the expression reads numbers that CEL sees as dynamic values; not `typed`: whether it reads any."""
+        if self.reads_whole:
+            return needs_exact(self.input, self.declared, typed=typed and not self.is_record)
+        return any(needs_exact(type_, self.declared, typed=typed) for type_ in self._read().values())
+
     @property
-    def needs_exact(self) -> bool:
-        """Whether numbers must be made int or double by hand: those that CEL sees as dynamic values."""
-        if not self.is_record:
-            return needs_exact(self.input, self.declared, typed=True)
-        if INPUT in self.roots:
-            return needs_exact(self.input, self.declared, typed=False)
-        used = [field.type for name, field in self._fields.items() if name in self.roots]
-        return any(needs_exact(type_, self.declared, typed=True) for type_ in used)
+    def reads_whole(self) -> bool:
+        """Whether the expression sees the input itself, and not only fields of it."""
+        return not self.is_record or INPUT in self.roots
 
-    def guard(self, root: Node, prices: Prices) -> Guard:
-        """What bounds the runs of this tree."""
-        if not self.is_record:
-            return Guard(root, fields={}, whole=(self.free_name,), declared=self.declared, prices=prices)
-        whole = (INPUT,) if INPUT in self.roots else ()
-        return Guard(root, fields=self._read(), whole=whole, declared=self.declared, prices=prices)
+    @property
+    def read_type(self) -> Type:
+        """The type of what the expression reads: the input's, or a record of the fields that it mentions."""
+        if self.reads_whole:
+            return self.input
+        return Record(tuple(field for name, field in self._fields.items() if name in self._read()))
 
-    def look(self, guard: Guard) -> Look | None:
-        """The look that this input needs."""
-        if self.is_record and INPUT not in self.roots:
-            return guard.look_at_fields()
-        return guard.look_at_whole(self.input)
+    @property
+    def variables(self) -> dict[str, Type]:
+        """The types of the names that the expression reads."""
+        return {**self._read(), INPUT: self.input, self.free_name: self.input}
 
-    def refuse_pattern(self, pattern: str) -> str | None:
-        """Why a pattern of `matches` cannot be used; None of one that can."""
-        if match_ns(pattern, 0) > BUDGET_NS:
-            return "this pattern would take too much work, whatever the text"
-        compiled = self._environment({INPUT: "string"}).compile(f"''.matches({INPUT})")
-        result = compiled.eval(data={INPUT: pattern})
-        return explain_run(str(result.plain_value())) if result.type() == self.error_type else None
+    def look(self, bounds: InputBounds) -> Look | None:
+        """The look at each input; None where what is read has the same size in every input."""
+        if self.reads_whole:
+            return None if self._is_fixed(self.input) else look_at(bounds, None)
+        names = tuple(name for name, type_ in self._read().items() if not self._is_fixed(type_))
+        return look_at(bounds, names) if names else None
 
-    def refuse_zone(self, zone: str | None) -> str | None:
-        """Why a time zone cannot be used; None of one that can. One of the right form is asked for, once."""
-        why = refuse_zone(zone)
+    def _is_fixed(self, type_: Type) -> bool:
+        """Whether a type is of numbers, booleans and null alone."""
+        meaning = resolve(type_, self.declared)
+        options = meaning.options if isinstance(meaning, Union) else (meaning,)
+        resolved = [resolve(option, self.declared) for option in options]
+        return all(isinstance(option, Primitive) and option.word in _FIXED for option in resolved)
+
+    def try_pattern(self, node: Node, pattern: str) -> None:
+        """Raise `NodeError` where the engine does not compile a pattern of `matches`."""
+        why = self._try(f"''.matches({INPUT})", pattern)
         if why is not None:
-            return why
-        compiled = self._environment({INPUT: "string"}).compile(f"timestamp(0).getHours({INPUT})")
-        result = compiled.eval(data={INPUT: zone})
-        return f'there is no time zone "{zone}"' if result.type() == self.error_type else None
+            raise NodeError(why, node)
+
+    def try_zone(self, node: Node, zone: str) -> None:
+        """Raise `NodeError` where the engine has no such time zone. It is asked for once."""
+        if self._try(f"timestamp(0).getHours({INPUT})", zone) is not None:
+            raise NodeError(f'there is no time zone "{zone}"', node)
+
+    def _try(self, source: str, text: str) -> str | None:
+        result = self._environment({INPUT: "string"}).compile(source).eval(data={INPUT: text})
+        return explain_run(str(result.plain_value())) if result.type() == self.error_type else None
 
     def _read(self) -> dict[str, Type]:
         """The fields that are variables of the expression, with their types."""
@@ -118,24 +119,21 @@ class Scope:
             if name in self.roots and name != INPUT and name not in TYPE_NAMES
         }
 
-    def check_types(self, source: str) -> tuple[Made, Tree]:
-        """What the expression makes, and its tree. Raises `ExpressionError` where its names or types are wrong."""
+    def check_types(self, source: str) -> Tree:
+        """The tree with the types of its nodes. Raises `ExpressionError` where its names or types are wrong."""
         variables: dict[str, str] = {}
         for path in self.paths:
             variables.update(self._declare(path))
-        compiled = self._compile(without_has(source), variables)
-        return parse_made(compiled.return_type().name()), read_tree(compiled.serialize())
+        return read_tree(self._compile(without_has(source), variables).serialize())
 
-    def compile_to_run(self, source: str) -> _Compiled:
+    def compile_to_run(self, source: str) -> CompiledExpression:
         """The expression as it runs: a variable for the whole and for each field that is mentioned."""
-        variables = {name: signature(type_, self.declared) for name, type_ in self._read().items()}
-        variables |= {INPUT: signature(self.input, self.declared), self.free_name: signature(self.input, self.declared)}
-        return self._compile(source, variables)
+        return self._compile(source, {name: signature(type_, self.declared) for name, type_ in self.variables.items()})
 
     def binder(self) -> Callable[[object], Mapping[str, object]]:
         """A function from an input to the variables of a run; names that are not declared are ignored there."""
         name = self.free_name
-        if self.is_record and INPUT not in self.roots:
+        if not self.reads_whole:
             return _fields_alone
         if self.is_record:
             return _fields_and_whole
@@ -183,7 +181,7 @@ class Scope:
         environment: _Environment = self._cel.NewEnv(variables=types, extensions=[text_functions()])
         return environment
 
-    def _compile(self, source: str, variables: Mapping[str, str]) -> _Compiled:
+    def _compile(self, source: str, variables: Mapping[str, str]) -> CompiledExpression:
         try:
             return self._environment(variables).compile(source)
         except RuntimeError as error:
@@ -223,7 +221,7 @@ _METHODS: Final = frozenset({"size", "all", "exists", "exists_one", "map", "filt
 
 
 class _Environment(Protocol):
-    def compile(self, expression: str) -> _Compiled: ...
+    def compile(self, expression: str) -> CompiledExpression: ...
 
 
 def _refuse_function(message: str, source: str) -> None:

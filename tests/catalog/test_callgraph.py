@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.catalog.agentcycles import agents_started, find_cycles
+from tooldispatchd.catalog.callgraph import agents_started, find_cycles
 from tooldispatchd.catalog.specs import Config, ProcessSpec, ToolSpec
 
 

@@ -1,7 +1,16 @@
+from collections.abc import Mapping
+
 import pytest
 
-from tooldispatchd.catalog.celsource import ExpressionError
-from tooldispatchd.catalog.expressions import Expression, FailedEvaluation, compile_expression, compile_predicate
+from tooldispatchd.catalog.expressions.compiler import ExpressionRun
+from tooldispatchd.catalog.expressions.door import (
+    Expression,
+    ExpressionError,
+    FailedEvaluation,
+    compile_expression,
+    compile_predicate,
+)
+from tooldispatchd.catalog.expressions.scope import CompiledExpression, EngineValue, Scope
 from tooldispatchd.catalog.types import parse_arrow, parse_type
 
 DECLARED = {
@@ -408,12 +417,47 @@ def test_a_record_that_an_expression_makes_is_checked_when_it_is_compiled(arrow:
     assert failed.value.why.endswith(f": {why}")
 
 
-def test_a_field_that_the_expression_does_not_read_costs_a_failure_nothing() -> None:
-    class Trap(list[object]):
-        def __iter__(self) -> object:  # type: ignore[override]
-            raise AssertionError("it was looked at")
+class CountedRuns:
+    """A compiled expression that counts its runs."""
 
-    taken, given = parse_arrow("{s: string, xs: json} -> int")
-    expression = compile_expression("int(s)", input_type=taken, output_type=given, declared={})
-    result = expression.evaluate({"s": "no number", "xs": Trap([1])})
-    assert "cannot convert" in str(result)
+    def __init__(self, compiled: CompiledExpression) -> None:
+        self.count = 0
+        self._compiled = compiled
+
+    def eval(self, *, data: Mapping[str, object]) -> EngineValue:
+        self.count += 1
+        return self._compiled.eval(data=data)
+
+    def serialize(self) -> bytes:
+        return self._compiled.serialize()
+
+
+@pytest.mark.parametrize(
+    ("source", "arrow", "value"),
+    [
+        ("xs.map(x, x / 0)", "[int] -> [int]", [1]),
+        ("s.substring(9)", "string -> string", "a"),
+        ("[s.substring(9)]", "string -> json", "a"),
+        ("1 / n", "int -> int", 0),
+    ],
+)
+def test_an_evaluation_that_fails_is_not_run_again(source: str, arrow: str, value: object) -> None:
+    input_type, output_type = parse_arrow(arrow)
+    scope = Scope(source, input_type, {})
+    counted = CountedRuns(scope.compile_to_run(source))
+    made = scope.check_types(source).root
+    evaluate = ExpressionRun(scope, counted, output_type).fast_path(scope.check_types(source).type_of(made))
+    assert isinstance(evaluate(value), FailedEvaluation)
+    assert counted.count == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "arrow", "value", "result"),
+    [
+        ("xs.map(x, x * 2)", "[int] -> [int]", [1, 2.0], [2, 4]),
+        ("xs.map(x, x * 2.0)", "[number] -> [number]", [1, 2.5], [2.0, 5.0]),
+        ("s + string(n)", "{s: string, n: int} -> string", {"s": "x", "n": 1.0}, "x1"),
+    ],
+)
+def test_numbers_are_exact_in_what_is_looked_at(source: str, arrow: str, value: object, result: object) -> None:
+    assert repr(run(source, arrow, value)) == repr(result)

@@ -5,9 +5,8 @@ import jsonschema
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.catalog.test_expressions import compiled
-from tooldispatchd.catalog.celsource import ExpressionError
-from tooldispatchd.catalog.expressions import FailedEvaluation
+from tests.catalog.expressions.test_compiler import compiled
+from tooldispatchd.catalog.expressions.door import ExpressionError, FailedEvaluation
 from tooldispatchd.catalog.meanings import to_schema
 from tooldispatchd.catalog.types import parse_type
 

@@ -1,14 +1,16 @@
-"""Agents that would call themselves: which agent a tool starts, and every way on which one leads back to itself. Pure.
+"""What a declared tool sets going: the graph of tools, processes and agents. Pure.
 
     agent ──may call──▶ tool ──is made of──▶ process ──chains, lifts──▶ process, tool … ──▶ agent
 
-An agent process that names `tools` or `mcp` is offered tools of its own; what a server does with a call nobody sees
+An agent process that names `tools` or `mcp` is offered tools of its own; what a server does with a call is not known
 here. How deep agents may call agents is bounded in any case (`limits.agent_depth`); a way back is a mistake of the
 configuration, which would only ever end at that bound.
 """
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
+from typing import Final
 
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import Config
@@ -16,18 +18,53 @@ from tooldispatchd.catalog.wiring import LIFT
 
 # A tool and a process may have one name.
 Node = tuple[str, str]
-Graph = dict[Node, tuple[Node, ...]]
 
-TOOL = "tool"
-PROCESS = "process"
+TOOL: Final = "tool"
+PROCESS: Final = "process"
+
+
+def set_going(tool: str, config: Config) -> Iterator[Node]:
+    """A declared tool, and the tools and processes that a call of it runs, each once; not what its agents call."""
+    seen: set[Node] = set()
+    # The next one last.
+    waiting: list[Node] = [(TOOL, tool)]
+    while waiting:
+        node = waiting.pop()
+        if node in seen or node[1] not in (config.tools if node[0] == TOOL else config.processes):
+            continue
+        seen.add(node)
+        yield node
+        if node[0] == TOOL or config.processes[node[1]].kind != "agent":
+            waiting += reversed(tuple(_next(node, config)))
+
+
+def needs(tool: str, config: Config) -> tuple[str, ...]:
+    """The tools that the chains of a tool lift, and those that theirs do; each once, in the order they come."""
+    return tuple(name for kind, name in set_going(tool, config) if kind == TOOL and name != tool)
+
+
+def agents_started(tool: str, config: Config) -> tuple[str, ...]:
+    """The agents with tools of their own that a call of a declared tool may start, itself or in its chains.
+
+    Those that these agents may start in turn are not among them. Each once, in the order they come.
+    """
+    agents = _agents(config)
+    return tuple(name for kind, name in set_going(tool, config) if kind == PROCESS and name in agents)
 
 
 def find_cycles(config: Config) -> list[Problem]:
     """A problem for each agent that may call itself, with the shortest way back; one way is told once.
 
-    Time and memory are linear in the configuration where there is no such way.
+    Time and memory are linear in the configuration where there is no way back.
     """
-    graph = _on_cycles(_graph(config))
+    nodes: Iterable[Node] = [*((PROCESS, name) for name in config.processes), *((TOOL, name) for name in config.tools)]
+    graph = {node: tuple(dict.fromkeys(_next(node, config))) for node in nodes}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError:
+        pass  # Perhaps one of chains alone, of which the processes tell.
+    else:
+        return []
     problems: list[Problem] = []
     told: set[str] = set()
     for name in _agents(config):
@@ -40,27 +77,6 @@ def find_cycles(config: Config) -> list[Problem]:
         place = (config.processes[name].tools or ()).index(tool)
         problems.append(Problem(("processes", name, "tools", place), why, value=tool))
     return problems
-
-
-def agents_started(tool: str, config: Config) -> tuple[str, ...]:
-    """The agents with tools of their own that a call of a declared tool may start, itself or in its chains.
-
-    Those that these agents may start in turn are not among them. Each once, in the order they come.
-    """
-    agents = _agents(config)
-    found: dict[str, None] = {}
-    seen: set[Node] = set()
-    waiting: list[Node] = [(TOOL, tool)]
-    while waiting:
-        node = waiting.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node[0] == PROCESS and node[1] in agents:
-            found[node[1]] = None
-        else:
-            waiting += reversed(tuple(_next(node, config)))
-    return tuple(found)
 
 
 def _agents(config: Config) -> dict[str, tuple[str, ...]]:
@@ -92,39 +108,13 @@ def _next(node: Node, config: Config) -> Iterator[Node]:
         yield (PROCESS, entry) if lifted is None else (TOOL, lifted["tool"])
 
 
-def _graph(config: Config) -> Graph:
-    nodes: Iterable[Node] = [
-        *((PROCESS, name) for name in config.processes),
-        *((TOOL, name) for name in config.tools),
-    ]
-    return {node: tuple(dict.fromkeys(_next(node, config))) for node in nodes}
-
-
-def _on_cycles(graph: Graph) -> Graph:
-    """The graph without what leads nowhere, and so is on no way back; mostly nothing is left."""
-    into: dict[Node, list[Node]] = {}
-    for node, following in graph.items():
-        for target in following:
-            into.setdefault(target, []).append(node)
-    ways_on = {node: sum(target in graph for target in following) for node, following in graph.items()}
-    ends = deque(node for node, number in ways_on.items() if not number)
-    while ends:
-        end = ends.popleft()
-        del ways_on[end]
-        for before in into.get(end, ()):
-            ways_on[before] -= 1
-            if not ways_on[before]:
-                ends.append(before)
-    return {node: tuple(target for target in graph[node] if target in ways_on) for node in ways_on}
-
-
-def _way_back(start: Node, graph: Graph) -> list[Node]:
+def _way_back(start: Node, graph: dict[Node, tuple[Node, ...]]) -> list[Node]:
     """The shortest way from `start` to itself, with it at both ends; empty where there is none."""
     came_from: dict[Node, Node] = {}
-    waiting = deque([start] if start in graph else ())
+    waiting = deque([start])
     while waiting:
         node = waiting.popleft()
-        for target in graph[node]:
+        for target in graph.get(node, ()):
             if target == start:
                 way = [start, node]
                 while way[-1] != start:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from tooldispatchd.catalog.expressions.door import ExpressionError
+
 _PATH: Final = r"[A-Za-z_]\w*(?:\s*\.\s*[A-Za-z_]\w*)*"
 # Strings and comments come first, so that no name is found inside of one; a raw string has no escapes.
 _SKIPPED: Final = (
@@ -46,17 +48,6 @@ def without_has(source: str) -> str:
         return "true" + re.sub(r"[^\n]", " ", text[4:])
 
     return _TOKEN.sub(replaced, source)
-
-
-class ExpressionError(ValueError):
-    """An expression that cannot be used; `line` and `column` are 1-based and count within the expression."""
-
-    def __init__(self, why: str, line: int = 1, column: int = 1) -> None:
-        where = f"column {column}" if line == 1 else f"line {line}, column {column}"
-        super().__init__(f"{where}: {why}")
-        self.why = why
-        self.line = line
-        self.column = column
 
 
 def position_in(source: str, offset: int) -> tuple[int, int]:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.catalog.celsource import paths_in, without_has
+from tooldispatchd.catalog.expressions.source import paths_in, without_has
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from operator import is_not
 from typing import Final, TypeVar
 
-from tooldispatchd.catalog.celsizes import bytes_of
-from tooldispatchd.catalog.celtypes import MAX_LISTS
+from tooldispatchd.catalog.expressions.made import MAX_LISTS
 from tooldispatchd.catalog.meanings import Declared, reachable, resolve
 from tooldispatchd.catalog.types import ListOf, Named, Primitive, Product, Record, Type, Union
 
@@ -19,8 +18,26 @@ INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
 
 
+_WRONG: Final[dict[Type, type]] = {Primitive("int"): float, Primitive("number"): int}
+
+
 class WideIntegerError(ValueError):
     """An integer of the input that the engine cannot hold."""
+
+
+class UnfitTextError(ValueError):
+    """A text of the input that the engine cannot take as it is."""
+
+
+def byte_length(text: str, most: int | None = None) -> int:
+    """How many bytes of UTF-8 a text is; of one beyond `most`, at least more. Raises `UnfitTextError`."""
+    # A text beyond the bound is not encoded: its characters say enough.
+    if text.isascii() or (most is not None and len(text) > most):
+        return len(text)
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        raise UnfitTextError("the input holds a text with a lone surrogate, which is no character") from None
 
 
 class NotJsonError(ValueError):
@@ -116,9 +133,13 @@ class _Exact:
     def _build_list(self, options: list[Type]) -> Callable[[list[object]], object]:
         many, product = _only(ListOf, options), _only(Product, options)
         each = None if many is None else self.of(many.item)
+        # A list of one kind of number is looked at as a whole: a call for each would be dear.
+        wrong = None if many is None else _WRONG.get(resolve(many.item, self._declared))
         items = [] if product is None or many is not None else [self.of(item) or _as_it_is for item in product.items]
 
         def convert_items(value: list[object]) -> object:
+            if wrong is not None and wrong not in map(type, value):
+                return value
             if each is not None:
                 exact = list(map(each, value))
             elif len(items) == len(value):
@@ -159,19 +180,6 @@ def refuse_wide(value: object) -> None:
             raise WideIntegerError(
                 f"{pointer[:200]}: an integer outside 64 bits" if pointer else "an integer outside 64 bits"
             )
-
-
-def refuse_surrogates(value: object) -> None:
-    """Raise `UnfitTextError` where a value holds a text with half a surrogate pair."""
-    waiting: list[object] = [value]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, str):
-            bytes_of(node)
-        elif isinstance(node, list):
-            waiting.extend(node)
-        elif isinstance(node, dict):
-            waiting.extend((*node, *node.values()))
 
 
 def tidy(value: object, type_: Type | None, declared: Declared) -> object:

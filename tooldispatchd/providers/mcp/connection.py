@@ -167,7 +167,7 @@ class Connection:
                 try:
                     greeting = await handshake.greet(capabilities(self._agent))
                     self._opened(greeting, await handshake.list_all(greeting))
-                except (HandshakeError, LinkError) as error:
+                except LinkError as error:
                     self._lose(error.why, error.extras)
             if limit.cancelled_caught:
                 self._lose(f"it did not answer {handshake.stage} within {self.server.handshake_s:g} s")

@@ -39,13 +39,8 @@ from tooldispatchd.wire.faults import Fault
 LISTING_TURN_S: Final = 0.002
 
 
-class HandshakeError(Exception):
-    """Why a server cannot be used; `why` follows its name, and `extras` are added to the fault."""
-
-    def __init__(self, why: str, extras: dict[str, object] | None = None) -> None:
-        super().__init__(why)
-        self.why = why
-        self.extras = extras or {}
+class HandshakeError(LinkError):
+    """The server is there, and cannot be used."""
 
 
 class Talk(Protocol):

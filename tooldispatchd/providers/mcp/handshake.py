@@ -82,7 +82,7 @@ class Handshake:
         await self._talk.link.open()
         negotiation = Negotiation(
             self._server.protocol,
-            self._eras.of(self._way.origin),
+            self._eras.get(self._way.origin),
             capabilities=capabilities,
             is_http=self._way.is_http,
             has_older_way=self._way.older() is not None,
@@ -116,7 +116,7 @@ class Handshake:
 
     async def _agree(self, agreed: Agreed) -> Greeting:
         talk = self._talk
-        self._eras.learn(self._way.origin, agreed.era)
+        self._eras.keep(self._way.origin, agreed.era)
         self._speak(agreed.dialect)
         if agreed.needs_initialized:
             talk.send(agreed.dialect.notification("notifications/initialized"))

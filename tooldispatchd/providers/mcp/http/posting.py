@@ -86,7 +86,6 @@ class Outbox:
         self._is_free.set()
 
     def add(self, message: Outgoing, dialect: Dialect | None) -> None:
-        """Queue a message; `flush` sends it."""
         if self._is_over:
             return
         headers = dialect.headers(message) if dialect is not None else []
@@ -237,7 +236,6 @@ class HttpPeer:
         return True
 
     def session_headers(self) -> list[tuple[str, str]]:
-        """The headers that show the session, if there is one."""
         return [] if self.session_id is None else [(SESSION_HEADER, self.session_id)]
 
     async def refuses_session(self, reply: HttpReply, sent: list[tuple[str, str]]) -> bool:

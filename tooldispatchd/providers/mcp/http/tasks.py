@@ -28,7 +28,6 @@ class Bell:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the server is gone."""
         return self._loss is not None
 
     def ring(self) -> None:
@@ -73,7 +72,6 @@ class Tasks:
         self._nursery.start_soon(self._run, work, scope)
 
     def cancel(self) -> None:
-        """End all of them."""
         self.is_over = True
         for scope in self._scopes:
             scope.cancel()
@@ -113,7 +111,6 @@ class TaskLink:
         await self._bell.wait(until)
 
     def wake(self) -> None:
-        """As `Link.wake`."""
         self._bell.ring()
 
     @property

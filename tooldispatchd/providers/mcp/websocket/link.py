@@ -352,7 +352,6 @@ class _Assembly:
 
     @property
     def held(self) -> int:
-        """The number of bytes held."""
         return len(self._parts)
 
     def add(self, part: bytes) -> bool:

@@ -101,7 +101,7 @@ async def test_a_server_that_exits_on_the_probe_is_started_again() -> None:
     server = speaking("exits")
     async with opened(server, eras) as session:
         assert await session.named("seen") == Answer("initialize notifications/initialized tools/list tools/call")
-    assert eras.of(StdioWay(server, None).origin) is Era.LEGACY  # type: ignore[arg-type]
+    assert eras.get(StdioWay(server, None).origin) is Era.LEGACY  # type: ignore[arg-type]
 
 
 async def test_half_a_line_of_a_server_that_exits_on_the_probe_does_not_spoil_what_the_next_one_says() -> None:
@@ -142,10 +142,10 @@ async def test_a_modern_server_that_is_pinned_to_an_old_revision_is_unavailable(
 async def test_a_remembered_era_that_proved_wrong_is_found_anew() -> None:
     eras = Eras()
     server = speaking("modern")
-    eras.learn(StdioWay(server, None).origin, Era.LEGACY)  # type: ignore[arg-type]
+    eras.keep(StdioWay(server, None).origin, Era.LEGACY)  # type: ignore[arg-type]
     async with opened(server, eras) as session:
         assert "meta" in session.connection.offer.tools
-    assert eras.of(StdioWay(server, None).origin) is Era.MODERN  # type: ignore[arg-type]
+    assert eras.get(StdioWay(server, None).origin) is Era.MODERN  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("era", ["refuses", "modern"])

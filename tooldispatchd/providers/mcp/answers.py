@@ -211,7 +211,6 @@ class Answers:
         self._taken()
 
     def is_waiting(self, number: int) -> bool:
-        """As `Inbox.is_waiting`."""
         return number in self.pending
 
     def debug(self, event: str, **fields: object) -> None:

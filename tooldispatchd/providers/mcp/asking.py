@@ -173,7 +173,6 @@ class QuestionRelay:
 
     @property
     def due(self) -> float:
-        """When `expire` should be called; infinite where nothing waits."""
         return min(each.due for each in self.waiting.values()) if self.waiting else math.inf
 
     def ask(self, method: str, params: Raw | UnsetType, answered: Answered) -> Raw | JsonRpcError | int:
@@ -270,7 +269,6 @@ class ServerRequests:
 
     @property
     def due(self) -> float:
-        """When something is to be told, or has waited long enough; infinite for never."""
         return min(self.relay.due, self._said.due) if self.relay.waiting else self._said.due
 
     def tell(self, now: float) -> None:

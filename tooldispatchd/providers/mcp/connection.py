@@ -130,9 +130,10 @@ class Connection:
         """
         if not self._way.needs_tasks:
             return await self._own(settled)
-        async with trio.open_nursery() as self._nursery:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
             await self._own(settled)
-            self._nursery.cancel_scope.cancel()
+            nursery.cancel_scope.cancel()
         return None
 
     async def _own(self, settled: Callable[[], None]) -> None:
@@ -157,7 +158,7 @@ class Connection:
                 self._log_end()
                 # Half-read input, and all references back to this: without a cycle it is freed at once.
                 self._answers.renew()
-                self._link = None
+                self._link = self._nursery = None
                 del self._answers, self._asked
 
     async def _open(self, handshake: Handshake) -> Greeting | None:
@@ -167,7 +168,7 @@ class Connection:
                 try:
                     greeting = await handshake.greet(capabilities(self._agent))
                     self._opened(greeting, await handshake.list_all(greeting))
-                except (HandshakeError, LinkError) as error:
+                except LinkError as error:
                     self._lose(error.why, error.extras)
             if limit.cancelled_caught:
                 self._lose(f"it did not answer {handshake.stage} within {self.server.handshake_s:g} s")

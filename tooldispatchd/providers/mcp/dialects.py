@@ -51,7 +51,6 @@ class Dialect:
         raise NotImplementedError
 
     def notification(self, method: str, params: dict[str, object] | None = None) -> Outgoing:
-        """A notification."""
         return Outgoing(notification_line(method, params), method)
 
     def headers(self, message: Outgoing) -> list[tuple[str, str]]:

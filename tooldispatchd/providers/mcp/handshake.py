@@ -39,13 +39,8 @@ from tooldispatchd.wire.faults import Fault
 LISTING_TURN_S: Final = 0.002
 
 
-class HandshakeError(Exception):
-    """Why a server cannot be used; `why` follows its name, and `extras` are added to the fault."""
-
-    def __init__(self, why: str, extras: dict[str, object] | None = None) -> None:
-        super().__init__(why)
-        self.why = why
-        self.extras = extras or {}
+class HandshakeError(LinkError):
+    """The server is there, and cannot be used."""
 
 
 class Talk(Protocol):
@@ -87,7 +82,7 @@ class Handshake:
         await self._talk.link.open()
         negotiation = Negotiation(
             self._server.protocol,
-            self._eras.of(self._way.origin),
+            self._eras.get(self._way.origin),
             capabilities=capabilities,
             is_http=self._way.is_http,
             has_older_way=self._way.older() is not None,
@@ -121,7 +116,7 @@ class Handshake:
 
     async def _agree(self, agreed: Agreed) -> Greeting:
         talk = self._talk
-        self._eras.learn(self._way.origin, agreed.era)
+        self._eras.keep(self._way.origin, agreed.era)
         self._speak(agreed.dialect)
         if agreed.needs_initialized:
             talk.send(agreed.dialect.notification("notifications/initialized"))

@@ -69,7 +69,6 @@ class ReadMessage(msgspec.Struct, frozen=True):
 
 
 def found_in(reply: bytes, content: bytearray, line: bytes | bytearray | Raw) -> ReadMessage:
-    """The result of `read_large` for `line`."""
     read = _read(reply)
     if read.fault is not None:
         return ReadMessage(None, read.fault, read.is_mismatch)

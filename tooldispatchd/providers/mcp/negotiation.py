@@ -309,7 +309,6 @@ class Negotiation:
     # --- what came of it ---------------------------------------------------------------------------------------------
 
     def answered(self, reply: Incoming) -> None:
-        """The server answered."""
         error = error_in(reply)
         if error is not None:
             self._take_error(error)
@@ -329,7 +328,6 @@ class Negotiation:
             self._take_failure(reason if isinstance(reason, str) else fault.detail, fault.extras)
 
     def timed_out(self) -> None:
-        """The step's `limit_s` is over."""
         self._fail(Sign.OUTAGE if self._is_http else Sign.SILENT, f"it did not answer {self._method}")
 
     def ended(self, why: str, extras: dict[str, object] | None = None) -> None:

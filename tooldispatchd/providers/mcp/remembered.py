@@ -10,14 +10,19 @@ import math
 from collections import OrderedDict
 from collections.abc import Hashable
 from enum import StrEnum
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
 from tooldispatchd.providers.mcp.server import Server, ServerOffer
 
 # More servers than a daemon is told of; without a bound, URLs made up by agents could fill the memory.
-MAX_ORIGINS: Final = 1024
+MAX_SERVERS: Final = 1024
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+_encode: Final = msgspec.json.Encoder().encode
 
 
 class Era(StrEnum):
@@ -31,71 +36,62 @@ class Era(StrEnum):
     """Without one: 2026-07-28."""
 
 
-class Eras:
-    """The era of each origin, where it is known; of more than `limit` the one that was not asked for longest leaves."""
+class Recent(Generic[Key, Value]):
+    """What is known by key; of more than `limit` the one that was not asked for longest leaves."""
 
-    __slots__ = ("_eras", "_limit")
+    __slots__ = ("_known", "_limit")
 
-    def __init__(self, *, limit: int = MAX_ORIGINS) -> None:
+    def __init__(self, *, limit: int = MAX_SERVERS) -> None:
         self._limit = limit
-        self._eras: OrderedDict[Hashable, Era] = OrderedDict()
+        self._known: OrderedDict[Key, Value] = OrderedDict()
 
-    def of(self, origin: Hashable) -> Era | None:
-        """The era of `origin`; None where it is not known."""
-        era = self._eras.get(origin)
-        if era is not None:
-            self._eras.move_to_end(origin)
-        return era
+    def get(self, key: Key) -> Value | None:
+        """What is known under `key`, if anything."""
+        known = self._known.get(key)
+        if known is not None:
+            self._known.move_to_end(key)
+        return known
 
-    def learn(self, origin: Hashable, era: Era) -> None:
-        """Remember what `origin` speaks, in the place of what was remembered before."""
-        self._eras[origin] = era
-        self._eras.move_to_end(origin)
-        if len(self._eras) > self._limit:
-            self._eras.popitem(last=False)
+    def keep(self, key: Key, value: Value) -> None:
+        """Remember `value`, in the place of what was known under `key` before."""
+        self._known[key] = value
+        self._known.move_to_end(key)
+        if len(self._known) > self._limit:
+            self._known.popitem(last=False)
 
-    def forget(self, origin: Hashable) -> None:
-        """Remember nothing of `origin`."""
-        self._eras.pop(origin, None)
+    def forget(self, key: Key) -> None:
+        self._known.pop(key, None)
 
 
-# As many as servers whose era is remembered; a list holds the server's schemas, compiled.
-MAX_LISTS: Final = 1024
+class Eras(Recent[Hashable, Era]):
+    """The era of each origin, where it is known."""
 
-_encode: Final = msgspec.json.Encoder().encode
+    __slots__ = ()
 
 
 class ToolLists:
-    """What at most `limit` servers offered last; the one that was not asked for longest leaves."""
+    """What servers offered last, by `key_of`; a list holds the server's schemas, compiled."""
 
-    __slots__ = ("_limit", "_lists")
+    __slots__ = ("_lists",)
 
-    def __init__(self, *, limit: int = MAX_LISTS) -> None:
-        self._limit = limit
+    def __init__(self, *, limit: int = MAX_SERVERS) -> None:
         # Each with the time until which it is good.
-        self._lists: OrderedDict[bytes, tuple[ServerOffer, float]] = OrderedDict()
+        self._lists: Recent[bytes, tuple[ServerOffer, float]] = Recent(limit=limit)
 
     def get(self, key: bytes, now: float) -> ServerOffer | None:
         """The offer of the server of that key; None where it is not known, or not any more at `now`."""
-        offer, good_until = self._lists.get(key, (None, 0.0))
-        if offer is None:
-            return None
+        offer, good_until = self._lists.get(key) or (None, 0.0)
         if good_until <= now:
-            del self._lists[key]
+            self._lists.forget(key)
             return None
-        self._lists.move_to_end(key)
         return offer
 
     def keep(self, key: bytes, offer: ServerOffer, now: float) -> None:
         """Remember what a server offers at `now`, in the place of an older offer."""
-        self._lists[key] = offer, now + offer.ttl_s if offer.ttl_s > 0 else math.inf
-        self._lists.move_to_end(key)
-        if len(self._lists) > self._limit:
-            self._lists.popitem(last=False)
+        self._lists.keep(key, (offer, now + offer.ttl_s if offer.ttl_s > 0 else math.inf))
 
     def forget(self, key: bytes) -> None:
-        """Remember no list of that server."""
-        self._lists.pop(key, None)
+        self._lists.forget(key)
 
 
 def key_of(server: Server) -> bytes:

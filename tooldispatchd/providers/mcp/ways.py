@@ -35,7 +35,6 @@ def way_to(
 
 
 def url_way(server: Server, reach: Reach, authorizers: Authorizers | None = None) -> Transport:
-    """The way to a server behind a URL."""
     if _is_websocket(reach.url):
         from tooldispatchd.providers.mcp.websocket.door import WebSocketWay  # noqa: PLC0415  # as the module says
 

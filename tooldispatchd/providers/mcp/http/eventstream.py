@@ -183,7 +183,6 @@ class ServerStream:
 
     @property
     def retry_s(self) -> float:
-        """How long to wait before the stream is asked for again."""
         return RETRY_S if self._retry_ms is None else min(self._retry_ms / 1000, MAX_RETRY_S)
 
     async def follow(self, reply: HttpReply, take: Take) -> bool:

@@ -196,7 +196,6 @@ async def refuse(
 
 
 def fault_of(peer: HttpPeer, error: WireError) -> Fault:
-    """The fault for a request whose exchange broke."""
     if error.is_too_large and "what" not in error.extras:
         return too_large(peer.server)
     of = call_failed if error.was_sent else unavailable

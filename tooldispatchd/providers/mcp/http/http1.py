@@ -64,7 +64,6 @@ class Socket(trio.abc.Stream):
             raise trio.BrokenResourceError(str(error)) from error
 
     def is_readable(self) -> bool:
-        """Whether something came in, or the other side closed."""
         return self._socket.is_readable()
 
     def close(self) -> None:

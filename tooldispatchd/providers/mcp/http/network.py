@@ -165,7 +165,6 @@ _contexts: dict[tuple[Files, tuple[_Stamp, ...]], ssl.SSLContext] = {}
 
 
 def files_of(reach: Reach) -> Files:
-    """The files that a server is reached with."""
     return Files(reach.ca, reach.cert, reach.key)
 
 

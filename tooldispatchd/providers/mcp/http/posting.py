@@ -21,7 +21,7 @@ from tooldispatchd.calls.memory import Holding, Share
 from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.refusals import is_of_session, read_error_body
-from tooldispatchd.providers.mcp.http.tasks import Bell, Tasks
+from tooldispatchd.providers.mcp.http.tasks import Bell, TaskLink, Tasks
 from tooldispatchd.providers.mcp.http.wire import Authorizer, HttpReply, HttpWire
 from tooldispatchd.providers.mcp.link import MAX_NOTICES, MAX_QUEUED_BYTES, Inbox, LinkError
 from tooldispatchd.providers.mcp.messages import Outgoing
@@ -86,7 +86,6 @@ class Outbox:
         self._is_free.set()
 
     def add(self, message: Outgoing, dialect: Dialect | None) -> None:
-        """Queue a message; `flush` sends it."""
         if self._is_over:
             return
         headers = dialect.headers(message) if dialect is not None else []
@@ -237,7 +236,6 @@ class HttpPeer:
         return True
 
     def session_headers(self) -> list[tuple[str, str]]:
-        """The headers that show the session, if there is one."""
         return [] if self.session_id is None else [(SESSION_HEADER, self.session_id)]
 
     async def refuses_session(self, reply: HttpReply, sent: list[tuple[str, str]]) -> bool:
@@ -268,7 +266,7 @@ def _shows_session(headers: list[tuple[str, str]]) -> bool:
     return any(name == SESSION_HEADER for name, _ in headers)
 
 
-class PostingLink:
+class PostingLink(TaskLink):
     """A link that POSTs, to the server's URL or to `_endpoint`; how requests are answered, its form of HTTP says."""
 
     def __init__(
@@ -280,14 +278,8 @@ class PostingLink:
         authorize: Callable[[], Authorizer] | None,
         notice_s: float = NOTICE_S,
     ) -> None:
-        assert server.reach is not None
-        self.dialect: Dialect | None = None
-        self._reach = server.reach
-        self._server = server
+        super().__init__(server, inbox, nursery)
         self._authorize = authorize
-        self._inbox = inbox
-        self._bell = Bell()
-        self._tasks = Tasks(nursery)
         self._outbox = Outbox(
             self._tasks,
             inbox.share,
@@ -306,19 +298,9 @@ class PostingLink:
     def flush(self) -> bool:
         return self._outbox.flush()
 
-    async def turn(self, until: float) -> None:
-        await self._bell.wait(until)
-
-    def wake(self) -> None:
-        self._bell.ring()
-
     def drop(self) -> None:
         self._outbox.drop()
         self._tasks.cancel()
-
-    @property
-    def stderr_tail(self) -> str:
-        return ""
 
     @property
     def ended(self) -> dict[str, object]:

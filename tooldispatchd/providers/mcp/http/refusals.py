@@ -95,7 +95,6 @@ async def read_error_body(reply: HttpReply) -> bytes:
 
 
 def error_of(body: bytes) -> Incoming | None:
-    """The JSON-RPC error in a body; None without one."""
     message = read_message(body)
     error = None if message is None else error_in(message)
     # A web framework's own refusal may also be an object with the member `error`: a JSON-RPC one has a code.

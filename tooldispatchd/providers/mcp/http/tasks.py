@@ -12,7 +12,9 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from tooldispatchd.providers.mcp.link import LinkError
+from tooldispatchd.providers.mcp.dialects import Dialect
+from tooldispatchd.providers.mcp.link import Inbox, LinkError
+from tooldispatchd.providers.mcp.server import Server
 
 
 class Bell:
@@ -26,7 +28,6 @@ class Bell:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the server is gone."""
         return self._loss is not None
 
     def ring(self) -> None:
@@ -71,7 +72,6 @@ class Tasks:
         self._nursery.start_soon(self._run, work, scope)
 
     def cancel(self) -> None:
-        """End all of them."""
         self.is_over = True
         for scope in self._scopes:
             scope.cancel()
@@ -92,3 +92,28 @@ class Tasks:
     def _look(self) -> None:
         if self.is_over and not self._scopes:
             self._has_ended.set()
+
+
+class TaskLink:
+    """What links have in common that read and write in tasks of their own: they wake their owner by a bell."""
+
+    def __init__(self, server: Server, inbox: Inbox, nursery: trio.Nursery) -> None:
+        assert server.reach is not None
+        self.dialect: Dialect | None = None
+        self._server = server
+        self._reach = server.reach
+        self._inbox = inbox
+        self._bell = Bell()
+        self._tasks = Tasks(nursery)
+
+    async def turn(self, until: float) -> None:
+        """As `Link.turn`; the messages are taken by the tasks."""
+        await self._bell.wait(until)
+
+    def wake(self) -> None:
+        self._bell.ring()
+
+    @property
+    def stderr_tail(self) -> str:
+        """None, as the server is elsewhere."""
+        return ""

@@ -147,7 +147,6 @@ class HttpWire:
             self._put_back(reply)
 
     def trust(self, origin: str) -> None:
-        """Let the server lead to `origin` besides."""
         self._territory.trust(origin)
 
     def admit(self, url: str) -> None:
@@ -313,7 +312,6 @@ class HttpWire:
         return None
 
     async def _leave(self, reply: HttpReply) -> None:
-        """Release a reply whose body is not wanted."""
         try:
             await reply.drain(_LEFTOVER_S)
         finally:

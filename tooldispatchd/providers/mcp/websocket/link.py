@@ -30,7 +30,6 @@ from wsproto.events import (
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
 from tooldispatchd.calls.memory import Holding
-from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.faults import too_large
 from tooldispatchd.providers.mcp.greeting import USER_AGENT
 from tooldispatchd.providers.mcp.http.errors import ALERT, WireError, meaning, question
@@ -38,7 +37,7 @@ from tooldispatchd.providers.mcp.http.http1 import Socket
 from tooldispatchd.providers.mcp.http.network import files_of, open_connection, proxy_for
 from tooldispatchd.providers.mcp.http.places import HttpTarget, place
 from tooldispatchd.providers.mcp.http.refusals import status_words
-from tooldispatchd.providers.mcp.http.tasks import Bell, Tasks
+from tooldispatchd.providers.mcp.http.tasks import TaskLink
 from tooldispatchd.providers.mcp.link import MAX_NOTICES, MAX_QUEUED_BYTES, NO_ROOM, Inbox, LinkError
 from tooldispatchd.providers.mcp.messages import Outgoing, peek_number
 from tooldispatchd.providers.mcp.server import Reach, Server
@@ -67,7 +66,7 @@ _OWN_HEADERS: Final = frozenset({"host", "connection", "upgrade"})
 _OWN_PREFIX: Final = "sec-websocket-"
 
 
-class WebSocketLink:
+class WebSocketLink(TaskLink):
     """One WebSocket connection to a server."""
 
     def __init__(
@@ -79,15 +78,9 @@ class WebSocketLink:
         upgrade_s: float = UPGRADE_S,
         write_s: float = WRITE_S,
     ) -> None:
-        assert server.reach is not None
-        self.dialect: Dialect | None = None
-        self._server = server
-        self._reach = server.reach
+        super().__init__(server, inbox, nursery)
         self._upgrade_s = upgrade_s
         self._write_s = write_s
-        self._inbox = inbox
-        self._bell = Bell()
-        self._tasks = Tasks(nursery)
         self._connection = WSConnection(ConnectionType.CLIENT)
         self._stream: trio.abc.Stream | None = None
         self._socket: Socket | None = None
@@ -152,12 +145,6 @@ class WebSocketLink:
         is_within = self._queued <= MAX_QUEUED_BYTES and self._notices <= MAX_NOTICES
         return is_within and (self._queued == self._waiting.held or self._waiting.resize(self._queued))
 
-    async def turn(self, until: float) -> None:
-        await self._bell.wait(until)
-
-    def wake(self) -> None:
-        self._bell.ring()
-
     def give_up(self, number: int) -> bool:  # noqa: ARG002  # one connection carries all requests
         """Nothing here belongs to one request alone."""
         return False
@@ -184,11 +171,6 @@ class WebSocketLink:
         if self._socket is not None:
             # No TLS farewell: the close frames have said where the stream ends.
             self._socket.close()
-
-    @property
-    def stderr_tail(self) -> str:
-        """It has none."""
-        return ""
 
     @property
     def ended(self) -> dict[str, object]:
@@ -370,7 +352,6 @@ class _Assembly:
 
     @property
     def held(self) -> int:
-        """The number of bytes held."""
         return len(self._parts)
 
     def add(self, part: bytes) -> bool:

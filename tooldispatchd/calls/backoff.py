@@ -15,8 +15,6 @@ MAX_ASKED_S: Final = 300.0
 
 
 class Backoff:
-    """One server's schedule."""
-
     __slots__ = ("_failures",)
 
     def __init__(self) -> None:

@@ -72,7 +72,7 @@ class Gate(Generic[ItemT]):
         return False
 
     def leave(self, channel: object, owner: object) -> ItemT | None:
-        """One item of `owner` has left; the item that is inside in its stead, which is to be started."""
+        """Take one item of `owner` out; returns the item that gets the place, which is to be started."""
         group = self._groups[channel]
         group.held -= 1
         group.holders[owner].held -= 1
@@ -110,7 +110,7 @@ class Gate(Generic[ItemT]):
         return chosen
 
     def _take(self, channel: object, owner: object) -> _Holder[ItemT]:
-        """Give a place to who was served; its next turn comes after everybody's."""
+        """Give an owner a place; its next turn comes after everybody's."""
         group = self._groups[channel] = self._groups.pop(channel)
         holder = group.holders[owner] = group.holders.pop(owner)
         group.held += 1

@@ -12,7 +12,7 @@ FORGET_S: Final = 60.0
 
 
 class Refusals:
-    """Those that are not forgotten, by uid."""
+    """Recent refusals by uid."""
 
     __slots__ = ("_by_uid",)
 

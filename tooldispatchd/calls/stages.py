@@ -163,7 +163,7 @@ class CallMachine:
         return self.ends_at
 
     def timeout(self, name: str, doing: str | None = None) -> tuple[Fault, Reason]:
-        """What a call of the tool `name` ends with at `ends_at`, and why; `doing` is what a chain waited for."""
+        """The fault of a call of the tool `name` at `ends_at`, and its reason; `doing` is what a chain waited for."""
         limit_ms = (self._limit_s if self._is_limit else self._allowed_s) * 1000
         stage = STAGES[self.state]
         detail = f"{name} was not done within {limit_ms:.0f} ms (stage {stage})"

@@ -16,7 +16,7 @@ def fault_of(code: Code, check: Check, value: object) -> Fault:
 
 
 def fault_at(code: Code, violations: Sequence[Violation]) -> Fault:
-    """The same with what has been found: all of it in `violations`, and as much as fits in the sentence."""
+    """As `fault_of`: all violations in the list, and as many as fit in the sentence."""
     found = [f"{each.path}: {each.message}" if each.path else each.message for each in violations] or ["does not match"]
     detail = found[0]
     for told, sentence in enumerate(found[1:], 1):

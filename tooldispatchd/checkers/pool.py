@@ -101,7 +101,7 @@ class Checkers:
 
 
 class _Checker:
-    """One process. Raises `CheckerError` where it cannot be started."""
+    """A checker process. Raises `CheckerError` where it cannot be started."""
 
     def __init__(self, family: Family) -> None:
         ours, theirs = socket.socketpair()

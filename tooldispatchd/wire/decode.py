@@ -154,7 +154,7 @@ def _decode_or_refuse(line: bytes, form: Form, loose: _Loose) -> Message | Refus
 
 
 def _read_id_and_agent(line: bytes | Raw | UnsetType) -> tuple[str | None, str | None]:
-    """Those of a well-formed object, each if it is one that a request may have."""
+    """The id and the agent of a well-formed object, each if a request may have it."""
     if isinstance(line, UnsetType):
         return None, None
     try:

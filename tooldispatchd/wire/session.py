@@ -72,7 +72,7 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
 
 
 class SessionMachine:
-    """What one session owes its agent.
+    """The requests of one session that wait for their answers, and the lines to its agent.
 
     `live` maps the id of each call in flight to the form of its request. `outgoing` is the channel's list of lines to
     send, shared with the channel's other sessions. What the agent asked for in `hello`: `wants_meta` in its answers,
@@ -201,7 +201,6 @@ class SessionMachine:
             self.outgoing.append(ToolsChangedLine(tools, self.agent))
 
     def reply_fault(self, request: Request, fault: Fault) -> None:
-        """As `reply`, with a fault of the daemon."""
         self.reply(request, fault.content(), is_error=True, fault=True)
 
 

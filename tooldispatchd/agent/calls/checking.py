@@ -177,7 +177,7 @@ class OutputJob(msgspec.Struct, frozen=True):
 
 
 class CheckVerdict(msgspec.Struct, frozen=True):
-    """What a checker found: a `fault`, why an output is `unreadable`, or an output of `size` bytes, maybe quoted.
+    """A checker's verdict: a `fault`, why an output is `unreadable`, or an output of `size` bytes, maybe quoted.
 
     `dropped` are the nulls of an input that were taken as left out.
     """

@@ -117,7 +117,7 @@ class AgentCall(Call):
         self._calls.ended(self, todo)
 
     def meta(self, bytes_out: int) -> CallMeta | None:
-        """What it took, at its end; None for a call that no tool was found for."""
+        """Times and sizes, at its end; None for a call that no tool was found for."""
         if self.plan is None:
             return None
         now, machine = trio.current_time(), self.machine
@@ -461,5 +461,5 @@ class InFlight:
 
 
 def job_content(job: Job) -> str:
-    """What a request with `background` is answered with."""
+    """The answer to a request with `background`."""
     return msgspec.json.encode({"job": job.id}).decode()

@@ -48,7 +48,7 @@ def program_of_server(setup: Setup, spec: McpSpec, profile: Profile) -> Program 
 
 
 def enforced_for(setup: Setup, spec: ConfinedSpec, profile: Profile) -> Enforced:
-    """What a program with this table is kept to under `profile`, as far as the machine can."""
+    """The bounds of a program with this table under `profile`, as far as the machine can enforce them."""
     asked = confinement_of(spec)
     # One that serves agents of several profiles cannot be kept to that of who came first.
     if not (isinstance(spec, McpSpec) and spec.shared):

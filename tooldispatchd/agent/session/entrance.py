@@ -53,12 +53,12 @@ class Visitor(msgspec.Struct, frozen=True):
 
 
 class Entrance(msgspec.Struct, frozen=True):
-    """What one listener admits."""
+    """The users, groups and profiles that one listener admits."""
 
     profile: str = DEFAULT_PROFILE
     """The profile of an agent that says no `hello`, or names none in it."""
     profiles: frozenset[str] | None = None
-    """Those that may be opened here; None for all."""
+    """Profiles that may be opened here; None for all."""
     uids: frozenset[int] | None = None
     """Users who may connect; where this and `gids` are None, everyone whom the socket's mode lets in."""
     gids: frozenset[int] | None = None

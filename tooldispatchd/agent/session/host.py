@@ -277,7 +277,7 @@ class ChannelHost:
         self.resume()
 
     def gone(self, why: str) -> None:
-        """Nobody can be answered any more: calls are cancelled, and lines that were not served never are."""
+        """The peer has left: cancel all calls, and serve no line any more."""
         self._runtime.setup.log.debug("channel gone", why=why)
         self._roster.is_closing = True
         if self._hearing is not Hearing.CLOSED:
@@ -288,7 +288,7 @@ class ChannelHost:
         self._close_if_empty()
 
     def flush(self) -> None:
-        """Send the outgoing lines, and what servers are owed; while a chunk is read, at its end."""
+        """Send the outgoing lines and servers' queued requests; while a chunk is read, at its end."""
         if not self._is_reading:
             self._send()
 
@@ -357,7 +357,7 @@ class ChannelHost:
             own.in_flight.forget_jobs()
 
     def closed(self, agent: str | None) -> None:
-        """Nothing of that session is left; with the last one the channel closes, if nothing more can come."""
+        """A session is torn down; after the last one the channel closes, if no other can open."""
         if self._roster.closed(agent).is_leaving:
             self._machine.outgoing.append(Bye(agent))
         self.flush()

@@ -81,7 +81,7 @@ class Roster:
         self._refusal: Fault | None = None
 
     def __iter__(self) -> Iterator[Session]:
-        """Those that are there, which may leave meanwhile."""
+        """The open sessions; they may leave meanwhile."""
         return iter([*self.named.values()] if self.own is None else [self.own, *self.named.values()])
 
     @property
@@ -155,7 +155,7 @@ class Roster:
         self.is_closing = self.is_closing or not self.named
 
     def closed(self, agent: str | None) -> Session:
-        """Nothing is left of that session."""
+        """Take a session off the roster once it is torn down."""
         session = self.own if agent is None else self.named.pop(agent)
         assert session is not None
         self._runtime.state.open_sessions.leave(self._visitor.uid)
@@ -175,7 +175,7 @@ class Roster:
         return self._admit(hello)
 
     def _admit(self, hello: Hello | None) -> Profile | Fault:
-        """What the session that an agent asks for may call, or why there is none; authentication comes before all else.
+        """The profile of the session that an agent asks for, or why there is none. Authentication comes first.
 
         An agent whose first line is no `hello` gets the profile that its listener says.
         """

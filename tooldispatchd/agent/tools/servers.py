@@ -49,7 +49,7 @@ class ServersOwner(AgentSide, Protocol):
 
 
 class SessionServer:
-    """One of them. `use` is None where its tools are not offered themselves.
+    """A server of one session. `use` is None where its tools are not offered themselves.
 
     `needed` are its tools that declared tools are made of, each with the name of one of these. `prefix` is None while
     it is not known, and where it is of no use. `kept` is None where the server is never started. `warnings` are
@@ -120,7 +120,7 @@ def at_servers(catalog: Catalog, profile: Profile) -> dict[str, tuple[DeclaredTo
 
 
 class Servers:
-    """All of them, by the names of their bindings. They start in the `turns` of their agent.
+    """A session's servers by the names of their bindings. They start in the `turns` of their agent.
 
     `changed` is called with one that has settled and has other tools since.
     """
@@ -148,7 +148,7 @@ class Servers:
         self._by_name: dict[str, SessionServer] = {}
 
     def __iter__(self) -> Iterator[SessionServer]:
-        """Each of them, those that are offered first."""
+        """The servers, those that are offered first."""
         return iter(self._by_name.values())
 
     def __len__(self) -> int:
@@ -263,7 +263,7 @@ class Servers:
             settled(one)
 
     def _prefix(self, server: SessionServer, said: str | None) -> str:
-        """What a server that was given no name is called: what it calls itself, or after its command."""
+        """The prefix of a server without a configured name: the name that it gives itself, or one after its command."""
         wanted = default_prefix(said) if said is not None else server.name
         taken = [other.prefix for other in self if other.prefix is not None]
         prefix = unique_prefixes([*taken, wanted])[-1]
@@ -273,13 +273,13 @@ class Servers:
         return prefix
 
     def close(self) -> None:
-        """Be done with all of them; twice is once. The owner tasks return when nothing of them is left."""
+        """Release all servers. Idempotent. The owner tasks return when nothing of them is left."""
         for server in self:
             if server.kept is not None:
                 server.kept.close()
 
     def forget(self) -> None:
-        """Let go of the owner, after the end, and of all servers."""
+        """Drop the references to the owner and the servers, after the end."""
         self._by_name.clear()
         del self._owner, self._changed
 
@@ -296,7 +296,7 @@ class Servers:
         return 2 * longest + self._runtime.setup.limits.call_s
 
     def under(self, prefix: str) -> list[SessionServer]:
-        """Those that may offer a tool with this prefix: those of the prefix, then those that offer raw names."""
+        """The servers that may offer a tool with this prefix: those of the prefix, then those with raw names."""
         raw = [server for server in self if server.prefix == "" and prefix]
         return [server for server in self if server.prefix == prefix] + raw
 
@@ -320,7 +320,7 @@ def open_keeper(
     turns: Turns,
     share: Share,
 ) -> Keeper:
-    """Who keeps a connection to `server`, still to be run; it starts in the `turns` of an agent.
+    """The keeper of a connection to `server`, still to be run; it starts in the `turns` of an agent.
 
     What it holds of the daemon's memory is of `share`.
     """
@@ -407,7 +407,7 @@ def server_value(
 
 
 def _declared(runtime: Runtime, binding: str) -> tuple[str, ...]:
-    """All tools of a server that any declared one is made of."""
+    """All tools of a server that declared tools are made of."""
     tools = [tool.server for tool in runtime.setup.catalog.tools.values() if tool.server is not None]
     return tuple(dict.fromkeys(tool.tool for tool in tools if tool.binding == binding))
 

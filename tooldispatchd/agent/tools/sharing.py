@@ -37,7 +37,7 @@ NOTHING: Final = _nothing
 
 
 class SharedServer:
-    """One server, and those who use it. `over` is called when nobody does any more."""
+    """A server and the sessions that use it. `over` is called when the last one has left."""
 
     def __init__(
         self, make: MakeKeeper, *, home: trio.Nursery, log: Log, over: Callable[["SharedServer"], None]
@@ -55,13 +55,13 @@ class SharedServer:
         self._tree.own(partial(self.keeper.run, self._settled), self.keeper.close)
 
     def add(self, view: "View") -> None:
-        """One more session uses it."""
+        """Add a session's view."""
         self._views[view] = None
         if not self.is_settled:
             self._stale[view] = None
 
     def remove(self, view: "View") -> None:
-        """A session is done with it; the last one ends it."""
+        """Remove a session's view; the last one ends the server."""
         if view not in self._views:
             return
         del self._views[view]
@@ -143,37 +143,30 @@ class View:
 
     @property
     def server(self) -> Server:
-        """What it is."""
         return self._shared.keeper.server
 
     @property
     def tools(self) -> dict[str, McpTool]:
-        """Its tools."""
         return self._shared.keeper.tools
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """The names of all that it has."""
         return self._shared.keeper.listed
 
     @property
     def said_name(self) -> str | None:
-        """What it calls itself."""
         return self._shared.keeper.said_name
 
     @property
     def instructions(self) -> str | None:
-        """What it advises."""
         return self._shared.keeper.instructions
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Of tools that were left out."""
         return self._shared.keeper.warnings
 
     @property
     def fault(self) -> Fault | None:
-        """Why it cannot be called now."""
         return self._shared.keeper.fault
 
     def call(
@@ -185,7 +178,7 @@ class View:
         traceparent: str | None = None,
         update: Callable[[Update], None] | None = None,
     ) -> PendingCall | Fault:
-        """As `Keeper.call`; what comes of it is flushed to this session alone."""
+        """As `Keeper.call`; its outcome is flushed to this session alone."""
         told = None if update is None else partial(self._tell_update, update)
         return self._shared.keeper.call(
             tool, arguments, partial(self._done, done), traceparent=traceparent, update=told
@@ -212,7 +205,7 @@ class View:
         self._shared.keeper.flush()
 
     def close(self) -> None:
-        """This session is done with it; twice is once."""
+        """Release the server. Idempotent."""
         self._shared.remove(self)
         self._settled = None
         self._changed = self.flush_agent = NOTHING

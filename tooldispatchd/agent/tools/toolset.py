@@ -62,7 +62,7 @@ def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Pla
 
 
 def narrow_plans(runtime: Runtime, plans: dict[str, Plan], profile: Profile) -> dict[str, Plan]:
-    """Of a whole profile's plans those that the narrowed `profile` still has."""
+    """The plans that a narrowed `profile` keeps of the whole profile's."""
     own = {name: plans[name] for name in profile.tools if name in plans}
     jobs = {name: plan for name, plan in plans.items() if isinstance(plan, JobPlan) and profile.jobs}
     return own | jobs | {plan.name: plan for plan in _info(runtime, profile) if plan.name not in profile.tools}
@@ -140,17 +140,17 @@ class Toolset:
         self._servers.open(self._settled)
 
     def close(self) -> None:
-        """Be done with the servers; twice is once. Their owner tasks return when nothing of them is left."""
+        """Release the servers. Idempotent. Their owner tasks return when nothing of them is left."""
         self._servers.close()
 
     def forget(self) -> None:
-        """Let go of the owner, after the end; nothing is asked after that but what tools there were."""
+        """Drop the references to the owner, after the end; the plans stay."""
         self._servers.forget()
         del self._owner
 
     @property
     def advice(self) -> Iterator[tuple[str, str]]:
-        """What the servers that are offered advise, each with its prefix."""
+        """The instructions of the offered servers, each with its prefix."""
         for server in self._servers:
             kept, prefix = server.kept, server.prefix
             if server.use is not None and prefix is not None and kept is not None and kept.instructions:

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 ItemT = TypeVar("ItemT")
 
-# Whose turns something has that waits: those of a channel, and there of an owner.
+# The channel and the owner in whose turns an item waits.
 Turns = tuple[Hashable, Hashable]
 
 
@@ -78,7 +78,7 @@ class Gate(Generic[ItemT]):
         group.holders[owner].held -= 1
         self._free += 1
         self._forget(channel, owner)
-        # One at most: none that waited might have taken a place before, and they are let in by that order.
+        # At most one: no waiting item could have taken a place before this one became free.
         following = self._next()
         return None if following is None else self._take(*following).waiting.popleft()
 

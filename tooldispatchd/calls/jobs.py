@@ -16,9 +16,9 @@ from tooldispatchd.wire.messages import QuotedText
 
 Told = Callable[[], None]
 
-# Who waits for one job at once: each gets its result, which may be large.
+# Calls that wait for one job at once: each gets its result, which may be large.
 MAX_WAITERS: Final = 4
-# What a job takes beside its result; counted so that many empty ones are not free.
+# A job's cost beside its result; counted so that many empty ones are not free.
 JOB_COST_BYTES: Final = 256
 
 

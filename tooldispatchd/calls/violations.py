@@ -6,7 +6,7 @@ from typing import Final
 from tooldispatchd.catalog.schemas import Check, Violation
 from tooldispatchd.wire.faults import Code, Fault
 
-# Of what is wrong so much stands in the sentence: as a rule all, and never a page. The list has the rest.
+# The sentence has this many characters of violations: as a rule all, never a page. The list has the rest.
 MAX_DETAIL: Final = 1_000
 
 

@@ -41,29 +41,18 @@ class ChannelPeer(Protocol):
 
 
 class Outlet(Protocol):
-    """Where answers go. What is not taken at once is held on its `share`."""
+    """`Channel` or `StreamChannel`, as its peer uses it."""
 
     share: Share
 
     @property
-    def is_crowded(self) -> bool:
-        """Whether the channel's share of the daemon's memory is full, and unread answers are in it."""
-
+    def is_crowded(self) -> bool: ...
     @property
-    def is_behind(self) -> bool:
-        """Whether some of what was written has not been taken yet."""
-
-    def again(self) -> None:
-        """Ask for another turn (`ChannelPeer.resume`); nothing is read before it."""
-
-    def pause(self) -> None:
-        """Read nothing more until `again`."""
-
-    def write(self, lines: bytes | bytearray) -> None:
-        """Send, or keep until the peer takes it. After the end it is dropped. A bytearray must not change any more."""
-
-    def close(self) -> None:
-        """Close when all that was written has left."""
+    def is_behind(self) -> bool: ...
+    def again(self) -> None: ...
+    def pause(self) -> None: ...
+    def write(self, lines: bytes | bytearray) -> None: ...
+    def close(self) -> None: ...
 
 
 class ChannelWire(Protocol):

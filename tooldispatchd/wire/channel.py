@@ -84,7 +84,7 @@ class ChannelMachine:
         while lines:
             line = lines.pop()
             self.line += 1
-            # One that is too long has the length of its head; all that is gathered in a buffer is heavy.
+            # A `LongLine` has the length of its head; a line that was gathered in a buffer is heavy.
             if len(line) > HEAVY_BYTES or type(line) is bytearray:
                 yield HeavyLine(line)  # type: ignore[arg-type]  # as above
                 continue

@@ -30,7 +30,7 @@ from tooldispatchd.wire.messages import (
     ToolUpdate,
 )
 
-# What an agent may say in `hello` that it answers.
+# The kinds of questions that an agent may say in `hello` that it answers.
 ANSWERS: Final = frozenset({"approve", "sampling", "elicitation"})
 # One object for all sessions that answer nothing.
 NOTHING: Final[frozenset[str]] = frozenset()
@@ -102,7 +102,7 @@ class SessionMachine:
         self.outgoing = outgoing
         self.live: dict[str, Form] = {}
         self._is_begun = False
-        # What `is_taken` looks at first, kept beside the state because every request asks for it.
+        # Kept beside the state because every request asks for it.
         self.accepts = True
         self.is_greeted = False
         self.is_gone = False

@@ -31,7 +31,7 @@ from tooldispatchd.front.timer import Expiring, Timer
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import CallMeta
 
-# What a socket takes at once from whoever reads; an answer over it may lie here for as long as its agent likes.
+# A socket takes this much at once from a peer that reads; a larger answer may lie here for as long as its agent likes.
 LARGE_BYTES: Final = 64 * 1024
 
 
@@ -95,43 +95,30 @@ HOLD: Final = Lookup.HOLD
 
 
 class SessionChannel(Protocol):
-    """The channel's side of a session."""
+    """`ChannelHost`, as a session uses it."""
 
     share: Share
     """Its share of the daemon's memory."""
 
-    def crowding(self, size: int) -> Fault | None:
-        """Why an answer of `size` bytes cannot be sent now."""
-
-    def fit(self, content: str) -> str | Fault:
-        """An answer, or why there is no room for one that may not be taken at once."""
+    def crowding(self, size: int) -> Fault | None: ...
+    def fit(self, content: str) -> str | Fault: ...
 
     gate_key: Hashable
     """The channel's key at gates: one for all channels of a foreign user, and for all agents below one agent."""
 
-    def has_answered(self, size: int) -> None:
-        """An answer of `size` bytes lies among the outgoing lines."""
-
+    def has_answered(self, size: int) -> None: ...
     @property
-    def is_behind(self) -> bool:
-        """Whether some of what was sent has not been taken yet."""
-
-    def flush(self) -> None:
-        """Send what lies in the machine's outgoing lines."""
-
-    def closed(self, agent: str | None) -> None:
-        """Nothing of the session is left; `agent` is its name, None for the channel's own."""
+    def is_behind(self) -> bool: ...
+    def flush(self) -> None: ...
+    def closed(self, agent: str | None) -> None: ...
 
 
 class SessionCalls(Protocol):
-    """The calls of a session, as its tools for jobs see them."""
+    """`InFlight`, as the tools for jobs use it."""
 
     @property
-    def jobs(self) -> Jobs:
-        """The agent's jobs."""
-
-    def cancel(self, key: str | Job) -> None:
-        """End a call early, by its id or as the job that it is; one that is unknown, or done, is ignored."""
+    def jobs(self) -> Jobs: ...
+    def cancel(self, key: str | Job) -> None: ...
 
 
 class CallContext(msgspec.Struct, frozen=True, eq=False):

@@ -182,7 +182,7 @@ class InnerCall(Call):
             if not self.has_ended:
                 self.enter(CallEvent.START, plan.limit_s)
                 plan.start(self)
-                # What was asked for must be sent, whoever else waits for the next turn.
+                # Send the request now: the next flush may be far off.
                 context.channel.flush()
                 if self._task is not None:
                     await self._task()

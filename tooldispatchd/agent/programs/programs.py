@@ -54,7 +54,7 @@ class Program(msgspec.Struct, frozen=True):
         return self.command.feed.mode == "text"
 
 
-# What tells a program of its directory: in the first, libraries make their temporary files.
+# The variables that name a program's directory; libraries make their temporary files in the first.
 SCRATCH: Final = ("TMPDIR", "TOOLDISPATCHD_SCRATCH")
 
 
@@ -185,7 +185,7 @@ class Programs:
         launchers = self._launchers
         assert launchers is not None
         extra = NO_DESCRIPTORS if lent is None else lent.extra
-        # One that may not see the daemon's own directory could not even begin there.
+        # A program that may not see the daemon's own directory could not even begin there.
         is_blind = policy.read is not None or policy.write is not None
         cwd = program.command.cwd or (around.scratch if is_blind else None)
         leaf = None if around.leaf is None else around.leaf.path

@@ -28,7 +28,7 @@ from tooldispatchd.providers.python.tool import PythonTool, ReturnedValue
 from tooldispatchd.providers.python.warm import Warm, open_warm
 from tooldispatchd.wire.faults import Code, Fault
 
-# Those of which it may be said that they were passed.
+# The limits that a fault may name as passed.
 LIMITS: Final = ("cpu_s", "memory", "processes", "files", "file_size")
 
 

@@ -205,7 +205,7 @@ class Session:
     def _request_slowly(self, request: Request, plan: Plan | None, *, line: int) -> None:
         is_duplicate = body_of(request).id in self.machine.live
         if not self.machine.is_taken(request, line=line):
-            # That an id is taken is told in a line of its own: the answer is the first request's.
+            # A duplicate id gets a line of its own: the answer belongs to the first request.
             if not is_duplicate:
                 body = body_of(request)
                 self.note_end(body.id, body.name, self.machine.refusal or DRAINING)
@@ -422,7 +422,7 @@ class Session:
     def _close(self) -> None:
         if self.machine.state is State.CLOSED:
             return
-        # Of shared servers it has no tasks that would have ended with it.
+        # Shared servers have no tasks in this session whose end would have released them.
         self.toolset.close()
         if self._changes is not None:
             self._changes.close()

@@ -1,6 +1,6 @@
-"""The built-in tools that read an agent's jobs: `job_wait`, `job_read`, `job_list`, `job_stop`.
+"""The built-in tools: `job_wait`, `job_read`, `job_list` and `job_stop` for an agent's jobs, and `info` for long texts.
 
-They look only at the session's own calls, and take no place among those that run: a job must be readable, and
+Those for jobs look only at the session's own calls, and take no place among those that run: a job must be readable, and
 stoppable, while its agent has as many calls running as it may.
 """
 
@@ -125,7 +125,7 @@ def _give(call: Call, jobs: Jobs, job: Job) -> None:
 
 def _stop(call: Call, jobs: Jobs, job: Job, wanted: _Input) -> None:
     call.context.calls.cancel(job)
-    # What runs ends when nothing of it is left, which is what the agent wants to know.
+    # The job ends when nothing of it is left, which is what the agent wants to know.
     _wait(call, jobs, job, wanted)
 
 

@@ -1,4 +1,4 @@
-"""The servers of one session: which it has, who keeps each, and the prefix under which each offers its tools.
+"""The servers of one session: each with its keeper, its prefix, and the value that the MCP client is made from.
 
 A server is there because the profile offers its tools, or because a declared tool is one of its tools, or both: it is
 kept once either way, by the session itself or for all that share it. One that is switched off settles at once.
@@ -33,19 +33,12 @@ DISABLED: Final = "it is not enabled"
 
 
 class ServersOwner(AgentSide, Protocol):
-    """The session, as its servers need it."""
+    """`Session`, as its servers use it."""
 
-    def opened(self) -> None:
-        """A server has answered or failed."""
-
-    def own(self, run: Callable[[], Awaitable[None]], close: Callable[[], None]) -> None:
-        """Run a connection's owner task in the session's nursery, under its guard."""
-
-    def flush(self) -> None:
-        """Send what has been answered."""
-
-    def tools_changed(self) -> None:
-        """The agent has other tools than before, as its toolset says."""
+    def opened(self) -> None: ...
+    def own(self, run: Callable[[], Awaitable[None]], close: Callable[[], None]) -> None: ...
+    def flush(self) -> None: ...
+    def tools_changed(self) -> None: ...
 
 
 class SessionServer:
@@ -77,7 +70,7 @@ class SessionServer:
         self.needed: dict[str, str] = {}
         self.prefix = None if use is None else binding.prefix
         self.kept: ServerHandle | None = None
-        # It may have to wait for those before it until it settles.
+        # It may have to wait for the servers before it until it settles.
         self.has_answered = False
         self.is_settled = False
         self.warnings: list[str] = []
@@ -211,7 +204,7 @@ class Servers:
     def _share(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
         runtime = self._runtime
         (value, program), log = self._value(server), runtime.setup.log.bind(server=server.name)
-        # It starts in the turns of the agent that needs it first, and what it holds is nobody's alone.
+        # It starts in the turns of the agent that needs it first; its memory is on no single agent's share.
         turns, share = self._turns, runtime.state.memory.share(None)
         make = partial(
             open_keeper,
@@ -382,7 +375,7 @@ def server_value(
     spec = binding.spec
     limits = runtime.setup.limits
     is_whole = use is not None and use.only is None
-    # What is not offered needs no more than the tools that declared ones are made of.
+    # A server that is not offered needs no more than the tools that declared ones are made of.
     whitelist = spec.tools if use is not None or spec.shared else ()
     max_content_bytes = limits.max_content_bytes if program is None else program.command.max_output_bytes
     return Server(

@@ -10,7 +10,6 @@ end, or answer, another's. A shared server asks nobody anything: it could not sa
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
 
 import trio
 
@@ -25,15 +24,12 @@ from tooldispatchd.providers.mcp.toollists import ToolLists
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.lines import Text
 
-# Makes a keeper of what it calls after calls have ended, and when tools have changed.
+# Makes a keeper from two callbacks: after calls have ended, and when tools have changed.
 MakeKeeper = Callable[[Callable[[], None], Callable[[], None]], Keeper]
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """There is nothing to close."""
-
-
-NOTHING: Final = _nothing
 
 
 class SharedServer:
@@ -46,9 +42,9 @@ class SharedServer:
         self.is_settled = False
         self._over = over
         self._views: dict[View, None] = {}
-        # Those with calls that ended, or have something to tell, since the last flush.
+        # Views with calls that ended, or sent an update, since the last flush.
         self.answered: dict[View, None] = {}
-        # Those that are still to be told that the server has settled, or that its tools have changed.
+        # Views still to be told that the server has settled, or that its tools have changed.
         self._stale: dict[View, None] = {}
         self._is_telling = False
         self._tree = TaskTree(home, log, closing=self.keeper.close, ended=self.keeper.close)
@@ -87,7 +83,7 @@ class SharedServer:
     def _tell(self) -> None:
         if self._stale and not self._is_telling:
             self._is_telling = True
-            self._tree.own(self._tell_next, NOTHING)
+            self._tree.own(self._tell_next, nothing)
 
     async def _tell_next(self) -> None:
         """Tell one, and leave the next to a task of its own.
@@ -208,7 +204,7 @@ class View:
         """Release the server. Idempotent."""
         self._shared.remove(self)
         self._settled = None
-        self._changed = self.flush_agent = NOTHING
+        self._changed = self.flush_agent = nothing
 
 
 class Sharing:

@@ -9,13 +9,13 @@ CANCELLED: Final = Fault(Code.CANCELLED, "the call was cancelled")
 DRAINING: Final = Fault(Code.DRAINING, "the daemon is shutting down")
 # A queue of calls moves within about this; an agent that asks again sooner only finds it full again.
 RETRY_AFTER_MS: Final = 1000
-# Of a name that is not known only so much is said back.
+# An unknown name is repeated in a fault up to this many characters.
 SHOWN_NAME: Final = 128
 
-# Of the servers where a tool was looked for so many are named.
+# A fault names at most this many of the servers where a tool was looked for.
 SHOWN_SERVERS: Final = 8
 
-# What each limit that `too_many` names is on.
+# The meaning of each limit that `too_many` names.
 TOO_MANY: Final = {
     "connections": "channels at once",
     "in_flight_bytes": "bytes in the inputs of this agent's calls",

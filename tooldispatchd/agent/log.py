@@ -4,22 +4,12 @@ from typing import Protocol
 
 
 class Log(Protocol):
-    """The daemon's log, as the layers below it see it: a constant event and fields."""
+    """A line is a constant event and fields; what `bind` returns adds its fields to each of its lines."""
 
-    def bind(self, **fields: object) -> "Log":
-        """A log that adds these fields to every line."""
-
-    def debug(self, event: str, **fields: object) -> object:
-        """For who looks at one call."""
-
-    def info(self, event: str, **fields: object) -> object:
-        """One line for each session and connection."""
-
-    def warning(self, event: str, **fields: object) -> object:
-        """Something that the operator may want to mend."""
-
-    def error(self, event: str, **fields: object) -> object:
-        """Something that failed for good."""
-
+    def bind(self, **fields: object) -> "Log": ...
+    def debug(self, event: str, **fields: object) -> object: ...
+    def info(self, event: str, **fields: object) -> object: ...
+    def warning(self, event: str, **fields: object) -> object: ...
+    def error(self, event: str, **fields: object) -> object: ...
     def incident(self, event: str, error: BaseException) -> str:
         """A defect, with its traceback; returns the incident's id."""

@@ -1,7 +1,7 @@
 """What all sessions of the daemon share, in three values that are complete when they are made."""
 
-from collections.abc import AsyncIterator, Callable, Hashable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 import trio
@@ -33,35 +33,23 @@ class FairLimiter:
     def __init__(self, number: int) -> None:
         self._gate: Gate[trio.Event] = Gate(number)
 
-    def of(self, turns: Turns) -> AbstractAsyncContextManager[None]:
-        """A place for one task: entering waits for it, leaving gives it back."""
-        return self._place(*turns)
-
     @asynccontextmanager
-    async def _place(self, channel: Hashable, owner: Hashable) -> AsyncIterator[None]:
+    async def of(self, turns: Turns) -> AsyncIterator[None]:
+        """A place for one task: entering waits for it, leaving gives it back."""
         let_in = trio.Event()
-        if not self._gate.enter(channel, owner, let_in):
-            await self._wait(channel, owner, let_in)
+        is_in = self._gate.enter(*turns, let_in)
         try:
+            if not is_in:
+                await let_in.wait()
             yield
         finally:
-            self._leave(channel, owner)
-
-    async def _wait(self, channel: Hashable, owner: Hashable, let_in: trio.Event) -> None:
-        try:
-            await let_in.wait()
-        except trio.Cancelled:
             # It may have been let in at the very moment at which it was cancelled.
-            if let_in.is_set():
-                self._leave(channel, owner)
+            if is_in or let_in.is_set():
+                following = self._gate.leave(*turns)
+                if following is not None:
+                    following.set()
             else:
-                self._gate.withdraw(channel, owner, let_in)
-            raise
-
-    def _leave(self, channel: Hashable, owner: Hashable) -> None:
-        following = self._gate.leave(channel, owner)
-        if following is not None:
-            following.set()
+                self._gate.withdraw(*turns, let_in)
 
 
 # Four children a core keep the cores busy while some of them wait, and are few enough to be run in time.
@@ -144,11 +132,6 @@ class DaemonState:
         self.owed: Final[set[Flushable]] = set()
         self.sessions = 0  # opened so far; numbers them in the log
         self.is_draining = False
-
-    def flush(self) -> None:
-        """Send the queued requests of all servers, each server's in one write."""
-        while self.owed:
-            self.owed.pop().flush()
 
 
 class Runtime:

@@ -46,7 +46,7 @@ class Setup:
 
 
 class ProfileKeys:
-    """Profiles by keys: of the catalog's the name, of a narrowed one what no name looks like.
+    """Profiles by key: a profile of the catalog has its name, a narrowed one a key that no name looks like.
 
     There are no more than profiles times the bounds that they have, which is bounded by the configuration.
     """
@@ -62,7 +62,7 @@ class ProfileKeys:
         return self._profiles[key] if narrowed is None else narrowed
 
     def key_of(self, profile: Profile) -> str:
-        """That of a whole profile with these bounds, of which `profile` may be a part."""
+        """The key of the whole profile with these bounds; `profile` may be a part of it."""
         known = self._profiles[profile.name]
         if profile.confinement == known.confinement:
             return profile.name
@@ -74,6 +74,6 @@ class ProfileKeys:
         return key
 
     def key_below(self, name: str, caller: Profile) -> str:
-        """That of the profile `name` for an agent that one of `caller` calls."""
+        """The key of the profile `name` for an agent that an agent of `caller` calls."""
         own = self._profiles[name]
         return self.key_of(msgspec.structs.replace(own, confinement=own.confinement.tightened(caller.confinement)))

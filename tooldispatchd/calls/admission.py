@@ -8,8 +8,6 @@ CallT = TypeVar("CallT")
 
 
 class AdmissionVerdict(Enum):
-    """What becomes of a call that asks to start."""
-
     START = "start"
     WAIT = "wait"
     FULL = "full"

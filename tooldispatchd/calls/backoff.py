@@ -10,13 +10,11 @@ SCHEDULE_S: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 STEADY_S: Final = 60.0
 # Each wait is moved by up to so much of itself: servers that ended together must not come back together.
 JITTER: Final = 0.2
-# What a server itself asks for is heeded up to this; its clock may be wrong.
+# A wait that a server asks for is kept up to this; its clock may be wrong.
 MAX_ASKED_S: Final = 300.0
 
 
 class Backoff:
-    """One server's schedule."""
-
     __slots__ = ("_failures",)
 
     def __init__(self) -> None:

@@ -22,12 +22,12 @@ class Census:
         return uid not in self._home and self._by_uid.get(uid, 0) >= limit
 
     def enter(self, uid: int) -> None:
-        """One more."""
+        """Count a session of the user."""
         self._by_uid[uid] = self._by_uid.get(uid, 0) + 1
         self.total += 1
 
     def leave(self, uid: int) -> None:
-        """One less; raises `KeyError` where the user has none."""
+        """A session of the user has closed; raises `KeyError` where there is none."""
         left = self._by_uid[uid] - 1
         self.total -= 1
         if left:

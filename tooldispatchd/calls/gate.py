@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 ItemT = TypeVar("ItemT")
 
-# Whose turns something has that waits: those of a channel, and there of an owner.
+# The channel and the owner in whose turns an item waits.
 Turns = tuple[Hashable, Hashable]
 
 
@@ -72,13 +72,13 @@ class Gate(Generic[ItemT]):
         return False
 
     def leave(self, channel: object, owner: object) -> ItemT | None:
-        """One item of `owner` has left; the item that is inside in its stead, which is to be started."""
+        """Take one item of `owner` out; returns the item that gets the place, which is to be started."""
         group = self._groups[channel]
         group.held -= 1
         group.holders[owner].held -= 1
         self._free += 1
         self._forget(channel, owner)
-        # One at most: none that waited might have taken a place before, and they are let in by that order.
+        # At most one: no waiting item could have taken a place before this one became free.
         following = self._next()
         return None if following is None else self._take(*following).waiting.popleft()
 
@@ -110,7 +110,7 @@ class Gate(Generic[ItemT]):
         return chosen
 
     def _take(self, channel: object, owner: object) -> _Holder[ItemT]:
-        """Give a place to who was served; its next turn comes after everybody's."""
+        """Give an owner a place; its next turn comes after everybody's."""
         group = self._groups[channel] = self._groups.pop(channel)
         holder = group.holders[owner] = group.holders.pop(owner)
         group.held += 1

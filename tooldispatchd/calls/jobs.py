@@ -16,9 +16,9 @@ from tooldispatchd.wire.messages import QuotedText
 
 Told = Callable[[], None]
 
-# Who waits for one job at once: each gets its result, which may be large.
+# Calls that wait for one job at once: each gets its result, which may be large.
 MAX_WAITERS: Final = 4
-# What a job takes beside its result; counted so that many empty ones are not free.
+# A job's cost beside its result; counted so that many empty ones are not free.
 JOB_COST_BYTES: Final = 256
 
 
@@ -68,7 +68,7 @@ class Jobs:
         return self._jobs.get(job_id)
 
     def finish(self, job: Job, outcome: Outcome) -> None:
-        """The job is done; who waits for it is told, and must not raise."""
+        """End the job, and tell its waiters, which must not raise."""
         # A fault is small and bounded.
         size = 0 if isinstance(outcome, Fault) else utf8_size(outcome.content)
         if not self._make_room(0, size):
@@ -90,12 +90,12 @@ class Jobs:
         self._count(-job.size)
 
     def close(self) -> None:
-        """Nobody will ask for any of them any more."""
+        """Forget all jobs."""
         self._jobs.clear()
         self._count(-self._bytes)
 
     def read(self, job: Job) -> dict[str, object]:
-        """What is known of the job; a result that is given here counts as read."""
+        """The job's state, and its result where it is done, which counts as read then."""
         fields = _fields(job)
         outcome = job.outcome
         if outcome is not None:

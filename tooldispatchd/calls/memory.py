@@ -32,8 +32,7 @@ class _User:
         self.held = 0
 
 
-def _nothing(*_: object) -> None:
-    """Nobody wants to know."""
+def _nothing(*_: object) -> None: ...
 
 
 class Memory:
@@ -59,7 +58,7 @@ class Memory:
         self._users: WeakValueDictionary[int | None, _User] = WeakValueDictionary()
 
     def share(self, uid: int | None) -> "Share":
-        """That of one more channel of a user; of one more server that many share, where it is None."""
+        """A new share, for a channel of this user, or for a server that many agents share where it is None."""
         user = self._users.get(uid)
         if user is None:
             user = self._users[uid] = _User()
@@ -76,7 +75,7 @@ class Memory:
 
 
 class Share:
-    """What one channel, or one server that many share, holds of the account."""
+    """The part of the account that one channel, or one server that many agents share, holds."""
 
     __slots__ = ("_memory", "_user", "held")
 
@@ -97,12 +96,12 @@ class Share:
 
     @property
     def fault(self) -> Fault:
-        """What is told where there is no room."""
+        """The fault where there is no room."""
         extras: dict[str, object] = {"what": "buffered_bytes", "limit": self._memory.max_bytes}
         return Fault(Code.TOO_MANY, "over the limit: bytes that the daemon keeps for agents and servers", extras)
 
     def let_go(self, buffer: object) -> None:
-        """Nobody needs `buffer` any more, which may be a large one."""
+        """Free `buffer`: a large one in steps of its own."""
         if isinstance(buffer, bytes | bytearray) and len(buffer) > LARGE_BYTES:
             self._memory.let_go(buffer)
 
@@ -121,7 +120,7 @@ class Share:
 
 
 class Holding:
-    """What one buffer that grows and shrinks has of a share."""
+    """The part of a share that one growing and shrinking buffer holds."""
 
     __slots__ = ("_share", "held")
 

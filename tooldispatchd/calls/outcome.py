@@ -30,7 +30,7 @@ class Update(msgspec.Struct, frozen=True):
 
 
 class UnreadableError(Exception):
-    """What a tool wrote is no answer; the message goes on after its name. `limit` names a bound that was passed."""
+    """A tool's output is no answer; the message goes on after its name. `limit` names a bound that was passed."""
 
     def __init__(self, why: str, limit: str | None = None) -> None:
         super().__init__(why)
@@ -38,7 +38,7 @@ class UnreadableError(Exception):
 
 
 class Unread(msgspec.Struct, frozen=True):
-    """What a tool wrote as its answer, too large to be read in the dispatch thread.
+    """A tool's output that is too large to be read in the dispatch thread.
 
     `text`, maybe in parts, is in the mode `output`, and as JSON it may have `max_bytes`. `fault` is what is told where
     it cannot be read; `stderr` is the end of what it wrote there.
@@ -55,7 +55,7 @@ Outcome = Answer | Fault
 
 
 def log_fields(outcome: Outcome | str) -> dict[str, object]:
-    """What the log says of how a call ended; `fault` is the code of one that the daemon told."""
+    """The log fields of a call's end; `fault` is the code of a fault of the daemon."""
     if isinstance(outcome, Fault):
         return {"is_error": True, "fault": outcome.code.value}
     return {"is_error": isinstance(outcome, Answer) and outcome.is_error}

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-# Whoever mistypes a token on one channel waits on the next no longer than anybody.
+# A person who mistypes a token on one channel does not wait on the next.
 FREE: Final = 3
 # From there on twice as long with each, up to what a client that has the right token waits for without giving up.
 FIRST_WAIT_S: Final = 0.1
@@ -12,7 +12,7 @@ FORGET_S: Final = 60.0
 
 
 class Refusals:
-    """Those that are not forgotten, by uid."""
+    """Recent refusals by uid."""
 
     __slots__ = ("_by_uid",)
 

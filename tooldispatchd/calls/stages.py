@@ -93,7 +93,7 @@ _STEPS: Final[dict[CallState, dict[CallEvent, CallState]]] = {
     _S.GATED: {_E.LET_IN: _S.PASSED},
     _S.PASSED: {_E.START: _S.RUNNING},
 }
-# What is to be done where a call ends in a state.
+# The work left where a call ends in a state.
 _ENDS: Final[dict[CallState, ToDo]] = {
     _S.NEW: ToDo(end=True),
     _S.HELD: _UNQUEUE,
@@ -108,7 +108,7 @@ _ENDS: Final[dict[CallState, ToDo]] = {
 TRANSITIONS: Final[dict[tuple[CallState, CallEvent], tuple[CallState, ToDo]]] = {
     **{(state, event): (to, NOTHING) for state, steps in _STEPS.items() for event, to in steps.items()},
     **{(state, event): (_S.ENDED, todo) for state, todo in _ENDS.items() for event in (_E.STOP, _E.FINISH)},
-    # What runs is ended by its tool alone, and the first reason to end it counts.
+    # Only its tool ends a running call, and the first reason to end it counts.
     (_S.RUNNING, _E.STOP): (_S.STOPPING, ToDo(halt=True)),
     (_S.STOPPING, _E.STOP): (_S.STOPPING, NOTHING),
     (_S.ENDED, _E.STOP): (_S.ENDED, NOTHING),
@@ -163,7 +163,7 @@ class CallMachine:
         return self.ends_at
 
     def timeout(self, name: str, doing: str | None = None) -> tuple[Fault, Reason]:
-        """What a call of the tool `name` ends with at `ends_at`, and why; `doing` is what a chain waited for."""
+        """The fault of a call of the tool `name` at `ends_at`, and its reason; `doing` is what a chain waited for."""
         limit_ms = (self._limit_s if self._is_limit else self._allowed_s) * 1000
         stage = STAGES[self.state]
         detail = f"{name} was not done within {limit_ms:.0f} ms (stage {stage})"

@@ -7,7 +7,7 @@ from tooldispatchd.catalog.schemas import Check
 from tooldispatchd.catalog.violations import Violation
 from tooldispatchd.wire.faults import Code, Fault
 
-# Of what is wrong so much stands in the sentence: as a rule all, and never a page. The list has the rest.
+# The sentence has this many characters of violations: as a rule all, never a page. The list has the rest.
 MAX_DETAIL: Final = 1_000
 
 
@@ -17,7 +17,7 @@ def fault_of(code: Code, check: Check, value: object) -> Fault:
 
 
 def fault_at(code: Code, violations: Sequence[Violation]) -> Fault:
-    """The same with what has been found: all of it in `violations`, and as much as fits in the sentence."""
+    """As `fault_of`: all violations in the list, and as many as fit in the sentence."""
     found = [f"{each.path}: {each.message}" if each.path else each.message for each in violations] or ["does not match"]
     detail = found[0]
     for told, sentence in enumerate(found[1:], 1):

@@ -11,8 +11,6 @@ from tooldispatchd.checkers.pool import Buffer
 
 
 class InPlace:
-    """It is `checkers.pool.Running`."""
-
     async def run(
         self,
         work: Work,

@@ -23,7 +23,7 @@ from tooldispatchd.children.spawn import Child, SpawnError
 
 # Two, so that one owner's endless job leaves a place for the others.
 CHECKERS: Final = 2
-# What is copied in one turn of the loop, some 0.1 ms.
+# Copied in one turn of the loop, in some 0.1 ms.
 PIECE_BYTES: Final = 256 * 1024
 
 Buffer = bytes | bytearray | memoryview
@@ -101,7 +101,7 @@ class Checkers:
 
 
 class _Checker:
-    """One process. Raises `CheckerError` where it cannot be started."""
+    """A checker process. Raises `CheckerError` where it cannot be started."""
 
     def __init__(self, family: Family) -> None:
         ours, theirs = socket.socketpair()

@@ -21,7 +21,7 @@ from tooldispatchd.checkers.frames import JOB, RESULT, Work
 from tooldispatchd.forked.libc import load
 
 CONTROL: Final = 3
-# What 64 MiB of the smallest values take is some twice as much; two such checkers still leave a small machine alive.
+# 64 MiB of the smallest values take half of this; two such checkers still leave a small machine alive.
 MEMORY_BYTES: Final = 1024 * 1024 * 1024
 # After a job of this size what it freed is given back to the kernel.
 LARGE_BYTES: Final = 1024 * 1024
@@ -36,7 +36,7 @@ def main() -> None:
     with contextlib.suppress(OSError):
         Path("/proc/self/autogroup").write_text(str(NICE))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
-    # What is decoded has no cycles, and looking for some would take longer than the decoding.
+    # Decoded values have no cycles, and looking for some would take longer than the decoding.
     gc.disable()
     with socket.socket(fileno=CONTROL) as control:
         os.set_inheritable(CONTROL, False)  # noqa: FBT003  # the standard library's own

@@ -25,7 +25,7 @@ READ_BYTES: Final = 65_536
 
 
 class ChannelPeer(Protocol):
-    """Who stands behind a channel. None of these may block."""
+    """Serves what a channel receives. None of these may block."""
 
     def received(self, chunk: bytes) -> None:
         """Bytes have come."""
@@ -41,29 +41,18 @@ class ChannelPeer(Protocol):
 
 
 class Outlet(Protocol):
-    """Where answers go. What is not taken at once is held on its `share`."""
+    """`Channel` or `StreamChannel`, as its peer uses it."""
 
     share: Share
 
     @property
-    def is_crowded(self) -> bool:
-        """Whether the channel's share of the daemon's memory is full, and unread answers are in it."""
-
+    def is_crowded(self) -> bool: ...
     @property
-    def is_behind(self) -> bool:
-        """Whether some of what was written has not been taken yet."""
-
-    def again(self) -> None:
-        """Ask for another turn (`ChannelPeer.resume`); nothing is read before it."""
-
-    def pause(self) -> None:
-        """Read nothing more until `again`."""
-
-    def write(self, lines: bytes | bytearray) -> None:
-        """Send, or keep until the peer takes it. After the end it is dropped. A bytearray must not change any more."""
-
-    def close(self) -> None:
-        """Close when all that was written has left."""
+    def is_behind(self) -> bool: ...
+    def again(self) -> None: ...
+    def pause(self) -> None: ...
+    def write(self, lines: bytes | bytearray) -> None: ...
+    def close(self) -> None: ...
 
 
 class ChannelWire(Protocol):
@@ -92,16 +81,13 @@ class SocketWire:
         self.read_fd = self.write_fd = connection.fileno()
 
     def read(self) -> bytes:
-        """As `ChannelWire.read`."""
         # The flag, not O_NONBLOCK: an inherited socket is shared with whoever gave it.
         return self._socket.recv(READ_BYTES, socket.MSG_DONTWAIT)
 
     def write(self, lines: bytes | bytearray | memoryview) -> int:
-        """As `ChannelWire.write`."""
         return self._socket.send(lines, socket.MSG_DONTWAIT)
 
     def close(self) -> None:
-        """As `ChannelWire.close`."""
         self._socket.close()
 
 
@@ -114,11 +100,9 @@ class FdEnd:
         self.fd = fd
 
     def read(self) -> bytes:
-        """As `ChannelWire.read`."""
         return os.read(self.fd, READ_BYTES)
 
     def write(self, lines: bytes | bytearray | memoryview) -> int:
-        """As `ChannelWire.write`."""
         return os.write(self.fd, lines)
 
     def close(self) -> None:
@@ -138,15 +122,12 @@ class PairWire:
         self.write_fd = write_end.fd if isinstance(write_end, FdEnd) else write_end.write_fd
 
     def read(self) -> bytes:
-        """As `ChannelWire.read`."""
         return self._input.read()
 
     def write(self, lines: bytes | bytearray | memoryview) -> int:
-        """As `ChannelWire.write`."""
         return self._output.write(lines)
 
     def close(self) -> None:
-        """As `ChannelWire.close`."""
         self._input.close()
         self._output.close()
 
@@ -265,7 +246,7 @@ class Channel:
             self.abort("it did not read its answers in time")
 
     def _break(self, why: str) -> None:
-        """As `abort`, from inside of a write."""
+        """Deferred `abort`: a failed write must not re-enter its caller."""
         peer = self._drop()
         if peer is not None:
             # A step after the write that found out: its callers must not end under it.

@@ -119,7 +119,7 @@ class Front:
                 await self._serve(self._epoll.poll(0, EVENTS))
                 for channel in again:
                     await self._resume(channel)
-                    # Who asks little need not wait for the turns of all who ask much.
+                    # A channel that asks little need not wait for the turns of all that ask much.
                     await self._serve(self._epoll.poll(0, EVENTS))
         finally:
             self._epoll.close()
@@ -149,7 +149,7 @@ class Front:
                 listener.accept()
             except Exception as error:  # noqa: BLE001  # guard: the same, for a channel that could not even begin
                 self._log.incident("connection failed", error)
-                # What fails with each connection must not take the daemon's time and log with it.
+                # A failure that each connection meets must not fill the daemon's time and its log.
                 listener.pause()
 
     async def _resume(self, channel: Resumable) -> None:

@@ -18,7 +18,7 @@ SEND_BYTES: Final = 65_536
 
 
 class Crowd(Protocol):
-    """What a channel on streams needs of the front: its bounds."""
+    """The front's bounds, for a channel on streams."""
 
     out_buffer_bytes: int
     stalled_s: float

@@ -10,8 +10,6 @@ from tooldispatchd.calls.deadlines import Deadlines, Entry
 
 
 class Expiring(Protocol):
-    """What can have a deadline."""
-
     def expire(self) -> None:
         """The deadline has passed; called once, must not block or raise."""
 
@@ -30,7 +28,7 @@ class Deferred:
 
 
 class GuardLog(Protocol):
-    """What the timer and the front need of a log."""
+    """The part of a log that the timer and the front use."""
 
     def incident(self, event: str, error: Exception) -> str:
         """Log a defect with its traceback; returns the incident's id."""

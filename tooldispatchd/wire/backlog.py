@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-# What is copied in little time, and what one write to a socket mostly takes.
+# Copied in little time, and as much as one write to a socket mostly takes.
 JOINED_BYTES: Final = 64 * 1024
 
 

@@ -59,7 +59,7 @@ class ChannelMachine:
         return self._cutter.held
 
     def forget_unfinished(self) -> bytearray | None:
-        """What lay here of a line that lacks its end, which nobody will hear."""
+        """Drop the unfinished line; returns its bytes."""
         return self._cutter.forget()
 
     def give_up(self, why: Fault) -> None:
@@ -84,7 +84,7 @@ class ChannelMachine:
         while lines:
             line = lines.pop()
             self.line += 1
-            # One that is too long has the length of its head; all that is gathered in a buffer is heavy.
+            # A `LongLine` has the length of its head; a line that was gathered in a buffer is heavy.
             if len(line) > HEAVY_BYTES or type(line) is bytearray:
                 yield HeavyLine(line)  # type: ignore[arg-type]  # as above
                 continue
@@ -92,7 +92,7 @@ class ChannelMachine:
             yield None if is_blank else decode_line(line, self._max_line_bytes)  # type: ignore[arg-type]  # as above
 
     def end(self) -> Iterator[Message | Refused | HeavyLine | None]:
-        """What the end of input completes: a last line may lack its newline."""
+        """The messages that the end of input completes: a last line may lack its newline."""
         if self._cutter.has_partial:
             self.feed(b"\n")
         return self.messages()
@@ -115,7 +115,7 @@ class ChannelMachine:
 
 
 def _pieces(message: Outgoing) -> Iterator[bytes | bytearray]:
-    """One line in pieces, of which a quoted text is one: it is not copied."""
+    """One line in pieces; a quoted text is a piece of its own, so that it is not copied."""
     body = message.msg if isinstance(message, NestedResp) else message
     content: object = getattr(body, "content", None)
     if not isinstance(content, QuotedText):

@@ -134,7 +134,7 @@ def _decode_again(line: bytes, error: ValidationError) -> Message | Refused | No
         # The short decoder was tried where the key was spelled with escapes.
         message: Message = _decode_tagged(line)
     except ValidationError as again:
-        # Whose line it is can be told although the line is none: others of the channel need not wonder.
+        # The refused line's agent can be told: others of the channel need not wonder.
         agent = _read_id_and_agent(line)[1]
         return Refused(_invalid_request(again if b'"__port"' in line else error), agent=agent)
     except (DecodeError, UnicodeDecodeError, RecursionError) as malformed:
@@ -154,7 +154,7 @@ def _decode_or_refuse(line: bytes, form: Form, loose: _Loose) -> Message | Refus
 
 
 def _read_id_and_agent(line: bytes | Raw | UnsetType) -> tuple[str | None, str | None]:
-    """Those of a well-formed object, each if it is one that a request may have."""
+    """The id and the agent of a well-formed object, each if a request may have it."""
     if isinstance(line, UnsetType):
         return None, None
     try:

@@ -11,7 +11,7 @@ import msgspec
 
 
 class Category(StrEnum):
-    """What the model can do about a fault; only `unavailable` is worth a retry."""
+    """Tells a model what to do about a fault; only `unavailable` is worth a retry."""
 
     CONFIG = "config"
     INVALID = "invalid"

@@ -16,7 +16,7 @@ _BEGINS: Final = (b'"', b"{", b"[")
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What the head of a line showed: its id, whether that stood in `msg`, its port and its agent; None for none."""
+    """The fields found in the head of a line: its id, whether that stood in `msg`, its port, its agent."""
 
     id: str | None = None
     nested: bool = False
@@ -25,7 +25,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 def peek(head: bytes) -> Seen:
-    """What the object in `head` bears at its top level, or else in its top-level `msg`."""
+    """Read the fields of the object in `head` at its top level, or else in its top-level `msg`."""
     outer, inner = _string_fields(head)
     port = outer.get("__port")
     if "id" in outer:

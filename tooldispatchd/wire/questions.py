@@ -60,11 +60,11 @@ class Questions:
             told(reply)
 
     def withdraw(self, question: str) -> None:
-        """Wait no more for this answer."""
+        """Stop waiting for this answer."""
         self._waiting.pop(question, None)
 
     def close(self) -> None:
-        """No answer will come any more: everyone who waits is told None."""
+        """Tell everyone who waits None: no answer will come any more."""
         waiting, self._waiting = self._waiting, {}
         for _kind, told in waiting.values():
             told(None)

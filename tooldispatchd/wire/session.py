@@ -30,7 +30,7 @@ from tooldispatchd.wire.messages import (
     ToolUpdate,
 )
 
-# What an agent may say in `hello` that it answers.
+# The kinds of questions that an agent may say in `hello` that it answers.
 ANSWERS: Final = frozenset({"approve", "sampling", "elicitation"})
 # One object for all sessions that answer nothing.
 NOTHING: Final[frozenset[str]] = frozenset()
@@ -72,7 +72,7 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
 
 
 class SessionMachine:
-    """What one session owes its agent.
+    """The requests of one session that wait for their answers, and the lines to its agent.
 
     `live` maps the id of each call in flight to the form of its request. `outgoing` is the channel's list of lines to
     send, shared with the channel's other sessions. What the agent asked for in `hello`: `wants_meta` in its answers,
@@ -102,7 +102,7 @@ class SessionMachine:
         self.outgoing = outgoing
         self.live: dict[str, Form] = {}
         self._is_begun = False
-        # What `is_taken` looks at first, kept beside the state because every request asks for it.
+        # Kept beside the state because every request asks for it.
         self.accepts = True
         self.is_greeted = False
         self.is_gone = False
@@ -201,7 +201,6 @@ class SessionMachine:
             self.outgoing.append(ToolsChangedLine(tools, self.agent))
 
     def reply_fault(self, request: Request, fault: Fault) -> None:
-        """As `reply`, with a fault of the daemon."""
         self.reply(request, fault.content(), is_error=True, fault=True)
 
 

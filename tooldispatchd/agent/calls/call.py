@@ -31,12 +31,12 @@ from tooldispatchd.front.timer import Expiring, Timer
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import CallMeta
 
-# What a socket takes at once from whoever reads; an answer over it may lie here for as long as its agent likes.
+# A socket takes this much at once from a peer that reads; a larger answer may lie here for as long as its agent likes.
 LARGE_BYTES: Final = 64 * 1024
 
 
 class Plan:
-    """What is the same for all tools: what is said of them, and how long a call may take.
+    """One tool as a session offers and calls it: what every kind of tool has.
 
     `kind` is how the tool runs and `provider` what runs it, for `meta`. `now(raw)` answers at once with the content or
     a fault, or says that the call is too heavy for that; it is None for a tool that must wait. `gate` shares the places
@@ -80,14 +80,13 @@ class Plan:
         raise NotImplementedError(f"{self.kind} tools answer at once")
 
     def meta(self, latency_s: float, queued_s: float, *, bytes_in: int, bytes_out: int, dropped: list[str]) -> CallMeta:
-        """What one call of this tool took."""
         latency_ms, queued_ms = round(latency_s * 1000, 3), round(queued_s * 1000, 3)
         left_out = dropped or UNSET
         return CallMeta(latency_ms, queued_ms, self.kind, self.provider, bytes_in, bytes_out, dropped=left_out)
 
 
 class Lookup(Enum):
-    """What `find` says where there is neither a plan nor a fault yet."""
+    """The answer of `find` where there is neither a plan nor a fault yet."""
 
     HOLD = "the server that may offer it is still starting"
 
@@ -96,47 +95,34 @@ HOLD: Final = Lookup.HOLD
 
 
 class SessionChannel(Protocol):
-    """The channel's side of a session."""
+    """`ChannelHost`, as a session uses it."""
 
     share: Share
-    """What it holds of the daemon's memory."""
+    """Its share of the daemon's memory."""
 
-    def crowding(self, size: int) -> Fault | None:
-        """Why an answer of `size` bytes cannot be sent now."""
-
-    def fit(self, content: str) -> str | Fault:
-        """An answer, or why there is no room for one that may not be taken at once."""
+    def crowding(self, size: int) -> Fault | None: ...
+    def fit(self, content: str) -> str | Fault: ...
 
     gate_key: Hashable
-    """What gates know the channel by; one for all channels of a foreign user, and for all agents below one agent."""
+    """The channel's key at gates: one for all channels of a foreign user, and for all agents below one agent."""
 
-    def has_answered(self, size: int) -> None:
-        """An answer of `size` bytes lies among the outgoing lines."""
-
+    def has_answered(self, size: int) -> None: ...
     @property
-    def is_behind(self) -> bool:
-        """Whether some of what was sent has not been taken yet."""
-
-    def flush(self) -> None:
-        """Send what lies in the machine's outgoing lines."""
-
-    def closed(self, agent: str | None) -> None:
-        """Nothing of the session is left; `agent` is its name, None for the channel's own."""
+    def is_behind(self) -> bool: ...
+    def flush(self) -> None: ...
+    def closed(self, agent: str | None) -> None: ...
 
 
 class SessionCalls(Protocol):
-    """The calls of a session, as its tools for jobs see them."""
+    """`InFlight`, as the tools for jobs use it."""
 
     @property
-    def jobs(self) -> Jobs:
-        """The agent's jobs."""
-
-    def cancel(self, key: str | Job) -> None:
-        """End a call early, by its id or as the job that it is; one that is unknown, or done, is ignored."""
+    def jobs(self) -> Jobs: ...
+    def cancel(self, key: str | Job) -> None: ...
 
 
 class CallContext(msgspec.Struct, frozen=True, eq=False):
-    """What all calls of one session have in common, those within chains too."""
+    """Shared by all calls of one session, those within chains too."""
 
     agent: str | None
     """The agent's name on its channel; None for the channel's own."""
@@ -153,7 +139,7 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def account(self) -> RootUsage:
-        """That of the agent that came in from outside."""
+        """The account of the agent that came in from outside."""
         return self.lineage.account
 
     def enter(self, gate: Gate["Call"], call: "Call") -> bool:

@@ -82,7 +82,6 @@ class ChainPlan(TaskPlan):
         self._agents: dict[str, Plan] = {}
 
     async def run(self, call: Call) -> Outcome:
-        """What came of the program, or of the stage that failed."""
         try:
             result = await self._result(call)
         except StageError as error:
@@ -90,7 +89,7 @@ class ChainPlan(TaskPlan):
         return await shaped(self._runtime, call, result, self._output)
 
     async def _result(self, call: Call) -> object:
-        """What the program gives. Raises `StageError`."""
+        """Run the program; its result. Raises `StageError`."""
         if not is_light(call.line, ACCEPT):
             raise StageError(self.name, _TOO_LARGE)
         work = self._program.apply(_decode(call.line))
@@ -183,7 +182,7 @@ class InnerCall(Call):
             if not self.has_ended:
                 self.enter(CallEvent.START, plan.limit_s)
                 plan.start(self)
-                # What was asked for must be sent, whoever else waits for the next turn.
+                # Send the request now: the next flush may be far off.
                 context.channel.flush()
                 if self._task is not None:
                     await self._task()

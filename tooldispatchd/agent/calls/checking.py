@@ -1,7 +1,8 @@
-"""What is too large or too costly for the dispatch thread: read, checked and written by a checker (`checkers`).
+"""Read and check the input of a call, check and shape its output: here where it is light, else in a checker.
 
-An input comes back as the bytes that its provider gets, an output as the JSON string that stands in the answer: the
-daemon decodes neither. The functions that take bytes and give bytes run in the checker's process.
+The steps of a tool are compiled once, and sessions share them. From a checker (`checkers`) an input comes back as the
+bytes that its provider gets, an output as the JSON string that stands in the answer: the daemon decodes neither. The
+functions that take bytes and give bytes run in the checker's process.
 """
 
 from collections.abc import Callable, Sequence
@@ -107,16 +108,12 @@ class Reader:
         return isinstance(raw, UnsetType) or is_light(raw, self.check)
 
 
-def _never(_value: object) -> bool:
-    return False
-
-
 def compile_now(read: Reader, run: Callable[[object], object], tool: DeclaredTool, max_content_bytes: int) -> Now:
     """All the steps of an inline tool as one function: read, run, check the output, serialise.
 
     What decodes to a valid input takes no detour through `read`; where `read` may have to unwrap, all go through it.
     """
-    is_input = _never if tool.wrapped else tool.input.is_valid
+    is_input: Callable[[object], bool] = (lambda _value: False) if tool.wrapped else tool.input.is_valid
     output = tool.output
     is_output = output.is_valid
     # A longer input may be light too, but that is to be found out.
@@ -177,7 +174,7 @@ class OutputJob(msgspec.Struct, frozen=True):
 
 
 class CheckVerdict(msgspec.Struct, frozen=True):
-    """What a checker found: a `fault`, why an output is `unreadable`, or an output of `size` bytes, maybe quoted.
+    """A checker's verdict: a `fault`, why an output is `unreadable`, or an output of `size` bytes, maybe quoted.
 
     `dropped` are the nulls of an input that were taken as left out.
     """
@@ -224,23 +221,20 @@ class Checking:
     async def shape(self, result: object, output: Check, max_content_bytes: int, *, turns: Turns) -> Outcome:
         """A tool's result as its answer: read where it is `Unread`, checked, written, capped."""
         if not isinstance(result, Unread):
-            # It was light enough to be decoded, and so it is to be encoded; what it is checked by need not be.
+            # The result was light enough to be decoded, and so it is to be encoded; its check need not be light.
             content = _encode(result)
             if is_light(content, output):
                 return shape(result, content, output, max_content_bytes)
             result = unread(content)
-        return await self._shape(result, output, max_content_bytes, turns=turns)
-
-    async def _shape(self, unread: Unread, output: Check, max_content_bytes: int, *, turns: Turns) -> Outcome:
-        job = OutputJob(output.text, unread.output, unread.max_bytes, max_content_bytes)
+        job = OutputJob(output.text, result.output, result.max_bytes, max_content_bytes)
         try:
-            reply, content = await self._checkers.run(shape_output, _write(job), unread.text, turns=turns)
+            reply, shaped = await self._checkers.run(shape_output, _write(job), result.text, turns=turns)
         except CheckerError as error:
             return _fault_of_checker("the answer", error)
         verdict = _read_verdict(reply)
         if verdict.unreadable is not None:
-            return unread.fault(UnreadableError(verdict.unreadable, verdict.limit))
-        return verdict.fault or _answer(verdict, content)
+            return result.fault(UnreadableError(verdict.unreadable, verdict.limit))
+        return verdict.fault or _answer(verdict, shaped)
 
     async def quote(self, parts: Sequence[bytes | bytearray], *, turns: Turns) -> Outcome:
         """The answer whose content is made of these parts (JSON, in UTF-8)."""
@@ -266,11 +260,8 @@ def _answer(verdict: CheckVerdict, content: bytearray) -> Answer:
 
 
 def _fault_of_checker(what: str, error: CheckerError) -> Fault:
-    return Fault(Code.TOOL_FAILED, f"{what} cannot be checked: {error.why}", _limit_of(error))
-
-
-def _limit_of(error: CheckerError) -> dict[str, object]:
-    return {} if error.limit is None else {"limit": error.limit}
+    limit: dict[str, object] = {} if error.limit is None else {"limit": error.limit}
+    return Fault(Code.TOOL_FAILED, f"{what} cannot be checked: {error.why}", limit)
 
 
 # --- in the checker's process ----------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ NOTABLE_BYTES: Final = 1024
 
 
 class CallingSession(Protocol):
-    """The session around its calls."""
+    """`Session`, around its calls."""
 
     machine: SessionMachine
     number: int
@@ -42,32 +42,15 @@ class CallingSession(Protocol):
     """Where it stands, if another agent called it."""
 
     @property
-    def opening_limit_s(self) -> float:
-        """How long a call may wait for the servers."""
-
-    def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
-        """The plan of the tool of that name, why there is none, or that it is too early to say."""
-
-    def lifted(self, name: str) -> Plan | Fault:
-        """The plan of a tool that a chain lifts, or why there is none."""
-
-    def refuse_request(self, request: Request, fault: Fault) -> None:
-        """Answer a request that becomes no call with `fault`."""
-
-    def note_end(self, call_id: str, tool: str, outcome: Outcome, took_s: float | None = None) -> None:
-        """Count and log that a request was answered."""
-
-    def incident(self, tool: str, error: Exception) -> Fault:
-        """Log a defect in one call; the fault that tells of it."""
-
-    def start_soon(self, task: Task) -> None:
-        """Run `task` among the session's."""
-
-    def keep(self, run: Task, close: Callable[[], None]) -> None:
-        """Run what outlives a call; when the session ends `close` is called."""
-
-    def settle(self) -> None:
-        """Begin the teardown where nothing is waited for any more."""
+    def opening_limit_s(self) -> float: ...
+    def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
+    def lifted(self, name: str) -> Plan | Fault: ...
+    def refuse_request(self, request: Request, fault: Fault) -> None: ...
+    def note_end(self, call_id: str, tool: str, outcome: Outcome, took_s: float | None = None) -> None: ...
+    def incident(self, tool: str, error: Exception) -> Fault: ...
+    def start_soon(self, task: Task) -> None: ...
+    def keep(self, run: Task, close: Callable[[], None]) -> None: ...
+    def settle(self) -> None: ...
 
 
 class AgentCall(Call):
@@ -80,7 +63,7 @@ class AgentCall(Call):
         until = context.lineage.until
         if until < math.inf:
             allowed_s = min(allowed_s, max(0.0, until - trio.current_time()))
-        # One that is not valid says nothing: by the Recommendation it is ignored.
+        # An invalid traceparent is ignored, as the Recommendation says.
         trace = body.traceparent
         traceparent = trace if trace is not None and is_traceparent(trace) else None
         super().__init__(context, body.id, body.name, traceparent=traceparent, allowed_s=allowed_s)
@@ -117,7 +100,7 @@ class AgentCall(Call):
         self._calls.ended(self, todo)
 
     def meta(self, bytes_out: int) -> CallMeta | None:
-        """What it took, at its end; None for a call that no tool was found for."""
+        """Times and sizes, at its end; None for a call that no tool was found for."""
         if self.plan is None:
             return None
         now, machine = trio.current_time(), self.machine
@@ -167,7 +150,7 @@ class InFlight:
         )
         # By id; a job's call by its job, since its id is free again.
         self._calls: dict[str | Job, AgentCall] = {}
-        # Those whose server is still starting, in the order they came.
+        # Calls whose server is still starting, in the order they came.
         self._held: dict[AgentCall, None] = {}
         self._emptied: trio.Event | None = None
         # Its own, also where another agent called it: calls of that one, which wait for these, hold places already.
@@ -266,7 +249,7 @@ class InFlight:
     def _admit(self, call: AgentCall, plan: Plan) -> None:
         """The steps between routing and the provider: read the input, take a place, or wait for one."""
         call.plan = plan
-        # It waits no more for its server: what ends it now has nothing to leave.
+        # It no longer waits for its server: an end now has no queue to leave.
         call.leave_queue = None
         depth, deepest = self._context.lineage.depth, self._limits.agent_depth
         if plan.starts_agents and depth >= deepest > 0:
@@ -390,7 +373,7 @@ class InFlight:
     def close(self) -> RootUsage:
         """There will be no more calls: forget the jobs. Returns the account of the session's calls."""
         self.forget_jobs()
-        # It refers to this: without the cycle all is freed at once.
+        # The context refers to this: without the cycle all is freed at once.
         del self._context
         return self._account
 
@@ -461,5 +444,5 @@ class InFlight:
 
 
 def job_content(job: Job) -> str:
-    """What a request with `background` is answered with."""
+    """The answer to a request with `background`."""
     return msgspec.json.encode({"job": job.id}).decode()

@@ -62,7 +62,7 @@ class InlinePlan(TaskPlan):
         self.now = compile_now(read, self._run, tool, runtime.setup.limits.max_content_bytes)
 
     async def run(self, call: Call) -> Outcome:
-        """What the function gives for an input that a checker has read."""
+        """Run the function on an input that a checker has read."""
         result = self._result(call.line)
         return result if isinstance(result, Fault) else await shaped(self._runtime, call, result, self._output)
 
@@ -76,7 +76,7 @@ class InlinePlan(TaskPlan):
 
 
 class CommandPlan(TaskPlan):
-    """One child a call, or where the program is `reused`, one that serves several calls of one session."""
+    """A program: one child a call, or one for several calls of a session where its table says `reuse`."""
 
     __slots__ = ("_output", "_program", "_runtime")
 
@@ -99,7 +99,7 @@ class CommandPlan(TaskPlan):
         self._program = program
 
     async def run(self, call: Call) -> Outcome:
-        """What the child answered; unless it is reused it is gone when this returns."""
+        """Run the child; unless it is reused it is gone when this returns."""
         runtime, program = self._runtime, self._program
         update = partial(tell, call) if call.wants_updates else None
         if program.reuse is not None:

@@ -1,4 +1,4 @@
-"""What a program is started under, as a profile's agents call it: its own bounds, the profile's, the machine's."""
+"""The bounds of a program as a profile's agents call it: its own, the profile's, and what the machine can enforce."""
 
 from tooldispatchd.agent.programs.programs import Program
 from tooldispatchd.agent.setup import Setup
@@ -47,9 +47,9 @@ def program_of_server(setup: Setup, spec: McpSpec, profile: Profile) -> Program 
 
 
 def enforced_for(setup: Setup, spec: ConfinedSpec, profile: Profile) -> Enforced:
-    """What a program with this table is kept to under `profile`, as far as the machine can."""
+    """The bounds of a program with this table under `profile`, as far as the machine can enforce them."""
     asked = confinement_of(spec)
-    # One that serves agents of several profiles cannot be kept to that of who came first.
+    # A server for agents of several profiles cannot be kept to the bounds of the first of these.
     if not (isinstance(spec, McpSpec) and spec.shared):
         asked = asked.tightened(profile.confinement)
     is_function = isinstance(spec, ToolSpec) and spec.python is not None

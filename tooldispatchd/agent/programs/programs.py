@@ -52,12 +52,12 @@ class Program(msgspec.Struct, frozen=True):
         return self.command.feed.mode == "text"
 
 
-# What tells a program of its directory: in the first, libraries make their temporary files.
+# The variables that name a program's directory; libraries make their temporary files in the first.
 SCRATCH: Final = ("TMPDIR", "TOOLDISPATCHD_SCRATCH")
 
 
 class SurroundingsError(Exception):
-    """Nothing could be made for a call; the message says why."""
+    """A scratch directory or cgroup could not be made."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"cannot make a scratch directory or a cgroup for the call: {error.strerror}")
@@ -71,7 +71,7 @@ class ChildSurroundings(msgspec.Struct, frozen=True):
     copies: dict[str, str] = {}
 
     def env(self, policy: Policy) -> dict[str, str]:
-        """What tells the program of its directory; it is its home too where it may not read the account's."""
+        """The variables that name its directory; it is its home too where it may not read the account's."""
         if self.scratch is None:
             return {}
         names = SCRATCH if policy.read is None else (*SCRATCH, "HOME")
@@ -106,7 +106,7 @@ class Lent(Protocol):
     extra: dict[int, int]
     """The child's descriptors by their number in the child, until `started`."""
     env: dict[str, str]
-    """What tells the child of them."""
+    """The variables that name them to the child."""
 
     def started(self) -> None:
         """The child has them."""
@@ -118,11 +118,11 @@ class Lent(Protocol):
         """The child serves another call."""
 
     async def close(self) -> None:
-        """Nothing is left of it when this returns."""
+        """End its session and close its descriptors. Idempotent."""
 
 
 class ProgramBounds(NamedTuple):
-    """What programs with bounds, and Python functions, are run with."""
+    """Needed to run programs with bounds, and Python functions."""
 
     scratches: Scratches
     launchers: Launchers
@@ -159,7 +159,7 @@ class Programs:
             return Fault(Code.TOOL_FAILED, str(error))
 
     def house(self, program: Program) -> "Housed":
-        """What the child of a server's program is shut in by."""
+        """The confinement of a server's child."""
         return Housed(self, program)
 
     def directly(self, program: Program, lent: Lent | None) -> ChildStarter:
@@ -183,7 +183,7 @@ class Programs:
         launchers = self._launchers
         assert launchers is not None
         extra = NO_DESCRIPTORS if lent is None else lent.extra
-        # One that may not see the daemon's own directory could not even begin there.
+        # A program that may not see the daemon's own directory could not even begin there.
         is_blind = policy.read is not None or policy.write is not None
         cwd = program.command.cwd or (around.scratch if is_blind else None)
         leaf = None if around.leaf is None else around.leaf.path
@@ -210,7 +210,7 @@ class Programs:
     async def surroundings(
         self, policy: Policy, scratch: Callable[[Policy], str | None] | None = None
     ) -> AsyncIterator[ChildSurroundings]:
-        """What a call under `policy` has to itself; removed when the block is left, within seconds, whatever comes.
+        """Make a call's directory and cgroup under `policy`; removed when the block is left, within seconds.
 
         `scratch` gives the directory, by default a new one. Raises `SurroundingsError`.
         """
@@ -238,7 +238,7 @@ class Programs:
         return self._scratches.name()
 
     def surround(self, policy: Policy, scratch: Callable[[Policy], str | None]) -> ChildSurroundings:
-        """As `surroundings`, for what outlives a call; `clear` must come. Raises `SurroundingsError`."""
+        """As `surroundings`, for a child that outlives a call; `clear` must follow. Raises `SurroundingsError`."""
         leaf: Leaf | None = None
         try:
             leaf = self._leaf(policy)
@@ -280,7 +280,7 @@ class Programs:
         return self._leaves.make(memory=memory, processes=processes)
 
     def _uncounted(self, policy: Policy) -> Policy:
-        """What is left to be enforced of `policy` when a cgroup counts what it can."""
+        """The part of `policy` that a cgroup does not enforce."""
         there = frozenset() if self._leaves is None else self._leaves.controllers
         return policy._replace(
             memory=None if "memory" in there else policy.memory,
@@ -309,7 +309,7 @@ class Housed:
         return await launch(argv, env=whole, with_updates=False)
 
     def passed(self, ended: Exit, stderr: str, cpu: ProcessorTime | None) -> tuple[str, str] | None:
-        """The limit that made the child end, and what it allowed."""
+        """The limit that ended the child, and the words for what it allowed."""
         command = self._program.command
         if command.is_wrapped:
             ended = endings.unwrapped(ended)

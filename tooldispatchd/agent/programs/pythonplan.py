@@ -53,7 +53,7 @@ class PythonPlan(TaskPlan):
             self._scratch = runtime.services.programs.name_scratch if takes_ctx else _no_scratch
 
     async def run(self, call: Call) -> Outcome:
-        """What the function returned; nothing of the call is left when this returns, unless it ran in a worker."""
+        """Call the function; nothing of the call is left when this returns, unless it ran in a worker."""
         update = partial(tell, call) if call.wants_updates else None
         programs, policy = self._runtime.services.programs, self._tool.policy
         try:
@@ -101,7 +101,7 @@ def _no_scratch(_policy: Policy) -> None:
 
 @asynccontextmanager
 async def open_python_plans(family: Family, setup: Setup) -> AsyncIterator[PythonPlans]:
-    """What plans Python tools; their warm parents are all gone when the block is left."""
+    """The planner of Python tools; their warm parents are gone when the block is left."""
     async with open_warm(family) as warm:
         yield PythonPlans(warm, setup)
 

@@ -26,7 +26,7 @@ Lend = Callable[[], Awaitable[Lent | Fault | None]]
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """What one child has to itself."""
+    """A child's own channel, directory and cgroup."""
 
     lent: Lent | None
     around: ChildSurroundings | None
@@ -41,7 +41,7 @@ class _RefusedError(Exception):
 
 
 class Reusers:
-    """Those of all sessions; one for the daemon."""
+    """The reused children of all sessions; one for the daemon."""
 
     def __init__(self, programs: Programs, home: trio.Nursery) -> None:
         self._programs = programs
@@ -67,7 +67,7 @@ class Reusers:
 
 
 class Reusing:
-    """One for a session that has such tools; `live` is its task."""
+    """The reused children of one session; `live` is its task."""
 
     def __init__(self, programs: Programs, idle: IdleChildren) -> None:
         self._programs = programs
@@ -88,7 +88,7 @@ class Reusing:
                         nursery.start_soon(reused.close)
 
     def end(self) -> None:
-        """The session ends; twice is once."""
+        """Let `live` return. Idempotent."""
         self._ending.set()
 
     async def run(

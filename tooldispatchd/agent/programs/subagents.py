@@ -63,7 +63,7 @@ class AgentChannel:
         return self._lineage.number
 
     def serve(self, call: Call) -> None:
-        """What the child asks for from now on it asks for `call`, and has no longer for it than that has left."""
+        """From now on the child serves `call`: its own calls end when that one does."""
         self._lineage.until = call.until
         call.request.child = self.number
 
@@ -89,7 +89,7 @@ class AgentChannel:
         self._host.wake()
 
     async def close(self) -> None:
-        """End the session, whatever runs in it; twice is once. Cannot be cancelled, and takes at most `CLOSE_S`."""
+        """End the session, whatever runs in it. Idempotent. Cannot be cancelled, and takes at most `CLOSE_S`."""
         self.started()
         self._channel.abort("the call of its agent has ended")
         if not self._closed.is_set():

@@ -1,8 +1,7 @@
-"""Who may come in: what a listener admits, who stands at the other end of a channel, and which profile they may open.
+"""Authentication: what a listener admits, the process at the other end of a channel, and the profiles it may open.
 
-Pure decisions: the descriptors are read by who accepts a channel, the tokens by who reads the configuration. Every
-refusal that has to do with who asks is one and the same fault: it does not tell a wrong token from a wrong user, nor a
-profile that is closed from one that does not exist.
+Pure decisions on values that others have read. Every refusal of an identity is one and the same fault: it does not tell
+a wrong token from a wrong user, nor a profile that is closed from one that does not exist.
 """
 
 import hmac
@@ -53,12 +52,12 @@ class Visitor(msgspec.Struct, frozen=True):
 
 
 class Entrance(msgspec.Struct, frozen=True):
-    """What one listener admits."""
+    """The users, groups and profiles that one listener admits."""
 
     profile: str = DEFAULT_PROFILE
     """The profile of an agent that says no `hello`, or names none in it."""
     profiles: frozenset[str] | None = None
-    """Those that may be opened here; None for all."""
+    """Profiles that may be opened here; None for all."""
     uids: frozenset[int] | None = None
     """Users who may connect; where this and `gids` are None, everyone whom the socket's mode lets in."""
     gids: frozenset[int] | None = None
@@ -86,7 +85,7 @@ class Authenticator:
         self._profiles = catalog.profiles
         self._tokens: Mapping[str, bytes] = catalog.tokens
         self._is_protected = catalog.is_protected
-        # What is compared where there is no token, so that the time taken does not tell which profiles have one.
+        # Compared where there is no token, so that the time taken does not tell which profiles have one.
         self._dummy = secrets.token_bytes(32)
 
     def admit(

@@ -1,4 +1,4 @@
-"""Who stands behind a channel: each line goes to the session that it names, and the channel's ends become theirs.
+"""One channel's lines and ends: each line goes to the session that it names, and the channel's ends become theirs.
 
 bytes ─▶ ChannelMachine ─▶ Host ─▶ Roster ─▶ sessions
               ▲                                 │
@@ -52,17 +52,17 @@ from tooldispatchd.wire.messages import (
 )
 from tooldispatchd.wire.session import SessionMachine, State, body_of, fault_line
 
-# What one turn serves: at most so many requests, a refusal counting for several. The answers of a
+# One turn serves at most this many requests, a refusal counting for several. The answers of a
 # turn are sent before the next; large ones end it, so that no more than one turn's pile up over the channel's cap.
 TURN: Final = 256
 # And for no longer than this, whatever the requests take; looked at from time to time. One request may take longer.
 TURN_S: Final = 0.000_15
 LOOKS: Final = 3  # one request in four looks at the clock
 DEAR: Final = 8
-# Of a list of tools so many are written in the time of one request.
+# This many tools of a list are written in the time of one request.
 TOOLS_A_REQUEST: Final = 4
 
-# What an agent is told that asks for something between two calls of its own.
+# For an agent that asks for something between two of the calls that it serves.
 RESTING: Final = Fault(Code.NOT_ALLOWED, "an agent calls tools while it is called, and not between its calls")
 
 
@@ -76,7 +76,7 @@ class Hearing(Enum):
 
 
 class ChannelHost:
-    """One channel's lines and ends. `entrance` is what its listener admits, `visitor` who is at its other end.
+    """See the module. `entrance` is what the channel's listener admits, `visitor` the process at its other end.
 
     With a `lineage` it is the channel of an agent that another agent called (`subagents`).
     """
@@ -94,11 +94,11 @@ class ChannelHost:
         "_machine",
         "_on_closed",
         "_outlet",
+        "_owed",
         "_read",
         "_roster",
         "_runtime",
         "_said_bye",
-        "_state",
         "_unsent",
         "_visitor",
         "_was_half_refused",
@@ -121,12 +121,12 @@ class ChannelHost:
         own_key: Hashable = object() if runtime.state.open_sessions.is_at_home(visitor.uid) else visitor.uid
         self.gate_key = own_key if lineage is None else lineage.account.channel
         self._runtime = runtime
-        self._state = runtime.state
+        self._owed = runtime.state.owed
         self._outlet = outlet
         self._on_closed = on_closed
         self._machine = ChannelMachine(runtime.setup.limits.max_line_bytes)
         self._visitor = visitor
-        # What lies here of a line whose end has not come.
+        # The bytes held of a line whose end has not come.
         self._half = Holding(self.share)
         self._was_half_refused = False
         self._roster = Roster(runtime, self, self._machine.outgoing, entrance, visitor, lineage=lineage)
@@ -140,7 +140,7 @@ class ChannelHost:
         self._unsent = 0  # bytes of large answers among the outgoing lines
         # While a checker reads a line: ends that. The lines behind it wait.
         self._heavy: trio.CancelScope | None = None
-        # What it read, until the next turn.
+        # The message that it read, until the next turn.
         self._read: list[Message | Refused | None] = []
         self._said_bye = False
 
@@ -170,7 +170,7 @@ class ChannelHost:
         if not self._was_half_refused:
             # Once for each channel: whoever goes on like this must not fill the log too.
             self._was_half_refused = True
-            memory, who = self._state.memory, self._visitor
+            memory, who = self._runtime.state.memory, self._visitor
             shown = {"uid": who.uid, "pid": who.pid, "held": memory.held, "limit": memory.max_bytes}
             self._runtime.setup.log.warning("line refused for want of memory", **shown)
 
@@ -220,7 +220,7 @@ class ChannelHost:
         """Give the channel its lines of the time that has passed; how many of them this turn may serve."""
         limit = self._runtime.setup.limits.lines_per_s
         now = trio.current_time()
-        # Whatever was sent, a second later there is room again.
+        # A second later there is room again, however much was sent.
         self._allowance = min(limit, max(-limit, self._allowance) + (now - self._counted_at) * limit)
         self._counted_at = now
         self._is_flooding = self._allowance < 1
@@ -272,14 +272,14 @@ class ChannelHost:
         if self._hearing is not Hearing.LISTENING:
             return
         self._hearing = Hearing.ENDED
-        # What follows the only agent's `bye` without a newline was never said to its end.
+        # A last line without a newline after the only agent's `bye` is incomplete.
         if self._roster.named or not self._said_bye:
             self._machine.end()
             self._drop_half()
         self.resume()
 
     def gone(self, why: str) -> None:
-        """Nobody can be answered any more: calls are cancelled, and lines that were not served never are."""
+        """The peer has left: cancel all calls, and serve no line any more."""
         self._runtime.setup.log.debug("channel gone", why=why)
         self._roster.is_closing = True
         if self._hearing is not Hearing.CLOSED:
@@ -290,7 +290,7 @@ class ChannelHost:
         self._close_if_empty()
 
     def flush(self) -> None:
-        """Send the outgoing lines, and what servers are owed; while a chunk is read, at its end."""
+        """Send the outgoing lines and servers' queued requests; while a chunk is read, at its end."""
         if not self._is_reading:
             self._send()
 
@@ -311,8 +311,8 @@ class ChannelHost:
         self._is_turn_over = self._unsent >= self._runtime.setup.limits.out_buffer_bytes
 
     def _send(self) -> None:
-        if self._state.owed:
-            self._state.flush()
+        while self._owed:
+            self._owed.pop().flush()
         lines = self._machine.take()
         self._unsent = 0
         if type(lines) is list:
@@ -359,7 +359,7 @@ class ChannelHost:
             own.in_flight.forget_jobs()
 
     def closed(self, agent: str | None) -> None:
-        """Nothing of that session is left; with the last one the channel closes, if nothing more can come."""
+        """A session is torn down; after the last one the channel closes, if no other can open."""
         if self._roster.closed(agent).is_leaving:
             self._machine.outgoing.append(Bye(agent))
         self.flush()
@@ -417,7 +417,10 @@ class ChannelHost:
         body = body_of(request)
         session = self._roster.of(body.agent) or self._roster.open_silently(body.agent, line=self._machine.line)
         if isinstance(session, Fault):
-            self._lobby(session).is_taken(request, line=self._machine.line)
+            # A session that answers every request with the same fault, because none could be opened.
+            lobby = SessionMachine(self._machine.outgoing)
+            lobby.refusal = session
+            lobby.is_taken(request, line=self._machine.line)
         elif self._is_flooding and body.id not in session.machine.live:
             session.refuse_request(request, too_many("lines_per_s", self._runtime.setup.limits.lines_per_s))
         elif self._outlet.is_crowded and body.id not in session.machine.live:
@@ -465,12 +468,6 @@ class ChannelHost:
         else:
             self._machine.outgoing.append(Bye())
             self._roster.shut_own()
-
-    def _lobby(self, refusal: Fault) -> SessionMachine:
-        """A session that answers every request with the same fault, because none could be opened."""
-        machine = SessionMachine(self._machine.outgoing)
-        machine.refusal = refusal
-        return machine
 
     def _fault(self, fault: Fault, *, agent: str | None = None) -> None:
         self._machine.outgoing.append(fault_line(fault, line=self._machine.line, agent=agent))

@@ -25,7 +25,7 @@ ItemT = TypeVar("ItemT")
 
 
 class RootUsage:
-    """What a root and all agents below it hold together.
+    """The usage of a root and all agents below it.
 
     `channel` is the `gate_key` of the root's, and with the account itself what gates know all of them by; `number` is
     the root's session in the log; `share` is what all of them hold of the daemon's memory. `answered` and `faults` are
@@ -44,7 +44,7 @@ class RootUsage:
 
     @property
     def turns(self) -> Turns:
-        """What shares of places are counted by: the channel, and this account on it."""
+        """The keys that shares of places are counted by: the channel, and this account on it."""
         return self.channel, self
 
 
@@ -66,13 +66,13 @@ class Lineage:
         self.opened: trio.Event | None = None
 
     def below(self) -> "Lineage":
-        """That of an agent which this one calls; its number is not known before it has a session."""
+        """The lineage of an agent that this one calls; its number is not known before it has a session."""
         lineage = Lineage(self.account, 0, depth=self.depth + 1, parent=self.number)
         lineage.opened = trio.Event()
         return lineage
 
     def names(self) -> dict[str, object]:
-        """What its lines in the log say of it, besides its own number."""
+        """The fields of its lines in the log, besides its own number."""
         return {"root": self.account.number, "parent": self.parent, "depth": self.depth}
 
 
@@ -101,7 +101,7 @@ class Levels(Gate[ItemT]):
 
 
 def closing_figures(lineage: Lineage | None, account: RootUsage | None, answered: int, faults: int) -> tuple[int, int]:
-    """What the last line of a session says of its calls: how many were answered, how many of these with a fault.
+    """The figures of a session's last log line: how many calls were answered, how many of these with a fault.
 
     Those of an agent that another one called (it has a `lineage`) are entered for its root; a root's own, with an
     `account` if it ever had one, are those of its agents too.

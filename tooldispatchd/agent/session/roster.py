@@ -1,4 +1,4 @@
-"""The sessions of one channel: its own, which opens with its first line, and the named ones. Who may join, and who has.
+"""The sessions of one channel: its own, which opens with its first line, and the named ones; and who may open one.
 
 own    none ──first line──▶ open ──▶ closed          once; a refused `hello` leaves the channel without one
 named  none ──hello──▶ open ──bye──▶ none            as often as the agent likes
@@ -26,10 +26,10 @@ from tooldispatchd.wire.session import SessionMachine, State, fault_line
 
 # A person who mistypes a token has tried again by then; a program that guesses has got nowhere.
 MAX_FAILURES: Final = 3
-# Of one user's refusals so many are logged one by one; then the 16th, the 32nd, …, so that none can fill the disk.
+# This many refusals of one user are logged one by one, then the 16th, the 32nd, …: none can fill the disk.
 TOLD: Final = 10
 
-# Of a channel that was made for one agent.
+# On a channel that was made for one agent.
 ONE_AGENT: Final = Fault(Code.NOT_ALLOWED, "this channel is its own agent's alone and has no named ones")
 NO_SPEC: Final = Fault(Code.INVALID_REQUEST, "this session is open already: spec cannot narrow it any more")
 
@@ -77,11 +77,11 @@ class Roster:
         self._visitor = visitor
         self._lineage = lineage
         self._failures = 0
-        # What the channel's own session gets where it cannot be opened any more.
+        # The fault for the channel's own session where it cannot be opened any more.
         self._refusal: Fault | None = None
 
     def __iter__(self) -> Iterator[Session]:
-        """Those that are there, which may leave meanwhile."""
+        """The open sessions; they may leave meanwhile."""
         return iter([*self.named.values()] if self.own is None else [self.own, *self.named.values()])
 
     @property
@@ -155,13 +155,13 @@ class Roster:
         self.is_closing = self.is_closing or not self.named
 
     def closed(self, agent: str | None) -> Session:
-        """Nothing is left of that session."""
+        """Take a session off the roster once it is torn down."""
         session = self.own if agent is None else self.named.pop(agent)
         assert session is not None
         self._runtime.state.open_sessions.leave(self._visitor.uid)
         is_own_over = self._refusal is not None or (self.own is not None and self.own.machine.state is State.CLOSED)
         if is_own_over and not self.named:
-            # What the channel's own session owes has been said, and nobody else is there.
+            # The channel's own session has answered everything, and there is no other.
             self.is_closing = True
         return session
 
@@ -175,7 +175,7 @@ class Roster:
         return self._admit(hello)
 
     def _admit(self, hello: Hello | None) -> Profile | Fault:
-        """What the session that an agent asks for may call, or why there is none; authentication comes before all else.
+        """The profile of the session that an agent asks for, or why there is none. Authentication comes first.
 
         An agent whose first line is no `hello` gets the profile that its listener says.
         """
@@ -214,7 +214,7 @@ class Roster:
                 self._refusal = self._refusal or refusal
                 self.is_closing = self.is_closing or self.is_empty
         elif hello.agent is None and refusal.code is not Code.INVALID_REQUEST and not self.named:
-            # What was asked in the same breath gets the same answer.
+            # Requests that follow at once get the same answer.
             self._refusal = self._refusal or refusal
             self.is_closing = True
 
@@ -223,7 +223,7 @@ class Roster:
         visitor = self._visitor
         count = self._runtime.state.refusals.note(visitor.uid, trio.current_time())
         if count <= TOLD or count.bit_count() == 1:
-            # Who mistakes the fields may have shown the token there.
+            # An agent that confuses the fields may have put its token here.
             is_profile = hello.profile is None or hello.profile in self._runtime.setup.catalog.profiles
             profile = hello.profile if is_profile else "(no such profile)"
             self._runtime.setup.log.warning(

@@ -37,8 +37,6 @@ NO_JOBS: Final = Fault(Code.NOT_ALLOWED, "calls in the background are not among 
 
 
 class Session:
-    """One agent's life in the daemon."""
-
     __slots__ = (
         "_changes",
         "_has_jobs",
@@ -207,7 +205,7 @@ class Session:
     def _request_slowly(self, request: Request, plan: Plan | None, *, line: int) -> None:
         is_duplicate = body_of(request).id in self.machine.live
         if not self.machine.is_taken(request, line=line):
-            # That an id is taken is told in a line of its own: the answer is the first request's.
+            # A duplicate id gets a line of its own: the answer belongs to the first request.
             if not is_duplicate:
                 body = body_of(request)
                 self.note_end(body.id, body.name, self.machine.refusal or DRAINING)
@@ -293,7 +291,7 @@ class Session:
 
     @property
     def questions(self) -> Questions:
-        """What the agent is asked."""
+        """The questions that the agent has not answered yet."""
         if self._questions is None:
             self._questions = Questions(self.machine)
         return self._questions
@@ -318,7 +316,7 @@ class Session:
         return question
 
     def withdraw(self, question: str) -> None:
-        """Wait no more for this answer."""
+        """Stop waiting for this answer."""
         if self._questions is not None:
             self._questions.withdraw(question)
 
@@ -339,7 +337,7 @@ class Session:
         return Fault(Code.INTERNAL_ERROR, f"a defect of the daemon, incident {incident}", {"incident": incident})
 
     def flush(self) -> None:
-        """Send what was asked of the servers and what is owed to the agent."""
+        """Send the outgoing lines and servers' queued requests."""
         self._host.flush()
 
     def start_soon(self, task: Task) -> None:
@@ -380,7 +378,7 @@ class Session:
             self.settle()
 
     def gone(self) -> None:
-        """Nobody can be answered: its calls are cancelled, then all that it owns is torn down."""
+        """The agent has left: cancel its calls, then tear down all that the session owns."""
         if self.machine.state is not State.CLOSED:
             self.machine.apply(Event.GONE)
             self._stop_calls(CANCELLED)
@@ -408,7 +406,7 @@ class Session:
             self.in_flight.stop(fault)
 
     def settle(self) -> None:
-        """Begin the teardown when nothing is owed any more."""
+        """Begin the teardown once every request is answered."""
         if self.machine.state is not State.DRAINING or self.in_flight:
             return
         if not self.toolset.is_settled and not self._is_over:
@@ -424,7 +422,7 @@ class Session:
     def _close(self) -> None:
         if self.machine.state is State.CLOSED:
             return
-        # Of shared servers it has no tasks that would have ended with it.
+        # Shared servers have no tasks in this session whose end would have released them.
         self.toolset.close()
         if self._changes is not None:
             self._changes.close()
@@ -444,7 +442,7 @@ INTERVAL_S: Final = 1.0
 
 
 class Changes:
-    """One agent's; `tell` is called at most once in `INTERVAL_S`."""
+    """The changes of one agent's tools; `tell` is called at most once in `INTERVAL_S`."""
 
     __slots__ = ("_entry", "_next", "_tell", "_timer")
 

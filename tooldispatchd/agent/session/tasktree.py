@@ -64,7 +64,7 @@ class TaskTree:
         self.own(run, close)
 
     def end(self) -> None:
-        """Begin the teardown; twice is once."""
+        """Begin the teardown. Idempotent."""
         self._teardown.set()
 
     async def _live(self) -> None:

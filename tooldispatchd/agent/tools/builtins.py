@@ -1,6 +1,6 @@
-"""The built-in tools that read an agent's jobs: `job_wait`, `job_read`, `job_list`, `job_stop`.
+"""The built-in tools: `job_wait`, `job_read`, `job_list` and `job_stop` for an agent's jobs, and `info` for long texts.
 
-They look only at the session's own calls, and take no place among those that run: a job must be readable, and
+Those for jobs look only at the session's own calls, and take no place among those that run: a job must be readable, and
 stoppable, while its agent has as many calls running as it may.
 """
 
@@ -55,7 +55,7 @@ def job_plans() -> list[Plan]:
 
 
 class JobPlan(Plan):
-    """One of them, on the job that the input names."""
+    """A tool on the job that its input names."""
 
     __slots__ = ("_run",)
 
@@ -73,7 +73,6 @@ class JobPlan(Plan):
         self._run = run
 
     def start(self, call: Call) -> None:
-        """As `Plan.start`."""
         jobs = call.context.calls.jobs
         wanted = _decode(call.line)
         job = jobs.get(wanted.job)
@@ -85,12 +84,11 @@ class JobPlan(Plan):
 
 
 class JobListPlan(JobPlan):
-    """All jobs."""
+    """Lists all jobs."""
 
     __slots__ = ()
 
     def start(self, call: Call) -> None:
-        """As `Plan.start`."""
         call.finish(_answer({"jobs": call.context.calls.jobs.list()}))
 
 
@@ -127,7 +125,7 @@ def _give(call: Call, jobs: Jobs, job: Job) -> None:
 
 def _stop(call: Call, jobs: Jobs, job: Job, wanted: _Input) -> None:
     call.context.calls.cancel(job)
-    # What runs ends when nothing of it is left, which is what the agent wants to know.
+    # The job ends when nothing of it is left, which is what the agent wants to know.
     _wait(call, jobs, job, wanted)
 
 
@@ -141,7 +139,7 @@ def _wait(call: Call, jobs: Jobs, job: Job, wanted: _Input) -> None:
 
 
 class _Wait:
-    """One call that waits for a job."""
+    """A call that waits for a job."""
 
     __slots__ = ("_call", "_entry", "_job", "_jobs")
 
@@ -194,7 +192,7 @@ _SCHEMA: Final[dict[str, object]] = {
 
 
 class InfoPlan(Plan):
-    """It answers at once: `{name: string} -> string`."""
+    """The tool `info`, which answers at once: `{name: string} -> string`."""
 
     __slots__ = ("_docs",)
 
@@ -225,7 +223,7 @@ class InfoPlan(Plan):
 
 
 def instructions_of(plans: Iterable[Plan], advice: Iterable[tuple[str, str]] = ()) -> str | None:
-    """What the agent is told of all its tools as one text; None where there is nothing to tell.
+    """The text of `instructions`: hints and advice for all the agent's tools; None where there are none.
 
     First the hints, a line each, in the order in which the tools are offered; then what the servers advise, each by
     its prefix.

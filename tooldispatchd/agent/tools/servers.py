@@ -1,4 +1,4 @@
-"""The servers of one session: which it has, who keeps each, and the prefix under which each offers its tools.
+"""The servers of one session: each with its keeper, its prefix, and the value that the MCP client is made from.
 
 A server is there because the profile offers its tools, or because a declared tool is one of its tools, or both: it is
 kept once either way, by the session itself or for all that share it. One that is switched off settles at once.
@@ -33,23 +33,16 @@ DISABLED: Final = "it is not enabled"
 
 
 class ServersOwner(AgentSide, Protocol):
-    """The session, as its servers need it."""
+    """`Session`, as its servers use it."""
 
-    def opened(self) -> None:
-        """A server has answered or failed."""
-
-    def own(self, run: Callable[[], Awaitable[None]], close: Callable[[], None]) -> None:
-        """Run a connection's owner task in the session's nursery, under its guard."""
-
-    def flush(self) -> None:
-        """Send what has been answered."""
-
-    def tools_changed(self) -> None:
-        """The agent has other tools than before, as its toolset says."""
+    def opened(self) -> None: ...
+    def own(self, run: Callable[[], Awaitable[None]], close: Callable[[], None]) -> None: ...
+    def flush(self) -> None: ...
+    def tools_changed(self) -> None: ...
 
 
 class SessionServer:
-    """One of them. `use` is None where its tools are not offered themselves.
+    """A server of one session. `use` is None where its tools are not offered themselves.
 
     `needed` are its tools that declared tools are made of, each with the name of one of these. `prefix` is None while
     it is not known, and where it is of no use. `kept` is None where the server is never started. `warnings` are
@@ -77,7 +70,7 @@ class SessionServer:
         self.needed: dict[str, str] = {}
         self.prefix = None if use is None else binding.prefix
         self.kept: ServerHandle | None = None
-        # It may have to wait for those before it until it settles.
+        # It may have to wait for the servers before it until it settles.
         self.has_answered = False
         self.is_settled = False
         self.warnings: list[str] = []
@@ -120,7 +113,7 @@ def at_servers(catalog: Catalog, profile: Profile) -> dict[str, tuple[DeclaredTo
 
 
 class Servers:
-    """All of them, by the names of their bindings. They start in the `turns` of their agent.
+    """A session's servers by the names of their bindings. They start in the `turns` of their agent.
 
     `changed` is called with one that has settled and has other tools since.
     """
@@ -148,7 +141,7 @@ class Servers:
         self._by_name: dict[str, SessionServer] = {}
 
     def __iter__(self) -> Iterator[SessionServer]:
-        """Each of them, those that are offered first."""
+        """The servers, those that are offered first."""
         return iter(self._by_name.values())
 
     def __len__(self) -> int:
@@ -211,7 +204,7 @@ class Servers:
     def _share(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
         runtime = self._runtime
         (value, program), log = self._value(server), runtime.setup.log.bind(server=server.name)
-        # It starts in the turns of the agent that needs it first, and what it holds is nobody's alone.
+        # It starts in the turns of the agent that needs it first; its memory is on no single agent's share.
         turns, share = self._turns, runtime.state.memory.share(None)
         make = partial(
             open_keeper,
@@ -263,7 +256,7 @@ class Servers:
             settled(one)
 
     def _prefix(self, server: SessionServer, said: str | None) -> str:
-        """What a server that was given no name is called: what it calls itself, or after its command."""
+        """The prefix of a server without a configured name: the name that it gives itself, or one after its command."""
         wanted = default_prefix(said) if said is not None else server.name
         taken = [other.prefix for other in self if other.prefix is not None]
         prefix = unique_prefixes([*taken, wanted])[-1]
@@ -273,13 +266,13 @@ class Servers:
         return prefix
 
     def close(self) -> None:
-        """Be done with all of them; twice is once. The owner tasks return when nothing of them is left."""
+        """Release all servers. Idempotent. The owner tasks return when nothing of them is left."""
         for server in self:
             if server.kept is not None:
                 server.kept.close()
 
     def forget(self) -> None:
-        """Let go of the owner, after the end, and of all servers."""
+        """Drop the references to the owner and the servers, after the end."""
         self._by_name.clear()
         del self._owner, self._changed
 
@@ -296,7 +289,7 @@ class Servers:
         return 2 * longest + self._runtime.setup.limits.call_s
 
     def under(self, prefix: str) -> list[SessionServer]:
-        """Those that may offer a tool with this prefix: those of the prefix, then those that offer raw names."""
+        """The servers that may offer a tool with this prefix: those of the prefix, then those with raw names."""
         raw = [server for server in self if server.prefix == "" and prefix]
         return [server for server in self if server.prefix == prefix] + raw
 
@@ -320,7 +313,7 @@ def open_keeper(
     turns: Turns,
     share: Share,
 ) -> Keeper:
-    """Who keeps a connection to `server`, still to be run; it starts in the `turns` of an agent.
+    """The keeper of a connection to `server`, still to be run; it starts in the `turns` of an agent.
 
     What it holds of the daemon's memory is of `share`.
     """
@@ -382,7 +375,7 @@ def server_value(
     spec = binding.spec
     limits = runtime.setup.limits
     is_whole = use is not None and use.only is None
-    # What is not offered needs no more than the tools that declared ones are made of.
+    # A server that is not offered needs no more than the tools that declared ones are made of.
     whitelist = spec.tools if use is not None or spec.shared else ()
     max_content_bytes = limits.max_content_bytes if program is None else program.command.max_output_bytes
     return Server(
@@ -407,7 +400,7 @@ def server_value(
 
 
 def _declared(runtime: Runtime, binding: str) -> tuple[str, ...]:
-    """All tools of a server that any declared one is made of."""
+    """All tools of a server that declared tools are made of."""
     tools = [tool.server for tool in runtime.setup.catalog.tools.values() if tool.server is not None]
     return tuple(dict.fromkeys(tool.tool for tool in tools if tool.binding == binding))
 

@@ -10,7 +10,6 @@ end, or answer, another's. A shared server asks nobody anything: it could not sa
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
 
 import trio
 
@@ -24,19 +23,16 @@ from tooldispatchd.providers.mcp.server import McpTool, Server, ServerOffer
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.lines import Text
 
-# Makes a keeper of what it calls after calls have ended, and when tools have changed.
+# Makes a keeper from two callbacks: after calls have ended, and when tools have changed.
 MakeKeeper = Callable[[Callable[[], None], Callable[[], None]], Keeper]
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """There is nothing to close."""
 
 
-NOTHING: Final = _nothing
-
-
 class SharedServer:
-    """One server, and those who use it. `over` is called when nobody does any more."""
+    """A server and the sessions that use it. `over` is called when the last one has left."""
 
     def __init__(
         self, make: MakeKeeper, *, home: trio.Nursery, log: Log, over: Callable[["SharedServer"], None]
@@ -45,22 +41,22 @@ class SharedServer:
         self.is_settled = False
         self._over = over
         self._views: dict[View, None] = {}
-        # Those with calls that ended, or have something to tell, since the last flush.
+        # Views with calls that ended, or sent an update, since the last flush.
         self.answered: dict[View, None] = {}
-        # Those that are still to be told that the server has settled, or that its tools have changed.
+        # Views still to be told that the server has settled, or that its tools have changed.
         self._stale: dict[View, None] = {}
         self._is_telling = False
         self._tree = TaskTree(home, log, closing=self.keeper.close, ended=self.keeper.close)
         self._tree.own(partial(self.keeper.run, self._settled), self.keeper.close)
 
     def add(self, view: "View") -> None:
-        """One more session uses it."""
+        """Add a session's view."""
         self._views[view] = None
         if not self.is_settled:
             self._stale[view] = None
 
     def remove(self, view: "View") -> None:
-        """A session is done with it; the last one ends it."""
+        """Remove a session's view; the last one ends the server."""
         if view not in self._views:
             return
         del self._views[view]
@@ -86,7 +82,7 @@ class SharedServer:
     def _tell(self) -> None:
         if self._stale and not self._is_telling:
             self._is_telling = True
-            self._tree.own(self._tell_next, NOTHING)
+            self._tree.own(self._tell_next, nothing)
 
     async def _tell_next(self) -> None:
         """Tell one, and leave the next to a task of its own.
@@ -142,7 +138,6 @@ class View:
 
     @property
     def server(self) -> Server:
-        """What it is."""
         return self._shared.keeper.server
 
     @property
@@ -152,7 +147,6 @@ class View:
 
     @property
     def fault(self) -> Fault | None:
-        """Why it cannot be called now."""
         return self._shared.keeper.fault
 
     def call(
@@ -164,7 +158,7 @@ class View:
         traceparent: str | None = None,
         update: Callable[[Update], None] | None = None,
     ) -> PendingCall | Fault:
-        """As `Keeper.call`; what comes of it is flushed to this session alone."""
+        """As `Keeper.call`; its outcome is flushed to this session alone."""
         told = None if update is None else partial(self._tell_update, update)
         return self._shared.keeper.call(
             tool, arguments, partial(self._done, done), traceparent=traceparent, update=told
@@ -191,10 +185,10 @@ class View:
         self._shared.keeper.flush()
 
     def close(self) -> None:
-        """This session is done with it; twice is once."""
+        """Release the server. Idempotent."""
         self._shared.remove(self)
         self._settled = None
-        self._changed = self.flush_agent = NOTHING
+        self._changed = self.flush_agent = nothing
 
 
 class Sharing:

@@ -42,7 +42,7 @@ class Showing:
         self._spellings: dict[str, Spelling] = {}
 
     def entries(self, form: str, plans: Mapping[str, Plan]) -> tuple[list[Raw], list[str]]:
-        """Each tool as JSON in a form, and a warning for what the form could not say."""
+        """Each tool as JSON in a form, and a warning for whatever the form cannot express."""
         entries: list[Raw] = []
         warnings: list[str] = []
         spelling = self._spelling(form)
@@ -65,7 +65,7 @@ class Showing:
         return table
 
     def find(self, name: str, form: str, find: Finder) -> Plan | Fault | Literal[Lookup.HOLD]:
-        """What `find` has under a name that was shown, or would be, or is the tool's own."""
+        """Look a name up that was shown, or would be, or is the tool's own."""
         spelling = self._spelling(form)
         found = find(spelling.canonical(name) or name)
         if isinstance(found, Fault) and found.code is Code.UNKNOWN_TOOL:

@@ -62,7 +62,7 @@ def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Pla
 
 
 def narrow_plans(runtime: Runtime, plans: dict[str, Plan], profile: Profile) -> dict[str, Plan]:
-    """Of a whole profile's plans those that the narrowed `profile` still has."""
+    """The plans that a narrowed `profile` keeps of the whole profile's."""
     own = {name: plans[name] for name in profile.tools if name in plans}
     jobs = {name: plan for name, plan in plans.items() if isinstance(plan, JobPlan) and profile.jobs}
     return own | jobs | {plan.name: plan for plan in _info(runtime, profile) if plan.name not in profile.tools}
@@ -109,14 +109,14 @@ class Toolset:
         self._servers = Servers(owner, runtime, log, profile=profile, turns=turns, share=share, changed=self._changed)
         for use in profile.servers:
             self._servers.offer(use)
-        # What each tool that needs servers waits for.
+        # The servers that each tool waits for.
         self._waiting = {
             name: [self._servers.need(tool) for tool in tools]
             for name, tools in at_servers(runtime.setup.catalog, profile).items()
         }
-        # What each server offers, in its own order.
+        # The names that each server offers, in its own order.
         self._offered: dict[str, list[str]] = {}
-        # Those of servers that chains have asked for.
+        # The plans of servers' tools that chains have asked for.
         self._inner: dict[str, Plan] = {}
         # Without servers nothing is ever added, and all sessions of the profile share one table.
         self.plans: dict[str, Plan] = declared
@@ -140,17 +140,17 @@ class Toolset:
         self._servers.open(self._settled)
 
     def close(self) -> None:
-        """Be done with the servers; twice is once. Their owner tasks return when nothing of them is left."""
+        """Release the servers. Idempotent. Their owner tasks return when nothing of them is left."""
         self._servers.close()
 
     def forget(self) -> None:
-        """Let go of the owner, after the end; nothing is asked after that but what tools there were."""
+        """Drop the references to the owner, after the end; the plans stay."""
         self._servers.forget()
         del self._owner
 
     @property
     def advice(self) -> Iterator[tuple[str, str]]:
-        """What the servers that are offered advise, each with its prefix."""
+        """The instructions of the offered servers, each with its prefix."""
         for server in self._servers:
             kept, prefix = server.kept, server.prefix
             if server.use is not None and prefix is not None and kept is not None and kept.offer.instructions:
@@ -173,7 +173,7 @@ class Toolset:
         """A server has other tools than it had when it settled: make the plans of its tools anew."""
         kept = server.kept
         assert kept is not None
-        # Those that are missing now are offered no more, which is nothing to end a session for; the log says it.
+        # A tool that is missing now is offered no more; that does not end a session, and is logged.
         self._missing(server, kept)
         for name in self._offered.pop(server.name, ()):
             del self.plans[name]
@@ -240,7 +240,7 @@ class Toolset:
         """A server that did not come up is a warning, and a refusal where its tools were named to be offered."""
         use = server.use
         is_named = use is not None and (server.binding.spec.tools is not None or use.only is not None)
-        # What is known when the configuration is read would refuse every session, and has been told then.
+        # A reason that was known when the configuration was read would refuse every session, and was told then.
         if fault.code is Code.MISSING_TOOL and server.kept is not None:
             self._refuse(server.kept, str(fault.extras["tool"]), fault.detail)
         elif is_named and server.is_startable:
@@ -292,7 +292,7 @@ class Toolset:
             kept = server.kept
             listed = None if kept is None else kept.offer.tools.get(tool.server.tool)
             if kept is None or listed is None:
-                # One that its server lacks is no tool of this session, or the session is refused for it.
+                # A tool that its server lacks is no tool of this session, or the session is refused for it.
                 return server.fault or self._unknown(name)
             self._inner[name] = declared_mcp_plan(self._runtime, kept, tool, listed, server.unenforced)
         return self._inner[name]
@@ -334,7 +334,7 @@ class Toolset:
         return Fault(Code.NOT_ALLOWED, f"{name} is not among the tools of this agent", {"source": name})
 
     def _unknown(self, name: str) -> Fault:
-        # What is that long is no slip of the hand, and comparing it would take its time.
+        # So long a name is no typing error, and comparing it would take long.
         may_hint = len(name) <= SHOWN_NAME and self._runtime.state.hints.take(len(self.plans), trio.current_time())
         close = nearest(name, self.plans) if may_hint else None
         servers = [

@@ -202,7 +202,7 @@ class Daemon:
         try:
             await channel.run(host)
         except Exception as error:  # noqa: BLE001  # guard: the channel's, as in the front
-            host.gone(f"internal error, incident {self._log.incident('channel failed', error)}")
+            self._front.end_defective(error, host.gone)
         self._pair_closed(channel)
 
     # --- ends ---

@@ -140,7 +140,7 @@ class Front:
             try:
                 ready(mask)
             except Exception as error:  # noqa: BLE001  # guard: a defect of one channel must not end the others
-                self._end_defective(owner, error)
+                self.end_defective(error, None if owner is None else owner.abort)
             if perf_counter() - since > TICK_S:
                 await trio.lowlevel.checkpoint()
                 since = perf_counter()
@@ -156,16 +156,17 @@ class Front:
         try:
             channel.resume()
         except Exception as error:  # noqa: BLE001  # the same guard, for a channel's further turns
-            self._end_defective(channel, error)
+            self.end_defective(error, channel.abort)
         await trio.lowlevel.checkpoint()
 
-    def _end_defective(self, channel: Abortable | None, error: Exception) -> None:
+    def end_defective(self, error: Exception, end: Callable[[str], None] | None) -> None:
+        """Log what a channel failed of, and have `end` end it, told why; that may meet the same defect."""
         incident = self._log.incident("channel failed", error)
-        if channel is None:
+        if end is None:
             return
         try:
-            channel.abort(f"internal error, incident {incident}")
-        except Exception as again:  # noqa: BLE001  # the same guard: what is told of its end may meet the same defect
+            end(f"internal error, incident {incident}")
+        except Exception as again:  # noqa: BLE001  # the same guard
             self._log.incident("channel's end failed", again)
 
 

@@ -14,22 +14,23 @@ import msgspec
 from msgspec import Meta, inspect
 
 from tooldispatchd.catalog.problems import Path
-from tooldispatchd.catalog.speckinds import BINDING_PATTERN, SomeWord
 
 MASK: Final = "…"
 
 _SHOWN_IF: Final = "shown_if"
 _NOTHING: Final = r"(?!)"
+# As a table of `[mcp]` is named.
+_SERVER_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}"
 _UNMARKED: Final[Mapping[str, object]] = MappingProxyType({})
 _UNKNOWN: Final[Mapping[str, object]] = MappingProxyType({_SHOWN_IF: _NOTHING})
 _T = TypeVar("_T")
 
 Secret = Annotated[_T, Meta(extra={"secret": True, _SHOWN_IF: _NOTHING})]
 """A value that is a secret, or may hold one: nothing of it is shown."""
-SecretFile = Annotated[SomeWord, Meta(extra={_SHOWN_IF: _NOTHING})]
-"""The name of a file with what is nobody else's business; people put the secret itself there."""
+SecretFile = Annotated[_T, Meta(extra={_SHOWN_IF: _NOTHING})]
+"""The name of a file with secrets or keys; people put the secret itself there."""
 # Such a name has other letters than a token (POSIX, XBD 8.1).
-SecretVariable = Annotated[SomeWord, Meta(extra={_SHOWN_IF: r"[A-Z_][A-Z0-9_]{0,63}"})]
+SecretVariable = Annotated[_T, Meta(extra={_SHOWN_IF: r"[A-Z_][A-Z0-9_]{0,63}"})]
 """The name of a variable with a secret; people put the secret itself there."""
 SecretChoice = Annotated[_T, Meta(extra={_SHOWN_IF: r"[A-Za-z][A-Za-z0-9._-]{0,11}"})]
 """A choice of words in whose place people put a secret; that is longer."""
@@ -103,7 +104,7 @@ def _mark(kind: inspect.Type, path: Path) -> Mapping[str, object]:
             marks = [_mark(each, path) for each in kind.types if not isinstance(each, inspect.NoneType)]
             if not path and {inspect.StrType, inspect.StructType} <= set(map(type, kind.types)):
                 # A server by its name may be shown, and by its URL not.
-                return {_SHOWN_IF: BINDING_PATTERN}
+                return {_SHOWN_IF: _SERVER_NAME}
             return next((mark for mark in marks if mark is not _UNKNOWN), _UNKNOWN)
         case inspect.StructType() if path:
             inner = next((field.type for field in kind.fields if field.encode_name == path[0]), None)

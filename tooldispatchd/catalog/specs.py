@@ -165,14 +165,14 @@ class OAuthSpec(Spec, frozen=True, kw_only=True):
     """`authorization_code` needs a person once, at `tooldispatchd login`; the others need none."""
     client_id: Secret[SomeWord] | None = None
     """The client as it was registered. Without one the daemon registers itself, where the server lets it."""
-    client_secret_env: SecretVariable | None = None
+    client_secret_env: SecretVariable[SomeWord] | None = None
     """The variable of the daemon's environment that holds the client's secret. At most one of it and the file."""
-    client_secret_file: SecretFile | None = None
+    client_secret_file: SecretFile[SomeWord] | None = None
     """The file that holds the client's secret; a newline at its end does not count."""
     client_metadata_url: Secret[SomeWord] | None = None
     """The https URL of the client's own metadata document, for servers that know clients by it, in the place of
     `client_id`."""
-    private_key_file: SecretFile | None = None
+    private_key_file: SecretFile[SomeWord] | None = None
     """The PEM file of the key that signs a `private_key_jwt`."""
     algorithm: Literal["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"] = "RS256"
     """How a `private_key_jwt` is signed."""
@@ -202,20 +202,20 @@ class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
     token: Secret[str] | None = None
     """The bearer token for `url`; taken as it is written. At most one of `token`, `token_env` and `token_file`. Over
     plain `http://` or `ws://` to another machine it is a warning."""
-    token_env: SecretVariable | None = None
+    token_env: SecretVariable[SomeWord] | None = None
     """The variable of the daemon's environment that holds the token for `url`."""
-    token_file: SecretFile | None = None
+    token_file: SecretFile[SomeWord] | None = None
     """The file that holds the token; a newline at its end does not count."""
     auth: SecretChoice[Literal["oauth"]] | None = None
     """With `oauth` the daemon gets tokens by itself."""
     oauth: OAuthSpec | None = None
     """The particulars of `auth = "oauth"`, [below](#oauth)."""
-    ca: SecretFile | None = None
+    ca: SecretFile[SomeWord] | None = None
     """The PEM file of the authorities that are trusted for `url`, in the place of the system's. A PEM file that cannot
     be used is an error when the configuration is read."""
-    cert: SecretFile | None = None
+    cert: SecretFile[SomeWord] | None = None
     """The PEM file of the certificate that the daemon shows to `url`, and of its key unless `key` names it."""
-    key: SecretFile | None = None
+    key: SecretFile[SomeWord] | None = None
     """The PEM file of the key to `cert`."""
     hosts: tuple[Secret[HostPort], ...] = ()
     """Further hosts, as `HOST` or `HOST:PORT`, that redirects and the discovery of an authorization server may lead to.
@@ -405,9 +405,9 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     offered."""
     token: Secret[str] | None = None
     """What a `hello` must show; taken as it is written. At most one of `token`, `token_env` and `token_file`."""
-    token_env: SecretVariable | None = None
+    token_env: SecretVariable[SomeWord] | None = None
     """The variable of the daemon's environment that holds the token."""
-    token_file: SecretFile | None = None
+    token_file: SecretFile[SomeWord] | None = None
     """The file that holds the token; a newline at its end does not count."""
     uid: Owners | None = None
     """Users who may open it: numbers, names, or a list of them. With `gid`, one of both is enough. A token is asked for

@@ -7,7 +7,6 @@ from tooldispatchd.catalog.arguments import (
     Each,
     Feed,
     Flag,
-    Output,
     Slot,
     Template,
     TemplateError,
@@ -18,6 +17,7 @@ from tooldispatchd.catalog.arguments import (
     untyped_target,
 )
 from tooldispatchd.catalog.fromschema import outline_of
+from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import InputMode, OutputMode, ProcessSpec, ToolSpec
 from tooldispatchd.catalog.types import Type, parse_type, show

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.calls.outcome import Update
-from tooldispatchd.providers.updates import INTERVAL_S, MAX_CONTENT_BYTES, MAX_UPDATE_BYTES, Held, UpdateLines
+from tooldispatchd.calls.outcome import MAX_UPDATE_BYTES, Update
+from tooldispatchd.providers.updates import INTERVAL_S, MAX_CONTENT_BYTES, Held, UpdateLines
 
 
 class Told:

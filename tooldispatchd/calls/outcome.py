@@ -5,12 +5,16 @@ A provider returns one of the two as a value; what it raises is a defect, and th
 """
 
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
-from tooldispatchd.catalog.arguments import Output
+from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import QuotedText
+
+# A line of a program, or the parameters of a server's notification.
+MAX_UPDATE_BYTES: Final = 64 * 1024
 
 
 class Answer(msgspec.Struct, frozen=True):

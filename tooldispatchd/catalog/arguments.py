@@ -9,13 +9,13 @@ for each item of a list; with `?` it is there where a boolean is true, or a fiel
 
 import re
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from typing import Final
 
 import msgspec
 
 from tooldispatchd.catalog.meanings import Declared, options_of
 from tooldispatchd.catalog.names import nearest
+from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.problems import Path, Problem, cut
 from tooldispatchd.catalog.specs import InputMode, ProcessSpec, ToolSpec
 from tooldispatchd.catalog.types import JSON, UNIT, Field, ListOf, Primitive, Product, Record, Type, show
@@ -103,19 +103,6 @@ class Feed(msgspec.Struct, frozen=True):
     templates: tuple[Template, ...] = ()
     variables: tuple[str, ...] = ()
     is_record: bool = False
-
-
-class Output(StrEnum):
-    """What a program writes to stdout: one JSON value, text, a list of lines, or a list with a JSON value a line.
-
-    Of one whose answer says nothing (`NULL`) the value may also be left out.
-    """
-
-    JSON = "json"
-    NULL = "null"
-    TEXT = "text"
-    LINES = "lines"
-    JSON_LINES = "json_lines"
 
 
 JSON_FEED: Final = Feed()

@@ -13,12 +13,13 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog import morphisms
-from tooldispatchd.catalog.arguments import JSON_FEED, Feed, Output, compile_modes, untyped_source, untyped_target
+from tooldispatchd.catalog.arguments import JSON_FEED, Feed, compile_modes, untyped_source, untyped_target
 from tooldispatchd.catalog.confinement import KEYS, problems_of
 from tooldispatchd.catalog.expressions.door import Expression, ExpressionError, compile_expression, compile_predicate
 from tooldispatchd.catalog.meanings import Declared, has_stream, is_stream, resolve, strip_stream
 from tooldispatchd.catalog.morphisms import Morphism, StreamMorphism
 from tooldispatchd.catalog.names import nearest
+from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.relations import COMPATIBLE, SAME
 from tooldispatchd.catalog.schemas import Check, SchemaError

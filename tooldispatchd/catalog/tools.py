@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tooldispatchd.catalog.arguments import JSON_FEED, Feed, Output, compile_modes, untyped_source, untyped_target
+from tooldispatchd.catalog.arguments import JSON_FEED, Feed, compile_modes, untyped_source, untyped_target
 from tooldispatchd.catalog.confinement import KEYS, problems_of
 from tooldispatchd.catalog.expressions.door import Expression, ExpressionError, compile_expression
 from tooldispatchd.catalog.fromschema import describe, exact_type, outline_of
@@ -17,6 +17,7 @@ from tooldispatchd.catalog.meanings import Declared, has_stream, to_schema
 from tooldispatchd.catalog.morphisms import LowerError, Morphism, lower
 from tooldispatchd.catalog.names import declared_name_problem
 from tooldispatchd.catalog.offered import is_object, show_schema
+from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.processes import Processes
 from tooldispatchd.catalog.relations import COMPATIBLE, SAME, STATED_INPUT, STATED_OUTPUT

@@ -12,15 +12,13 @@ from typing import Final, Literal
 
 import msgspec
 
-from tooldispatchd.calls.outcome import Update
+from tooldispatchd.calls.outcome import MAX_UPDATE_BYTES, Update
 from tooldispatchd.wire.lines import LineCutter, LongLine
 
 # Twenty a second: a reader notices no more.
 INTERVAL_S: Final = 0.05
 # Of one update: as much as a pipe, so that a program's usual output passes whole.
 MAX_CONTENT_BYTES: Final = 64 * 1024
-# A line of a program, or the parameters of a server's notification.
-MAX_UPDATE_BYTES: Final = 64 * 1024
 
 NOTHING: Final = Update()
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from tooldispatchd.providers.mcp.listing import MAX_CURSOR_CHARS
+from tooldispatchd.providers.mcp.messages import MAX_CURSOR_CHARS
 from tooldispatchd.providers.mcp.resources import (
     MAX_ARGUMENTS,
     MAX_DESCRIPTION_CHARS,

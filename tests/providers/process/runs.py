@@ -12,7 +12,8 @@ import trio
 from tests.conftest import children, open_descriptors
 from tests.providers.process.direct import directly
 from tests.unread import settled
-from tooldispatchd.catalog.arguments import Feed, Output, parse_template
+from tooldispatchd.catalog.arguments import Feed, parse_template
+from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.children.endings import NO_LIMITS, Limits
 from tooldispatchd.children.family import Family
 from tooldispatchd.providers.process.running import Command, ProgramValue, run_command

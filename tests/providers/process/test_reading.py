@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tooldispatchd.calls.outcome import UnreadableError
-from tooldispatchd.catalog.arguments import Output
+from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.providers.process.reading import read_output
 
 MAX_BYTES = 1000

@@ -4,7 +4,8 @@ import pytest
 
 from tests.providers.process.direct import directly
 from tests.providers.process.runs import LINE, PYTHON, args, command, fed, nothing_held, run, sh
-from tooldispatchd.catalog.arguments import Feed, Output
+from tooldispatchd.catalog.arguments import Feed
+from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.children.family import Family
 from tooldispatchd.providers.process.running import Command, ProgramValue, run_command
 from tooldispatchd.wire.faults import Code, Fault

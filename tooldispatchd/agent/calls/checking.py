@@ -16,7 +16,8 @@ from tooldispatchd.agent.faults import too_large
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.outcome import Answer, Outcome, Unread, UnreadableError
 from tooldispatchd.calls.violations import fault_of
-from tooldispatchd.catalog.arguments import Output, text_of
+from tooldispatchd.catalog.arguments import text_of
+from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.schemas import Check, check_of, is_light, light_size
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.checkers.pool import CheckerError, Running

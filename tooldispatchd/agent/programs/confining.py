@@ -2,9 +2,10 @@
 
 from tooldispatchd.agent.programs.programs import Program
 from tooldispatchd.agent.setup import Setup
-from tooldispatchd.catalog.arguments import JSON_FEED, Feed, Output
+from tooldispatchd.catalog.arguments import JSON_FEED, Feed
 from tooldispatchd.catalog.confinement import confinement_of
 from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforced, enforce
+from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.specs import ConfinedSpec, McpSpec, ProcessSpec, ToolSpec
 from tooldispatchd.catalog.tools import DeclaredTool

@@ -25,7 +25,7 @@ from tooldispatchd.catalog.schemas import (
 from tooldispatchd.checkers.pool import CheckerError, Running
 from tooldispatchd.providers.mcp.greeting import is_complete
 from tooldispatchd.providers.mcp.headers import ParamHeaderError, read_param_headers
-from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, decoded
+from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, MAX_CURSOR_CHARS, decoded
 from tooldispatchd.providers.mcp.server import McpTool, Server
 
 # More than any model chooses from.
@@ -45,8 +45,6 @@ MAX_LIST_BYTES: Final = 4 * 1024 * 1024
 # Measured: what a byte of a tool's entry takes once its schemas are decoded and compiled, and a character of a pattern.
 COMPILED_BYTES: Final = 40
 PATTERN_CHAR_BYTES: Final = 400
-# Opaque, and sent back as it came; servers put an offset or a key there.
-MAX_CURSOR_CHARS: Final = 4096
 # All descriptions go into every model request; one of this size is a mistake already.
 MAX_DESCRIPTION_CHARS: Final = 64 * 1024
 # A name for people, and four yes or no about the tool with a title of their own: longer annotations are something else.

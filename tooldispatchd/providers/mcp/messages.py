@@ -11,8 +11,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from tooldispatchd.calls.outcome import Update
-from tooldispatchd.providers.updates import MAX_UPDATE_BYTES
+from tooldispatchd.calls.outcome import MAX_UPDATE_BYTES, Update
 from tooldispatchd.wire.lines import HEAD_BYTES, Text, framed
 
 # All that a decoder of foreign bytes can raise; `ValidationError` is a `DecodeError`.
@@ -31,6 +30,9 @@ MAX_MENDED_BYTES: Final = 4 * 1024 * 1024
 
 # What servers print by mistake is shorter.
 MAX_STRAY_BYTES: Final = 64 * 1024
+
+# Opaque, and sent back as it came; servers put an offset or a key there.
+MAX_CURSOR_CHARS: Final = 4096
 
 Id = int | float | str | None
 

@@ -11,8 +11,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.catalog.schemas import Check, compile_check
-from tooldispatchd.providers.mcp.listing import MAX_CURSOR_CHARS
-from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
+from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, MAX_CURSOR_CHARS
 from tooldispatchd.providers.mcp.server import McpTool
 
 READ_RESOURCE: Final = "resources/read"

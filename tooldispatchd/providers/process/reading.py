@@ -6,7 +6,7 @@ from typing import Final, assert_never
 import msgspec
 
 from tooldispatchd.calls.outcome import UnreadableError
-from tooldispatchd.catalog.arguments import Output
+from tooldispatchd.catalog.outputs import Output
 
 _decode: Final = msgspec.json.Decoder().decode
 

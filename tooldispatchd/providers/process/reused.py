@@ -31,7 +31,7 @@ from typing import Final
 import trio
 
 from tooldispatchd.calls.outcome import Unread, UnreadableError, Update
-from tooldispatchd.catalog.arguments import Output
+from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
 from tooldispatchd.children.pipes import rest
 from tooldispatchd.children.procstat import ProcessorTime, processor_time

@@ -16,7 +16,8 @@ from typing import Protocol
 import msgspec
 
 from tooldispatchd.calls.outcome import Unread, UnreadableError, Update
-from tooldispatchd.catalog.arguments import JSON_FEED, Feed, Output
+from tooldispatchd.catalog.arguments import JSON_FEED, Feed
+from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
 from tooldispatchd.children import endings
 from tooldispatchd.children.endings import NO_LIMITS, Limits, tool_failed

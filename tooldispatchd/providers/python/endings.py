@@ -8,7 +8,7 @@ import msgspec
 
 from tooldispatchd.calls.outcome import Unread, UnreadableError
 from tooldispatchd.calls.violations import fault_at
-from tooldispatchd.catalog.arguments import Output
+from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
 from tooldispatchd.catalog.violations import Violation
 from tooldispatchd.children.endings import ended, passed_limit, tool_failed

@@ -153,7 +153,7 @@ class Connection:
                     settle()
             finally:
                 # Also when `settled` or a call's `done` raises: the server must not outlive this task.
-                await self._close_link()
+                await self._close_link()  # noqa: ASYNC102  # it shields and bounds itself
                 self._machine.apply(ConnectionEvent.GONE)
                 self._log_end()
                 # Half-read input, and all references back to this: without a cycle it is freed at once.

@@ -2,10 +2,11 @@
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.wire.lines import HEAD_BYTES, LineCutter, LongLine
+from tooldispatchd.wire.lines import HEAD_BYTES, MOVED_BYTES, LineCutter, LongLine, reserve
 
 MAX = 64
 
@@ -42,6 +43,24 @@ def test_a_long_line_is_reported_when_it_passes_the_bound_and_not_again() -> Non
     assert isinstance(long, LongLine)
     assert cutter.cut(b"z" * 1000) == []
     assert cutter.cut(b"end\nnext\n") == [b"next"]
+
+
+@pytest.mark.parametrize("bound", [MOVED_BYTES + 1000, 3 * MOVED_BYTES])
+def test_a_large_line_is_whole_wherever_its_memory_lies(bound: int) -> None:
+    line = bytes(range(32, 127)) * (bound // 95)
+    cutter = LineCutter(bound)
+    chunks = [line[at : at + 10_000] for at in range(0, len(line), 10_000)]
+    assert [found for chunk in chunks for found in cutter.cut(chunk)] == []
+    assert cutter.cut(b"\nnext") == [line]
+
+
+@pytest.mark.parametrize("size", [0, 5, 1_000_000])
+def test_a_buffer_holds_the_same_after_room_was_made_for_it(size: int) -> None:
+    buffer = bytearray(b"held here")
+    reserve(buffer, size)
+    assert buffer == b"held here"
+    buffer += b" and more"
+    assert buffer == b"held here and more"
 
 
 def test_the_head_of_a_long_line_is_its_first_bytes() -> None:

@@ -20,6 +20,7 @@ from tooldispatchd.calls.gate import Turns
 from tooldispatchd.checkers.frames import JOB, RESULT, Work
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import Child, SpawnError
+from tooldispatchd.wire.lines import MOVED_BYTES, reserve
 
 # Two, so that one owner's endless job leaves a place for the others.
 CHECKERS: Final = 2
@@ -152,6 +153,8 @@ class _Checker:
 
     async def _receive(self, size: int) -> bytearray:
         received = bytearray()
+        if size > MOVED_BYTES:
+            reserve(received, size)
         while len(received) < size:
             try:
                 piece = self._socket.recv(min(PIECE_BYTES, size - len(received)))

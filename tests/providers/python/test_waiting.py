@@ -149,8 +149,8 @@ async def test_what_a_worker_raises_ends_nothing(runs: Runs) -> None:
 
 async def test_what_a_worker_said_before_is_no_part_of_the_next_fault(runs: Runs) -> None:
     tool = sample("fail", resident=True)
-    await runs.failure(tool, message="one")
-    assert "one" not in str((await runs.failure(tool, message="two")).extras["stderr_tail"])
+    await runs.failure(tool, message="zebra")
+    assert "zebra" not in str((await runs.failure(tool, message="two")).extras["stderr_tail"])
 
 
 async def test_a_worker_refuses_what_the_types_refuse(runs: Runs) -> None:

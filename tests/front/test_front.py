@@ -184,6 +184,40 @@ async def test_reading_stops_while_the_backlog_is_over_its_cap_and_goes_on_after
             assert echo.share.held == 0
 
 
+class Pausing(Echo):
+    """It pauses its channel with the first bytes that it hears."""
+
+    def __init__(self) -> None:
+        super().__init__(answers=lambda chunk: chunk * 1_000_000)
+        self.turns = 0
+
+    def received(self, chunk: bytes) -> None:
+        super().received(chunk)
+        if self.channel is not None and self.turns == 0:
+            self.channel.pause()
+
+    def resume(self) -> None:
+        self.turns += 1
+
+
+async def test_a_paused_channel_has_no_turn_and_reads_nothing_though_answers_were_taken() -> None:
+    async with open_front() as (front, incidents):
+        echo = Pausing()
+        async with open_socket(front, echo) as agent:
+            await agent.send_all(b"x")
+            total = 0
+            while total < 1_000_000:
+                total += len(await agent.receive_some())
+            await agent.send_all(b"y")
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            assert (echo.heard, echo.turns) == (b"x", 0)
+            assert echo.channel is not None
+            echo.channel.again()
+            assert (await agent.receive_some()).startswith(b"y")
+            assert (echo.heard, echo.turns) == (b"xy", 1)
+    assert incidents.events == []
+
+
 async def test_a_channel_that_never_reads_is_dropped_after_its_time() -> None:
     async with open_front(stalled_s=0.2) as (front, _):
         echo = Echo(answers=lambda chunk: chunk * 10_000)

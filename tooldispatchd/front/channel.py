@@ -141,6 +141,7 @@ class Channel:
         "_front",
         "_has_more",
         "_is_closed",
+        "_is_paused",
         "_last_write",
         "_out",
         "_peer",
@@ -162,6 +163,7 @@ class Channel:
         self._closing = False
         self._has_more = False
         self._is_closed = False
+        self._is_paused = False
         self._last_write = 0.0
         self._stall: Entry[Expiring] | None = None
 
@@ -189,18 +191,20 @@ class Channel:
         """Ask for another turn; while the backlog is over its cap it does not come."""
         if not self._is_closed:
             self._has_more = True
+            self._is_paused = False
             self._set_interest()
             if not self._is_over():
                 self._front.again(self)
 
     def pause(self) -> None:
-        """Read nothing more until `again`; that the peer hung up is still seen."""
-        self._has_more = True
+        """Read nothing more, and give no turn, until `again`; that the peer hung up is still seen."""
+        # Not as `again` does: answers that are taken meanwhile give a channel its turn, and with it its reading.
+        self._is_paused = True
         self._set_interest()
 
     def resume(self) -> None:
         """The other turn."""
-        if self._is_closed or self._closing or not self._has_more or self._peer is None:
+        if self._is_closed or self._closing or self._is_paused or not self._has_more or self._peer is None:
             return
         self._has_more = False
         self._peer.resume()
@@ -293,7 +297,7 @@ class Channel:
             self._flush()
 
     def _receive(self) -> None:
-        if self._is_closed or not self._reads or self._closing or self._has_more or self._peer is None:
+        if self._is_closed or self._peer is None or not self._may_read:
             return
         try:
             chunk = self._wire.read()
@@ -349,13 +353,17 @@ class Channel:
             self._front.timer.drop(self._stall)
             self._stall = None
 
+    @property
+    def _may_read(self) -> bool:
+        return self._reads and not (self._closing or self._has_more or self._is_paused)
+
     def _is_over(self) -> bool:
         return self._out is not None and (len(self._out) > self._front.out_buffer_bytes or self.share.is_full)
 
     def _set_interest(self) -> None:
         if self._is_closed:
             return
-        reading = EPOLLIN if self._reads and not (self._closing or self._has_more or self._is_over()) else 0
+        reading = EPOLLIN if self._may_read and not self._is_over() else 0
         writing = EPOLLOUT if self._out is not None else 0
         if self._wire.read_fd == self._wire.write_fd:
             self._front.change(self._wire.read_fd, reading | writing)

@@ -158,12 +158,11 @@ async def test_the_last_lines_are_written_before_the_channel_closes(
         assert closed == [host]
 
 
-async def test_nothing_is_read_beside_a_line_that_a_checker_reads_though_answers_were_taken() -> None:
+async def test_nothing_is_read_beside_a_line_that_a_checker_reads() -> None:
     async with open_runtime(small_catalog()) as runtime:
         outlet = Outlet(runtime.state.memory.share(0))
         host = ChannelHost(runtime, outlet, lambda _host: None, entrance=ANYONE, visitor=OWN_USER)
         host.received(b'{"id":"1","name":"echo","input":"' + b"x" * 2 * HEAVY_BYTES + b'"}\n')
-        outlet.is_paused = False  # as a channel is when it gives a turn
         host.resume()
         assert (outlet.is_paused, outlet.wants_turn) == (True, False)
         await wait_all_tasks_blocked()

@@ -181,8 +181,6 @@ class ChannelHost:
     def resume(self) -> None:
         """Serve the lines of one turn, and answer in one write what can be answered at once."""
         if self._heavy is not None:
-            # Written answers were taken, which gave the channel a turn: still nothing more is to be read.
-            self._outlet.pause()
             return
         machine, roster, named = self._machine, self._roster, self._roster.named
         before = machine.line

@@ -17,6 +17,7 @@ from tooldispatchd.catalog.nulls import MAX_TOLD, drop_nulls
 from tooldispatchd.catalog.problems import cut
 from tooldispatchd.catalog.unfolding import MAX_UNFOLDED, MAX_WEIGHT, UnfoldError, unfold
 from tooldispatchd.catalog.violations import (
+    MAX_EXPLAINED,
     MAX_MESSAGE,
     MAX_QUOTED,
     Compiled,
@@ -69,11 +70,11 @@ class Check:
 
     __slots__ = ("_compiled", "_text", "is_valid", "patterns", "weight")
 
-    def __init__(self, compiled: Compiled | None) -> None:
+    def __init__(self, compiled: Compiled | None, weight: int = 1, patterns: int = 0) -> None:
         self._compiled = compiled
-        self.is_valid: IsValid = _accept if compiled is None else compiled.validator.is_valid
-        self.weight = 1 if compiled is None else compiled.unfolding.weight
-        self.patterns = 0 if compiled is None else compiled.patterns
+        self.is_valid: IsValid = (lambda _value: True) if compiled is None else compiled.validator.is_valid
+        self.weight = weight
+        self.patterns = patterns
         self._text: bytes | None = None
 
     @property
@@ -107,13 +108,11 @@ class Both(Check):
     __slots__ = ("_first", "_second")
 
     def __init__(self, first: Check, second: Check) -> None:
-        super().__init__(None)
+        super().__init__(None, first.weight + second.weight, first.patterns + second.patterns)
         self._first = first
         self._second = second
         one, other = first.is_valid, second.is_valid
         self.is_valid = lambda value: one(value) and other(value)
-        self.weight = first.weight + second.weight
-        self.patterns = first.patterns + second.patterns
 
     @property
     def schemas(self) -> list[dict[str, object] | bool]:
@@ -135,9 +134,8 @@ class DistantCheck(Check):
     __slots__ = ("_schema",)
 
     def __init__(self, schema: dict[str, object]) -> None:
-        super().__init__(None)
+        super().__init__(None, MAX_WEIGHT)
         self._schema = schema
-        self.weight = MAX_WEIGHT
 
     @property
     def schemas(self) -> list[dict[str, object] | bool]:
@@ -177,8 +175,11 @@ def compile_check(schema: dict[str, object] | bool) -> Check:  # noqa: FBT001 - 
         raise SchemaError("the schema has too many references to identifiers") from error
     if unfolding.applied > MAX_UNFOLDED:
         raise SchemaError(f"the schema unfolds to too much: to more than {MAX_UNFOLDED} subschemas at one place")
+    most = 0 if unfolding.multiplies else MAX_EXPLAINED // max(1, unfolding.applied)
+    branches = unfolding.multiplies or unfolding.has_unions
     try:
-        return Check(Compiled(schema, validator_of(schema), unfolding, patterns))
+        compiled = Compiled(schema, validator_of(schema), most, branches, unfolding.parts + patterns)
+        return Check(compiled, unfolding.weight, patterns)
     except jsonschema_rs.ValidationError as error:
         elsewhere = _ELSEWHERE.match(error.message)
         if elsewhere is not None:
@@ -252,10 +253,6 @@ def _patterns_in(node: dict[object, object]) -> int:
     if not all(isinstance(key, str) for key in node):
         raise SchemaError("the schema has a key that is no string")
     return sum(lengths)
-
-
-def _accept(_value: object) -> bool:
-    return True
 
 
 ACCEPT: Final = Check(None)

@@ -2,12 +2,12 @@
 
 The validator explains a union by explaining each of its alternatives in full, which is exponential where unions stand
 in one another. Where that could be, the value is walked down instead: at each place a shallow copy of the schema is
-asked, then the children, then the alternatives that the place admits. The walk ends where it cannot tell which one is
-to blame, or has asked all that it may.
+asked, then the children. A union is entered where all but one of its alternatives are null; the place of any other one
+is what is told, as is the place where the walk has asked all that it may.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 import jsonschema_rs
@@ -15,7 +15,6 @@ import msgspec
 
 from tooldispatchd.catalog.pointers import at, escape, escape_fragment
 from tooldispatchd.catalog.problems import cut
-from tooldispatchd.catalog.unfolding import Unfolding
 
 MAX_VIOLATIONS: Final = 10
 MAX_MESSAGE: Final = 300
@@ -58,12 +57,17 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """A schema with its validator, what it unfolds to, and how many characters of patterns it has."""
+    """A schema with its validator, and how a value that breaks it is explained.
+
+    One of up to `most` parts is explained in full. A larger one is walked where unions make the schema `branch`, and
+    then `parts` of it are compiled to ask about a place; otherwise the validator's first error is told.
+    """
 
     schema: Schema | bool
     validator: jsonschema_rs.Validator
-    unfolding: Unfolding
-    patterns: int
+    most: int
+    branches: bool
+    parts: int
 
 
 def validator_of(
@@ -78,14 +82,11 @@ def validator_of(
 
 def violations_of(compiled: Compiled, value: object) -> list[Violation]:
     """What is wrong with `value`: at most 10, only the first where it is large, none where it is valid."""
-    unfolding = compiled.unfolding
-    most = MAX_EXPLAINED // max(1, unfolding.applied)
-    if not unfolding.multiplies and _size(value, most) <= most:
+    if _size(value, compiled.most) <= compiled.most:
         return _told(compiled.validator, (), value)
-    if unfolding.multiplies or unfolding.has_unions:
+    if compiled.branches:
         assert isinstance(compiled.schema, dict), "a boolean has no parts"
-        walk = _Walk(compiled.schema, unfolding.parts + compiled.patterns)
-        return [] if compiled.validator.is_valid(value) else walk.blame(value)
+        return [] if compiled.validator.is_valid(value) else _Walk(compiled.schema, compiled.parts).blame(value)
     try:
         compiled.validator.validate(value)
     except jsonschema_rs.ValidationError as error:
@@ -120,7 +121,6 @@ class _Walk:
         self._left = MAX_WORK
         self._registry: jsonschema_rs.Registry | None = None
         self._checks: dict[str, IsValid] = {}
-        self._answers: dict[tuple[str, int], bool] = {}
 
     def blame(self, value: object) -> list[Violation]:
         """What is wrong at the deepest place that can be blamed with what may be asked."""
@@ -130,17 +130,20 @@ class _Walk:
                 place = self._follow(place)
                 if not isinstance(place.schema, dict):
                     break
-                alone = _alone(place.schema)
-                if not self._passes(alone, place.value):
-                    return _told(validator_of(alone), place.path, place.value)
-                further = self._first_invalid(_children(place)) or self._first_invalid(self._musts(place))
-                further = further or self._option(place)
+                told = self._told_alone(place, place.schema)
+                if told:
+                    return told
+                inner = chain(_children(place), self._here(place))
+                further = next((each for each in inner if not self._is_valid(each)), None)
                 if further is None:
                     break
                 place = further
         except _SpentError:
             pass
-        return [_not_valid(place)]
+        # Nothing more can be said than which union has no alternative for the value, if it is one.
+        keyword = next((each for each in _UNIONS if isinstance(place.schema, dict) and each in place.schema), "")
+        words = f"under any of the schemas listed in the '{keyword}' keyword" if keyword else "here"
+        return [Violation(pointer_of(place.path), cut(f"{_quote(place.value)} is not valid {words}", MAX_MESSAGE))]
 
     def _spend(self, work: int) -> None:
         self._left -= work
@@ -157,69 +160,48 @@ class _Walk:
             place = place._replace(schema=at(self._root, pointer), pointer=pointer)
         return place
 
-    def _passes(self, alone: Schema, value: object) -> bool:
+    def _told_alone(self, place: _Place, schema: Schema) -> list[Violation]:
+        """What is wrong with the place itself: its children may be anything, but for their names."""
+        alone = {key: value for key, value in schema.items() if key in _ALONE}
+        if schema.get("additionalProperties") is False and not isinstance(schema.get("patternProperties"), dict):
+            named = schema.get("properties")
+            names = named if isinstance(named, dict) else {}
+            alone |= {"additionalProperties": False, "properties": {name: {} for name in names}}
+        if schema.get("items") is False:
+            first = schema.get("prefixItems")
+            alone |= {"items": False, "prefixItems": [True] * len(first) if isinstance(first, list) else [True]}
         if not alone:
-            return True
-        pattern = alone.get("pattern")
+            return []
+        value, pattern = place.value, alone.get("pattern")
         # A pattern is compiled in time quadratic in its length: one of 1,000 characters may take 80 ms.
         self._spend(2 + _size(alone, self._left) // 4 + (len(pattern) // 2 if isinstance(pattern, str) else 0))
         self._spend(len(value) // 16 if isinstance(value, dict | list) else 0)
-        return validator_of({**self._draft, **alone}).is_valid(value)
-
-    def _first_invalid(self, places: Iterable[_Place]) -> _Place | None:
-        return next((place for place in places if not self._is_valid(place)), None)
+        return _told(validator_of({**self._draft, **alone}), place.path, value)
 
     def _is_valid(self, place: _Place) -> bool:
         place = self._follow(place)
-        key = (place.pointer, id(place.value))
-        if key not in self._answers:
-            if place.pointer not in self._checks:
-                self._spend(self._parts)
-                self._checks[place.pointer] = self._compile(place.pointer)
-            self._spend(_size(place.value, self._left))
-            self._answers[key] = self._checks[place.pointer](place.value)
-        return self._answers[key]
+        is_valid = self._checks.get(place.pointer)
+        if is_valid is None:
+            self._spend(self._parts)
+            if self._registry is None:
+                self._registry = jsonschema_rs.Registry([(_RESOURCE, self._root)])
+            # The subschema may refer to any other.
+            schema = {**self._draft, "$ref": f"{_RESOURCE}#{escape_fragment(place.pointer)}"}
+            is_valid = self._checks[place.pointer] = validator_of(schema, self._registry).is_valid
+        self._spend(_size(place.value, self._left))
+        return is_valid(place.value)
 
-    def _compile(self, pointer: str) -> IsValid:
-        """The check of the subschema that a pointer leads to; it may refer to any other."""
-        if self._registry is None:
-            self._registry = jsonschema_rs.Registry([(_RESOURCE, self._root)])
-        reference = f"{_RESOURCE}#{escape_fragment(pointer)}"
-        return validator_of({**self._draft, "$ref": reference}, self._registry).is_valid
-
-    def _musts(self, place: _Place) -> Iterator[_Place]:
-        """The schemas that must all hold at a place."""
+    def _here(self, place: _Place) -> Iterator[_Place]:
+        """What else must hold at a place: a reference, each of `allOf`, the only alternative to null."""
         assert isinstance(place.schema, dict)
         pointer = _local(place.schema.get("$ref"))
         if pointer is not None:
             yield place._replace(schema=at(self._root, pointer), pointer=pointer)
         yield from _listed(place, "allOf")
-
-    def _option(self, place: _Place) -> _Place | None:
-        """The alternative that was meant: the only one admitted here, or one of several that blame the same child."""
-        admitted = [
-            option
-            for option in self._options(place)
-            if isinstance(option.schema, dict) and self._passes(_alone(option.schema), option.value)
-        ]
-        if len(admitted) < 2:
-            return admitted[0] if admitted else None
-        blamed = {child.path if (child := self._first_invalid(_children(each))) else None for each in admitted}
-        return admitted[0] if len(blamed) == 1 and None not in blamed else None
-
-    def _options(self, place: _Place) -> list[_Place]:
-        """The alternatives of a union, with those of unions right within it."""
-        options: list[_Place] = []
-        waiting = [place]
-        while waiting:
-            each = self._follow(waiting.pop())
-            within = [part for keyword in _UNIONS for part in _listed(each, keyword)]
-            self._spend(1 + len(within))
-            if within:
-                waiting.extend(reversed(within))
-            else:
-                options.append(each)
-        return options
+        for keyword in _UNIONS if isinstance(place.value, dict | list) else ():
+            others = [each for each in _listed(place, keyword) if each.schema != {"type": "null"}]
+            if len(others) == 1:
+                yield others[0]
 
 
 def _children(place: _Place) -> Iterator[_Place]:
@@ -249,23 +231,6 @@ def _listed(place: _Place, keyword: str) -> Iterator[_Place]:
     parts = place.schema.get(keyword) if isinstance(place.schema, dict) else None
     for index, part in enumerate(parts if isinstance(parts, list) else ()):
         yield place._replace(schema=part, pointer=f"{place.pointer}/{keyword}/{index}")
-
-
-def _alone(schema: Schema) -> Schema:
-    """What a schema says of the place itself; of its children their names, and the constants that tell kinds apart."""
-    alone = {key: value for key, value in schema.items() if key in _ALONE}
-    if schema.get("additionalProperties") is False and not isinstance(schema.get("patternProperties"), dict):
-        alone["additionalProperties"] = False
-    if schema.get("items") is False:
-        first = schema.get("prefixItems")
-        alone |= {"items": False, "prefixItems": [True] * len(first) if isinstance(first, list) else [True]}
-    named = schema.get("properties")
-    if isinstance(named, dict):
-        alone["properties"] = {
-            name: {key: part[key] for key in ("const", "enum") if key in part} if isinstance(part, dict) else {}
-            for name, part in named.items()
-        }
-    return alone
 
 
 def _local(reference: object) -> str | None:
@@ -300,13 +265,6 @@ def _told(validator: jsonschema_rs.Validator, path: tuple[str | int, ...], value
 
 def _violation(error: jsonschema_rs.ValidationError, path: tuple[str | int, ...]) -> Violation:
     return Violation(pointer_of([*path, *error.instance_path]), message_of(error))
-
-
-def _not_valid(place: _Place) -> Violation:
-    """What is said where nothing more can be: which union has no alternative for the value, if it is one."""
-    keyword = next((each for each in _UNIONS if isinstance(place.schema, dict) and each in place.schema), "")
-    words = f"under any of the schemas listed in the '{keyword}' keyword" if keyword else "here"
-    return Violation(pointer_of(place.path), cut(f"{_quote(place.value)} is not valid {words}", MAX_MESSAGE))
 
 
 def message_of(error: jsonschema_rs.ValidationError) -> str:

@@ -4,8 +4,7 @@ from msgspec import UNSET, UnsetType
 from tooldispatchd.catalog.expressions.door import FailedEvaluation
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import Config, ToolSpec
-from tooldispatchd.catalog.tools import DeclaredTool
-from tooldispatchd.catalog.tooltable import build_tools
+from tooldispatchd.catalog.tools import DeclaredTool, build_tools
 
 TYPES = {"Query": "{text: string, limit?: int}", "Results": "[{title: string}]", "Queries": "!Query"}
 

@@ -18,8 +18,7 @@ from tooldispatchd.catalog.profiles import Profile, build_profiles, digest_of, d
 from tooldispatchd.catalog.servers import Binding, binding_of, build_servers
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import Config
-from tooldispatchd.catalog.tools import DeclaredTool
-from tooldispatchd.catalog.tooltable import build_tools
+from tooldispatchd.catalog.tools import DeclaredTool, build_tools
 from tooldispatchd.catalog.types import JSON
 
 _NO_TOKENS: Final[Mapping[str, bytes]] = MappingProxyType({})

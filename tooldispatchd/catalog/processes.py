@@ -15,9 +15,15 @@ import msgspec
 from tooldispatchd.catalog import morphisms
 from tooldispatchd.catalog.arguments import JSON_FEED, Feed, compile_modes, untyped_source, untyped_target
 from tooldispatchd.catalog.confinement import KEYS, problems_of
-from tooldispatchd.catalog.expressions.door import Expression, ExpressionError, compile_expression, compile_predicate
+from tooldispatchd.catalog.expressions.door import (
+    Expression,
+    ExpressionError,
+    FailedEvaluation,
+    compile_expression,
+    compile_predicate,
+)
 from tooldispatchd.catalog.meanings import Declared, has_stream, is_stream, resolve, strip_stream
-from tooldispatchd.catalog.morphisms import Morphism, StreamMorphism
+from tooldispatchd.catalog.morphisms import Broken, Morphism, StageError, StreamMorphism
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.problems import Path, Problem
@@ -25,7 +31,7 @@ from tooldispatchd.catalog.relations import COMPATIBLE, SAME
 from tooldispatchd.catalog.schemas import Check, SchemaError
 from tooldispatchd.catalog.specs import Config, ProcessSpec
 from tooldispatchd.catalog.types import JSON, UNIT, Product, Stream, Type, show, show_arrow
-from tooldispatchd.catalog.wiring import LIFT, WiringError, bare, check_of, checked, guarded, parse_checked, promised
+from tooldispatchd.catalog.wiring import LIFT, WiringError, bare, check_of, guarded, parse_checked, promised
 
 Arrow = tuple[Type, Type]
 
@@ -167,6 +173,20 @@ class PipelineStage:
             return check_of(type_, self._declared)
         except SchemaError as error:
             raise self._wrong(f"cannot use the type {show(type_)[:80]}: {error}", "type") from error
+
+
+def checked(name: str, transform: Callable[[object], object], output: Check | None) -> Callable[[object], object]:
+    """A function that gives `FailedEvaluation` where it has no result, as one that raises `StageError`."""
+
+    def run(message: object) -> object:
+        result = transform(message)
+        if type(result) is FailedEvaluation:
+            raise StageError(name, result)
+        if output is not None and not output.is_valid(result):
+            raise StageError(name, Broken(output, result))
+        return result
+
+    return run
 
 
 # Chains within chains multiply, and all stages of a call that asks for nothing are one turn of the dispatch thread.

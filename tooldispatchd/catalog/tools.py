@@ -1,30 +1,35 @@
 """Declared tools, built from the configuration: types and schemas compiled, expressions checked, all problems told.
 
 Nothing here knows how a tool is run; it says what one takes, what it gives, and how it is shown to a model.
+
+A tool may be made of a process, whose chain may lift another tool, which may be made of a process in turn: each is
+built when it is first asked for, whatever the order of the tables, and one that comes back to itself is refused.
 """
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from tooldispatchd.catalog.arguments import JSON_FEED, Feed, compile_modes, untyped_source, untyped_target
+from tooldispatchd.catalog.callgraph import needs
 from tooldispatchd.catalog.confinement import KEYS, problems_of
 from tooldispatchd.catalog.expressions.door import Expression, ExpressionError, compile_expression
 from tooldispatchd.catalog.fromschema import describe, exact_type, outline_of
-from tooldispatchd.catalog.meanings import Declared, has_stream, to_schema
-from tooldispatchd.catalog.morphisms import LowerError, Morphism, lower
+from tooldispatchd.catalog.meanings import Declared, build_types, has_stream, to_schema
+from tooldispatchd.catalog.morphisms import Broken, LowerError, Morphism, StageError, Work, asking, function, lower
 from tooldispatchd.catalog.names import declared_name_problem
 from tooldispatchd.catalog.offered import is_object, show_schema
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.processes import Processes
+from tooldispatchd.catalog.processes import MAX_NESTED, Process, Processes, checked
 from tooldispatchd.catalog.relations import COMPATIBLE, SAME, STATED_INPUT, STATED_OUTPUT
 from tooldispatchd.catalog.schemas import Both, Check, SchemaError, compile_check
 from tooldispatchd.catalog.servers import Binding, ServerTool, server_tool
 from tooldispatchd.catalog.signatures import Signature, stated_misfit
-from tooldispatchd.catalog.specs import ToolSpec
+from tooldispatchd.catalog.specs import Config, ToolSpec
 from tooldispatchd.catalog.types import JSON, UNIT, Product, Stream, Type, column_of, show, show_arrow
 from tooldispatchd.catalog.wiring import WiringError, parse_checked
 
@@ -86,7 +91,7 @@ class _Half(msgspec.Struct, frozen=True):
     wired: Type
 
 
-class ToolBuilder:
+class _ToolBuilder:
     """Builds one tool, or collects what is wrong with it in `problems`."""
 
     def __init__(
@@ -123,7 +128,8 @@ class ToolBuilder:
         if spec.python is not None and self._signature is None:
             # Why its function could not be read has been told where that was tried.
             return None
-        expression = self._untyped_map()
+        # A `map` that says no type takes any JSON, and gives what it makes.
+        expression = None if self._is_typed else self._compile_map(JSON, None)
         halves = self._types(program, expression)
         if halves is None:
             return None
@@ -142,6 +148,9 @@ class ToolBuilder:
             self.problems += wrong
         if program is not None:
             checks = self._both(source, program.source), self._both(target, program.target)
+        missing: dict[str, object] | UnsetType | None = {}
+        if not is_object(source.schema):
+            missing = None if source.schema.get("type") == "null" else UNSET
         return DeclaredTool(
             name=self._name,
             title=spec.title,
@@ -153,7 +162,7 @@ class ToolBuilder:
             wrapped=wrapped,
             input=checks[0],
             output=checks[1],
-            missing_input=_missing(source.schema),
+            missing_input=missing,
             expression=expression or self._compile_map(source.type, target.type),
             type_text=f"{source.text} -> {target.text}",
             program=program,
@@ -226,12 +235,6 @@ class ToolBuilder:
         if expression is not None:
             return self._halves(JSON, expression.output, "map")
         return self._halves_of_schemas()
-
-    def _untyped_map(self) -> Expression | None:
-        """The expression of a `map` that says no type: it takes any JSON, and gives what it makes."""
-        if self._spec.map is None or self._is_typed:
-            return None
-        return self._compile_map(JSON, None)
 
     def _refuse(self, why: str, *keys: str, value: object = UNSET, allowed: str | None = None) -> None:
         path: Path = ("tools", self._name, *keys)
@@ -309,27 +312,18 @@ class ToolBuilder:
         except WiringError as error:
             self.problems.append(error.problem(("tools", self._name, "type")))
             return None
-        if self._refuse_streams(text, source, target):
-            return None
-        self._check_inline(source, target)
-        return self._halves(source, target, "type")
-
-    def _refuse_streams(self, text: str, source: Type, target: Type) -> bool:
         for side, verb in ((source, "takes"), (target, "gives")):
             if has_stream(side, self._declared):
                 column = text.find("!") + 1 or column_of(text, show(side))
                 why = f"column {column}: a tool {verb} one message at a time, and {show(side)} is or holds a stream"
                 self._refuse(why, "type", value=text, allowed="the type without !")
-                return True
-        return False
-
-    def _check_inline(self, source: Type, target: Type) -> None:
-        if self._spec.inline is None:
-            return
-        right = source if self._spec.inline == "id" else _result_of_inline(self._spec, source)
-        if not SAME.holds(target, right, self._declared):
-            why = f"{self._spec.inline} of {show(source)} gives {show(right)}, not {show(target)}"
-            self._refuse(why, "type", value=self._spec.type, allowed=f'"{show_arrow(source, right)}"')
+                return None
+        inline = self._spec.inline
+        right = source if inline == "id" else _result_of_inline(self._spec, source)
+        if inline is not None and not SAME.holds(target, right, self._declared):
+            why = f"{inline} of {show(source)} gives {show(right)}, not {show(target)}"
+            self._refuse(why, "type", value=text, allowed=f'"{show_arrow(source, right)}"')
+        return self._halves(source, target, "type")
 
     def _halves(self, source: Type, target: Type, key: str) -> tuple[_Half, _Half] | None:
         taken, given = self._half(source, key), self._half(target, key)
@@ -360,13 +354,6 @@ def _result_of_inline(spec: ToolSpec, source: Type) -> Type:
     return UNIT if spec.inline == "discard" else JSON
 
 
-def _missing(schema: dict[str, object]) -> dict[str, object] | UnsetType | None:
-    """What a missing input means: {} for a record, null for unit, nothing for the rest."""
-    if is_object(schema):
-        return {}
-    return None if schema.get("type") == "null" else UNSET
-
-
 Transform = Callable[[object], object]
 
 
@@ -383,3 +370,98 @@ def compile_transform(spec: ToolSpec, expression: Expression | None) -> Transfor
         return expression.evaluate
     assert spec.inline is not None
     return _TRANSFORMS[spec.inline]
+
+
+# --- the tables ---
+
+_NO_SIGNATURES: Final[Mapping[str, Signature]] = MappingProxyType({})
+
+
+def build_tools(
+    config: Config, servers: Mapping[str, Binding], signatures: Mapping[str, Signature] = _NO_SIGNATURES
+) -> tuple[dict[str, DeclaredTool], dict[str, Process], list[Problem]]:
+    """The tools without a problem and the processes by name, and every problem of types, processes and tools.
+
+    `signatures` are those of tools that are functions, by tool; of one that has none here the problem has been told.
+    """
+    declared, problems = build_types(config.types)
+    table = _Table(config, declared, servers, signatures)
+    tools = {name: built[0] for name in config.tools if (built := table.build(name)) is not None}
+    table.processes.check_all()
+    # What a process is told alone it is told again where it is used.
+    told = {(problem.path, problem.why): problem for problem in (*problems, *table.processes.problems, *table.problems)}
+    tools = {name: msgspec.structs.replace(tool, needs=needs(name, config)) for name, tool in tools.items()}
+    return tools, table.processes.by_name, list(told.values())
+
+
+class _Table:
+    def __init__(
+        self, config: Config, declared: Declared, servers: Mapping[str, Binding], signatures: Mapping[str, Signature]
+    ) -> None:
+        self.problems: list[Problem] = []
+        self.processes = Processes(config, declared, self._lifted)
+        self._config = config
+        self._declared = declared
+        self._servers = servers
+        self._signatures = signatures
+        self._built: dict[str, tuple[DeclaredTool, Morphism] | None] = {}
+        self._open: list[str] = []
+
+    def build(self, name: str) -> tuple[DeclaredTool, Morphism] | None:
+        """The tool, and as it is lifted; None where it has a problem, which is told."""
+        if name not in self._built:
+            self._open.append(name)
+            builder = _ToolBuilder(
+                name,
+                self._config.tools[name],
+                self._declared,
+                processes=self.processes,
+                servers=self._servers,
+                signature=self._signatures.get(name),
+            )
+            tool = builder.build()
+            self._open.pop()
+            self.problems += builder.problems
+            self._built[name] = None if tool is None or builder.problems else (tool, _morphism(tool, builder))
+        return self._built[name]
+
+    def _lifted(self, name: str) -> Morphism:
+        if name in self._open:
+            loop = " -> ".join([*self._open[self._open.index(name) :], name])
+            raise WiringError(f"a tool cannot lead back to itself: {loop}", value=name)
+        if len(self._open) > MAX_NESTED:
+            raise WiringError(f"tools lift tools at most {MAX_NESTED} deep", value=name)
+        if name not in self._config.tools:
+            raise self.processes.no_tool(name)
+        built = self.build(name)
+        if built is None:
+            raise WiringError(f"the tool {name} has a problem of its own", value=name, is_told=True)
+        return built[1]
+
+
+def _morphism(tool: DeclaredTool, builder: _ToolBuilder) -> Morphism:
+    """A tool as it is lifted: what goes in and comes out is looked at as it would be if it were called.
+
+    One that waits is asked for, so that it has its own limit.
+    """
+    source, target, spec = builder.source, builder.target, tool.spec
+    if tool.program is not None and tool.program.is_now:
+        inner = msgspec.structs.replace(tool.program, name=tool.name, source=source, target=target)
+    elif tool.program is not None or any(way is not None for way in (spec.mcp, spec.command, spec.python)):
+        if not tool.typed:
+            source = target = JSON
+        depth = 1 if tool.program is None else tool.program.depth
+        inner = asking(tool.name, source, target, is_tool=True, output=None, depth=depth)
+    else:
+        run = checked(tool.name, compile_transform(spec, tool.expression), None)
+        inner = function(tool.name, source, target, run, growth=2 if spec.inline == "copy" else 1)
+
+    def apply(message: object) -> Work:
+        if not tool.input.is_valid(message):
+            raise StageError(tool.name, Broken(tool.input, message, is_input=True))
+        result = yield from inner.apply(message)
+        if not tool.output.is_valid(result):
+            raise StageError(tool.name, Broken(tool.output, result))
+        return result
+
+    return msgspec.structs.replace(inner, apply=apply)

@@ -7,7 +7,6 @@ from typing import Final, cast
 import msgspec
 from msgspec import UNSET
 
-from tooldispatchd.catalog.expressions.door import FailedEvaluation
 from tooldispatchd.catalog.meanings import TYPE_WORDS, Declared, check_names, nearest_type, resolve, to_schema
 from tooldispatchd.catalog.morphisms import Broken, Bundle, Flow, StageError, StreamMorphism
 from tooldispatchd.catalog.problems import Path, Problem
@@ -113,17 +112,3 @@ def _looker(name: str, type_: Type, declared: Declared, *, is_input: bool) -> Ca
                 raise StageError(name, Broken(check, message, is_input))
 
     return look_at
-
-
-def checked(name: str, transform: Callable[[object], object], output: Check | None) -> Callable[[object], object]:
-    """A function that gives `FailedEvaluation` where it has no result, as one that raises `StageError`."""
-
-    def run(message: object) -> object:
-        result = transform(message)
-        if type(result) is FailedEvaluation:
-            raise StageError(name, result)
-        if output is not None and not output.is_valid(result):
-            raise StageError(name, Broken(output, result))
-        return result
-
-    return run

@@ -36,7 +36,7 @@ from tooldispatchd.catalog.wiring import LIFT, WiringError, bare, check_of, guar
 Arrow = tuple[Type, Type]
 
 
-class PipelineStage:
+class _PipelineStage:
     """A process that is to be compiled at the streams `source`, or at its own type `arrow`; raises `WiringError`."""
 
     def __init__(self, name: str, spec: ProcessSpec, declared: Declared, *, arrow: Arrow | None, is_bare: bool) -> None:
@@ -50,17 +50,28 @@ class PipelineStage:
         """What it does to streams of type `upstream` (None: of any, where it says no type itself)."""
         any_json = Stream(JSON)
         source, target = self._arrow or (any_json if upstream is None else upstream, None)
+        made: StreamMorphism
         match self._spec.kind:
-            case "agent":
-                made = self._agent(*(self._arrow or (any_json, any_json)))
+            case "id":
+                made = morphisms.identity(self._name, source)
+            case "discard":
+                made = morphisms.discarding(self._name, source)
+            case "copy":
+                pairs = None if target is None or self._is_bare else resolve(target, self._declared)
+                as_pairs = isinstance(pairs, Stream) and isinstance(resolve(pairs.item, self._declared), Product)
+                made = morphisms.copying(self._name, source, as_pairs=as_pairs)
             case "map":
                 made = self._map(source, target)
             case "filter":
                 expression = self._expression(compile_predicate, self._message(source), {})
                 run = checked(self._name, expression.evaluate, None)
                 made = morphisms.filtering(self._name, source, lambda message: run(message) is True)
+            case "agent":
+                taken, given = (self._message(side) for side in self._arrow or (any_json, any_json))
+                base = morphisms.asking(self._name, taken, given, is_tool=False, output=self._check(given))
+                made = msgspec.structs.replace(morphisms.lift(base), name=self._name, kind="agent")
             case _:
-                made = self._structural(source, target)
+                made = self._of_several(source)
         return made if target is None else self._promised(made, target)
 
     def _wrong(self, why: str, *keys: str, value: object = msgspec.UNSET) -> WiringError:
@@ -68,7 +79,10 @@ class PipelineStage:
 
     def _promised(self, made: StreamMorphism, wanted: Type) -> StreamMorphism:
         """The stage at its declared type; what it gives is looked at where it promises less by itself."""
-        wanted = self._shaped(wanted, made.target)
+        if self._is_bare and not isinstance(resolve(made.target, self._declared), Stream):
+            # A type of the base category as the streams that the kind gives: (A, B) as (!A, !B), `unit` as itself.
+            bare = resolve(strip_stream(wanted, self._declared), self._declared)
+            wanted = Product(tuple(Stream(item) for item in bare.items)) if isinstance(bare, Product) else bare
         if not COMPATIBLE.holds(made.target, wanted, self._declared):
             assert self._arrow is not None
             sides = [self._arrow[0], made.target, self._arrow[1]]
@@ -79,58 +93,35 @@ class PipelineStage:
             return made
         return msgspec.structs.replace(promised(made, wanted, self._declared), kind=made.kind)
 
-    def _shaped(self, wanted: Type, made: Type) -> Type:
-        """A type of the base category as the streams that the kind gives: `(A, B)` as `(!A, !B)`, `unit` as itself."""
-        if not self._is_bare or isinstance(resolve(made, self._declared), Stream):
-            return wanted
-        bare = resolve(strip_stream(wanted, self._declared), self._declared)
-        return Product(tuple(Stream(item) for item in bare.items)) if isinstance(bare, Product) else bare
-
-    # --- the kinds that move messages and do not look at them ---
-
-    def _structural(self, source: Type, target: Type | None) -> StreamMorphism:
-        match self._spec.kind:
-            case "id":
-                return morphisms.identity(self._name, source)
-            case "discard":
-                return morphisms.discarding(self._name, source)
-            case "copy":
-                pairs = None if target is None or self._is_bare else resolve(target, self._declared)
-                as_pairs = isinstance(pairs, Stream) and isinstance(resolve(pairs.item, self._declared), Product)
-                return morphisms.copying(self._name, source, as_pairs=as_pairs)
-        streams = self._streams(source)
-        if self._spec.kind == "project":
+    def _of_several(self, source: Type) -> StreamMorphism:
+        """The kinds that take several streams: `project`, `barrier` and `merge`."""
+        kind, declared = self._spec.kind, self._declared
+        streams = resolve(source, declared)
+        if self._is_bare and isinstance(streams, Stream):
+            item = resolve(streams.item, declared)
+            streams = Product(tuple(Stream(part) for part in item.items)) if isinstance(item, Product) else streams
+        if not isinstance(streams, Product):
+            raise self._wrong(f"{kind} takes several streams, (!A, !B), and not {show(source)}")
+        if kind == "project":
             place = self._spec.project or 0
             if place >= len(streams.items):
                 why = f"there is no stream {place} in {show(streams)}: they are counted from 0"
                 raise self._wrong(why, "project", value=place)
             return morphisms.projecting(self._name, streams, place)
-        items = tuple(resolve(item, self._declared) for item in streams.items)
+        items = tuple(resolve(item, declared) for item in streams.items)
         inner = [item.item for item in items if isinstance(item, Stream)]
         if len(inner) < len(items):
-            raise self._wrong(f"{self._spec.kind} takes streams of messages, and not {show(source)}")
-        if self._spec.kind == "barrier":
+            raise self._wrong(f"{kind} takes streams of messages, and not {show(source)}")
+        if kind == "barrier":
             return morphisms.synchronising(self._name, streams, Stream(Product(tuple(inner))))
-        return self._merge(streams, inner)
-
-    def _streams(self, source: Type) -> Product:
-        streams = resolve(source, self._declared)
-        if self._is_bare and isinstance(streams, Stream):
-            item = resolve(streams.item, self._declared)
-            streams = Product(tuple(Stream(part) for part in item.items)) if isinstance(item, Product) else streams
-        if not isinstance(streams, Product):
-            raise self._wrong(f"{self._spec.kind} takes several streams, (!A, !B), and not {show(source)}")
-        return streams
-
-    def _merge(self, streams: Product, inner: list[Type]) -> StreamMorphism:
         first = inner[0]
-        if not all(COMPATIBLE.holds(first, other, self._declared) for other in inner):
+        if not all(COMPATIBLE.holds(first, other, declared) for other in inner):
             raise self._wrong(f"merge takes streams of one type, and not {show(streams)}")
         made = morphisms.merging(self._name, streams, Stream(first))
-        if all(SAME.holds(first, other, self._declared) for other in inner):
+        if all(SAME.holds(first, other, declared) for other in inner):
             return made
         # Of the others it is only known that they may be.
-        looking = guarded(made, Product(tuple(Stream(first) for _ in inner)), self._declared)
+        looking = guarded(made, Product(tuple(Stream(first) for _ in inner)), declared)
         return msgspec.structs.replace(looking, source=streams)
 
     # --- the kinds that look at each message ---
@@ -162,11 +153,6 @@ class PipelineStage:
         except ExpressionError as error:
             at = f" (where it takes {show(Stream(taken))})" if self._arrow is None else ""
             raise self._wrong(f"{error}{at}", key, value=text) from error
-
-    def _agent(self, source: Type, target: Type) -> StreamMorphism:
-        taken, given = self._message(source), self._message(target)
-        base = morphisms.asking(self._name, taken, given, is_tool=False, output=self._check(given))
-        return msgspec.structs.replace(morphisms.lift(base), name=self._name, kind="agent")
 
     def _check(self, type_: Type) -> Check:
         try:
@@ -262,9 +248,20 @@ class Processes:
             self._declare(name, spec)
 
     def check_all(self) -> None:
-        """Compile every process that says its own type, whether it is used or not; problems are told."""
+        """Look at every entry of a chain, and compile every process that says its own type, whether it is used or not.
+
+        Problems are told.
+        """
         for name, process in self.by_name.items():
-            self._check_entries(name, process)
+            for place, entry in enumerate(process.chain if process.kind == "plumb" else ()):
+                lifted = LIFT.fullmatch(entry)
+                error = None
+                if lifted is None and entry not in self._config.processes:
+                    error = self._unknown(entry)
+                elif lifted is not None and lifted["tool"] not in self._config.tools:
+                    error = self.no_tool(lifted["tool"])
+                if error is not None:
+                    self._refuse(error.problem(("processes", name, "chain", place)))
         for name, process in list(self.by_name.items()):
             if process.arrow is not None:
                 self._check_alone(name, process)
@@ -286,18 +283,6 @@ class Processes:
         if not process.type_text:
             self.by_name[name] = msgspec.structs.replace(process, type_text=show_arrow(made.source, made.target))
 
-    def _check_entries(self, name: str, process: Process) -> None:
-        """Tell of every entry of a chain that is nothing at all."""
-        for place, entry in enumerate(process.chain if process.kind == "plumb" else ()):
-            lifted = LIFT.fullmatch(entry)
-            error = None
-            if lifted is None and entry not in self._config.processes:
-                error = self._unknown(entry)
-            elif lifted is not None and lifted["tool"] not in self._config.tools:
-                error = self.no_tool(lifted["tool"])
-            if error is not None:
-                self._refuse(error.problem(("processes", name, "chain", place)))
-
     def compile(self, name: str, upstream: Type | None, *, may_be_bare: bool = False) -> StreamMorphism:
         """What the process does to streams of type `upstream` (None: of its own type). Raises `WiringError`.
 
@@ -310,9 +295,30 @@ class Processes:
             raise bare(name)
         self._tried.add(name)
         key = (name, None if name in self._types else upstream)
-        made = self._made.get(key)
-        if made is None:
-            made = self._made[key] = self._compile(process, upstream)
+        if key in self._made:
+            return self._made[key]
+        if name in self._open:
+            loop = " -> ".join([*self._open[self._open.index(name) :], name])
+            raise WiringError(f"a chain cannot lead back to itself: {loop}", ("processes", name))
+        if len(self._open) >= MAX_NESTED:
+            raise WiringError(f"chains stand within chains at most {MAX_NESTED} deep", ("processes", name, "chain"))
+        lacking = _lacking(process.spec)
+        if lacking:
+            raise WiringError(lacking, ("processes", name))
+        if process.kind == "agent" and not self._is_run(process):
+            why = 'nothing runs this agent: it has no "command", and there is no "agent_command"'
+            raise WiringError(why, ("processes", name))
+        self._open.append(name)
+        try:
+            if process.kind == "plumb":
+                made = self._plumb(process, upstream)
+            else:
+                spec, arrow = process.spec, self._types.get(name)
+                stage = _PipelineStage(name, spec, self._declared, arrow=arrow, is_bare=process.is_bare)
+                made = stage.compile(upstream)
+        finally:
+            self._open.pop()
+        self._made[key] = made
         return made
 
     def is_tool(self, name: str) -> bool:
@@ -393,30 +399,6 @@ class Processes:
             raise WiringError(why, value=text)
         self._types[name] = (Stream(source), Stream(target))
         return True
-
-    # --- compiling ---
-
-    def _compile(self, process: Process, upstream: Type | None) -> StreamMorphism:
-        name = process.name
-        if name in self._open:
-            loop = " -> ".join([*self._open[self._open.index(name) :], name])
-            raise WiringError(f"a chain cannot lead back to itself: {loop}", ("processes", name))
-        if len(self._open) >= MAX_NESTED:
-            raise WiringError(f"chains stand within chains at most {MAX_NESTED} deep", ("processes", name, "chain"))
-        lacking = _lacking(process.spec)
-        if lacking:
-            raise WiringError(lacking, ("processes", name))
-        if process.kind == "agent" and not self._is_run(process):
-            why = 'nothing runs this agent: it has no "command", and there is no "agent_command"'
-            raise WiringError(why, ("processes", name))
-        self._open.append(name)
-        try:
-            if process.kind == "plumb":
-                return self._plumb(process, upstream)
-            spec, arrow = process.spec, self._types.get(name)
-            return PipelineStage(name, spec, self._declared, arrow=arrow, is_bare=process.is_bare).compile(upstream)
-        finally:
-            self._open.pop()
 
     def _is_run(self, process: Process) -> bool:
         return process.spec.command is not None or self._config.agent_command is not None

@@ -123,7 +123,6 @@ def check_server(path: Path, spec: McpSpec) -> Iterator[Problem]:
     yield from _check_way(path, spec)
     if spec.url is not None:
         yield from _check_credentials(path, spec)
-        yield from _check_headers((*path, "headers"), spec)
     for index, host in enumerate(spec.hosts):
         if ":" in host and not 0 < int(host.partition(":")[2]) < 1 << 16:
             yield Problem(
@@ -132,6 +131,7 @@ def check_server(path: Path, spec: McpSpec) -> Iterator[Problem]:
     if spec.shared and spec.on_timeout == "dead":
         why = "a shared connection lives on when one agent's call takes too long"
         yield Problem((*path, "on_timeout"), why, value=spec.on_timeout, allowed='"cancel", or no shared')
+    yield from problems_of(spec, path)
 
 
 def credential_warning(spec: McpSpec) -> str | None:
@@ -198,6 +198,17 @@ def _check_credentials(path: Path, spec: McpSpec) -> Iterator[Problem]:
         if spec.auth is None:
             yield Problem((*path, "oauth"), "these are the particulars of auth", allowed='auth = "oauth" beside it')
         yield from _check_oauth((*path, "oauth"), spec.oauth)
+    seen: set[str] = set()
+    for name in spec.headers:
+        low, header = name.lower(), (*path, "headers", name)
+        if low in OWNED_HEADERS or low.startswith(_OWNED_PREFIXES):
+            yield Problem(header, "the transport sets this header itself")
+        if low == "authorization" and (spec.auth is not None or tokens):
+            other = "auth" if spec.auth is not None else tokens[0]
+            yield Problem(header, f'"{other}" sets this header already')
+        if low in seen:
+            yield Problem(header, "this header stands here twice: capitals make no difference")
+        seen.add(low)
 
 
 def _check_oauth(path: Path, oauth: OAuthSpec) -> Iterator[Problem]:
@@ -221,20 +232,6 @@ def _check_oauth(path: Path, oauth: OAuthSpec) -> Iterator[Problem]:
         yield Problem((*path, "client_metadata_url"), "this is no URL that can be used", allowed="an https:// URL")
     if url is not None and oauth.client_id is not None and grant == "authorization_code":
         yield Problem((*path, "client_metadata_url"), '"client_id" says already which client the daemon is')
-
-
-def _check_headers(path: Path, spec: McpSpec) -> Iterator[Problem]:
-    seen: set[str] = set()
-    for name in spec.headers:
-        low = name.lower()
-        if low in OWNED_HEADERS or low.startswith(_OWNED_PREFIXES):
-            yield Problem((*path, name), "the transport sets this header itself")
-        if low == "authorization" and (spec.auth is not None or _stated(spec, TOKENS)):
-            other = "auth" if spec.auth is not None else _stated(spec, TOKENS)[0]
-            yield Problem((*path, name), f'"{other}" sets this header already')
-        if low in seen:
-            yield Problem((*path, name), "this header stands here twice: capitals make no difference")
-        seen.add(low)
 
 
 def _stated(spec: McpSpec | OAuthSpec, keys: tuple[str, ...]) -> list[str]:
@@ -296,9 +293,30 @@ def build_servers(config: Config) -> tuple[dict[str, Binding], list[str], list[P
 
     That covers every use of a server but those before a colon in a profile's `tools`.
     """
-    builder = _ServersBuilder(config)
-    servers = builder.build()
-    return servers, builder.warnings, builder.problems
+    placed: list[tuple[Path, McpSpec]] = [(("mcp", name), _normal(spec)) for name, spec in config.mcp.items()]
+    problems = [problem for path, spec in placed for problem in check_server(path, spec)]
+    for path, reference in _references(config):
+        if isinstance(reference, str) and reference in config.mcp:
+            continue
+        spec = _spec_of(reference)
+        if spec is None and is_meant_as_url(str(reference)):
+            problems.append(Problem(path, "this is no URL that can be used", allowed=URL_ALLOWED))
+        elif spec is None:
+            name = str(reference)
+            # What looks like an address may hold a password.
+            value = UNSET if "@" in name or "/" in name else name
+            problems.append(Problem(path, NO_SUCH_SERVER, value=value, nearest=nearest(name, config.mcp)))
+        elif all(spec != other for _, other in placed):
+            problems += check_server(path, spec)
+            placed.append((path, spec))
+    servers, warnings = _bind(placed, config)
+    for name, tool in config.tools.items():
+        meant = server_tool(name, tool, servers)
+        binding = None if meant is None else servers.get(meant.binding)
+        if meant is not None and binding is not None and meant.tool in binding.spec.deny:
+            key = "name" if tool.name else "mcp"
+            problems.append(Problem(("tools", name, key), f"the server's deny takes {meant.tool} away"))
+    return servers, warnings, problems
 
 
 def binding_of(reference: Server, servers: Mapping[str, Binding]) -> str:
@@ -340,15 +358,6 @@ def _normal(spec: McpSpec) -> McpSpec:
     return spec if url is None or url == spec.url else msgspec.structs.replace(spec, url=url)
 
 
-def _own_name(spec: McpSpec) -> str:
-    """What an anonymous server is called after: its command's last part, or its URL's host."""
-    if spec.command is not None:
-        # Against the rule a whole command line may stand there, with a secret in it.
-        program = spec.command.split(maxsplit=1)[0] if spec.command.strip() else ""
-        return default_prefix(program.rpartition("/")[2])
-    return default_prefix(host_of(spec.url or ""))
-
-
 def _references(config: Config) -> Iterator[tuple[Path, Server]]:
     """Every use of a server, and where it stands."""
     for name, tool in config.tools.items():
@@ -362,74 +371,28 @@ def _references(config: Config) -> Iterator[tuple[Path, Server]]:
             yield ("agents", name, "mcp", index), server
 
 
-class _ServersBuilder:
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        self.warnings: list[str] = []
-        self.problems: list[Problem] = []
-        # Where each stands, and its table: named ones, then the others.
-        self._named: dict[str, tuple[Path, McpSpec]] = {
-            name: (("mcp", name), _normal(spec)) for name, spec in config.mcp.items()
-        }
-        self._anonymous: list[tuple[Path, McpSpec]] = []
-
-    def build(self) -> dict[str, Binding]:
-        for path, spec in self._named.values():
-            self._check(path, spec)
-        for path, reference in _references(self._config):
-            self._add(path, reference)
-        servers = self._bind()
-        self._check_denied(servers)
-        return servers
-
-    def _add(self, path: Path, reference: Server) -> None:
-        if isinstance(reference, str) and reference in self._named:
-            return
-        spec = _spec_of(reference)
-        if spec is None:
-            self._refuse_name(path, str(reference))
-        elif all(spec != other for _, other in [*self._named.values(), *self._anonymous]):
-            self._check(path, spec)
-            self._anonymous.append((path, spec))
-
-    def _refuse_name(self, path: Path, reference: str) -> None:
-        if is_meant_as_url(reference):
-            self.problems.append(Problem(path, "this is no URL that can be used", allowed=URL_ALLOWED))
-            return
-        # What looks like an address may hold a password.
-        value = UNSET if "@" in reference or "/" in reference else reference
-        close = nearest(reference, self._config.mcp)
-        self.problems.append(Problem(path, NO_SUCH_SERVER, value=value, nearest=close))
-
-    def _check(self, path: Path, spec: McpSpec) -> None:
-        self.problems.extend((*check_server(path, spec), *problems_of(spec, path)))
-        warning = credential_warning(spec)
-        if warning is not None:
-            self.warnings.append(f"{_dotted(path)}: {warning}")
-
-    def _bind(self) -> dict[str, Binding]:
-        """Names and prefixes for all; a taken one gets the next free number."""
-        names = unique_prefixes([*self._named, *(_own_name(spec) for _, spec in self._anonymous)])
-        placed = dict(zip(names, [*self._named.values(), *self._anonymous], strict=True))
-        wanted = {name: name if spec.prefix is None else spec.prefix for name, (_, spec) in placed.items()}
-        # An anonymous server without a prefix gets the name that it gives itself.
-        unknown = [name for name, (_, spec) in placed.items() if spec.prefix is None and name not in self._named]
-        for name in unknown:
-            del wanted[name]
-        prefixes = dict(zip(wanted, unique_prefixes(wanted.values()), strict=True))
-        for name, prefix in prefixes.items():
-            if prefix != wanted[name]:
-                where = f'{_dotted(placed[name][0])}: prefix "{wanted[name]}" is taken'
-                self.warnings.append(f'{where}, its tools are offered as "{prefix}:…"')
-        return {name: Binding(name, spec, prefixes.get(name)) for name, (_, spec) in placed.items()}
-
-    def _check_denied(self, servers: Mapping[str, Binding]) -> None:
-        for name, spec in self._config.tools.items():
-            tool = server_tool(name, spec, servers)
-            binding = None if tool is None else servers.get(tool.binding)
-            if tool is not None and binding is not None and tool.tool in binding.spec.deny:
-                path: Path = ("tools", name, "name" if spec.name else "mcp")
-                self.problems.append(Problem(path, f"the server's deny takes {tool.tool} away"))
+def _bind(placed: list[tuple[Path, McpSpec]], config: Config) -> tuple[dict[str, Binding], list[str]]:
+    """Names and prefixes for all tables, those of `[mcp]` first; a taken one gets the next free number."""
+    warnings = [f"{_dotted(path)}: {warning}" for path, spec in placed if (warning := credential_warning(spec))]
+    called = list(config.mcp)
+    for _, spec in placed[len(config.mcp) :]:
+        # After its command's last part, or its URL's host. Against the rule a whole command line may stand there, with
+        # a secret in it.
+        words = [host_of(spec.url or "")] if spec.command is None else spec.command.split()
+        called.append(default_prefix(words[0].rpartition("/")[2] if words else ""))
+    by_name = dict(zip(unique_prefixes(called), placed, strict=True))
+    # An anonymous server without a prefix gets the name that it gives itself.
+    wanted = {
+        name: name if spec.prefix is None else spec.prefix
+        for name, (_, spec) in by_name.items()
+        if name in config.mcp or spec.prefix is not None
+    }
+    prefixes = dict(zip(wanted, unique_prefixes(wanted.values()), strict=True))
+    for name, prefix in prefixes.items():
+        if prefix != wanted[name]:
+            where = f'{_dotted(by_name[name][0])}: prefix "{wanted[name]}" is taken'
+            warnings.append(f'{where}, its tools are offered as "{prefix}:…"')
+    return {name: Binding(name, spec, prefixes.get(name)) for name, (_, spec) in by_name.items()}, warnings
 
 
 def _dotted(path: Path) -> str:

@@ -168,7 +168,8 @@ class _Reader:
             return named
         values = [said["const"]] if "const" in said else said.get("enum")
         if isinstance(values, list) and values:
-            return self._either([self._of_value(value) for value in values])
+            types = [_OF_VALUE.get(type(value), JSON) for value in values]
+            return self._either([each if isinstance(each, Primitive) else self._unsaid(each) for each in types])
         if "type" in said:
             return None
         for keyword in ("anyOf", "oneOf"):
@@ -181,10 +182,6 @@ class _Reader:
         # All of them are true of a value, and so is the first.
         return self._unsaid(self.read(every[0], depth + 1)) if isinstance(every, list) and every else None
 
-    def _of_value(self, value: object) -> Type:
-        type_ = _OF_VALUE.get(type(value), JSON)
-        return type_ if isinstance(type_, Primitive) else self._unsaid(type_)
-
     def _typed(self, said: dict[str, object], depth: int) -> Type:
         """What `type` says, and the keywords that belong to it; they are taken out of `said`."""
         kind = said.pop("type", None)
@@ -192,7 +189,16 @@ class _Reader:
             case "object":
                 return self._record(said, depth)
             case "array":
-                return self._array(said, depth)
+                if "prefixItems" not in said:
+                    return ListOf(self.read(said.pop("items", True), depth + 1))
+                items = said.pop("prefixItems")
+                size = len(items) if isinstance(items, list) else 0
+                # Nothing after the last item: the most items need not be said beside that.
+                is_closed = said.pop("items", True) is False
+                is_closed = is_closed and said.pop("minItems", 0) == said.pop("maxItems", size) == size
+                if not isinstance(items, list) or size < 2 or not is_closed:
+                    return self._unsaid(ListOf(JSON))
+                return Product(tuple(self._parts(items, depth)))
             case str() if kind in OF_SCHEMA:
                 return OF_SCHEMA[kind]
             case [_, *_]:
@@ -221,17 +227,6 @@ class _Reader:
 
     def _is_closed(self, said: Mapping[str, object], _properties: Mapping[str, object], /) -> bool:
         return said.get("additionalProperties") is False and "patternProperties" not in said
-
-    def _array(self, said: dict[str, object], depth: int) -> Type:
-        if "prefixItems" not in said:
-            return ListOf(self.read(said.pop("items", True), depth + 1))
-        items = said.pop("prefixItems")
-        size = len(items) if isinstance(items, list) else 0
-        # Nothing after the last item: the most items need not be said beside that.
-        is_closed = said.pop("items", True) is False and said.pop("minItems", 0) == said.pop("maxItems", size) == size
-        if not isinstance(items, list) or size < 2 or not is_closed:
-            return self._unsaid(ListOf(JSON))
-        return Product(tuple(self._parts(items, depth)))
 
     def _either(self, types: list[Type]) -> Type:
         """A union, each option once; json where one of them is."""

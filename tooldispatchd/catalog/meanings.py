@@ -244,26 +244,23 @@ def build_types(texts: Mapping[str, str]) -> tuple[dict[str, Type], list[Problem
         except TypeTextError as error:
             declared[name] = JSON
             problems.append(Problem(("types", name), str(error), value=text))
-    broken = [name for name in declared if _check(name, texts[name], declared, problems)]
-    # Afterwards: each check must see the types as they are written.
+    broken: list[str] = []
+    for name, type_ in declared.items():
+        path, text = ("types", name), texts[name]
+        unknown = [used for used in _names_in(type_) if used not in declared]
+        for used in unknown:
+            why = f"column {column_of(text, used)}: no such type: {used}"
+            close = nearest_type(used, declared)
+            problems.append(Problem(path, why, value=text, allowed=None if close else TYPE_WORDS, nearest=close))
+        is_itself = leads_to_itself(name, declared)
+        if is_itself:
+            why = "a type cannot be itself: a list, a record or a product must stand between"
+            problems.append(Problem(path, why, value=text))
+        if unknown or is_itself:
+            broken.append(name)
+    # Afterwards: each must be seen as it is written.
     declared.update(dict.fromkeys(broken, JSON))
     return declared, problems
-
-
-def _check(name: str, text: str, declared: Mapping[str, Type], problems: list[Problem]) -> bool:
-    """Add what is wrong with a type's names; whether anything is."""
-    path = ("types", name)
-    unknown = [used for used in _names_in(declared[name]) if used not in declared]
-    for used in unknown:
-        why = f"column {column_of(text, used)}: no such type: {used}"
-        close = nearest_type(used, declared)
-        allowed = None if close else TYPE_WORDS
-        problems.append(Problem(path, why, value=text, allowed=allowed, nearest=close))
-    if leads_to_itself(name, declared):
-        why = "a type cannot be itself: a list, a record or a product must stand between"
-        problems.append(Problem(path, why, value=text))
-        return True
-    return bool(unknown)
 
 
 def _names_in(type_: Type) -> list[str]:

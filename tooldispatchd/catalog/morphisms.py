@@ -169,8 +169,15 @@ def compose(name: str, stages: tuple[StreamMorphism, ...]) -> StreamMorphism:
                 error.position = position
                 raise
             if isinstance(bundle, list):
-                odd = None if len(bundle) == 1 else _marked(bundle, odd, stage.name, position)
-                bundle = bundle if odd is None else odd
+                if len(bundle) == 1:
+                    odd = None
+                elif odd is not None:
+                    # An earlier stage is to blame.
+                    bundle = odd = Odd(bundle, odd.stage, odd.position)
+                else:
+                    # This one is, or the one within it.
+                    blamed = bundle.stage if isinstance(bundle, Odd) else stage.name
+                    bundle = odd = Odd(bundle, blamed, position)
             yield None
         return bundle
 
@@ -179,13 +186,6 @@ def compose(name: str, stages: tuple[StreamMorphism, ...]) -> StreamMorphism:
     growth = math.prod(stage.growth for stage in stages)
     depth = 1 + max(stage.depth for stage in stages)
     return StreamMorphism(name, "plumb", stages[0].source, stages[-1].target, feed, is_now, size, growth, depth)
-
-
-def _marked(bundle: list[object], odd: Odd | None, stage: str, position: int) -> Odd:
-    """The stream with the stage to blame: an earlier one if there is, else this one, or the one within it."""
-    if odd is not None:
-        return Odd(bundle, odd.stage, odd.position)
-    return Odd(bundle, bundle.stage if isinstance(bundle, Odd) else stage, position)
 
 
 def run_now(work: Work) -> object:

@@ -100,11 +100,9 @@ class _Walk:
     def _meant(self, written: object) -> dict[str, object]:
         """The schema that says what an object or a list at this place holds; an empty one where none is found."""
         meaning = self._meanings.get(id(written))
-        if meaning is None:
-            meaning = self._meanings[id(written)] = self._find_meant(written)
-        return meaning
-
-    def _find_meant(self, schema: object) -> dict[str, object]:
+        if meaning is not None:
+            return meaning
+        schema = written
         while isinstance(schema, dict) and "properties" not in schema and "items" not in schema:
             self._spend(1)
             others = [other for other in self._alternatives(schema) if other != {"type": "null"}]
@@ -114,7 +112,8 @@ class _Walk:
                 schema = others[0]
             else:
                 break
-        return schema if isinstance(schema, dict) else {}
+        meaning = self._meanings[id(written)] = schema if isinstance(schema, dict) else {}
+        return meaning
 
     def _alternatives(self, schema: dict[str, object]) -> list[object]:
         found = schema.get("anyOf", schema.get("oneOf"))

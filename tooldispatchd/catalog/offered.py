@@ -67,7 +67,9 @@ def show_schema(schema: dict[str, object]) -> tuple[dict[str, object], bool]:
 def _rewritten(key: str, part: object) -> object:
     """One keyword's value with its references as they must be under the new root."""
     if key == "$ref" and isinstance(part, str):
-        return _reference(part)
+        # Those to definitions stay, and so do those that lead elsewhere.
+        is_moved = (part == "#" or part.startswith("#/")) and not part.startswith(_STAYING)
+        return "#/properties/input" + part[1:] if is_moved else part
     if key in _VALUES:
         return part
     if key in _MAPS and isinstance(part, dict):
@@ -81,11 +83,3 @@ def _schema(node: object) -> object:
     if isinstance(node, list):
         return [_schema(part) for part in node]
     return node
-
-
-def _reference(reference: str) -> str:
-    if reference.startswith(_STAYING):
-        return reference
-    if reference == "#" or reference.startswith("#/"):
-        return "#/properties/input" + reference[1:]
-    return reference

@@ -81,7 +81,6 @@ class _Comparison:
         self._declared = declared
         self._numbers: dict[Type, int] = {left: 0, right: 1}
         self._types = [left, right]
-        self._options: dict[int, list[Type]] = {}
         # Of each pair that is not settled at sight: what each left option and each right one would need to agree.
         self._needs: dict[_Pair, list[list[list[_Part] | str]]] = {}
         self._refuted: dict[_Pair, int] = {}
@@ -90,41 +89,40 @@ class _Comparison:
         self._refute()
 
     def _reach(self) -> None:
+        rule = self._rule
+        options: dict[int, list[Type]] = {}
         waiting = [(0, 1)]
         while waiting:
             pair = waiting.pop()
             if pair in self._needs:
                 continue
-            lefts, rights = (self._options_of(number) for number in pair)
-            if self._is_plain(pair, lefts, rights):
+            for number in pair:
+                if number not in options:
+                    options[number] = options_of(self._types[number], self._declared)
+            lefts, rights = (options[number] for number in pair)
+            is_any = rule.json_is_any and (JSON in lefts or JSON in rights)
+            if pair[0] == pair[1] or is_any or (rule.is_guess and len(lefts) > 1):
+                # They agree without a look at their parts.
                 self._needs[pair] = []
                 continue
             self._spend(len(lefts) * len(rights))
             needs = self._needs[pair] = [[self._needed(one, other) for other in rights] for one in lefts]
             waiting += [child for row in needs for need in row if isinstance(need, list) for _, child in need]
 
-    def _is_plain(self, pair: _Pair, lefts: list[Type], rights: list[Type]) -> bool:
-        """Whether a pair agrees without a look at its parts."""
-        if pair[0] == pair[1] or (self._rule.json_is_any and (JSON in lefts or JSON in rights)):
-            return True
-        return self._rule.is_guess and len(lefts) > 1
-
     def _refute(self) -> None:
         is_changed = True
         while is_changed:
             is_changed = False
             # What was reached last is what others depend on: mostly one round finds everything.
-            for pair in reversed(self._needs):
-                if pair not in self._refuted and not self._agrees(self._needs[pair]):
+            for pair, needs in reversed(self._needs.items()):
+                if not needs or pair in self._refuted:
+                    continue
+                self._spend(len(needs) * len(needs[0]))
+                fits = [[self._fits(need) for need in row] for row in needs]
+                agrees = all(map(any, fits)) and (self._rule.is_guess or all(map(any, zip(*fits, strict=True))))
+                if not agrees:
                     self._refuted[pair] = len(self._refuted)
                     is_changed = True
-
-    def _agrees(self, needs: list[list[list[_Part] | str]]) -> bool:
-        if not needs:
-            return True
-        self._spend(len(needs) * len(needs[0]))
-        fits = [[self._fits(need) for need in row] for row in needs]
-        return all(map(any, fits)) and (self._rule.is_guess or all(map(any, zip(*fits, strict=True))))
 
     def _fits(self, need: list[_Part] | str) -> bool:
         return isinstance(need, list) and not any(child in self._refuted for _, child in need)
@@ -133,11 +131,6 @@ class _Comparison:
         self._steps += steps
         if self._steps > MAX_STEPS:
             raise _TooLargeError
-
-    def _options_of(self, number: int) -> list[Type]:
-        if number not in self._options:
-            self._options[number] = options_of(self._types[number], self._declared)
-        return self._options[number]
 
     def _pair(self, left: Type, right: Type) -> _Pair:
         for type_ in (left, right):
@@ -161,7 +154,10 @@ class _Comparison:
                 inner, others = parts(one), parts(other)
                 if len(inner) == len(others):
                     pairs = [self._pair(*two) for two in zip(inner, others, strict=True)]
-                    return list(zip(_part_names(one), pairs, strict=True))
+                    names = ["messages" if isinstance(one, Stream) else "items"]
+                    if isinstance(one, Product):
+                        names = [f"item {number}" for number in range(1, len(pairs) + 1)]
+                    return list(zip(names, pairs, strict=True))
         return _is_not(one, other)
 
     def _fields(self, left: Record, right: Record) -> list[_Part] | str:
@@ -210,13 +206,6 @@ class _Comparison:
         rows = set(range(len(needs))).difference(row for row, _ in fitting)
         columns = set(range(len(needs[0]))).difference(column for _, column in fitting)
         return needs[rows.pop()][columns.pop()] if len(rows) == len(columns) == 1 else None
-
-
-def _part_names(type_: Type) -> list[str]:
-    """What a person calls the parts of a list, a product or a stream."""
-    if isinstance(type_, Product):
-        return [f"item {number}" for number in range(1, len(type_.items) + 1)]
-    return ["messages" if isinstance(type_, Stream) else "items"]
 
 
 def _is_not(left: Type, right: Type) -> str:

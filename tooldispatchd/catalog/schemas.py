@@ -184,7 +184,9 @@ def compile_check(schema: dict[str, object] | bool) -> Check:  # noqa: FBT001 - 
         elsewhere = _ELSEWHERE.match(error.message)
         if elsewhere is not None:
             raise ExternalReferenceError(cut(elsewhere[1], MAX_MESSAGE)) from error
-        raise SchemaError(_explain(error)) from error
+        pointer = "".join(f"/{step}" for step in error.instance_path)
+        where = "" if error.instance is None else f"at {cut(pointer, MAX_QUOTED) or 'its root'}: "
+        raise SchemaError(cut(f"{where}{message_of(error)}", MAX_MESSAGE)) from error
     except ValueError as error:
         raise SchemaError(cut(str(error).partition("\n")[0], MAX_MESSAGE)) from error
     except BaseException as error:
@@ -257,11 +259,3 @@ def _patterns_in(node: dict[object, object]) -> int:
 
 ACCEPT: Final = Check(None)
 """The check of `true` and of `{}`: every value passes."""
-
-
-def _explain(error: jsonschema_rs.ValidationError) -> str:
-    """Why a schema is refused: where in it, then what is wrong."""
-    pointer = "".join(f"/{step}" for step in error.instance_path)
-    if error.instance is None:
-        return message_of(error)
-    return cut(f"at {cut(pointer, MAX_QUOTED) or 'its root'}: {message_of(error)}", MAX_MESSAGE)

@@ -12,7 +12,7 @@ can be recursive, and is looked up in `declared` where its meaning is needed.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, Literal, TypeVar, get_args
 
@@ -202,64 +202,52 @@ class _Parser:
     def _single(self) -> Type:
         if self._depth == MAX_DEPTH:
             raise self._error(f"a type nested at most {MAX_DEPTH} deep")
-        self._depth += 1
-        try:
-            return self._nested()
-        finally:
-            self._depth -= 1
-
-    def _nested(self) -> Type:
         kind, text = self._kind, self._text
-        if kind == "name":
-            if text.startswith("_"):
-                raise self._error(_START)
+        if kind == "name" and not text.startswith("_"):
             self._next()
             return Primitive(text) if text in WORDS else Named(text)  # type: ignore[arg-type]  # WORDS are the literals
         if kind != "sign" or text not in {"!", "[", "{", "("}:
             raise self._error(_START)
         self._next()
+        self._depth += 1
+        made: Type
         if text == "!":
-            return Stream(self._single())
-        if text == "{":
-            return self._record()
-        if text == "[":
-            item = self.type()
+            made = Stream(self._single())
+        elif text == "{":
+            made = self._record()
+        elif text == "[":
+            made = ListOf(self.type())
             self._expect("]")
-            return ListOf(item)
-        return self._product()
-
-    def _product(self) -> Type:
-        items = [self.type()]
-        while self._text == ",":
-            self._next()
-            items.append(self.type())
-        self._expect(")", '"|", "," or ")"')
-        return items[0] if len(items) == 1 else Product(tuple(items))
+        else:
+            items = [self.type()]
+            while self._text == ",":
+                self._next()
+                items.append(self.type())
+            self._expect(")", '"|", "," or ")"')
+            made = items[0] if len(items) == 1 else Product(tuple(items))
+        self._depth -= 1
+        return made
 
     def _record(self) -> Record:
         fields: dict[str, Field] = {}
         while self._text != "}" or fields:
-            field = self._field(fields)
-            fields[field.name] = field
+            name = self._text
+            if self._kind != "name" or not FIELD_NAME.fullmatch(name):
+                raise self._error("a field's name" if fields else 'a field\'s name or "}"')
+            if name in fields:
+                why = f'the field "{name[:40]}" stands here twice'
+                raise TypeTextError(self._column, "a field of another name", f'"{name[:40]}"', why)
+            self._next()
+            optional = self._text == "?"
+            if optional:
+                self._next()
+            self._expect(":", '":"' if optional else '":" or "?"')
+            fields[name] = Field(name, self.type(), optional)
             if self._text != ",":
                 break
             self._next()
         self._expect("}", '"|", "," or "}"' if fields else '"}"')
         return Record(tuple(fields.values()))
-
-    def _field(self, known: Mapping[str, Field]) -> Field:
-        name = self._text
-        if self._kind != "name" or not FIELD_NAME.fullmatch(name):
-            raise self._error("a field's name" if known else 'a field\'s name or "}"')
-        if name in known:
-            why = f'the field "{name[:40]}" stands here twice'
-            raise TypeTextError(self._column, "a field of another name", f'"{name[:40]}"', why)
-        self._next()
-        optional = self._text == "?"
-        if optional:
-            self._next()
-        self._expect(":", '":"' if optional else '":" or "?"')
-        return Field(name, self.type(), optional)
 
     def _expect(self, sign: str, expected: str | None = None) -> None:
         if self._kind != "sign" or self._text != sign:

@@ -147,8 +147,18 @@ class _Graph:
                     self._anchors.setdefault(anchor_name, []).append(value)
 
     def _fill(self, node: _Node, schema: dict[str, object]) -> None:
-        is_reference = schema.keys() == {"$ref"}
-        node.own, node.weight = (0, 0) if is_reference else (1, _own_weight(schema))
+        if schema.keys() == {"$ref"}:
+            node.own = node.weight = 0
+        else:
+            # What a value is compared with by the keywords of this subschema alone, and itself.
+            waiting = [schema[key] for key in _COMPARED if key in schema]
+            properties = schema.get("properties")
+            node.weight = 1 + len(waiting) + (len(properties) if isinstance(properties, dict) else 0)
+            while waiting:
+                compared = waiting.pop()
+                if isinstance(compared, dict | list):
+                    node.weight += len(compared)
+                    waiting.extend(compared.values() if isinstance(compared, dict) else compared)
         for key, value in schema.items():
             if key in _REFERENCES:
                 node.here += [self._number(target) for target in self._targets(value)]
@@ -179,19 +189,6 @@ class _Graph:
             raise UnfoldError
         found = [at(base, fragment) for base in bases]
         return list({id(target): target for target in found if isinstance(target, dict)}.values())
-
-
-def _own_weight(schema: dict[str, object]) -> int:
-    """What a value is compared with by the keywords of this subschema alone, and itself."""
-    waiting = [schema[key] for key in _COMPARED if key in schema]
-    properties = schema.get("properties")
-    weight = 1 + len(waiting) + (len(properties) if isinstance(properties, dict) else 0)
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict | list):
-            weight += len(value)
-            waiting.extend(value.values() if isinstance(value, dict) else value)
-    return weight
 
 
 def _tail(url: str) -> str:

@@ -185,7 +185,13 @@ def compile_feed(spec: Moded, source: Type, declared: Declared, path: Path) -> t
         return Feed(spec.input_mode), [Problem((*path, "input_mode"), why, allowed='a "type" or an "input_schema"')]
     record = options[0] if len(options) == 1 and isinstance(options[0], Record) else None
     if spec.input_mode == "env":
-        return _compile_variables(spec, record, path)
+        names = [WHOLE_VARIABLE] if record is None else [field.name for field in record.fields]
+        problems = [
+            Problem((*path, "input_mode"), f'input_mode = "env": the field {name} cannot be a variable: {reason}')
+            for name in names
+            if (reason := _variable_problem(name, spec)) is not None
+        ]
+        return Feed("env", variables=tuple(names), is_record=record is not None), problems
     # Of an input that says nothing nothing can be lost.
     must_use = options != [UNIT] and (record is None or record.fields != ())
     fields = (Field(WHOLE, source),) if record is None else record.fields
@@ -235,9 +241,12 @@ def _compile_arguments(
         # Each once, and in order.
         for slot in dict.fromkeys(template.slots):
             if slot.name not in known:
-                problems.append(_unknown_field(slot.name, text, list(known), where, is_record=is_record))
-            elif why := _slot_problem(slot, known[slot.name], declared):
-                problems.append(Problem(where, why, value=text))
+                why = f"the input {'has' if is_record else 'is no record and has'} no field {slot.name}"
+                close = nearest(slot.name, known) if is_record else WHOLE
+                allowed = None if is_record and close else _named(known)
+                problems.append(Problem(where, why, value=text, allowed=allowed, nearest=close))
+            elif misfit := _slot_problem(slot, known[slot.name], declared):
+                problems.append(Problem(where, misfit, value=text))
     is_used = problems or any(True for template in templates for _ in template.slots)
     if must_use and not is_used:
         why = 'input_mode = "args", and no argument names a field of the input, which would be lost'
@@ -258,33 +267,10 @@ def _slot_problem(slot: Slot | Each | Flag, field: Field, declared: Declared) ->
     return f"{needed}, and {field.name} is {cut(show(field.type), MAX_SHOWN)}"
 
 
-def _unknown_field(name: str, text: str, fields: list[str], where: Path, *, is_record: bool) -> Problem:
-    if not is_record:
-        why = f"the input is no record and has no field {name}"
-        return Problem(where, why, value=text, allowed=_named(fields), nearest=WHOLE)
-    close = nearest(name, fields)
-    allowed = None if close else _named(fields)
-    return Problem(where, f"the input has no field {name}", value=text, allowed=allowed, nearest=close)
-
-
 def _named(fields: Iterable[str]) -> str:
     names = [f'"${{{name}}}"' for name in fields]
     shown = names if len(names) <= MAX_NAMED else [*names[:MAX_NAMED], "…"]
     return ", ".join(shown)
-
-
-# --- variables ---
-
-
-def _compile_variables(spec: Moded, record: Record | None, path: Path) -> tuple[Feed, list[Problem]]:
-    names = [WHOLE_VARIABLE] if record is None else [field.name for field in record.fields]
-    refused = {name: _variable_problem(name, spec) for name in names}
-    problems = [
-        Problem((*path, "input_mode"), f'input_mode = "env": the field {name} cannot be a variable: {why}')
-        for name, why in refused.items()
-        if why is not None
-    ]
-    return Feed("env", variables=tuple(names), is_record=record is not None), problems
 
 
 def _variable_problem(name: str, spec: Moded) -> str | None:

@@ -58,9 +58,19 @@ def build_catalog(
     `tokens` are the digests of those that stand outside of `config`, by profile; `signatures` those of tools that are
     functions, by tool.
     """
-    wrong = _wrong_tokens(config, tokens)
-    own = {name: digest_of(spec.token) for name, spec in config.agents.items() if spec.token is not None}
-    config = _without_tokens(config) if own else config
+    wrong: list[Problem] = []
+    own: dict[str, bytes] = {}
+    for name, profile in config.agents.items():
+        if profile.token is not None:
+            own[name] = digest_of(profile.token)
+            why = token_problem(profile.token)
+            wrong += [Problem(("agents", name, "token"), why)] if why else []
+        elif (profile.token_env is not None or profile.token_file is not None) and name not in tokens:
+            # It would be open to everyone.
+            wrong.append(Problem(("agents", name), "its token has not been read"))
+    if own:
+        agents = {name: msgspec.structs.replace(profile, token=None) for name, profile in config.agents.items()}
+        config = msgspec.structs.replace(config, agents=agents)
     servers, warnings, problems = build_servers(config)
     tools, processes, wrong_tools = build_tools(config, servers, signatures)
     profiles, unknown = build_profiles(config, servers)
@@ -68,38 +78,16 @@ def build_catalog(
     if problems:
         return problems
     warnings = [*warnings, *disabled_uses(config, servers), *unrun_agents(config)]
-    specs = _agent_specs(config, processes, servers)
+    specs: dict[str, bytes] = {}
+    if config.agent_command is not None:
+        declared, _ = build_types(config.types)
+        agents_run = (each for each in processes.values() if each.kind == "agent" and each.spec.command is None)
+        specs = {agent.name: _agent_spec(agent, declared, servers) for agent in agents_run}
     return Catalog(config, tools, profiles, processes, servers, tuple(warnings), {**tokens, **own}, specs)
 
 
-def _agent_specs(config: Config, processes: Mapping[str, Process], servers: Mapping[str, Binding]) -> dict[str, bytes]:
-    """What each agent is told that has no command of its own, where there is one that runs it."""
-    if config.agent_command is None:
-        return {}
-    declared, _ = build_types(config.types)
-    agents = (process for process in processes.values() if process.kind == "agent" and process.spec.command is None)
-    return {agent.name: agent_spec(agent, declared, servers) for agent in agents}
-
-
-def _without_tokens(config: Config) -> Config:
-    agents = {name: msgspec.structs.replace(spec, token=None) for name, spec in config.agents.items()}
-    return msgspec.structs.replace(config, agents=agents)
-
-
-def _wrong_tokens(config: Config, tokens: Mapping[str, bytes]) -> list[Problem]:
-    problems: list[Problem] = []
-    for name, spec in config.agents.items():
-        if spec.token is not None:
-            why = token_problem(spec.token)
-            problems += [Problem(("agents", name, "token"), why)] if why else []
-        elif (spec.token_env is not None or spec.token_file is not None) and name not in tokens:
-            # Its profile would be open to everyone.
-            problems.append(Problem(("agents", name), "its token has not been read"))
-    return problems
-
-
-def agent_spec(process: Process, declared: Declared, servers: Mapping[str, Binding]) -> bytes:
-    """The spec as a JSON object, with the keys of the process's table that say what the agent is.
+def _agent_spec(process: Process, declared: Declared, servers: Mapping[str, Binding]) -> bytes:
+    """What an agent is told that `agent_command` runs: a JSON object with those keys of its table that say what it is.
 
     `input_schema` and `output_schema` are of one message; `tools` and `mcp` name what its profile offers, and are left
     out where it has none. Nothing of how a server is reached stands in it, and so no credential.

@@ -167,20 +167,17 @@ def programs(
                         yield program
                     if above and path[0] == "processes" and path[1] in profiles:
                         waiting.append(str(path[1]))
-            for name in _servers(profiles[below], config, servers):
+            needed = dict.fromkeys(each for name in profiles[below].tools for each in (name, *needs(name, config)))
+            meant = (server_tool(name, config.tools[name], servers) for name in needed)
+            own_servers = (use.server for use in profiles[below].servers)
+            for name in dict.fromkeys((*own_servers, *(tool.binding for tool in meant if tool is not None))):
                 spec = servers[name].spec
+                if not spec.enabled or spec.command is None:
+                    continue
                 own = (path_of(name, config, servers), spec)
                 program = ConfinedProgram(name, (own,) if spec.shared else (own, *above))
                 if program.asked != NOTHING:
                     yield program
-
-
-def _servers(profile: Profile, config: Config, servers: Mapping[str, Binding]) -> list[str]:
-    """The bindings of the programs among the servers that a profile uses, those that its declared tools need too."""
-    tools = dict.fromkeys(each for name in profile.tools for each in (name, *needs(name, config)))
-    found = (server_tool(name, config.tools[name], servers) for name in tools)
-    used = dict.fromkeys([*(use.server for use in profile.servers), *(each.binding for each in found if each)])
-    return [name for name in used if servers[name].spec.enabled and servers[name].spec.command is not None]
 
 
 def _tables(tool: str, config: Config) -> Iterator[tuple[Path, ConfinedSpec]]:

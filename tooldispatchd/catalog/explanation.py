@@ -9,13 +9,13 @@ from typing import Final
 
 from tooldispatchd.catalog.arguments import Moded
 from tooldispatchd.catalog.catalog import Catalog
-from tooldispatchd.catalog.confinement import Confinement, Means, confinement_of, size_of
+from tooldispatchd.catalog.confinement import Means, confinement_of, size_of
 from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforceable, Enforced, enforce
 from tooldispatchd.catalog.fromschema import describe
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.processes import Process
 from tooldispatchd.catalog.servers import credential_kinds, without_query
-from tooldispatchd.catalog.specs import ConfinedSpec, InputMode, LimitsSpec, McpSpec, OutputMode, ProcessSpec, ToolSpec
+from tooldispatchd.catalog.specs import ConfinedSpec, InputMode, LimitsSpec, McpSpec, OutputMode, ToolSpec
 from tooldispatchd.catalog.tools import DeclaredTool
 
 # Two lines of a terminal: enough to know an expression or a type again.
@@ -69,17 +69,27 @@ class _Explanation:
 
     def tool(self, name: str) -> Iterator[str]:
         tool = self._catalog.tools[name]
-        yield f"tool {name} : {_type(tool)}{self._at('tools', name)}"
+        spec = tool.spec
+        shown_type = _cut(tool.type_text) if tool.typed else "as its server says"
+        if tool.typed and (spec.input_schema is not None or spec.output_schema is not None):
+            # As near as a type can say it.
+            given = [spec.input_schema, spec.output_schema]
+            shown_type = " -> ".join("json" if schema is None else describe(schema) for schema in given)
+        yield f"tool {name} : {shown_type}{self._at('tools', name)}"
         yield f"{_INDENT}runs: {self._way(tool)}"
-        if tool.spec.command is not None or tool.spec.python is not None:
-            yield from _indented(program_lines(tool.spec, self._catalog.enforceable))
+        if spec.command is not None or spec.python is not None:
+            yield from _indented(program_lines(spec, self._catalog.enforceable))
         server = self._catalog.servers.get(tool.server.binding) if tool.server is not None else None
-        limits = (tool.spec.call_s, None if server is None else server.spec.call_s, self._config.limits.call_s)
+        limits = (spec.call_s, None if server is None else server.spec.call_s, self._config.limits.call_s)
         yield f"{_INDENT}limit: {next(limit for limit in limits if limit is not None):g} s"
-        yield f"{_INDENT}{self._callers(tool)}"
+        callers = [each for each, profile in self._catalog.profiles.items() if name in profile.tools]
+        if not spec.expose:
+            yield f"{_INDENT}not offered: it is there for chains only"
+        else:
+            yield f"{_INDENT}offered to{': ' + ', '.join(callers) if callers else ' nobody: no profile names it'}"
         if tool.needs:
             yield f"{_INDENT}its chains lift: {', '.join(tool.needs)}"
-        said = [key for key in ("title", "hint", "doc") if getattr(tool.spec, key)]
+        said = [key for key in ("title", "hint", "doc") if getattr(spec, key)]
         if said:
             yield f"{_INDENT}has: {', '.join(said)}"
 
@@ -167,8 +177,13 @@ class _Explanation:
         """What a process does: its kind, and what belongs to it."""
         spec = process.spec
         match spec.kind:
+            case "agent" if spec.command is not None:
+                return f"agent: {_program(spec.command)}"
+            case "agent" if self._config.agent_command is not None:
+                return f"agent: {_program(self._config.agent_command)}, the agent_command"
             case "agent":
-                return f"agent: {self._agent_program(spec)}"
+                nothing = "so no tool can be made of it; it has no command, and there is no agent_command"
+                return f"agent: by nothing, {nothing}"
             case "plumb":
                 return f"chain {' -> '.join(process.chain)}"
             case "map":
@@ -179,31 +194,6 @@ class _Explanation:
                 return f"project: {spec.project}"
             case _:
                 return spec.kind
-
-    def _agent_program(self, spec: ProcessSpec) -> str:
-        if spec.command is not None:
-            return _program(spec.command)
-        if self._config.agent_command is None:
-            return "by nothing, so no tool can be made of it; it has no command, and there is no agent_command"
-        return f"{_program(self._config.agent_command)}, the agent_command"
-
-    def _callers(self, tool: DeclaredTool) -> str:
-        if not tool.spec.expose:
-            return "not offered: it is there for chains only"
-        callers = [name for name, profile in self._catalog.profiles.items() if tool.name in profile.tools]
-        return f"offered to: {', '.join(callers)}" if callers else "offered to nobody: no profile names it"
-
-
-def _type(tool: DeclaredTool) -> str:
-    """`A -> B`; what is given as a schema as near as a type can say it."""
-    spec = tool.spec
-    if not tool.typed:
-        return "as its server says"
-    if spec.input_schema is None and spec.output_schema is None:
-        return _cut(tool.type_text)
-    return " -> ".join(
-        "json" if given is None else describe(given) for given in (spec.input_schema, spec.output_schema)
-    )
 
 
 def _users_of_processes(catalog: Catalog) -> dict[str, list[str]]:
@@ -314,8 +304,11 @@ def bound_lines(spec: ConfinedSpec, enforced: Enforced | None = None) -> Iterato
     if bounds:
         yield f"bounds: {bounds}"
     if asked.is_sandboxed:
+        walls = [] if asked.network else ["no network"]
+        walls += [f"reads only {_places(asked.read)}"] if asked.read is not None else []
+        walls += [f"changes only {_places(asked.write)}"] if asked.write is not None else []
         means = None if enforced is None else enforced.means
-        yield f"shut in: {', '.join(_walls(asked))}{f'; by {means}' if means else ''}"
+        yield f"shut in: {', '.join(walls)}{f'; by {means}' if means else ''}"
     if asked.sandbox is not None:
         yield f"sandbox: {asked.sandbox}"
     if enforced is not None and enforced.lacking:
@@ -325,15 +318,6 @@ def bound_lines(spec: ConfinedSpec, enforced: Enforced | None = None) -> Iterato
 def _size(amount: int) -> str:
     """As a configuration writes it."""
     return next((f"{amount // size}{unit}" for unit, size in _UNITS if amount and amount % size == 0), str(amount))
-
-
-def _walls(asked: Confinement) -> Iterator[str]:
-    if not asked.network:
-        yield "no network"
-    if asked.read is not None:
-        yield f"reads only {_places(asked.read)}"
-    if asked.write is not None:
-        yield f"changes only {_places(asked.write)}"
 
 
 def _places(paths: tuple[str, ...]) -> str:

@@ -346,7 +346,19 @@ class Processes:
     # --- what each says of itself ---
 
     def _declare(self, name: str, spec: ProcessSpec) -> None:
-        self._check_keys(name, spec)
+        own = _OWN.get(spec.kind, frozenset())
+        for field in msgspec.structs.fields(spec):
+            value = getattr(spec, field.name)
+            is_said = value != field.default and value not in ((), {}, None)
+            if is_said and field.name not in _FOR_ALL and field.name not in own:
+                kinds = [kind for kind, keys in _OWN.items() if field.name in keys]
+                why = f"a process of kind {spec.kind} has no {field.name}"
+                self._refuse(Problem(("processes", name, field.name), why, allowed=f"in kind {kinds[0]} only"))
+        for problem in problems_of(spec, ("processes", name)):
+            self._refuse(problem)
+        lacking = _lacking(spec)
+        if lacking:
+            self._refuse(Problem(("processes", name), lacking))
         is_bare = False
         if spec.type is not None:
             try:
@@ -364,22 +376,6 @@ class Processes:
             self._refuse(problem)
         type_text = spec.type if spec.type and arrow else ""
         self.by_name[name] = Process(name, spec, type_text, is_bare, arrow, feed, output)
-
-    def _check_keys(self, name: str, spec: ProcessSpec) -> None:
-        own = _OWN.get(spec.kind, frozenset())
-        for field in msgspec.structs.fields(spec):
-            value = getattr(spec, field.name)
-            if field.name in _FOR_ALL or field.name in own or value == field.default:
-                continue
-            if value not in ((), {}, None):
-                kinds = [kind for kind, keys in _OWN.items() if field.name in keys]
-                why = f"a process of kind {spec.kind} has no {field.name}"
-                self._refuse(Problem(("processes", name, field.name), why, allowed=f"in kind {kinds[0]} only"))
-        for problem in problems_of(spec, ("processes", name)):
-            self._refuse(problem)
-        lacking = _lacking(spec)
-        if lacking:
-            self._refuse(Problem(("processes", name), lacking))
 
     def _declare_type(self, name: str, text: str) -> bool:
         """Note the type as streams; whether it was written in the base category."""

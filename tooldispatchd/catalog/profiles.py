@@ -172,7 +172,11 @@ def disabled_uses(config: Config, servers: Mapping[str, Binding]) -> list[str]:
     by_prefix = _by_prefix(servers)
     warnings: list[str] = []
     for wanted in _all_wanted(config).values():
-        named = [(_shown(entry), binding_of(entry, servers)) for entry in wanted.mcp]
+        # An address is not shown, and a table has no name.
+        named = [
+            (entry if isinstance(entry, str) and "://" not in entry else "", binding_of(entry, servers))
+            for entry in wanted.mcp
+        ]
         named += [(entry, by_prefix.get(split_name(entry)[0], "")) for entry in wanted.tools if ":" in entry]
         for entry, binding in named:
             if binding in servers and not servers[binding].spec.enabled:
@@ -183,11 +187,6 @@ def disabled_uses(config: Config, servers: Mapping[str, Binding]) -> list[str]:
         if tool is not None and tool.binding in servers and not servers[tool.binding].spec.enabled:
             warnings.append(f"tools.{name}: server {tool.binding} is not enabled; it answers server_unavailable")
     return warnings
-
-
-def _shown(reference: Server) -> str:
-    """A server as the configuration names it; nothing for one that has no name there, or an address for it."""
-    return "" if not isinstance(reference, str) or "://" in reference else reference
 
 
 def _has_tool(spec: McpSpec, use: ServerUse, tool: str) -> bool:
@@ -234,13 +233,25 @@ class _ProfileBuilder:
             if binding in self._bindings:
                 self._servers[binding] = None
         for index, tool in enumerate(wanted.tools):
+            path: Path = (*wanted.path, "tools", index)
+            declared = self._config.tools.get(tool)
             if ":" in tool:
-                self._add_server_tool(tool, (*wanted.path, "tools", index))
+                self._add_server_tool(tool, path)
+            elif declared is None and tool in self._config.processes:
+                why = f"no such tool in [tools]: {tool} is a process; a tool can be made of it"
+                self._refuse(path, why, tool, None)
+            elif declared is None:
+                self._refuse(path, "no such tool in [tools]", tool, nearest(tool, self._config.tools))
+            elif not declared.expose:
+                self._refuse(path, f"tools.{tool} has expose = false: it is there for chains only", tool, None)
             else:
-                self._add_tool(tool, (*wanted.path, "tools", index))
+                self._tools[tool] = None
         spec = wanted.spec
         for key, owners in (("uid", spec.uid), ("gid", spec.gid)):
-            self._refuse_names(owners, (*wanted.path, key))
+            # A name that was not looked up would admit nobody, without a word.
+            for owner in () if owners is None else _each(owners):
+                if isinstance(owner, str):
+                    self._refuse((*wanted.path, key), "this name has not been looked up", owner, None)
         wrong = problems_of(spec, wanted.path)
         self._problems += wrong
         enabled = {server: only for server, only in self._servers.items() if self._bindings[server].spec.enabled}
@@ -254,23 +265,6 @@ class _ProfileBuilder:
             confinement=NOTHING if wrong else confinement_of(spec),
             disabled=tuple(server for server in self._servers if server not in enabled),
         )
-
-    def _refuse_names(self, owners: Owners | None, path: Path) -> None:
-        # A name that was not looked up would admit nobody, without a word.
-        for owner in () if owners is None else _each(owners):
-            if isinstance(owner, str):
-                self._refuse(path, "this name has not been looked up", owner, None)
-
-    def _add_tool(self, tool: str, path: Path) -> None:
-        spec = self._config.tools.get(tool)
-        if spec is None and tool in self._config.processes:
-            self._refuse(path, f"no such tool in [tools]: {tool} is a process; a tool can be made of it", tool, None)
-        elif spec is None:
-            self._refuse(path, "no such tool in [tools]", tool, nearest(tool, self._config.tools))
-        elif not spec.expose:
-            self._refuse(path, f"tools.{tool} has expose = false: it is there for chains only", tool, None)
-        else:
-            self._tools[tool] = None
 
     def _add_server_tool(self, entry: str, path: Path) -> None:
         prefix, tool = split_name(entry)

@@ -40,9 +40,18 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """A table of the configuration: immutable; an unknown key is an error, and `repr` masks its secrets."""
 
     def __repr__(self) -> str:
-        values = {name: getattr(self, name) for name in _marked_fields(type(self))}
-        shown = msgspec.structs.replace(self, **{name: _mask(value) for name, value in values.items()})
-        return msgspec.Struct.__repr__(shown)
+        kind = _kind_of(type(self))
+        assert isinstance(kind, inspect.StructType)
+        masked: dict[str, object] = {}
+        for field in kind.fields:
+            value = getattr(self, field.name)
+            if value is None or not _is_marked(field.type):
+                continue
+            if isinstance(value, dict):
+                masked[field.name] = dict.fromkeys(value, MASK)
+            else:
+                masked[field.name] = (MASK,) * len(value) if isinstance(value, tuple) else MASK
+        return msgspec.Struct.__repr__(msgspec.structs.replace(self, **masked))
 
 
 def is_secret(spec: type[Spec], path: Path) -> bool:
@@ -61,24 +70,9 @@ def is_shown_as(spec: type[Spec], path: Path, value: object) -> bool:
     return form is None or (isinstance(value, str) and re.fullmatch(str(form), value) is not None)
 
 
-def _mask(value: object) -> object:
-    if isinstance(value, dict):
-        return dict.fromkeys(value, MASK)
-    if isinstance(value, tuple):
-        return (MASK,) * len(value)
-    return None if value is None else MASK
-
-
 @cache
 def _kind_of(spec: type[Spec]) -> inspect.Type:
     return inspect.type_info(spec)
-
-
-@cache
-def _marked_fields(spec: type[Spec]) -> tuple[str, ...]:
-    kind = _kind_of(spec)
-    assert isinstance(kind, inspect.StructType)
-    return tuple(field.name for field in kind.fields if _is_marked(field.type))
 
 
 def _is_marked(kind: inspect.Type) -> bool:

@@ -44,5 +44,5 @@ Argv = Annotated[tuple[Word, ...], Meta(min_length=1)]
 # looked up: a union of three kinds with it crashes the interpreter at its end, now and then (msgspec 0.22).
 Owner = int | str
 Owners = int | str | tuple[Owner, ...]
-# Bytes, as a number or as text with a binary unit ("512M"); `catalog.sizes` reads both. No `Meta` here, as above.
+# Bytes, as a number or as text with a binary unit ("512M"); `catalog.confinement` reads both. No `Meta` here, as above.
 Size = int | str

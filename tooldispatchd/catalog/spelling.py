@@ -9,7 +9,7 @@ table only, as is the empty name's.
 import base64
 import hashlib
 import re
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 import msgspec
 
@@ -46,15 +46,13 @@ PROVIDER_RULES: Final[dict[Provider, Rule]] = {
 }
 """The rules of all providers but `plain`, which takes every name as it is."""
 
-PROVIDERS: Final[frozenset[Provider]] = frozenset(get_args(Provider))
-
-
-def _to_escape(rule: Rule) -> re.Pattern[str]:
-    rejected = f"[^{rule.allowed}]"
-    return re.compile(rf"(?<=:)[_-]|_(?=_|{rejected})|{rejected}|\A[^{rule.first}]", re.DOTALL)
-
-
-_TO_ESCAPE: Final = {provider: _to_escape(rule) for provider, rule in PROVIDER_RULES.items()}
+_TO_ESCAPE: Final = {
+    provider: re.compile(
+        rf"(?<=:)[_-]|_(?=_|[^{rule.allowed}])|[^{rule.allowed}]|\A[^{rule.first}]",
+        re.DOTALL,
+    )
+    for provider, rule in PROVIDER_RULES.items()
+}
 # What a spelling is made of: an escaped character (its first byte tells how many it has), a colon, any other one.
 _PIECE: Final = re.compile(
     r"__-(?:[0-7][0-9a-f]|[cd][0-9a-f]{3}|e[0-9a-f]{5}|f[0-9a-f]{7})|__(?!-)|[^_]|_(?!_)", re.DOTALL
@@ -73,7 +71,9 @@ def spell(name: str, provider: Provider, hash_length: int = HASH_LENGTH) -> str:
     spelt = _TO_ESCAPE[provider].sub(_escape, name[: limit + 1])
     if spelt and len(spelt) <= limit:
         return spelt
-    suffix = _HASHED + _hash(name)[:hash_length]
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    # The letters a to z and the digits 2 to 7, 52 of them.
+    suffix = _HASHED + base64.b32encode(digest).decode().lower()[:hash_length]
     return _stem(spelt, limit - len(suffix)) + suffix
 
 
@@ -102,23 +102,18 @@ class Spelling:
 
     def add(self, name: str) -> str:
         """The spelling of a name, the same whenever it is asked for, and of no other name of this table."""
-        shown = self._shown.get(name)
-        if shown is None:
-            shown = self._free(name)
-            self._shown[name] = shown
-            self._canonical[shown] = name
+        if name in self._shown:
+            return self._shown[name]
+        spellings = (spell(name, self.provider, length) for length in range(HASH_LENGTH, _FULL_HASH + 1))
+        shown = next((each for each in spellings if each not in self._canonical), None)
+        assert shown is not None, "two names have one SHA-256"
+        self._shown[name] = shown
+        self._canonical[shown] = name
         return shown
 
     def canonical(self, shown: str) -> str | None:
         """The name that was added and is spelt so, or None."""
         return self._canonical.get(shown)
-
-    def _free(self, name: str) -> str:
-        for hash_length in range(HASH_LENGTH, _FULL_HASH + 1):
-            shown = spell(name, self.provider, hash_length)
-            if shown not in self._canonical:
-                return shown
-        raise AssertionError("two names have one SHA-256")
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -132,12 +127,6 @@ def _unescape(piece: str) -> str:
     if piece.startswith(_HEX):
         return bytes.fromhex(piece[len(_HEX) :]).decode("utf-8", "surrogatepass")
     return piece
-
-
-def _hash(name: str) -> str:
-    """All 52 characters of a name's hash, a to z and 2 to 7."""
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
-    return base64.b32encode(digest).decode().rstrip("=").lower()
 
 
 def _stem(spelt: str, room: int) -> str:

@@ -9,7 +9,7 @@ The rest of the package imports `door` alone, which loads the other modules, and
 | `scope` | its variables, their types, and the engine's environment |
 | `source` | its text: the names in it, and the engine's errors in our words |
 | `tree` | its checked tree, read from the engine's serialisation |
-| `made` | the type of its result, and whether that fits the tool's |
+| `made` | CEL's types and ours: the type of its result, and whether that fits the tool's |
 | `literals` | its patterns and time zones |
 | `bounds` | the largest input that it takes, found when it is loaded, and the look at each input |
 | `values` | values on their way into the engine and out of it |

@@ -16,14 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import astuple
 
 from tooldispatchd.catalog.expressions.door import FailedEvaluation
 from tooldispatchd.catalog.expressions.literals import GETTERS, match_ns
-from tooldispatchd.catalog.expressions.made import made_name, type_read, type_within
-from tooldispatchd.catalog.expressions.tree import Made, Node, NodeError, Tree, nodes_in
-from tooldispatchd.catalog.expressions.values import UnfitTextError, byte_length
-from tooldispatchd.catalog.meanings import Declared
-from tooldispatchd.catalog.types import Type
+from tooldispatchd.catalog.expressions.tree import Made, Node, NodeError, Tree, gathered, nodes_in
+from tooldispatchd.catalog.meanings import Declared, resolve
+from tooldispatchd.catalog.types import JSON, ListOf, Primitive, Record, Type
 
 LIMIT: Final = "expression"
 # What one evaluation may take from everybody else. No input is the worst in all that is counted: most take half of it.
@@ -59,6 +58,8 @@ EQUAL_BYTE_NS: Final = 0.2
 NUMBER_TEXT: Final = 40
 
 _SCALARS: Final = frozenset({"BOOL", "INT", "UINT", "DOUBLE", "NULL"})
+# CEL's own names of the types that are one of our words.
+_MADE: Final = {"int": "INT", "number": "DOUBLE", "string": "STRING", "bool": "BOOL", "unit": "NULL"}
 _FLAT: Final = _SCALARS | {"STRING"}
 _PARSES: Final = frozenset({"string", "int", "uint", "double", "bool", "timestamp", "duration"})
 _SEARCHES: Final = frozenset({"contains", "indexOf", "lastIndexOf"})
@@ -109,23 +110,19 @@ def check_rules(root: Node) -> None:
         if node.kind == "map" and name:
             raise NodeError(f"{name} is a message, which is not for tools", node)
         if node.kind == "map":
-            _refuse_doubled_key(node)
+            # The engine would tell of a key that stands there twice only when it runs.
+            keys: set[str] = set()
+            for key in node.parts[::2]:
+                if key.kind == "constant" and key.text is not None:
+                    if key.text in keys:
+                        raise NodeError(f'a record has "{key.text[:80]}" twice', key)
+                    keys.add(key.text)
         if node.kind == "call" and name not in _OPERATORS and name not in FUNCTIONS:
             raise NodeError(f"there is no function {name}", node)
         if node.kind == "loop":
             inner = next((part for body in node.parts[1:] for part in nodes_in(body) if part.kind == "loop"), None)
             if inner is not None:
                 raise NodeError("a loop (map, filter, all, exists) cannot stand within a loop; after one it can", inner)
-
-
-def _refuse_doubled_key(record: Node) -> None:
-    # The engine would tell it only when it runs.
-    seen: set[str] = set()
-    for key in record.parts[::2]:
-        if key.kind == "constant" and key.text is not None:
-            if key.text in seen:
-                raise NodeError(f'a record has "{key.text[:80]}" twice', key)
-            seen.add(key.text)
 
 
 def bounds_of(tree: Tree, variables: Mapping[str, Type], declared: Declared) -> InputBounds:
@@ -178,8 +175,9 @@ class Work:
         made = self._tree.type_of(node)
         if made.name != "DYN":
             return made
-        type_ = type_read(node, self._variables, self._declared)
-        return Made(made_name(type_, self._declared))
+        type_ = _type_read(node, self._variables, self._declared)
+        meaning = None if type_ is None else resolve(type_, self._declared)
+        return Made(_MADE.get(meaning.word, "DYN") if isinstance(meaning, Primitive) else "DYN")
 
     def _made(self, node: Node, inner: Mapping[str, Size], rounds: float) -> Size:
         name = node.text or ""
@@ -213,8 +211,8 @@ class Work:
         # The gathered list starts empty: its size is the sum of what the rounds add, which the step's size is.
         inner = {node.names[0]: ranged, node.names[1]: Size(0)}
         kept = dict(self._variables)
-        over_type = type_read(over, self._variables, self._declared)
-        self._variables[node.names[0]] = type_within(over_type, self._declared)
+        over_type = _type_read(over, self._variables, self._declared)
+        self._variables[node.names[0]] = _type_within(over_type, self._declared)
         self.spent += ROUND_NS * rounds + (COPY_NS * rounds * rounds if first.kind == "list" else 0)
         self.visit(condition, inner, rounds)
         gathered = self.visit(step, inner, rounds)
@@ -230,7 +228,7 @@ class Work:
             case "_[_]":
                 return parts[0]
             case "_?_:_":
-                return Size(*(max(pair) for pair in zip(_fields(parts[1]), _fields(parts[2]), strict=True)))
+                return Size(*(max(pair) for pair in zip(astuple(parts[1]), astuple(parts[2]), strict=True)))
             case "matches":
                 self.spent += match_ns(node.parts[-1].text or "", parts[0].text, rounds)
                 return both
@@ -286,16 +284,58 @@ def _search_ns(among: Size, wanted: Size) -> float:
     return SEARCH_NS * min(among.text * wanted.longest, among.longest * wanted.text)
 
 
-def _fields(size: Size) -> tuple[float, float, float, float]:
-    return size.values, size.text, size.width, size.longest
-
-
 def _together(parts: list[Size]) -> Size:
-    return Size(*(sum(column) for column in zip(*map(_fields, parts), strict=True))) if parts else Size(0)
+    return Size(*(sum(column) for column in zip(*map(astuple, parts), strict=True))) if parts else Size(0)
+
+
+def _type_read(node: Node, variables: Mapping[str, Type], declared: Declared) -> Type | None:
+    """The declared type of a part of the input, which CEL sees as a dynamic value; None where it is not known."""
+    if node.kind == "name":
+        return variables.get(node.text or "")
+    if node.kind == "loop":
+        over, item = _type_read(node.parts[0], variables, declared), gathered(node.parts[3])
+        inner = {**variables, node.names[0]: _type_within(over, declared)}
+        type_ = None if item is None else _type_read(item, inner, declared)
+        return type_ and ListOf(type_)
+    if node.kind != "select" and node.text != "_[_]":
+        return None
+    type_ = _type_read(node.parts[0], variables, declared)
+    meaning = None if type_ is None else resolve(type_, declared)
+    if isinstance(meaning, Record):
+        named = node if node.kind == "select" else node.parts[1]
+        is_known = named.kind in {"select", "constant"} and named.text is not None
+        return next((field.type for field in meaning.fields if is_known and field.name == named.text), None)
+    return meaning.item if isinstance(meaning, ListOf) else None
+
+
+def _type_within(type_: Type | None, declared: Declared) -> Type:
+    """The type of what a loop over a value sees: the entries of a list, the keys of a record."""
+    meaning = JSON if type_ is None else resolve(type_, declared)
+    if isinstance(meaning, Record):
+        return Primitive("string")
+    return meaning.item if isinstance(meaning, ListOf) else JSON
 
 
 class TooLargeError(ValueError):
     """An input beyond the bounds; the words are for a model."""
+
+
+class UnfitTextError(ValueError):
+    """A text of the input that the engine cannot take as it is."""
+
+
+def byte_length(text: str, most: int | None = None) -> int:
+    """How many bytes of UTF-8 a text has; for a text of more than `most`, some number above it.
+
+    Raises `UnfitTextError`.
+    """
+    # A text of too many characters need not be encoded to know that it has too many bytes.
+    if text.isascii() or (most is not None and len(text) > most):
+        return len(text)
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        raise UnfitTextError("the input holds a text with a lone surrogate, which is no character") from None
 
 
 _CONTAINERS: Final = (list, dict)
@@ -324,19 +364,16 @@ def look_at(bounds: InputBounds, names: tuple[str, ...] | None) -> Look:
                 break
         else:
             return None
-        return _look_closely(bounds, [value] if names is None else [fields.get(name) for name in names])
+        parts = [value] if names is None else [fields.get(name) for name in names]
+        try:
+            _count(parts, bounds, bounds.values, bounds.text, 0)
+        except TooLargeError as error:
+            return FailedEvaluation(str(error), limit=LIMIT)
+        except UnfitTextError as error:
+            return FailedEvaluation(str(error), invalid_input=True)
+        return None
 
     return look
-
-
-def _look_closely(bounds: InputBounds, parts: Sequence[object]) -> FailedEvaluation | None:
-    try:
-        _count(parts, bounds, bounds.values, bounds.text, 0)
-    except TooLargeError as error:
-        return FailedEvaluation(str(error), limit=LIMIT)
-    except UnfitTextError as error:
-        return FailedEvaluation(str(error), invalid_input=True)
-    return None
 
 
 def _count(parts: Sequence[object], bounds: InputBounds, values: int, text: int, depth: int) -> tuple[int, int]:

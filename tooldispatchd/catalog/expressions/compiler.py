@@ -54,7 +54,15 @@ def compile_filter(source: str, input_type: Type, declared: Declared) -> Express
         why = f"the expression makes {show_made(made)}, but a filter asks for a bool"
         raise _error_at(tree.root, tree, source, why)
     evaluate = _compile_to_run(source, scope, made, output)
-    return Expression(source, output, _bools_alone(evaluate) if made.name == "DYN" else evaluate)
+    if made.name == "BOOL":
+        return Expression(source, output, evaluate)
+
+    def evaluate_bool(value: object) -> object:
+        result = evaluate(value)
+        is_right = isinstance(result, bool | FailedEvaluation)
+        return result if is_right else FailedEvaluation("the expression made no bool of this input")
+
+    return Expression(source, output, evaluate_bool)
 
 
 def _check(source: str, input_type: Type, declared: Declared) -> tuple[Scope, Tree]:
@@ -107,15 +115,6 @@ def _guarded(evaluate: Evaluate, look: Look) -> Evaluate:
     return guarded
 
 
-def _bools_alone(evaluate: Evaluate) -> Evaluate:
-    def evaluate_bool(value: object) -> object:
-        result = evaluate(value)
-        is_right = isinstance(result, bool | FailedEvaluation)
-        return result if is_right else FailedEvaluation("the expression made no bool of this input")
-
-    return evaluate_bool
-
-
 class ExpressionRun:
     """The ways to evaluate a compiled expression on an input within its bounds."""
 
@@ -159,27 +158,24 @@ class ExpressionRun:
 
         return evaluate_exactly
 
-    def _part_read(self, value: object) -> object:
-        """The fields that the expression reads. Their size is bounded, that of the others is not."""
-        if self._read is None or not isinstance(value, dict):
-            return value
-        return {key: part for key, part in value.items() if key in self._read}
-
     def _explained(self, value: object, outcome: object) -> object:
         """The outcome, unless it is a failure that an integer outside 64 bits or an inexact number explains."""
         if outcome.__class__ is not FailedEvaluation:
             return outcome
         try:
             exact = self._exact(value)
-            refuse_wide(self._part_read(exact))
+            read = exact
+            if self._read is not None and isinstance(exact, dict):
+                # The size of the fields that it reads is bounded, that of the others is not.
+                read = {key: part for key, part in exact.items() if key in self._read}
+            refuse_wide(read)
         except WideIntegerError as error:
             return FailedEvaluation(str(error), invalid_input=True)
         # Run again only with other numbers: the same would fail again, at the same cost.
-        return outcome if exact is value else self._attempt(exact)
-
-    def _attempt(self, value: object) -> object:
+        if exact is value:
+            return outcome
         try:
-            result = self._run(data=self._bind(value))
+            result = self._run(data=self._bind(exact))
             return self._outcome(result, result.plain_value())
         except ENGINE_ERRORS as error:
             return FailedEvaluation(explain_run(str(error)))

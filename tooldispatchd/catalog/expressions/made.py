@@ -1,14 +1,13 @@
-"""What an expression makes, beside our types: CEL's type of it, what its literals say besides, and whether it fits.
+"""CEL's types and ours: how one of ours is declared to CEL, what an expression makes, and whether that fits.
 
-CEL has no records, so a record is a map of dynamic values there; what an expression makes of those is checked when it
-runs, by the tool's output schema.
+CEL has no records. A record is a map of dynamic values there, so what an expression makes of its fields is known only
+when it runs, and is checked then by the tool's output schema. Of a record literal more is known than CEL's type says.
 """
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
-from tooldispatchd.catalog.expressions.tree import Made, Node, Tree
+from tooldispatchd.catalog.expressions.tree import Made, Node, Tree, gathered
 from tooldispatchd.catalog.meanings import Declared, resolve
 from tooldispatchd.catalog.types import (
     JSON,
@@ -39,7 +38,6 @@ _PRIMITIVES: Final = {
 _FIELD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SIGNATURES: Final = {"int": "int", "number": "double", "string": "string", "bool": "bool", "unit": "null_type"}
 _SHOWN: Final = {"INT": "int", "UINT": "int", "DOUBLE": "number", "STRING": "string", "BOOL": "bool", "NULL": "unit"}
-_MADE: Final = {"int": "INT", "number": "DOUBLE", "string": "STRING", "bool": "BOOL", "unit": "NULL"}
 _FITTING: Final = {
     "int": {"INT", "UINT"},
     "number": {"INT", "UINT", "DOUBLE"},
@@ -63,12 +61,6 @@ def signature(type_: Type, declared: Declared, lists: int = 0) -> str:
             return "list<dyn>"
         case Union() | Stream() | Named():
             return "dyn"
-
-
-def made_name(type_: Type | None, declared: Declared) -> str:
-    """CEL's own name of a type that is one of its words; `DYN` of every other."""
-    meaning = None if type_ is None else resolve(type_, declared)
-    return _MADE.get(meaning.word, "DYN") if isinstance(meaning, Primitive) else "DYN"
 
 
 def show_made(made: Made) -> str:
@@ -116,25 +108,21 @@ def _result(tree: Tree, node: Node) -> Type:
     made = tree.type_of(node)
     match node.kind:
         case "map" if node.text is None:
-            return _record(tree, node)
+            keys, values = node.parts[::2], node.parts[1::2]
+            names = [key.text for key in keys if key.kind == "constant" and key.text is not None]
+            named = [name for name in names if _FIELD.fullmatch(name)]
+            if len(named) != len(keys) or len(set(named)) != len(named):
+                return JSON
+            return Record(tuple(Field(name, _result(tree, value)) for name, value in zip(named, values, strict=True)))
         case "list" if node.parts:
             return _common(tree, node.parts, made, in_list=True)
         case "call" if node.text == "_?_:_":
             return _common(tree, node.parts[1:], made, in_list=False)
         case "loop":
-            item = _gathered(node.parts[3])
+            item = gathered(node.parts[3])
             return type_of_made(made) if item is None else ListOf(_result(tree, item))
         case _:
             return type_of_made(made)
-
-
-def _record(tree: Tree, node: Node) -> Type:
-    keys, values = node.parts[::2], node.parts[1::2]
-    names = [key.text for key in keys if key.kind == "constant" and key.text is not None]
-    named = [name for name in names if _FIELD.fullmatch(name)]
-    if len(named) != len(keys) or len(set(named)) != len(named):
-        return JSON
-    return Record(tuple(Field(name, _result(tree, value)) for name, value in zip(named, values, strict=True)))
 
 
 def _common(tree: Tree, nodes: tuple[Node, ...], made: Made, *, in_list: bool) -> Type:
@@ -142,43 +130,6 @@ def _common(tree: Tree, nodes: tuple[Node, ...], made: Made, *, in_list: bool) -
     if any(type_ != types[0] for type_ in types):
         return type_of_made(made)
     return ListOf(types[0]) if in_list else types[0]
-
-
-def _gathered(step: Node) -> Node | None:
-    """The entry that a step of `map` or `filter` puts to its list; None of another macro's."""
-    if step.kind == "call" and step.text == "_?_:_":
-        return _gathered(step.parts[1])
-    if step.kind == "call" and step.text == "_+_" and step.parts[1].kind == "list" and step.parts[1].parts:
-        return step.parts[1].parts[0]
-    return None
-
-
-def type_read(node: Node, variables: Mapping[str, Type], declared: Declared) -> Type | None:
-    """The declared type of a part of the input, which CEL sees as a dynamic value; None where it is not known."""
-    if node.kind == "name":
-        return variables.get(node.text or "")
-    if node.kind == "loop":
-        over, item = type_read(node.parts[0], variables, declared), _gathered(node.parts[3])
-        inner = {**variables, node.names[0]: type_within(over, declared)}
-        type_ = None if item is None else type_read(item, inner, declared)
-        return type_ and ListOf(type_)
-    if node.kind != "select" and node.text != "_[_]":
-        return None
-    type_ = type_read(node.parts[0], variables, declared)
-    meaning = None if type_ is None else resolve(type_, declared)
-    if isinstance(meaning, Record):
-        named = node if node.kind == "select" else node.parts[1]
-        is_known = named.kind in {"select", "constant"} and named.text is not None
-        return next((field.type for field in meaning.fields if is_known and field.name == named.text), None)
-    return meaning.item if isinstance(meaning, ListOf) else None
-
-
-def type_within(type_: Type | None, declared: Declared) -> Type:
-    """The type of what a loop over a value sees: the entries of a list, the keys of a record."""
-    meaning = JSON if type_ is None else resolve(type_, declared)
-    if isinstance(meaning, Record):
-        return Primitive("string")
-    return meaning.item if isinstance(meaning, ListOf) else JSON
 
 
 def type_of_made(made: Made) -> Type:

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from tooldispatchd.catalog.expressions.bounds import FUNCTIONS, InputBounds, Look, look_at
 from tooldispatchd.catalog.expressions.door import INPUT, TYPE_NAMES, ExpressionError
 from tooldispatchd.catalog.expressions.engine import load_engine, text_functions
-from tooldispatchd.catalog.expressions.made import signature
+from tooldispatchd.catalog.expressions.made import MAX_LISTS, signature
 from tooldispatchd.catalog.expressions.source import (
     explain,
     explain_run,
@@ -21,10 +21,9 @@ from tooldispatchd.catalog.expressions.source import (
     without_has,
 )
 from tooldispatchd.catalog.expressions.tree import Node, NodeError, Tree, read_tree
-from tooldispatchd.catalog.expressions.values import needs_exact
-from tooldispatchd.catalog.meanings import Declared, resolve
+from tooldispatchd.catalog.meanings import Declared, reachable, resolve
 from tooldispatchd.catalog.names import nearest
-from tooldispatchd.catalog.types import Field, Primitive, Record, Type, Union, show
+from tooldispatchd.catalog.types import Field, ListOf, Primitive, Record, Type, Union, show
 
 # Of one size, whatever the value.
 _FIXED: Final = frozenset({"int", "number", "bool", "unit"})
@@ -55,15 +54,24 @@ class Scope:
         )
         self.paths = list(paths_in(source))
         self.roots = {path[0] for path in self.paths}
-        self.free_name = INPUT
-        if not self.is_record:
-            self.free_name = self._find_free_name(source)
+        self.free_name = INPUT if self.is_record else self._find_free_name(source)
 
     def needs_exact(self, *, typed: bool) -> bool:
         """Whether the expression reads numbers that CEL sees as dynamic values; not `typed`: whether it reads any."""
         if self.reads_whole:
-            return needs_exact(self.input, self.declared, typed=typed and not self.is_record)
-        return any(needs_exact(type_, self.declared, typed=typed) for type_ in self._read().values())
+            return self._has_dynamic_numbers(self.input, typed=typed and not self.is_record)
+        return any(self._has_dynamic_numbers(type_, typed=typed) for type_ in self._read().values())
+
+    def _has_dynamic_numbers(self, type_: Type, *, typed: bool) -> bool:
+        """Whether a type has numbers whose type CEL does not know; `typed` where it knows that of the whole."""
+        meaning = resolve(type_, self.declared)
+        for _ in range(MAX_LISTS if typed else 0):
+            if isinstance(meaning, ListOf):
+                meaning = resolve(meaning.item, self.declared)
+        if typed and isinstance(meaning, Primitive):
+            return False
+        nodes = reachable(meaning, self.declared)
+        return any(isinstance(node, Primitive) and node.word in {"int", "number"} for node in nodes)
 
     @property
     def reads_whole(self) -> bool:
@@ -136,7 +144,7 @@ class Scope:
         if not self.reads_whole:
             return _fields_alone
         if self.is_record:
-            return _fields_and_whole
+            return lambda value: {**_fields_alone(value), INPUT: value}
         return lambda value: {name: value, INPUT: value}
 
     def _declare(self, path: tuple[str, ...]) -> dict[str, str]:
@@ -172,7 +180,8 @@ class Scope:
                 why = (
                     f"the input is {show(self.input)}, so one free name stands for it: there are {', '.join(free[:5])}"
                 )
-                raise ExpressionError(why, *_position(error)) from error
+                first = explain(str(error))
+                raise ExpressionError(why, first.line, first.column) from error
             return free[0] if free else INPUT
         return INPUT
 
@@ -212,10 +221,6 @@ def _fields_alone(value: object) -> Mapping[str, object]:
     return value  # type: ignore[return-value]  # checked before: the input is a record
 
 
-def _fields_and_whole(value: object) -> Mapping[str, object]:
-    return {**_fields_alone(value), INPUT: value}
-
-
 # The methods of a map. A field may have one of these names.
 _METHODS: Final = frozenset({"size", "all", "exists", "exists_one", "map", "filter"})
 
@@ -232,8 +237,3 @@ def _refuse_function(message: str, source: str) -> None:
         close = nearest(name, FUNCTIONS)
         why = f"there is no function {name}" + (f"; did you mean {close}?" if close else "")
         raise ExpressionError(why, line, column)
-
-
-def _position(error: RuntimeError) -> tuple[int, int]:
-    first = explain(str(error))
-    return first.line, first.column

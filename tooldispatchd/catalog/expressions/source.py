@@ -85,25 +85,20 @@ def explain(message: str, hint: str = "") -> ExpressionError:
     match = _ERROR.search(message)
     if match is None:
         return ExpressionError(_without_status(message.partition("\n")[0]))
-    line, column, why = int(match.group(1)), int(match.group(2)), match.group(3)
-    return ExpressionError(_reword(why.removesuffix(" [INVALID_ARGUMENT]"), hint)[:300], line, column)
-
-
-def _reword(why: str, hint: str) -> str:
-    undeclared = _UNDECLARED.match(why)
+    line, column, why = int(match.group(1)), int(match.group(2)), match.group(3).removesuffix(" [INVALID_ARGUMENT]")
+    undeclared, overload = _UNDECLARED.match(why), _OVERLOAD.match(why)
     if undeclared:
-        return f'nothing is named "{undeclared.group(1)}"{hint}'
-    if why == "has() argument must be a field selection":
-        return 'has() takes a field of a record: write "has(input.x)"'
-    if why.startswith("Syntax error: "):
-        return _WANTED.sub("", why)
-    overload = _OVERLOAD.match(why)
-    if overload is None:
-        return why
-    operator, operands = overload.groups()
-    shown = re.sub(r"\w+", lambda word: _NAMES.get(word.group(), word.group()), operands)
-    mixed = "; int and number do not mix: write 2.0 for 2, or double(x) for x" if _MIXED.search(operands) else ""
-    return f"{operator.strip('_').replace('_', ' ')} does not take {shown}{mixed}"
+        why = f'nothing is named "{undeclared.group(1)}"{hint}'
+    elif why == "has() argument must be a field selection":
+        why = 'has() takes a field of a record: write "has(input.x)"'
+    elif why.startswith("Syntax error: "):
+        why = _WANTED.sub("", why)
+    elif overload:
+        operator, operands = overload.groups()
+        shown = re.sub(r"\w+", lambda word: _NAMES.get(word.group(), word.group()), operands)
+        mixed = "; int and number do not mix: write 2.0 for 2, or double(x) for x" if _MIXED.search(operands) else ""
+        why = f"{operator.strip('_').replace('_', ' ')} does not take {shown}{mixed}"
+    return ExpressionError(why[:300], line, column)
 
 
 _STATUS: Final = re.compile(r"^[A-Z_]+: ")

@@ -16,7 +16,6 @@ MAX_DEPTH: Final = 256
 Kind = Literal["constant", "name", "select", "call", "list", "map", "loop"]
 Message = dict[int, list[int | bytes]]
 
-
 _JSON: Final = frozenset({"INT", "UINT", "DOUBLE", "STRING", "BOOL", "NULL"})
 
 
@@ -74,16 +73,17 @@ class Tree(msgspec.Struct, frozen=True):
 
     def begin_of(self, node: Node) -> int:
         """Where the text of a node begins, as an offset: the first of all places within it."""
-        return min(self._begin_alone(inner) for inner in nodes_in(node) if inner is node or inner.id in self.places)
-
-    def _begin_alone(self, node: Node) -> int:
-        place = self.places.get(node.id, 0)
-        name = node.text or ""
-        if node.kind != "call" or not name.isidentifier():
-            return place
-        # The place of a call is its parenthesis; where nothing stands before it, the function's name does.
-        first = min((self.places.get(part.id, place) for part in node.parts), default=place)
-        return place if first < place else max(place - len(name), 0)
+        begins: list[int] = []
+        for inner in nodes_in(node):
+            if inner is not node and inner.id not in self.places:
+                continue
+            place, name = self.places.get(inner.id, 0), inner.text or ""
+            if inner.kind == "call" and name.isidentifier():
+                # The place of a call is its parenthesis; where nothing stands before it, the function's name does.
+                first = min((self.places.get(part.id, place) for part in inner.parts), default=place)
+                place = place if first < place else max(place - len(name), 0)
+            begins.append(place)
+        return min(begins)
 
 
 class NodeError(ValueError):
@@ -101,6 +101,15 @@ def nodes_in(root: Node) -> Iterator[Node]:
         node = waiting.pop()
         waiting.extend(reversed(node.parts))
         yield node
+
+
+def gathered(step: Node) -> Node | None:
+    """The entry that the step of a `map` or a `filter` adds to its list; None for the step of another macro."""
+    if step.kind == "call" and step.text == "_?_:_":
+        return gathered(step.parts[1])
+    if step.kind == "call" and step.text == "_+_" and step.parts[1].kind == "list" and step.parts[1].parts:
+        return step.parts[1].parts[0]
+    return None
 
 
 class TreeError(ValueError):
@@ -132,7 +141,9 @@ def _node(message: bytes, depth: int) -> Node:
     body = _read(_bytes(fields, kind))
     match kind:
         case 3:
-            return Node("constant", number, _constant(body))
+            # Bytes have only a length here, which one character a byte keeps.
+            text = _text(body, 6) if 6 in body else _bytes(body, 7).decode("latin-1") if 7 in body else None
+            return Node("constant", number, text)
         case 4:
             return Node("name", number, _text(body, 1))
         case 5:
@@ -151,11 +162,6 @@ def _node(message: bytes, depth: int) -> Node:
             return Node("loop", number, None, parts, (_text(body, 1), _text(body, 3)))
         case _:
             raise TreeError("the engine's tree has a node of an unknown kind")
-
-
-def _constant(body: Message) -> str | None:
-    # Bytes have only a length here, which one character a byte keeps.
-    return _text(body, 6) if 6 in body else _bytes(body, 7).decode("latin-1") if 7 in body else None
 
 
 _KINDS: Final = (3, 4, 5, 6, 7, 8, 9)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from operator import is_not
 from typing import Final, TypeVar
 
-from tooldispatchd.catalog.expressions.made import MAX_LISTS
 from tooldispatchd.catalog.meanings import Declared, reachable, resolve
 from tooldispatchd.catalog.types import ListOf, Named, Primitive, Product, Record, Type, Union
 
@@ -24,37 +23,8 @@ class WideIntegerError(ValueError):
     """An integer of the input that the engine cannot hold."""
 
 
-class UnfitTextError(ValueError):
-    """A text of the input that the engine cannot take as it is."""
-
-
-def byte_length(text: str, most: int | None = None) -> int:
-    """How many bytes of UTF-8 a text has; for a text of more than `most`, some number above it.
-
-    Raises `UnfitTextError`.
-    """
-    # A text of too many characters need not be encoded to know that it has too many bytes.
-    if text.isascii() or (most is not None and len(text) > most):
-        return len(text)
-    try:
-        return len(text.encode())
-    except UnicodeEncodeError:
-        raise UnfitTextError("the input holds a text with a lone surrogate, which is no character") from None
-
-
 class NotJsonError(ValueError):
     """A result, or a part of one, that JSON cannot say."""
-
-
-def needs_exact(type_: Type, declared: Declared, *, typed: bool) -> bool:
-    """Whether numbers of a type stand where CEL does not know their type; `typed` where it knows the root's."""
-    meaning = resolve(type_, declared)
-    for _ in range(MAX_LISTS if typed else 0):
-        if isinstance(meaning, ListOf):
-            meaning = resolve(meaning.item, declared)
-    if typed and isinstance(meaning, Primitive):
-        return False
-    return any(isinstance(node, Primitive) and node.word in {"int", "number"} for node in reachable(meaning, declared))
 
 
 def exactly(type_: Type, declared: Declared) -> Convert:
@@ -109,7 +79,10 @@ class _Exact:
             if kind is list:
                 return in_list(value)  # type: ignore[arg-type]  # its class is list
             if to_float and kind is int:
-                return _to_float(value)  # type: ignore[arg-type]  # its class is int
+                try:
+                    return float(value)  # type: ignore[arg-type]  # its class is int
+                except OverflowError:
+                    raise WideIntegerError("an integer of the input is too large for a number") from None
             if to_int and kind is float and value.is_integer():  # type: ignore[attr-defined]  # its class is float
                 return int(value)  # type: ignore[call-overload]  # as above
             return value
@@ -151,13 +124,6 @@ class _Exact:
             return exact if any(map(is_not, exact, value)) else value
 
         return convert_items
-
-
-def _to_float(value: int) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        raise WideIntegerError("an integer of the input is too large for a number") from None
 
 
 _Kind = TypeVar("_Kind", Record, ListOf, Product)
@@ -205,22 +171,18 @@ def tidy(value: object, type_: Type | None, declared: Declared) -> object:
         inner = meaning.items if isinstance(meaning, Product) and len(meaning.items) == len(value) else None
         return [tidy(part, item if inner is None else inner[place], declared) for place, part in enumerate(value)]
     if isinstance(value, dict):
-        return _tidy_record(value, meaning, declared)
+        if not set(map(type, value)) <= {str}:
+            raise NotJsonError("the result holds a map whose keys are no strings")
+        fields = {field.name: field.type for field in meaning.fields} if isinstance(meaning, Record) else {}
+        ordered = [key for key in fields if key in value]
+        if len(ordered) < len(value):
+            ordered += sorted(map(str, value.keys() - fields.keys()))
+        # Most parts are what they are; a call for each would be dear.
+        return {
+            key: part if (part := value[key]).__class__ in _AS_IS else tidy(part, fields.get(key), declared)
+            for key in ordered
+        }
     raise NotJsonError(f"the result holds a value that JSON cannot say: {type(value).__name__}")
-
-
-def _tidy_record(value: dict[object, object], meaning: Type | None, declared: Declared) -> dict[str, object]:
-    if not set(map(type, value)) <= {str}:
-        raise NotJsonError("the result holds a map whose keys are no strings")
-    fields = {field.name: field.type for field in meaning.fields} if isinstance(meaning, Record) else {}
-    ordered = [key for key in fields if key in value]
-    if len(ordered) < len(value):
-        ordered += sorted(map(str, value.keys() - fields.keys()))
-    # Most parts are what they are; a call for each would be dear.
-    return {
-        key: part if (part := value[key]).__class__ in _AS_IS else tidy(part, fields.get(key), declared)
-        for key in ordered
-    }
 
 
 _AS_IS: Final = frozenset({str, bool, type(None)})

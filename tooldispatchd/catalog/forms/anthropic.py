@@ -10,7 +10,7 @@ from typing import Final
 
 from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, reads_alike, subschemas
 from tooldispatchd.catalog.forms.merging import as_object, keep_names
-from tooldispatchd.catalog.forms.rendered import Notes, Rendered, Schema
+from tooldispatchd.catalog.forms.rendered import Notes, Rendered
 from tooldispatchd.catalog.forms.rewriting import rewrite
 from tooldispatchd.catalog.offered import Offered, is_object
 
@@ -20,18 +20,9 @@ _REFUSED: Final = frozenset({"anyOf", "oneOf", "allOf"})
 
 def render_anthropic(tool: Offered, name: str) -> Rendered:
     """`{name, description, input_schema}`."""
-    notes = Notes()
-    if _fits(tool.input_schema):
-        schema = {key: value for key, value in tool.input_schema.items() if key != "$schema"}
-    else:
-        schema = keep_names(as_object(rewrite(tool.input_schema, notes), notes), _NAME, notes)
-    entry: dict[str, object] = {"name": name, "description": tool.description, "input_schema": schema}
-    return Rendered(entry, notes.phrases())
-
-
-def _fits(schema: Schema) -> bool:
+    schema, notes = tool.input_schema, Notes()
     named = schema.get("properties", {})
-    return (
+    if (
         is_object(schema)
         and is_short(schema)
         and _REFUSED.isdisjoint(schema)
@@ -39,4 +30,9 @@ def _fits(schema: Schema) -> bool:
         and all(_NAME.fullmatch(name) for name in named)
         and reads_alike(schema)
         and all(REFERENCES.isdisjoint(node) for node in subschemas(schema))
-    )
+    ):
+        shown = {key: value for key, value in schema.items() if key != "$schema"}
+    else:
+        shown = keep_names(as_object(rewrite(schema, notes), notes), _NAME, notes)
+    entry: dict[str, object] = {"name": name, "description": tool.description, "input_schema": shown}
+    return Rendered(entry, notes.phrases())

@@ -9,7 +9,7 @@ from tooldispatchd.catalog.forms.anthropic import render_anthropic
 from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, subschemas
 from tooldispatchd.catalog.forms.google import render_google
 from tooldispatchd.catalog.forms.openai import render_openai, render_openai_responses
-from tooldispatchd.catalog.forms.rendered import Notes, Rendered, Schema
+from tooldispatchd.catalog.forms.rendered import Notes, Rendered
 from tooldispatchd.catalog.offered import Offered, is_object
 
 
@@ -33,12 +33,21 @@ def render_mcp(tool: Offered, name: str) -> Rendered:
 
     MCP wants `type: object` at both roots: it is added to an input's, and another output's schema is left out.
     """
-    notes = Notes()
+    schema, notes = tool.input_schema, Notes()
+    if not is_object(schema):
+        # Where a reference may lead to the root, a type added there would hold for what refers to it too.
+        if is_short(schema) and all(
+            str(node[key]).startswith("#/") for node in subschemas(schema) for key in REFERENCES & node.keys()
+        ):
+            schema = {**schema, "type": "object"}
+        else:
+            notes.add("any object may stand at", (), "but is not described: it refers to itself, or is long")
+            schema = {"type": "object"}
     entry: dict[str, object] = {"name": name}
     if tool.title is not None:
         entry["title"] = tool.title
     entry["description"] = tool.description
-    entry["inputSchema"] = _as_object(tool.input_schema, notes)
+    entry["inputSchema"] = schema
     if tool.output_schema is not None and is_object(tool.output_schema):
         entry["outputSchema"] = tool.output_schema
     annotations = _annotations(tool.annotations)
@@ -47,23 +56,8 @@ def render_mcp(tool: Offered, name: str) -> Rendered:
     return Rendered(entry, notes.phrases())
 
 
-def _as_object(schema: Schema, notes: Notes) -> Schema:
-    if is_object(schema):
-        return schema
-    # Where a part refers to the root, a type added there would hold for that part's values too.
-    if not is_short(schema) or any(_leads_out(node) for node in subschemas(schema)):
-        notes.add("any object may stand at", (), "but is not described: it refers to itself, or is long")
-        return {"type": "object"}
-    return {**schema, "type": "object"}
-
-
-def _leads_out(node: Schema) -> bool:
-    """Whether a part has a reference that may lead to the root: it does not go on into the schema."""
-    return any(not str(node[key]).startswith("#/") for key in REFERENCES & node.keys())
-
-
 def _annotations(said: msgspec.Raw | None) -> dict[str, object]:
-    """Of what a server says about its tool, what the specification knows, where it has the right type."""
+    """The annotations of a server's tool that the specification knows, where they have the right type."""
     if said is None:
         return {}
     try:

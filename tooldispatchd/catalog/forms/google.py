@@ -41,6 +41,7 @@ _FIELDS: Final = {
     "array": ("minItems", "maxItems"),
     "object": ("minProperties", "maxProperties"),
 }
+_EXCLUSIVE: Final = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
 _COUNTS: Final = frozenset({"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"})
 _MAX_COUNT: Final = 2**63 - 1
 _UNSAID: Final = {
@@ -73,6 +74,7 @@ def render_google(tool: Offered, name: str) -> Rendered:
 
 
 def _spell(schema: Schema, path: Path, notes: Notes) -> Schema:
+    """A part in Google's words: one option for each type that it admits, null said of the first."""
     schema = _opened(schema, path, notes)
     options: list[Schema] = []
     nullable = False
@@ -87,7 +89,19 @@ def _spell(schema: Schema, path: Path, notes: Notes) -> Schema:
         bare = {key: value for key, value in part.items() if key not in _WORDS}
         kinds = [kind for kind in types if kind != "null"]
         options.extend(_single(kind, bare if index else part, path, notes) for index, kind in enumerate(kinds))
-    return _together(options, schema, nullable=nullable)
+    distinct = list({repr(option): option for option in options}.values())
+    if not distinct:
+        return {"type": "NULL"} | {key: schema[key] for key in _WORDS if key in schema}
+    first = distinct[0]
+    if nullable:
+        first = {**first, "nullable": True}
+    if options_of(schema):
+        # `anyOf` stands alone, so what is said of all options is said with the first of them.
+        said = [schema.get("description"), first.get("description")]
+        about = " ".join(text for text in said if isinstance(text, str))
+        first |= {"description": about} if about else {}
+        first |= {key: schema[key] for key in ("title",) if key in schema}
+    return first if len(distinct) == 1 else {"anyOf": [first, *distinct[1:]]}
 
 
 def _pruned(root: Schema, notes: Notes) -> Schema:
@@ -145,22 +159,6 @@ def _opened(schema: Schema, path: Path, notes: Notes) -> Schema:
     return own
 
 
-def _together(options: list[Schema], schema: Schema, *, nullable: bool) -> Schema:
-    """Options as one schema. `anyOf` stands alone, so what is said of all is said with the first of them."""
-    distinct = list({repr(option): option for option in options}.values())
-    if not distinct:
-        return {"type": "NULL"} | {key: schema[key] for key in _WORDS if key in schema}
-    first = distinct[0]
-    if nullable:
-        first = {**first, "nullable": True}
-    if options_of(schema):
-        said = [schema.get("description"), first.get("description")]
-        about = " ".join(text for text in said if isinstance(text, str))
-        first |= {"description": about} if about else {}
-        first |= {key: schema[key] for key in ("title",) if key in schema}
-    return first if len(distinct) == 1 else {"anyOf": [first, *distinct[1:]]}
-
-
 def _types(schema: Schema) -> list[str]:
     """The types that a schema without alternatives admits: those it names, else those of its values, else all."""
     values = schema.get("enum")
@@ -190,10 +188,10 @@ def _single(kind: str, schema: Schema, path: Path, notes: Notes) -> Schema:
     if "enum" in schema:
         return shown | _enumerated(kind, schema, path, notes)
     for key in _FIELDS.get(kind, ()):
-        value = schema.get(key)
+        # There are no exclusive limits here: an inclusive one admits one value more.
+        value = schema.get(key, schema.get(_EXCLUSIVE.get(key, "")))
         if value is not None and (key not in _COUNTS or (isinstance(value, int) and value <= _MAX_COUNT)):
             shown[key] = value
-    shown |= _limits(kind, schema)
     form = schema.get("format")
     if form in _FORMATS.get(kind, ()):
         shown["format"] = form
@@ -203,32 +201,15 @@ def _single(kind: str, schema: Schema, path: Path, notes: Notes) -> Schema:
     # Closed objects are what a model writes anyway: only what else may stand in one is lost.
     if unsaid in schema and schema[unsaid] is not False:
         notes.add(f"{unsaid} at", path, "is dropped")
-    if kind == "object" and "properties" in schema:
-        shown |= _object(schema, path, notes)
+    named = properties_of(schema) if kind == "object" else {}
+    if named:
+        shown["properties"] = {name: _spell(one, (*path, "properties", name), notes) for name, one in named.items()}
+        required = [name for name in required_of(schema) if name in named]
+        if required:
+            shown["required"] = required
     if kind == "array":
         shown["items"] = _items(schema, path, notes)
     return shown
-
-
-def _limits(kind: str, schema: Schema) -> Schema:
-    """Exclusive limits as inclusive ones, which admit one value more."""
-    if kind not in {"number", "integer"}:
-        return {}
-    limits: Schema = {}
-    for key, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if key not in schema and exclusive in schema:
-            limits[key] = schema[exclusive]
-    return limits
-
-
-def _object(schema: Schema, path: Path, notes: Notes) -> Schema:
-    named = properties_of(schema)
-    if not named:
-        return {}
-    spelled = {name: _spell(one, (*path, "properties", name), notes) for name, one in named.items()}
-    shown: Schema = {"properties": spelled}
-    required = [name for name in required_of(schema) if name in named]
-    return shown | ({"required": required} if required else {})
 
 
 def _items(schema: Schema, path: Path, notes: Notes) -> Schema:

@@ -1,7 +1,7 @@
 """Rewritten schemas put together: two as one, and a root's alternatives as the one object that providers want."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from tooldispatchd.catalog.forms.rendered import Notes, Schema
@@ -27,7 +27,16 @@ def merge(left: Schema, right: Schema) -> Schema:
         merged["type"] = spelled(both) if both else left["type"]
     if right.get("uniqueItems") is True:
         merged["uniqueItems"] = True
-    merged |= _objects(left, right)
+    # A name that either one lists may stand, so a closed object stays closed.
+    if "properties" in left and "properties" in right:
+        others = properties_of(right)
+        named = {name: merge(one, others[name]) if name in others else one for name, one in properties_of(left).items()}
+        merged["properties"] = named | {name: one for name, one in others.items() if name not in named}
+    if "required" in left and "required" in right:
+        merged["required"] = list(dict.fromkeys(required_of(left) + required_of(right)))
+    if "additionalProperties" in left and "additionalProperties" in right:
+        rest = (left["additionalProperties"], right["additionalProperties"])
+        merged["additionalProperties"] = False if False in rest else rest[0]
     if isinstance(left.get("items"), dict) and isinstance(right.get("items"), dict):
         merged["items"] = merge(schema_at(left, "items"), schema_at(right, "items"))
     return merged
@@ -78,21 +87,6 @@ def alternatives(options: Iterable[Schema]) -> Schema:
     return distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
 
 
-def _objects(left: Schema, right: Schema) -> Schema:
-    """What both say of objects: a name that either lists may stand, so a closed one stays closed."""
-    merged: Schema = {}
-    if "properties" in left and "properties" in right:
-        others = properties_of(right)
-        both = {name: merge(one, others[name]) if name in others else one for name, one in properties_of(left).items()}
-        merged["properties"] = both | {name: one for name, one in others.items() if name not in both}
-    if "required" in left and "required" in right:
-        merged["required"] = list(dict.fromkeys(required_of(left) + required_of(right)))
-    if "additionalProperties" in left and "additionalProperties" in right:
-        rest = (left["additionalProperties"], right["additionalProperties"])
-        merged["additionalProperties"] = False if False in rest else rest[0]
-    return merged
-
-
 def _widened(types: list[str]) -> list[str]:
     return [*types, "integer"] if "number" in types else types
 
@@ -118,7 +112,15 @@ def as_object(schema: Schema, notes: Notes) -> Schema:
     options = _objects_in(options_of(schema))
     if options:
         notes.add("the alternatives at", (), "are said as one object with the properties of all")
-        root = _joined(root, options, notes)
+        named = properties_of(root)
+        root["properties"] = named | _properties_of_any(options, named.keys(), notes)
+        # What only some of the options require is required no more.
+        everywhere = set(required_of(options[0])).intersection(*(required_of(one) for one in options[1:]))
+        required = [*required_of(root), *(name for name in required_of(options[0]) if name in everywhere)]
+        if required:
+            root["required"] = list(dict.fromkeys(required))
+        if "additionalProperties" not in root and all(one.get("additionalProperties") is False for one in options):
+            root["additionalProperties"] = False
     return {"type": "object", "properties": {}, **root}
 
 
@@ -156,45 +158,27 @@ def _objects_in(options: list[Schema], room: int = MAX_JOINED) -> list[Schema]:
     return found
 
 
-def _joined(root: Schema, options: list[Schema], notes: Notes) -> Schema:
-    """One object for a root and any of its options: what only some require is required no more."""
-    joined = {**root, "properties": _joined_properties(properties_of(root), options, notes)}
-    everywhere = set(required_of(options[0])).intersection(*(required_of(one) for one in options[1:]))
-    required = [name for name in required_of(options[0]) if name in everywhere]
-    if required or required_of(root):
-        joined["required"] = list(dict.fromkeys(required_of(root) + required))
-    if "additionalProperties" not in root and all(one.get("additionalProperties") is False for one in options):
-        joined["additionalProperties"] = False
-    return joined
-
-
-def _joined_properties(named: dict[str, Schema], options: list[Schema], notes: Notes) -> dict[str, Schema]:
-    """A root's properties, and those of its options: what each option says of one, in the options' order."""
+def _properties_of_any(options: list[Schema], known: Collection[str], notes: Notes) -> dict[str, Schema]:
+    """The properties of all options but the known ones: what each option says of one, in the options' order."""
     listing: dict[str, dict[int, Schema]] = {}
+    # What an option says of a property that it does not list, with the places of the options that say the same.
+    rests: dict[str, tuple[Schema, list[int]]] = {}
     for place, option in enumerate(options):
         for name, one in properties_of(option).items():
-            listing.setdefault(name, {})[place] = one
-    rests = _rests(options)
-    added = [name for name in listing if name not in named]
-    is_open = len(added) * len(rests) > MAX_JOINED
-    if is_open:
-        notes.add("the properties of the alternatives at", (), "are left open: there are too many")
-    return named | {name: {} if is_open else _any_of(listing[name], rests) for name in added}
-
-
-def _rests(options: list[Schema]) -> list[tuple[Schema, list[int]]]:
-    """What options say of a property that they do not list, each with the places of the options that say so."""
-    places: dict[str, tuple[Schema, list[int]]] = {}
-    for place, option in enumerate(options):
+            if name not in known:
+                listing.setdefault(name, {})[place] = one
         rest = option.get("additionalProperties")
         if rest is not False:
             said = rest if isinstance(rest, dict) else {}
-            places.setdefault(repr(said), (said, []))[1].append(place)
-    return list(places.values())
+            rests.setdefault(repr(said), (said, []))[1].append(place)
+    if len(listing) * len(rests) > MAX_JOINED:
+        notes.add("the properties of the alternatives at", (), "are left open: there are too many")
+        return {name: {} for name in listing}
+    return {name: _any_of(listed, rests.values()) for name, listed in listing.items()}
 
 
-def _any_of(listed: dict[int, Schema], rests: list[tuple[Schema, list[int]]]) -> Schema:
-    """What the options say of one property: those at the places in `listed` list it, of the others the rest counts."""
+def _any_of(listed: dict[int, Schema], rests: Iterable[tuple[Schema, list[int]]]) -> Schema:
+    """One property: what the options at the places in `listed` say of it, and the rest of each of the others."""
     said = dict(listed)
     for rest, places in rests:
         # No more places are looked at than there are options that list the property.

@@ -42,37 +42,26 @@ def _function(name: str, description: str, schema: Schema, notes: Notes) -> Sche
     if not strict and not (may_stand and _fits(schema)):
         shown = _filled(as_object(rewrite(schema, notes), notes))
         strict = is_strict(shown)
-    return {
-        "name": name,
-        "description": description,
-        "parameters": _required(shown) if strict else shown,
-        "strict": strict,
-    }
-
-
-def _required(schema: Schema) -> Schema:
-    """A strict schema in which each object has `required`: the API refuses one without it, even if it is empty."""
-    if all("properties" not in node or "required" in node for node in subschemas(schema)):
-        return schema
-    written = deepcopy(schema)
-    for node in subschemas(written):
-        if "properties" in node:
-            node.setdefault("required", [])
-    return written
+    if strict and any("properties" in node and "required" not in node for node in subschemas(shown)):
+        # The API refuses a strict object without `required`, even where nothing would stand in it.
+        shown = deepcopy(shown)
+        for node in subschemas(shown):
+            if "properties" in node:
+                node.setdefault("required", [])
+    return {"name": name, "description": description, "parameters": shown, "strict": strict}
 
 
 def _fits(schema: Schema) -> bool:
+    """Whether the API takes a schema without strict mode, as it stands."""
     return (
         is_object(schema)
         and isinstance(schema.get("properties"), dict)
         and _REFUSED.isdisjoint(schema)
-        and all(_is_plain(node) for node in subschemas(schema))
+        and all(
+            REFERENCES.isdisjoint(node) and ("array" not in types_of(node) or isinstance(node.get("items"), dict))
+            for node in subschemas(schema)
+        )
     )
-
-
-def _is_plain(node: Schema) -> bool:
-    """Whether a part has no reference, and its items where it is an array."""
-    return REFERENCES.isdisjoint(node) and ("array" not in types_of(node) or isinstance(node.get("items"), dict))
 
 
 def _filled(schema: Schema) -> Schema:
@@ -136,11 +125,16 @@ def is_strict(schema: Schema) -> bool:
         if level > MAX_LEVELS and not _NESTING.isdisjoint(node):
             return False
         if "$ref" in node:
-            if len(node) > 1 or not _leads(node["$ref"], definitions):
+            head, _, name = str(node["$ref"]).rpartition("/")
+            if len(node) > 1 or not (node["$ref"] == "#" or (head == "#/$defs" and name in definitions)):
                 return False
         elif not _is_part(node) or not census.count(node):
             return False
-        waiting.extend(_inner(node, level))
+        # What an object and an array hold is a level further in; an option is not.
+        waiting.extend((one, level + 1) for one in properties_of(node).values())
+        if "items" in node:
+            waiting.append((node["items"], level + 1))
+        waiting.extend((one, level) for one in options_of(node))
     return True
 
 
@@ -193,33 +187,11 @@ def _is_part(node: Schema) -> bool:
         return False
     if "array" in types and not isinstance(node.get("items"), dict):
         return False
-    return "object" not in types or _is_closed(node)
-
-
-def _is_closed(node: Schema) -> bool:
-    properties = node.get("properties")
-    required = node.get("required", [])
-    return (
+    properties, required = node.get("properties"), node.get("required", [])
+    return "object" not in types or (
         isinstance(properties, dict)
         and isinstance(required, list)
         and node.get("additionalProperties") is False
         and len(required) == len(properties)
         and all(name in properties for name in required)
     )
-
-
-def _leads(reference: object, definitions: dict[str, object]) -> bool:
-    if reference == "#":
-        return True
-    head, _, name = str(reference).rpartition("/")
-    return head == "#/$defs" and name in definitions
-
-
-def _inner(node: Schema, level: int) -> list[tuple[object, int]]:
-    """The parts of a part; an object's and an array's are a level further in."""
-    properties = node.get("properties")
-    options = node.get("anyOf")
-    inner = [(one, level + 1) for one in (properties.values() if isinstance(properties, dict) else ())]
-    if "items" in node:
-        inner.append((node["items"], level + 1))
-    return inner + [(one, level) for one in (options if isinstance(options, list) else ())]

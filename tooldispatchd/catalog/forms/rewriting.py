@@ -160,7 +160,11 @@ class _Rewriting:
                 kept["enum"] = values
             else:
                 self._notes.add("the enum at", place.path, "is dropped: it is too long")
-        kept |= {key: count for key in _COUNTS if (count := _count(node.get(key))) is not None}
+        for key in _COUNTS:
+            count = _number(node.get(key))
+            # A count may be written as 2.0.
+            if count is not None and count >= 0 and count == int(count):
+                kept[key] = int(count)
         kept |= {key: number for key in _NUMBERS if (number := _number(node.get(key))) is not None}
         for key in _TEXTS:
             text = node.get(key)
@@ -192,8 +196,11 @@ class _Rewriting:
 
     def _array(self, node: Schema, place: _Place) -> Schema:
         kept: Schema = {"uniqueItems": True} if node.get("uniqueItems") is True else {}
-        first, rest = _items(node, self._draft(place))
-        if first is None:
+        # The schemas of the first items, and that of the others: up to 2019-09 `items` may list the first.
+        first, rest = node.get("prefixItems") if self._draft(place) >= 2020 else None, node.get("items")
+        if isinstance(rest, list):
+            first, rest = rest, node.get("additionalItems")
+        if not isinstance(first, list):
             if rest is None:
                 return kept
             items = self._schema(rest, place.at("items"))
@@ -280,21 +287,6 @@ class _Rewriting:
             return False
         self._chars -= chars
         return True
-
-
-def _items(node: Schema, draft: int) -> tuple[list[object] | None, object]:
-    """The schemas of an array's first items, or None, and that of the others, or None: by its draft's keywords."""
-    items = node.get("items")
-    if isinstance(items, list):
-        return items, node.get("additionalItems")
-    first = node.get("prefixItems")
-    return (first if draft >= 2020 and isinstance(first, list) else None), items
-
-
-def _count(value: object) -> int | None:
-    """A count as the keywords of lengths have it (2.0 is 2), or None."""
-    number = _number(value)
-    return int(number) if number is not None and number >= 0 and number == int(number) else None
 
 
 def _number(value: object) -> float | None:

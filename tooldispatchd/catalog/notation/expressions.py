@@ -16,6 +16,8 @@ from tooldispatchd.catalog.notation.syntax import Piece
 
 _BLANKS: Final = " \t\r"
 _OPENING: Final = frozenset({"(", "[", "{"})
+# The signs that an operand may begin with.
+_BEGINNING: Final = _OPENING | {"!", ".", "-"}
 # Names that are no operands, and what CEL calls them.
 _OPERATORS: Final = {"not": "!", "in": "in"}
 _CLOSING: Final = frozenset({")", "]", "}"})
@@ -99,8 +101,7 @@ class _Translation:
                     self._blank(piece.text)
                 continue
             self._refuse_elsewhere(index)
-            if self._lacks_comma(piece):
-                self._insert_comma()
+            self._insert_comma(piece)
             self._marks.append((self._line, self._column))
             self._places.append(piece.place)
             if piece.kind == "sign":
@@ -129,13 +130,11 @@ class _Translation:
                     break
                 sign += each.text
         following = self._next_meant(index)
-        here = _ELSEWHERE.get(sign) if self._is_operand(following) or sign != piece.text else None
+        # Before anything that begins no operand, `and` may be a field of that name.
+        is_between = following is not None and (following.kind != "sign" or following.text in _BEGINNING)
+        here = _ELSEWHERE.get(sign) if is_between or sign != piece.text else None
         if here is not None:
             raise refusal(piece.place, f'"{sign}" is written {here} in an expression')
-
-    def _is_operand(self, following: Piece | None) -> bool:
-        """Whether an operand may begin with it: `and` before anything else may be a field of that name."""
-        return following is not None and (following.kind != "sign" or following.text in {"(", "[", "{", "!", ".", "-"})
 
     def _append(self, text: str) -> None:
         self._parts.append(text)
@@ -179,30 +178,24 @@ class _Translation:
         begins, frame.begins = frame.begins, False
         is_free = piece.kind == "name" and not self._after_dot
         if is_free and begins:
-            text = self._entry(text, following)
+            # An entry of a record begins with its key, or is a name alone, which takes the field of that name.
+            assert following is not None, "the record's end, if nothing else, comes after it"
+            is_alone = following.text in {",", "}"} or (following.kind != "sign" and following.text not in _OPERATORS)
+            if following.text == ":":
+                text = f'"{text}"'
+            elif is_alone and text not in _OPERATORS:
+                # A name of CEL's own types is a field only where it is asked of the input.
+                text = f'"{text}": {field_of_input(text) if text in TYPE_NAMES else text}'
         self._after_operand = not (is_free and text in _OPERATORS)
         self._append(_OPERATORS.get(text, text) if is_free else text)
         self._after_dot = False
 
-    def _entry(self, name: str, following: Piece | None) -> str:
-        """A name where an entry of a record begins: its key, or the field of that name with it."""
-        assert following is not None, "the record's end, if nothing else, comes after it"
-        if following.text == ":":
-            return f'"{name}"'
-        is_alone = following.text in {",", "}"} or (following.kind != "sign" and following.text not in _OPERATORS)
-        if not is_alone or name in _OPERATORS:
-            return name
-        # A name of CEL's own types is a field only where it is asked of the input.
-        return f'"{name}": {field_of_input(name) if name in TYPE_NAMES else name}'
-
-    def _lacks_comma(self, piece: Piece) -> bool:
-        """Whether an entry of a record begins without a comma: no two operands stand side by side in CEL."""
-        if not (self._frames[-1].is_record and self._after_operand and piece.kind in {"name", "text", "number"}):
-            return False
-        return piece.kind != "name" or piece.text != "in"
-
-    def _insert_comma(self) -> None:
-        """Before the blanks, where a person would write it."""
+    def _insert_comma(self, piece: Piece) -> None:
+        """Insert a comma where an entry of a record begins without one: no two operands stand side by side in CEL."""
+        is_operand = piece.kind in {"name", "text", "number"} and not (piece.kind == "name" and piece.text == "in")
+        if not (self._frames[-1].is_record and self._after_operand and is_operand):
+            return
+        # It goes before the blanks, where a person would write it.
         blanks: list[str] = []
         while self._parts[-1].isspace():
             blanks.append(self._parts.pop())

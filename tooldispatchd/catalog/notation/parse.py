@@ -2,14 +2,17 @@
 
 Its builder makes the values bottom-up and never by recursion, so that no text exhausts the stack. What the grammar
 cannot say is refused there: a field or a key that stands there twice, a type nested too deep to be read again.
+
+The parser is made when this module is imported, which takes some 40 ms. So that happens with the first plumb file.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import islice
 from typing import Final, Protocol, cast
 
-from tooldispatchd.catalog.notation.places import SourcePosition, refusal
+from lark import Lark, UnexpectedToken
+
+from tooldispatchd.catalog.notation.places import NotationError, SourcePosition, refusal
 from tooldispatchd.catalog.notation.syntax import (
     Annotation,
     Block,
@@ -55,6 +58,8 @@ from tooldispatchd.catalog.types import (
     Union,
 )
 
+# Tokens that are not shown as they are: a text may be a secret.
+_FOUND: Final = {END: "the end of the file", "EXPRESSION": "an expression", "STRING": "a text"}
 # What other notations of typed agents have and this one has not.
 _PARALLEL: Final = "parallel composition is not part of this notation: a chain is linear"
 _HINTS: Final = {
@@ -82,9 +87,6 @@ class _Parsing(Protocol):
 
 def parse(file: str, text: str) -> tuple[Declaration, ...]:
     """What the text declares, in order. Raises `NotationError` with the first thing that is wrong."""
-    # Imported with the first plumb file: most configurations have none.
-    from lark.exceptions import UnexpectedToken  # noqa: PLC0415
-
     parsing = _begin()
     declarations: object = ()
     earlier: Token | None = None
@@ -92,60 +94,25 @@ def parse(file: str, text: str) -> tuple[Declaration, ...]:
         try:
             declarations = parsing.feed_token(token)
         except UnexpectedToken:
-            expected = _expected_after(file, text, count)
-            why = f"expected {expected}, found {_found(token)}{_hint(token, earlier, expected)}"
-            raise refusal(token.place, why) from None
+            raise _syntax_error(file, text, count, token, earlier) from None
         earlier = token
     return cast("tuple[Declaration, ...]", declarations)
 
 
-def _expected_after(file: str, text: str, count: int) -> str:
-    """What may follow so many tokens: read again, because the parser went on as far as it could with the wrong one."""
+def _syntax_error(file: str, text: str, count: int, token: Token, earlier: Token | None) -> NotationError:
+    """What was expected in the place of `token`, the one after `count` right ones, and what was probably meant."""
+    # Another parser is asked, because the one that met the wrong token went on with it as far as it could.
     parsing = _begin()
-    for token in islice(tokens_of(file, text), count):
-        parsing.feed_token(token)
-    return expectation(parsing.accepts())
-
-
-def _found(token: Token) -> str:
-    if token.type == END:
-        return "the end of the file"
-    if token.type == "EXPRESSION":
-        return "an expression"
-    if token.type == "STRING":
-        return "a text"  # it may be a secret
-    shown = token.text if token.text.isprintable() else ascii(token.text)[1:-1]
-    return f'"{shown[:40]}"' + (", which is a word of the notation" if token.text in KEYWORDS else "")
-
-
-def _hint(token: Token, earlier: Token | None, expected: str) -> str:
-    """What to write instead, where a person seems to think of another notation."""
+    for right in islice(tokens_of(file, text), count):
+        parsing.feed_token(right)
+    expected = expectation(parsing.accepts())
     hint = _HINTS.get(token.text) or (_HINTS.get(earlier.text) if earlier else None)
     if hint is None and _PROCESS in expected:
         hint = _HINTS_IN_WIRING.get(token.text[:1])
-    return f"; {hint}" if hint else ""
-
-
-@cache
-def _parser() -> Callable[[], _Parsing]:
-    """How a parse begins; the tables cost some 40 ms, once."""
-    from lark import Lark  # noqa: PLC0415
-
-    parser = Lark(GRAMMAR, parser="lalr", start="file", maybe_placeholders=False, transformer=_Unpacked())
-    # It takes whatever has a `type`, and gives it to the builder as it is.
-    return cast("Callable[[], _Parsing]", parser.parse_interactive)
-
-
-def _begin() -> _Parsing:
-    return _parser()()
-
-
-class _Unpacked:
-    """The builder as lark calls it: with a list of parts."""
-
-    def __getattr__(self, rule: str) -> Callable[[list[object]], object]:
-        method: Callable[..., object] = getattr(BUILDER, rule)
-        return lambda parts: method(*parts)
+    shown = token.text if token.text.isprintable() else ascii(token.text)[1:-1]
+    is_word = ", which is a word of the notation" if token.text in KEYWORDS else ""
+    found = _FOUND.get(token.type) or f'"{shown[:40]}"{is_word}'
+    return refusal(token.place, f"expected {expected}, found {found}" + (f"; {hint}" if hint else ""))
 
 
 # --- what is built of each rule: the method of the rule's name makes its value of those of its parts ---
@@ -335,4 +302,15 @@ def _plain(key: Token) -> str:
     return key.text
 
 
-BUILDER: Final = _Builder()
+class _Unpacked:
+    """The builder as lark calls it: with a list of parts."""
+
+    def __getattr__(self, rule: str) -> Callable[[list[object]], object]:
+        method: Callable[..., object] = getattr(_BUILDER, rule)
+        return lambda parts: method(*parts)
+
+
+_BUILDER: Final = _Builder()
+_PARSER: Final = Lark(GRAMMAR, parser="lalr", start="file", maybe_placeholders=False, transformer=_Unpacked())
+# A parse takes whatever has a `type`, and gives it to the builder as it is.
+_begin: Final = cast("Callable[[], _Parsing]", _PARSER.parse_interactive)

@@ -165,21 +165,18 @@ class _Reader:
             self._written.refuse(declaration.place, f"{refused}: {name[:MAX_SHOWN]}")
             self._written.lacking |= {(section, name) for section in ("types", "mcp", "tools", "processes")}
         if isinstance(declaration, TypeDeclaration):
-            self._declare_type(name, declaration)
+            if name in WORDS:
+                self._written.refuse(declaration.place, f"a built-in type has this name: {name}")
+                self._written.lacking.add(("types", name))
+            earlier = self._types.get(name)
+            if self._is_new(name, declaration.place, earlier[0] if earlier else None):
+                self._types[name] = (declaration.place, declaration.type)
         elif self._is_new(name, declaration.place, self._declared.get(name)):
             self._declared[name] = declaration.place
             if isinstance(declaration, ValueDeclaration):
                 self._values[name] = declaration.value
             else:
                 self._lets[name] = declaration
-
-    def _declare_type(self, name: str, declaration: TypeDeclaration) -> None:
-        if name in WORDS:
-            self._written.refuse(declaration.place, f"a built-in type has this name: {name}")
-            self._written.lacking.add(("types", name))
-        earlier = self._types.get(name)
-        if self._is_new(name, declaration.place, earlier[0] if earlier else None):
-            self._types[name] = (declaration.place, declaration.type)
 
     def _is_new(self, name: str, place: SourcePosition, earlier: SourcePosition | None) -> bool:
         if earlier is None:

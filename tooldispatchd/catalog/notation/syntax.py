@@ -1,5 +1,7 @@
 """What a file of the notation says, as values: declarations, implementations, wirings, each with its place."""
 
+from typing import ClassVar
+
 import msgspec
 
 from tooldispatchd.catalog.notation.places import SourcePosition
@@ -89,6 +91,7 @@ class Formula(msgspec.Struct, frozen=True):
 class Projection(msgspec.Struct, frozen=True):
     """`project(N)`."""
 
+    kind: ClassVar[str] = "project"
     index: int
     place: SourcePosition
 
@@ -147,6 +150,7 @@ Statement = WireExpr | Spawn | ChannelLet
 class Plumb(msgspec.Struct, frozen=True):
     """`plumb(input, output) {…}`; the short `plumb {…}` has no ports and one wire."""
 
+    kind: ClassVar[str] = "plumb"
     ports: tuple[Reference, ...] | None
     statements: tuple[Statement, ...]
     place: SourcePosition

@@ -17,7 +17,6 @@ from tooldispatchd.catalog.notation.syntax import (
     Annotation,
     Block,
     Formula,
-    Implementation,
     KeyValue,
     LetDeclaration,
     Plain,
@@ -32,7 +31,8 @@ from tooldispatchd.catalog.specs import ToolSpec
 
 # What an annotation's value is; `tool` and `call_s` are looked at here, because later they are no longer as written.
 ANNOTATIONS: Final = ("tool", "description", "title", "hint", "doc", "call_s")
-_INLINE: Final = frozenset({"id", "copy", "discard"})
+# What runs where a tool is called, without a process.
+_INLINE: Final = frozenset({"id", "copy", "discard", "map"})
 
 _Annotations = dict[str, Annotation]
 
@@ -49,12 +49,11 @@ class Tables:
         """`let NAME …`."""
         annotations = self._by_name(let.annotations)
         is_bare = not any(side is None or self._types.has_stream(side) for side in (let.source, let.target))
-        implementation = let.implementation
-        is_tool_block = isinstance(implementation, Block) and implementation.kind == "tool"
-        if is_tool_block and let.source is not None and not is_bare:
-            self._written.refuse(implementation.place, "a tool takes bare types: A -> B, without !")
+        kind = let.implementation.kind
+        if kind == "tool" and let.source is not None and not is_bare:
+            self._written.refuse(let.implementation.place, "a tool takes bare types: A -> B, without !")
             self._declare_tool(name, msgspec.structs.replace(let, source=None, target=None), annotations)
-        elif is_tool_block or (is_bare and _is_inline(implementation)):
+        elif kind == "tool" or (is_bare and kind in _INLINE):
             self._declare_tool(name, let, annotations)
         else:
             self._declare_process(name, let, annotations, is_bare=is_bare)
@@ -78,20 +77,9 @@ class Tables:
 
     def _declare_process(self, name: str, let: LetDeclaration, annotations: _Annotations, *, is_bare: bool) -> None:
         path: Path = ("processes", name)
-        process = self._written.process(name, _kind(let.implementation), let.place, let.implementation.place)
+        implementation = let.implementation
+        process = self._written.process(name, implementation.kind, let.place, implementation.place)
         self._add_type(process, path, let)
-        if process["kind"] == "agent" and let.source is None:
-            self._written.refuse(let.place, "an agent's type is stated: let name : !A -> !B = agent { … }")
-        self._add_keys(process, path, name, let.implementation)
-        if is_bare or ("tool" in annotations and _truth(annotations["tool"])):
-            self._offer(process, name, let, annotations, is_bare=is_bare)
-            return
-        for key in annotations.keys() - {"tool", "description"}:
-            why = f"@{key} says something of a tool, and this is a process: @tool true makes a tool of it"
-            self._written.refuse(annotations[key].place, why)
-        self._annotate(process, path, {key: each for key, each in annotations.items() if key == "description"})
-
-    def _add_keys(self, process: Table, path: Path, name: str, implementation: Implementation) -> None:
         match implementation:
             case Plain():
                 pass
@@ -101,9 +89,18 @@ class Tables:
                 process["project"] = index
                 self._written.places[*path, "project"] = place
             case Block():
+                if let.source is None:
+                    self._written.refuse(let.place, "an agent's type is stated: let name : !A -> !B = agent { … }")
                 process.update(self._blocks.agent(implementation, path))
             case Plumb():
                 process["chain"] = write_chain(implementation, name, self._names, self._written)
+        if is_bare or ("tool" in annotations and _truth(annotations["tool"])):
+            self._offer(process, name, let, annotations, is_bare=is_bare)
+            return
+        for key in annotations.keys() - {"tool", "description"}:
+            why = f"@{key} says something of a tool, and this is a process: @tool true makes a tool of it"
+            self._written.refuse(annotations[key].place, why)
+        self._annotate(process, path, {key: each for key, each in annotations.items() if key == "description"})
 
     def _offer(
         self, process: Table, name: str, let: LetDeclaration, annotations: _Annotations, *, is_bare: bool
@@ -170,23 +167,6 @@ def _truth(annotation: Annotation) -> bool | None:
     return None
 
 
-def _is_inline(implementation: Implementation) -> bool:
-    """Whether it runs where a tool is called, without a process."""
-    if isinstance(implementation, Plain):
-        return implementation.kind in _INLINE
-    return isinstance(implementation, Formula) and implementation.kind == "map"
-
-
-def _kind(implementation: Implementation) -> str:
-    match implementation:
-        case Plain(kind) | Formula(kind) | Block(kind):
-            return kind
-        case Projection():
-            return "project"
-        case Plumb():
-            return "plumb"
-
-
 # --- `tool {…}` and `agent {…}`: their entries as the keys of a table ---
 
 _OF_TOOL: Final = tuple(field.name for field in msgspec.structs.fields(ToolSpec) if field.name != "type")
@@ -195,6 +175,7 @@ _OF_AGENT: Final = ("prompt", "model", "tools", "mcp", "command", "args", "env",
 _OF_OTHERS: Final = frozenset({"kind", "map", "filter", "project", "chain"})
 # Near to a known key, and known to agents' programs.
 _OWN_OPTIONS: Final = frozenset({"prompts"})
+_TO_PROGRAM: Final = "in options: { … } it goes to its program"
 _MEANINGS: Final = {"process": Meaning.DECLARED, "tools": Meaning.DECLARED, "mcp": Meaning.SERVER}
 
 
@@ -225,10 +206,14 @@ class Blocks:
                 self._refuse_type(pair)
             elif pair.key in _OF_AGENT:
                 table[pair.key] = self._make(pair, (*path, pair.key))
-            elif self._is_refused(pair):
-                continue
+            elif pair.key in _OF_OTHERS:
+                self._refuse(pair, f'"{pair.key}" is no key of an agent; {_TO_PROGRAM}')
             else:
-                others.append(pair)
+                meant = next((known for known in _OF_AGENT if _is_one_letter_off(pair.key, known)), None)
+                if meant is None or pair.key in _OWN_OPTIONS:
+                    others.append(pair)
+                else:
+                    self._refuse(pair, f'"{pair.key}" is no key of an agent, and nearly one; {_TO_PROGRAM}', meant)
         if others:
             self._add_options(table, others, (*path, "options"))
         return table
@@ -255,17 +240,6 @@ class Blocks:
                 self._refuse(pair, f'"{pair.key}" stands in the options already')
             self._written.places[*path, pair.key] = pair.place
             options[pair.key] = self._values.make(pair.value, (*path, pair.key))
-
-    def _is_refused(self, pair: KeyValue) -> bool:
-        if pair.key in _OF_OTHERS:
-            self._refuse(pair, f'"{pair.key}" is no key of an agent; in options: {{ … }} it goes to its program')
-            return True
-        meant = next((known for known in _OF_AGENT if _is_one_letter_off(pair.key, known)), None)
-        if meant is None or pair.key in _OWN_OPTIONS:
-            return False
-        why = f'"{pair.key}" is no key of an agent, and nearly one; in options: {{ … }} it goes to its program'
-        self._refuse(pair, why, meant)
-        return True
 
     def _refuse_type(self, pair: KeyValue) -> None:
         self._refuse(pair, "the type stands before the braces: let name : A -> B = …")

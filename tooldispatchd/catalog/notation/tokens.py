@@ -177,24 +177,22 @@ class _Tokens:
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
         # A mark that some editors put before the first character.
         self._at = 1 if text.startswith("\ufeff") else 0
-        self._end = self._at
         self._open: list[str] = []
         if len(text) > MAX_TEXT:
             raise refusal(self._place(0), f"a file has at most {MAX_TEXT} characters, and this one has {len(text)}")
 
     def all(self) -> Iterator[Token]:
+        end, earlier = self._at, ""
         while self._at < len(self._text):
             match = self._match(_TOKEN)
             if match is None:
                 continue
-            token = self._token(match)
-            self._end = self._at
+            is_expression = match.group() == "(" and earlier in {"MAP", "FILTER"}
+            token = self._expression(match.start()) if is_expression else self._token(match)
+            end, earlier = self._at, token.type
             yield token
-            if token.type in {"MAP", "FILTER"} and self._comes_a_parenthesis():
-                yield self._expression()
-                self._end = self._at
         # Where the last word ends, and not after the blank lines beneath it.
-        yield Token(END, "", self._place(self._end))
+        yield Token(END, "", self._place(end))
 
     def _match(self, tokens: re.Pattern[str]) -> re.Match[str] | None:
         """The next match, gone past; None where it was blank or a comment."""
@@ -202,7 +200,13 @@ class _Tokens:
         assert match is not None, "the last alternative takes any character"
         self._at = match.end()
         if match.lastgroup == "comment":
-            self._pass_comment(match.start())
+            depth = 1
+            while depth:
+                around = _AROUND_COMMENT.search(self._text, self._at)
+                if around is None:
+                    raise refusal(self._place(match.start()), "a comment begins here, and no *) ends it")
+                depth += 1 if around.group() == "(*" else -1
+                self._at = around.end()
         return None if match.lastgroup in {"space", "comment"} else match
 
     def _token(self, match: re.Match[str]) -> Token:
@@ -210,7 +214,13 @@ class _Tokens:
         if kind == "name":
             return Token(KEYWORDS.get(text, "NAME"), text, place, {"true": True, "false": False}.get(text))
         if kind == "sign":
-            self._count(text, place)
+            # Which one a bracket closes is the parser's matter; that it is not too deep is not.
+            if text in _CLOSING:
+                if len(self._open) == MAX_DEPTH:
+                    raise refusal(place, f"nested more than {MAX_DEPTH} deep")
+                self._open.append(text)
+            elif text in _CLOSING.values() and self._open:
+                self._open.pop()
             return Token(SIGNS[text], text, place)
         if kind == "number":
             return Token("NUMBER", text, place, _number(text, place))
@@ -219,15 +229,6 @@ class _Tokens:
         if kind in {"quote", "long"}:
             return self._quoted(match, place)
         return Token(STRANGE, text, place)
-
-    def _count(self, sign: str, place: SourcePosition) -> None:
-        """Keep what is open. Which one a bracket closes is the parser's matter; that it is not too deep is not."""
-        if sign in _CLOSING:
-            if len(self._open) == MAX_DEPTH:
-                raise refusal(place, f"nested more than {MAX_DEPTH} deep")
-            self._open.append(sign)
-        elif sign in _CLOSING.values() and self._open:
-            self._open.pop()
 
     def _quoted(self, opening: re.Match[str], place: SourcePosition) -> Token:
         quote = opening.group()
@@ -239,8 +240,14 @@ class _Tokens:
             # The line break after the opening quotes is layout.
             inner = inner.removeprefix("\r").removeprefix("\n")
         value = _ESCAPE.sub(lambda escape: self._unescape(escape, match.end() - len(quote) - len(inner)), inner)
+        if _HALVES.search(value):
+            # A pair of escapes that are the halves of one character is that character.
+            try:
+                value = value.encode("utf-16", "surrogatepass").decode("utf-16")
+            except UnicodeDecodeError:
+                raise refusal(place, "half of a pair of \\u escapes stands alone in this text") from None
         self._at = match.end()
-        return Token("STRING", quote + match.group(), place, _joined(value, place))
+        return Token("STRING", quote + match.group(), place, value)
 
     def _unescape(self, escape: re.Match[str], start: int) -> str:
         text = escape.group()
@@ -254,28 +261,8 @@ class _Tokens:
         value: str = json.loads(f'"{text}"')
         return value
 
-    def _pass_comment(self, start: int) -> None:
-        depth = 1
-        while depth:
-            match = _AROUND_COMMENT.search(self._text, self._at)
-            if match is None:
-                raise refusal(self._place(start), "a comment begins here, and no *) ends it")
-            depth += 1 if match.group() == "(*" else -1
-            self._at = match.end()
-
-    def _comes_a_parenthesis(self) -> bool:
-        """Whether a `(` comes next; blanks and comments before it are passed."""
-        while self._at < len(self._text):
-            match = _TOKEN.match(self._text, self._at)
-            if match is None or match.lastgroup not in {"space", "comment"}:
-                return match is not None and match.group() == "("
-            self._match(_TOKEN)
-        return False
-
-    def _expression(self) -> Token:
-        """What stands between the parentheses, as pieces."""
-        start = self._at
-        self._at += 1
+    def _expression(self, start: int) -> Token:
+        """What stands between the parentheses of which the first, at `start`, has just been passed, as pieces."""
         pieces: list[Piece] = []
         stack = ["("]
         while stack:
@@ -290,38 +277,23 @@ class _Tokens:
                 blank = passed if passed.isspace() else "\n" * passed.count("\n") or " "
                 pieces.append(Piece("space", blank, place))
                 continue
-            self._nest(stack, match, place)
-            pieces.append(Piece(match.lastgroup or "", match.group(), place))
+            kind, sign = match.lastgroup or "", match.group()
+            if kind == "open":
+                raise refusal(place, f"a text begins here, and no {sign} ends it on its line")
+            if kind == "sign" and sign in _CLOSING:
+                if len(stack) == MAX_DEPTH:
+                    raise refusal(place, f"nested more than {MAX_DEPTH} deep")
+                stack.append(sign)
+            elif kind == "sign" and sign in _CLOSING.values():
+                right = _CLOSING[stack.pop()]
+                if sign != right:
+                    raise refusal(place, f'expected "{right}", found "{sign}"')
+            pieces.append(Piece(kind, sign, place))
         return Token("EXPRESSION", "(", self._place(start), tuple(pieces[:-1]))
-
-    def _nest(self, stack: list[str], match: re.Match[str], place: SourcePosition) -> None:
-        sign = match.group()
-        if match.lastgroup == "open":
-            raise refusal(place, f"a text begins here, and no {sign} ends it on its line")
-        if match.lastgroup != "sign":
-            return
-        if sign in _CLOSING:
-            if len(stack) == MAX_DEPTH:
-                raise refusal(place, f"nested more than {MAX_DEPTH} deep")
-            stack.append(sign)
-        elif sign in _CLOSING.values():
-            right = _CLOSING[stack.pop()]
-            if sign != right:
-                raise refusal(place, f'expected "{right}", found "{sign}"')
 
     def _place(self, offset: int) -> SourcePosition:
         line = bisect_right(self._starts, offset)
         return SourcePosition(self._file, line, offset - self._starts[line - 1] + 1)
-
-
-def _joined(value: str, place: SourcePosition) -> str:
-    """The text with each pair of escapes that are the halves of one character made that character."""
-    if not _HALVES.search(value):
-        return value
-    try:
-        return value.encode("utf-16", "surrogatepass").decode("utf-16")
-    except UnicodeDecodeError:
-        raise refusal(place, "half of a pair of \\u escapes stands alone in this text") from None
 
 
 def _number(text: str, place: SourcePosition) -> int | float:

@@ -14,7 +14,7 @@ from tooldispatchd.catalog.meanings import TYPE_WORDS, nearest_type
 from tooldispatchd.catalog.names import MAX_NAME, nearest
 from tooldispatchd.catalog.notation.expressions import SourceMap, translate
 from tooldispatchd.catalog.notation.places import NotationError, NotationProblem, SourcePosition, problem_at
-from tooldispatchd.catalog.notation.syntax import Formula, Items, KeyValue, Pairs, Reference, Scalar, TypeText, Value
+from tooldispatchd.catalog.notation.syntax import Formula, Items, Pairs, Reference, Scalar, TypeText, Value
 from tooldispatchd.catalog.notation.tokens import KEYWORDS
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.types import (
@@ -157,10 +157,6 @@ class Values:
         self._circular: set[str] = set()
         self._refuse_cycles()
 
-    def make(self, value: Value, path: Path, meaning: Meaning = Meaning.NOTHING) -> object:
-        """The plain value at `path`; None, with a problem told, where there is none."""
-        return self._make(value, path, meaning, 1)
-
     def refuse_unknown(self) -> None:
         """Tell of each binding that stands for nothing and is used by nothing; after all else.
 
@@ -179,7 +175,8 @@ class Values:
     def _resolve(self, reference: Reference) -> str:
         return self._names.resolve(reference.name, reference.place.file)
 
-    def _make(self, value: Value, path: Path, meaning: Meaning, depth: int) -> object:
+    def make(self, value: Value, path: Path, meaning: Meaning = Meaning.NOTHING, depth: int = 1) -> object:
+        """The plain value at `path`; None, with a problem told, where there is none."""
         self._written.places.setdefault(path, value.place)
         self._made += 1
         if self._made > MAX_VALUES:
@@ -197,20 +194,17 @@ class Values:
             case Scalar(plain):
                 return plain
             case Items(items):
-                return [self._make(item, (*path, index), meaning, depth + 1) for index, item in enumerate(items)]
+                return [self.make(item, (*path, index), meaning, depth + 1) for index, item in enumerate(items)]
             case Pairs(pairs):
-                return self._table(pairs, path, meaning, depth)
+                meanings = _SERVER_KEYS if meaning is Meaning.SERVER else {}
+                table: Table = {}
+                for pair in pairs:
+                    inner = (*path, pair.key)
+                    self._written.places.setdefault(inner, pair.place)
+                    table[pair.key] = self.make(pair.value, inner, meanings.get(pair.key, Meaning.NOTHING), depth + 1)
+                return table
             case Reference():
                 return self._refer(value, path, meaning, depth)
-
-    def _table(self, pairs: tuple[KeyValue, ...], path: Path, meaning: Meaning, depth: int) -> Table:
-        meanings = _SERVER_KEYS if meaning is Meaning.SERVER else {}
-        table: Table = {}
-        for pair in pairs:
-            inner = (*path, pair.key)
-            self._written.places.setdefault(inner, pair.place)
-            table[pair.key] = self._make(pair.value, inner, meanings.get(pair.key, Meaning.NOTHING), depth + 1)
-        return table
 
     def _refer(self, reference: Reference, path: Path, meaning: Meaning, depth: int) -> object:
         name = self._resolve(reference)
@@ -229,9 +223,9 @@ class Values:
             if name not in self._written.mcp:
                 # Before it is filled: it may use itself no more than others do.
                 self._written.mcp[name] = None
-                self._written.mcp[name] = self._make(bound, ("mcp", name), meaning, depth)
+                self._written.mcp[name] = self.make(bound, ("mcp", name), meaning, depth)
             return name
-        return self._make(bound, path, meaning, depth + 1)
+        return self.make(bound, path, meaning, depth + 1)
 
     def _refuse_cycles(self) -> None:
         """Tell of the bindings that are made of themselves: depth first, with a list in the place of recursion."""

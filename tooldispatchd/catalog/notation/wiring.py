@@ -34,11 +34,12 @@ _LINEAR: Final = "a chain is linear"
 
 
 class _Node(msgspec.Struct, eq=False):
-    """A port, a channel or a process of the body, and what it is joined with."""
+    """A port, a channel (`what` says which) or a process of the body, and what it is joined with."""
 
     name: str
     place: SourcePosition
-    element: Element | None
+    element: Element | None = None
+    what: str | None = None
     after: "list[_Node]" = []
     before: "list[_Node]" = []
 
@@ -56,8 +57,8 @@ class _Body:
         self._problems: list[NotationProblem] = []
         self._named: dict[str, _Node] = {}
         self._all: list[_Node] = []
-        # Names of ports and channels, in order.
-        self._ends: dict[str, str] = {}
+        # Ports and channels, in order.
+        self._ends: dict[str, _Node] = {}
         if len(ports) != 2:
             self._refuse(plumb.place, f"a plumb has two ports, an input and an output; here are {len(ports)}")
             raise NotationError(self._problems)
@@ -93,18 +94,25 @@ class _Body:
 
     def _declare(self, name: str, place: SourcePosition, what: str) -> None:
         if name in self._ends:
-            self._refuse(place, f'"{name}" is a {self._ends[name]} of this plumb already')
+            self._refuse(place, f'"{name}" is a {self._ends[name].what} of this plumb already')
             return
-        self._ends[name] = what
-        self._named[name] = node = _Node(name, place, None, [], [])
+        self._ends[name] = self._named[name] = node = _Node(name, place, what=what)
         self._all.append(node)
 
     def _node(self, element: Element) -> _Node:
         """The thing that an element stands for: a named one is the same everywhere."""
-        name = _shown(element)
+        match element:
+            case Reference(name) | Plain(name) | Formula(name):
+                pass
+            case Lift(tool):
+                name = f"lift({tool})"
+            case Projection(index):
+                name = f"project({index})"
+            case Selection(_, field):
+                name = f"filter(…).{field}"
         if isinstance(element, Reference | Lift) and name in self._named:
             return self._named[name]
-        node = _Node(name, element.place, element, [], [])
+        node = _Node(name, element.place, element)
         self._all.append(node)
         if isinstance(element, Reference | Lift):
             self._named[name] = node
@@ -119,9 +127,9 @@ class _Body:
                 why = f'no port or channel of this plumb is named "{end.name}"'
                 self._refuse(end.place, why, nearest(end.name, self._ends))
                 return
-        process = _Node(spawn.process.name, spawn.process.place, spawn.process, [], [])
+        process = _Node(spawn.process.name, spawn.process.place, spawn.process)
         self._all.append(process)
-        reads, writes = (self._named[end.name] for end in spawn.ends)
+        reads, writes = (self._ends[end.name] for end in spawn.ends)
         self._join([reads, process, writes])
 
     def _join(self, nodes: Iterable[_Node]) -> None:
@@ -134,7 +142,7 @@ class _Body:
 
     def _walk(self) -> list[_Node]:
         """From the first port along what follows, as far as it is one path."""
-        node, path = self._named[self._first.name], list[_Node]()
+        node, path = self._ends[self._first.name], list[_Node]()
         seen: set[int] = set()
         while True:
             path.append(node)
@@ -145,23 +153,19 @@ class _Body:
             elif len(node.after) > 1:
                 shown = " and ".join(f'"{after.name}"' for after in node.after[:3])
                 why = f'a fork: "{node.name}" leads to {shown}, and {_LINEAR}'
-            elif node.name == self._last.name and node.element is None:
+            elif node is self._ends[self._last.name]:
                 if not node.after:
                     return path
                 why = f'"{node.name}" is where the path ends, and "{node.after[0].name}" reads it'
             elif not node.after:
-                why = self._why_it_ends(node)
+                why = f'nothing reads what "{node.name}" gives: the path ends before "{self._last.name}"'
+                if node.what is not None:
+                    why = f'the {node.what} "{node.name}" is never read'
             else:
                 node = node.after[0]
                 continue
             self._refuse(node.place, why)
             return path
-
-    def _why_it_ends(self, node: _Node) -> str:
-        kind = self._ends.get(node.name) if node.element is None else None
-        if kind:
-            return f'the {kind} "{node.name}" is never read'
-        return f'nothing reads what "{node.name}" gives: the path ends before "{self._last.name}"'
 
     def _refuse_what_is_off(self, path: list[_Node]) -> None:
         """Tell of each thing that the path does not pass, unless the path's own end says enough."""
@@ -174,30 +178,15 @@ class _Body:
                 continue
             if self._problems:
                 continue
-            kind = self._ends.get(node.name) if node.element is None else None
-            if kind and not node.after and not node.before:
-                why = f'the {kind} "{node.name}" is never used'
-            elif kind is None:
+            if node.what is None:
                 why = f'"{node.name}" is not on the path from "{self._first.name}" to "{self._last.name}"'
+            elif not node.after and not node.before:
+                why = f'the {node.what} "{node.name}" is never used'
             elif node.after:
-                why = f'the {kind} "{node.name}" is never written'
+                why = f'the {node.what} "{node.name}" is never written'
             else:
-                why = f'the {kind} "{node.name}" is never read'
+                why = f'the {node.what} "{node.name}" is never read'
             self._refuse(node.place, why)
-
-
-def _shown(element: Element) -> str:
-    match element:
-        case Reference(name):
-            return name
-        case Lift(name):
-            return f"lift({name})"
-        case Plain(kind) | Formula(kind):
-            return kind
-        case Projection(index):
-            return f"project({index})"
-        case Selection(_, field):
-            return f"filter(…).{field}"
 
 
 # --- the chain: names, and processes made of what is anonymous in the wiring ---

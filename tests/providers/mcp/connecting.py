@@ -149,13 +149,8 @@ DEFAULT: Final = Server(
 # Stands for the tool of that name, whether a server is there that has it or not.
 ECHO: Final = McpTool(
     name="echo",
-    title=None,
-    description="",
     input_schema={},
-    output_schema=None,
-    annotations=None,
     input=ACCEPT,
-    output=None,
 )
 
 

@@ -15,8 +15,7 @@ from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.catalog.schemas import MAX_LIGHT_BYTES, compile_check
 from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.providers.mcp.answers import MESSAGES_PER_TURN, Answers, PendingCall, PendingRequest
-from tooldispatchd.providers.mcp.messages import Incoming
-from tooldispatchd.providers.mcp.rounds import InputRequired
+from tooldispatchd.providers.mcp.messages import Incoming, InputRequired
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.updates import INTERVAL_S
 from tooldispatchd.wire.faults import Code, Fault
@@ -25,13 +24,8 @@ from tooldispatchd.wire.messages import QuotedText
 SERVER = Server(name="docs", argv=("docs",), max_line_bytes=1_000_000, max_content_bytes=1_000_000)
 TOOL = McpTool(
     name="plain",
-    title=None,
-    description="",
     input_schema={},
-    output_schema=None,
-    annotations=None,
     input=compile_check({}),
-    output=None,
 )
 
 OUTPUT = (

@@ -17,13 +17,14 @@ from tooldispatchd.calls.memory import Holding, Share
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
 from tooldispatchd.checkers.pool import CheckerError, Running
-from tooldispatchd.providers.mcp.content import failed, is_header_mismatch, outcome_of
-from tooldispatchd.providers.mcp.faults import too_large
-from tooldispatchd.providers.mcp.large import ReadMessage, found_in, job_for, read_large
+from tooldispatchd.providers.mcp.asking import InputRound
+from tooldispatchd.providers.mcp.content import ReadMessage, failed, found_in, job_for, outcome_of, read_large
 from tooldispatchd.providers.mcp.link import NO_ROOM, LinkError
 from tooldispatchd.providers.mcp.logmessages import BoundLog, log_message
 from tooldispatchd.providers.mcp.messages import (
     Incoming,
+    InputRequired,
+    is_header_mismatch,
     peek_last_number,
     peek_number,
     read_message,
@@ -31,8 +32,7 @@ from tooldispatchd.providers.mcp.messages import (
     request_number,
     split_batch,
 )
-from tooldispatchd.providers.mcp.rounds import InputRequired, InputRound
-from tooldispatchd.providers.mcp.server import McpTool, Server
+from tooldispatchd.providers.mcp.server import McpTool, Server, too_large
 from tooldispatchd.providers.updates import INTERVAL_S, Held
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.lines import END_BYTES, HEAD_BYTES, LineCutter, LongLine, Text

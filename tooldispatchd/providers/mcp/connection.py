@@ -29,17 +29,15 @@ from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.checkers.pool import Running
 from tooldispatchd.children.tail import telling_line
 from tooldispatchd.providers.mcp.answers import Answers, PendingCall, PendingRequest
-from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide, ServerRequests, capabilities
+from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide, InputRound, ServerRequests, capabilities
 from tooldispatchd.providers.mcp.dialects import Dialect
-from tooldispatchd.providers.mcp.faults import call_failed
 from tooldispatchd.providers.mcp.greeting import Greeting
 from tooldispatchd.providers.mcp.handshake import Handshake, HandshakeError
 from tooldispatchd.providers.mcp.link import Link, LinkError, Transport
 from tooldispatchd.providers.mcp.logmessages import BoundLog, log_message, printable
-from tooldispatchd.providers.mcp.messages import Incoming, Outgoing
+from tooldispatchd.providers.mcp.messages import Incoming, InputRequired, Outgoing
 from tooldispatchd.providers.mcp.remembered import Eras
-from tooldispatchd.providers.mcp.rounds import InputRequired, InputRound
-from tooldispatchd.providers.mcp.server import McpTool, Server, ServerOffer
+from tooldispatchd.providers.mcp.server import McpTool, Server, ServerOffer, call_failed
 from tooldispatchd.providers.mcp.subscription import Subscription
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.lines import Text

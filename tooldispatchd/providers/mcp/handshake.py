@@ -13,13 +13,12 @@ from msgspec import Raw, UnsetType
 
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.checkers.pool import Running
-from tooldispatchd.providers.mcp.content import error_in, error_words
 from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.greeting import Greeting
 from tooldispatchd.providers.mcp.link import Link, LinkError, Transport
 from tooldispatchd.providers.mcp.listing import LIGHT_PAGE_BYTES, LIGHT_TOOL_BYTES, MAX_PAGE_BYTES, Listing
 from tooldispatchd.providers.mcp.logmessages import printable
-from tooldispatchd.providers.mcp.messages import Incoming, Outgoing
+from tooldispatchd.providers.mcp.messages import Incoming, Outgoing, error_in, error_words
 from tooldispatchd.providers.mcp.negotiation import (
     MAX_WORDS,
     Agreed,

@@ -19,10 +19,9 @@ from tooldispatchd.calls.keeping import KeeperEvent, KeeperMachine, KeeperState
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.connection import Connection
-from tooldispatchd.providers.mcp.faults import unavailable
 from tooldispatchd.providers.mcp.logmessages import BoundLog
 from tooldispatchd.providers.mcp.remembered import ToolLists, key_of
-from tooldispatchd.providers.mcp.server import McpTool, Server, ServerOffer
+from tooldispatchd.providers.mcp.server import McpTool, Server, ServerOffer, unavailable
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.lines import Text
 

@@ -23,7 +23,6 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from tooldispatchd.providers.mcp.content import error_in, error_words
 from tooldispatchd.providers.mcp.dialects import Dialect, Legacy, Modern
 from tooldispatchd.providers.mcp.greeting import (
     ACCEPTED,
@@ -39,7 +38,7 @@ from tooldispatchd.providers.mcp.greeting import (
     read_supported,
 )
 from tooldispatchd.providers.mcp.logmessages import printable
-from tooldispatchd.providers.mcp.messages import Incoming
+from tooldispatchd.providers.mcp.messages import Incoming, error_in, error_words
 from tooldispatchd.providers.mcp.remembered import Era
 from tooldispatchd.wire.faults import Fault
 

@@ -8,15 +8,11 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw
 
 from tooldispatchd.catalog.schemas import Check, compile_check
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, MAX_CURSOR_CHARS
 from tooldispatchd.providers.mcp.server import McpTool
-
-READ_RESOURCE: Final = "resources/read"
-LIST_RESOURCES: Final = "resources/list"
-GET_PROMPT: Final = "prompts/get"
 
 # More than a model reads in one description.
 MAX_PROMPTS: Final = 200
@@ -66,31 +62,8 @@ class _Prompt(msgspec.Struct):
     arguments: list[_Argument] | None = None
 
 
-class _Contents(msgspec.Struct):
-    contents: Raw
-
-
-class _Text(msgspec.Struct):
-    text: str
-
-
-class _Resources(msgspec.Struct):
-    resources: Raw
-    cursor: str | None = msgspec.field(default=None, name="nextCursor")
-
-
-class _Messages(msgspec.Struct):
-    messages: Raw
-    description: str | None = None
-
-
 _decode_page: Final = msgspec.json.Decoder(_Page).decode
 _decode_prompt: Final = msgspec.json.Decoder(_Prompt).decode
-_decode_contents: Final = msgspec.json.Decoder(_Contents).decode
-_decode_texts: Final = msgspec.json.Decoder(list[_Text]).decode
-_decode_resources: Final = msgspec.json.Decoder(_Resources).decode
-_decode_messages: Final = msgspec.json.Decoder(_Messages).decode
-_encode: Final = msgspec.json.Encoder().encode
 
 
 def _closed(properties: dict[str, object], *required: str) -> dict[str, object]:
@@ -118,13 +91,10 @@ def _prompt_schema(names: list[str]) -> dict[str, object]:
 def _tool(name: str, method: str, *, description: str, schema: dict[str, object], check: Check) -> McpTool:
     return McpTool(
         name=name,
-        title=None,
         description=description,
         input_schema=schema,
-        output_schema=None,
         annotations=READ_ONLY,
         input=check,
-        output=None,
         method=method,
     )
 
@@ -137,7 +107,7 @@ _URI: Final = {
 _READ_SCHEMA: Final = _closed({"uri": _URI}, "uri")
 _READ: Final = _tool(
     "read_resource",
-    READ_RESOURCE,
+    "resources/read",
     description="Read one resource of this server by its URI. A single text comes back as it is, anything else as a "
     "JSON array of contents, with binary ones in base64.",
     schema=_READ_SCHEMA,
@@ -147,7 +117,7 @@ _CURSOR: Final = {"type": "string", "description": "The nextCursor of the answer
 _LIST_SCHEMA: Final = _closed({"cursor": _CURSOR})
 _LIST: Final = _tool(
     "list_resources",
-    LIST_RESOURCES,
+    "resources/list",
     description="List the resources of this server: their URIs, names, descriptions and types. Where the answer has a "
     "nextCursor, call again with it for more.",
     schema=_LIST_SCHEMA,
@@ -212,7 +182,7 @@ def _prompt_tool(prompts: list[Prompt]) -> McpTool:
     tool = _shared.get(key)
     if tool is None:
         schema = _prompt_schema(list(dict.fromkeys(prompt.name for prompt in prompts)))
-        tool = _tool("get_prompt", GET_PROMPT, description=description, schema=schema, check=compile_check(schema))
+        tool = _tool("get_prompt", "prompts/get", description=description, schema=schema, check=compile_check(schema))
         _shared[key] = tool
     return tool
 
@@ -235,44 +205,3 @@ def _describe(prompts: list[Prompt]) -> str:
 def _show(argument: PromptArgument) -> str:
     name = argument.name if argument.is_required else f"{argument.name}?"
     return f"{name} ({argument.description})" if argument.description else name
-
-
-def content_of(result: Raw, method: str) -> str | None:
-    """The content of a result of one of these tools; None where it is no result of `method`.
-
-    Raises what a decoder raises where it cannot be decoded.
-    """
-    try:
-        if method == READ_RESOURCE:
-            return _contents(_decode_contents(result).contents)
-        if method == LIST_RESOURCES:
-            page = _decode_resources(result)
-            return _object(page.resources, "resources", "nextCursor", page.cursor or UNSET)
-        said = _decode_messages(result)
-        return _object(said.messages, "messages", "description", said.description or UNSET)
-    except msgspec.ValidationError:
-        return None
-
-
-def _contents(contents: Raw) -> str | None:
-    try:
-        texts = _decode_texts(contents)
-    except DECODE_ERRORS:
-        # Not all of them are texts, or not all can be decoded; the latter shows where they are written.
-        texts = []
-    if len(texts) == 1:
-        return texts[0].text
-    return _list(contents)
-
-
-def _object(items: Raw, name: str, other: str, value: str | UnsetType) -> str | None:
-    written = _list(items)
-    if written is None:
-        return None
-    more = "" if isinstance(value, UnsetType) else f',"{other}":{_encode(value).decode()}'
-    return f'{{"{name}":{written}{more}}}'
-
-
-def _list(raw: Raw) -> str | None:
-    written = msgspec.json.format(raw, indent=-1).decode()
-    return written if written.startswith("[") else None

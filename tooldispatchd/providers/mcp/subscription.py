@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tooldispatchd.providers.mcp.answers import PendingRequest
-from tooldispatchd.providers.mcp.content import error_in
-from tooldispatchd.providers.mcp.messages import Incoming
+from tooldispatchd.providers.mcp.messages import Incoming, error_in
 from tooldispatchd.wire.faults import Fault
 
 # Between the end of a subscription and the next try. A server that is restarted is back in seconds; asking anew costs a

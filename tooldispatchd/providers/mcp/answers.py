@@ -52,13 +52,18 @@ class ServerMessageHandler(Protocol):
 
 
 class PendingCall:
-    """A call of `tool` that waits for its answer, and holds the updates before that, where wanted.
+    """A call of `tool` with `arguments`, a compact JSON object, until it is answered.
+
+    `tool` is one of those that the server offers, or one of them with another output and `Result`. `done` gets the
+    outcome exactly once, unless the call is cancelled or expires before. `update` gets the server's progress before
+    that, as `updates` merges it; it must neither raise nor call the connection. `tells`, where it is set, is called
+    before either is told something. `traceparent` is passed on as it is.
 
     `number` is that of its request; `arguments` and `meta` are kept for a request that must be sent once more, of which
     there have been `rounds`. While the agent is asked what the server needs to know, `round` is there.
     """
 
-    __slots__ = ("_done", "arguments", "held", "meta", "number", "round", "rounds", "tool")
+    __slots__ = ("_done", "arguments", "held", "meta", "number", "round", "rounds", "tells", "tool")
 
     def __init__(
         self,
@@ -76,10 +81,20 @@ class PendingCall:
         self.number = 0
         self.rounds = 0
         self.round: InputRound | None = None
+        self.tells: Callable[[], None] | None = None
         self._done = done
+
+    def tell_update(self) -> None:
+        """Tell what is held of its updates."""
+        if self.held is not None:
+            if self.tells is not None:
+                self.tells()
+            self.held.tell()
 
     def finish(self, outcome: Outcome) -> None:
         """Tell the last update and the outcome; once, when the call has left the pending ones."""
+        if self.tells is not None:
+            self.tells()
         if self.held is not None:
             self.held.tell()
         self._done(outcome)
@@ -242,8 +257,8 @@ class Answers:
         self._next = now + INTERVAL_S
         for number in changed:
             entry = self.pending.get(number)
-            if isinstance(entry, PendingCall) and entry.held is not None:
-                entry.held.tell()
+            if isinstance(entry, PendingCall):
+                entry.tell_update()
 
     def _take_message(self, message: Incoming) -> bool:
         """Deal with one message that is read; false for an answer that a checker must look at."""

@@ -2,7 +2,7 @@
 
     run ── slot ── handshake ── settled ── turns, and lists again ── until it ends ── leave nothing
                                               ▲
-    call, cancel, expire, flush, close: plain functions, from any task of the loop
+    start, cancel, expire, flush, close: plain functions, from any task of the loop
 
     call ─▶ Connection ── Dialect ─▶ Link ══ server
     done ◀──────────── Answers ◀──────┘
@@ -25,7 +25,6 @@ from msgspec import Raw
 
 from tooldispatchd.calls.connection import ConnectionEvent, ConnectionMachine, ConnectionState
 from tooldispatchd.calls.memory import Share
-from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.checkers.pool import Running
 from tooldispatchd.children.tail import telling_line
 from tooldispatchd.providers.mcp.answers import Answers, PendingCall, PendingRequest
@@ -37,10 +36,9 @@ from tooldispatchd.providers.mcp.link import Link, LinkError, Transport
 from tooldispatchd.providers.mcp.logmessages import BoundLog, log_message, printable
 from tooldispatchd.providers.mcp.messages import Incoming, InputRequired, Outgoing
 from tooldispatchd.providers.mcp.remembered import Eras
-from tooldispatchd.providers.mcp.server import McpTool, Server, ServerOffer, call_failed
+from tooldispatchd.providers.mcp.server import Server, ServerOffer, call_failed
 from tooldispatchd.providers.mcp.subscription import Subscription
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.lines import Text
 
 # A server that says all the time that its tools have changed is asked this often.
 LIST_AGAIN_S: Final = 1.0
@@ -233,28 +231,11 @@ class Connection:
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
-    def call(
-        self,
-        tool: McpTool,
-        arguments: Text,
-        done: Callable[[Outcome], None],
-        *,
-        traceparent: str | None = None,
-        update: Callable[[Update], None] | None = None,
-    ) -> PendingCall | Fault:
-        """Queue a call of `tool` with `arguments`, a compact JSON object; `flush` sends it.
-
-        `tool` is one of those offered, or one of them with another output and `Result`. The result is the call that
-        waits, or why there can be none. `done` gets the outcome exactly once, from the owner's turn or from whichever
-        function ends the connection, unless the call is cancelled or expires before. `update` gets the server's
-        progress before that, as `updates` merges it; it must neither raise nor call the connection. `traceparent` is
-        passed on as it is.
-        """
-        call = PendingCall(tool, done, arguments, traceparent=traceparent, update=update)
-        return self.start(call) or call
-
     def start(self, call: PendingCall) -> Fault | None:
-        """Queue a call that was made before; the fault where there can be none. As `call`."""
+        """Queue a call, which `flush` sends; the fault where there can be none.
+
+        Its `done` is called from the owner's turn, or from whichever function ends the connection.
+        """
         if self._machine.state is not ConnectionState.OPEN:
             return self.fault or self._fault(Code.SERVER_UNAVAILABLE, "it is still starting")
         self._calls += 1

@@ -62,10 +62,6 @@ class ServerHandle(Protocol):
         """Release the server. Idempotent."""
 
 
-def _nothing() -> None:
-    """Stands for the session, once it needs to be told no more."""
-
-
 class Keeper:
     """The connections to `server` one after the other, each made by `make`; it lives as long as `run` runs.
 
@@ -170,24 +166,20 @@ class Keeper:
                 if not self._is_over():
                     self._wake = trio.Event()
             while not self._is_over():
-                await self._live()
+                connection = self._connection = self._make(self._listed_anew)
+                self._opened_at = self._retry_at = None
+                try:
+                    await connection.run(partial(self._answered, connection))
+                finally:
+                    self._machine.apply(KeeperEvent.LOST)
+                    self._lost = connection.fault
                 await self._pause()
         finally:
             self.close()
             self._settle()
             # `fault` is known. The references back to this are dropped: without a cycle all is freed at once.
             self._connection = None
-            self._batch_done = self._changed = _nothing
-            del self._make
-
-    async def _live(self) -> None:
-        connection = self._connection = self._make(self._listed_anew)
-        self._opened_at = self._retry_at = None
-        try:
-            await connection.run(partial(self._answered, connection))
-        finally:
-            self._machine.apply(KeeperEvent.LOST)
-            self._lost = connection.fault
+            del self._batch_done, self._changed, self._make
 
     async def _pause(self) -> None:
         """After the end of a connection: wait for the time of the next one, or end."""
@@ -214,7 +206,7 @@ class Keeper:
             settled()
 
     def _answered(self, connection: Connection) -> None:
-        """A connection is open, or failed to open."""
+        """A connection is open, or failed to open; so the calls that were held get it, or the reason why not."""
         is_news = False
         if connection.state is ConnectionState.OPEN:
             self._machine.apply(KeeperEvent.OPENED)
@@ -234,7 +226,14 @@ class Keeper:
             self._settle()
         elif is_news:
             self._changed()
-        self._start_held(connection)
+        if not self._held:
+            return
+        for call in self._taken():
+            fault = connection.start(call)
+            if fault is not None:
+                call.finish(fault)
+        connection.flush()
+        self._batch_done()
 
     def _listed_anew(self) -> None:
         """The open connection has another list of tools."""
@@ -279,17 +278,6 @@ class Keeper:
         self._machine.apply(KeeperEvent.CALLED)
         self._wake.set()
         return None
-
-    def _start_held(self, connection: Connection) -> None:
-        """Give the held calls to the connection that is open; or the reason why it is not."""
-        if not self._held:
-            return
-        for call in self._taken():
-            fault = connection.start(call)
-            if fault is not None:
-                call.finish(fault)
-        connection.flush()
-        self._batch_done()
 
     def _taken(self) -> Iterator[PendingCall]:
         """The held calls in the order they came, each held no more; the end of one may cancel another."""

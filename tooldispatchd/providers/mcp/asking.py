@@ -188,7 +188,10 @@ class QuestionRelay:
         if self._is_closed:
             return GONE
         if method == "roots/list":
-            roots = [{"uri": uri, "name": _root_name(uri)} for uri in self._agent.roots]
+            roots = [
+                {"uri": uri, "name": unquote(uri.removeprefix("file://").rstrip("/").rpartition("/")[2]) or "/"}
+                for uri in self._agent.roots
+            ]
             return Raw(_encode({"roots": roots})) if roots else UNKNOWN
         kind = KINDS.get(method)
         if kind is None or kind not in self._agent.answers:
@@ -199,7 +202,20 @@ class QuestionRelay:
         if len(self._in_vain) + sum(each.question is not None for each in self.waiting.values()) >= MAX_OPEN:
             return CROWDED
         asked = _read_params(kind, params)
-        return asked if isinstance(asked, JsonRpcError) else self._ask(kind, asked, answered)
+        if isinstance(asked, JsonRpcError):
+            return asked
+        number = self._wait(self._server.call_s, answered)
+        question = self._agent.ask(kind, self._server.name, asked, partial(self._take, number, kind))
+        waiting = self.waiting.get(number)
+        if waiting is None:
+            # To send the question may be how it is noticed that the agent is gone, which ends its connections.
+            return GONE
+        if question is None:
+            # It answers this kind, so it is asked too much, or is leaving.
+            del self.waiting[number]
+            return CROWDED
+        waiting.question = question
+        return number
 
     def pause(self, seconds: float, over: Callable[[], None]) -> int:
         """Call `over` after that time; the number to withdraw it by."""
@@ -230,20 +246,6 @@ class QuestionRelay:
         """Withdraw everything, and ask nothing after that."""
         self._is_closed = True
         self.clear()
-
-    def _ask(self, kind: str, params: Raw, answered: Answered) -> JsonRpcError | int:
-        number = self._wait(self._server.call_s, answered)
-        question = self._agent.ask(kind, self._server.name, params, partial(self._take, number, kind))
-        waiting = self.waiting.get(number)
-        if waiting is None:
-            # To send the question may be how it is noticed that the agent is gone, which ends its connections.
-            return GONE
-        if question is None:
-            # It answers this kind, so it is asked too much, or is leaving.
-            del self.waiting[number]
-            return CROWDED
-        waiting.question = question
-        return number
 
     def _wait(self, seconds: float, answered: Answered) -> int:
         self._asked += 1
@@ -322,15 +324,12 @@ class ServerRequests:
         if method == "notifications/message":
             self._said.take(message.params, trio.current_time())
         elif method == "notifications/cancelled":
-            self._cancel(message.params)
+            cancelled = decoded(_decode_cancelled, message.params, MAX_PARAMS_BYTES)
+            number = None if cancelled is None else self._numbers.pop(cancelled.id, None)
+            if number is not None:
+                self.relay.withdraw(number)
         elif method == "notifications/tools/list_changed" or method in self._lists:
             self.wants_list = True
-
-    def _cancel(self, params: Raw | UnsetType) -> None:
-        cancelled = decoded(_decode_cancelled, params, MAX_PARAMS_BYTES)
-        number = None if cancelled is None else self._numbers.pop(cancelled.id, None)
-        if number is not None:
-            self.relay.withdraw(number)
 
     def _answered(self, id_: Id, answer: Raw | JsonRpcError) -> None:
         self._numbers.pop(id_, None)
@@ -344,10 +343,6 @@ def _answer(id_: Id, answer: Raw | JsonRpcError) -> Outgoing:
     else:
         reply["result"] = answer
     return Outgoing(_encode(reply) + b"\n")
-
-
-def _root_name(uri: str) -> str:
-    return unquote(uri.removeprefix("file://").rstrip("/").rpartition("/")[2]) or "/"
 
 
 def _read_params(kind: str, params: Raw | UnsetType) -> Raw | JsonRpcError:
@@ -371,8 +366,13 @@ def _read_params(kind: str, params: Raw | UnsetType) -> Raw | JsonRpcError:
 def _read_reply(kind: str, reply: Reply | None) -> Raw | JsonRpcError:
     if not isinstance(reply, AskResp):
         return GONE
-    if reply.refuse is True or isinstance(reply.refuse, str):
-        return _refused(kind, reply.refuse)
+    why = reply.refuse
+    if why is True or isinstance(why, str):
+        if kind == "elicitation":
+            # MCP, "Elicitation": to decline is a result, and has no place for a reason.
+            return DECLINED
+        reason = f": {printable(why, MAX_REASON_CHARS)}" if isinstance(why, str) and why else ""
+        return JsonRpcError(REJECTED, f"User rejected sampling request{reason}")
     result = reply.result
     if isinstance(result, UnsetType) or len(memoryview(result)) > MAX_RESULT_BYTES:
         return MALFORMED
@@ -381,14 +381,6 @@ def _read_reply(kind: str, reply: Reply | None) -> Raw | JsonRpcError:
         return Raw(_encode(_decode_value(result)))
     except DECODE_ERRORS:
         return MALFORMED
-
-
-def _refused(kind: str, why: str | Literal[True]) -> Raw | JsonRpcError:
-    if kind == "elicitation":
-        # MCP, "Elicitation": to decline is a result, and has no place for a reason.
-        return DECLINED
-    reason = f": {printable(why, MAX_REASON_CHARS)}" if isinstance(why, str) and why else ""
-    return JsonRpcError(REJECTED, f"User rejected sampling request{reason}")
 
 
 # As the SDKs of the protocol have it: a form has few pages, and a server that never has enough must not go on for ever.

@@ -94,7 +94,7 @@ class Handshake:
             raise HandshakeError(agreed.why, agreed.extras)
         self._eras.keep(self._way.origin, agreed.era)
         self._speak(agreed.dialect)
-        if agreed.needs_initialized:
+        if not agreed.dialect.is_modern:
             self._talk.send(agreed.dialect.notification("notifications/initialized"))
             self._talk.flush()
         await self._talk.link.greeted()

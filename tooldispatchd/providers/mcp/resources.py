@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec import Raw
 
-from tooldispatchd.catalog.schemas import Check, compile_check
+from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, MAX_CURSOR_CHARS
 from tooldispatchd.providers.mcp.server import McpTool
 
@@ -66,35 +66,21 @@ _decode_page: Final = msgspec.json.Decoder(_Page).decode
 _decode_prompt: Final = msgspec.json.Decoder(_Prompt).decode
 
 
-def _closed(properties: dict[str, object], *required: str) -> dict[str, object]:
-    return {
+def _tool(
+    name: str, method: str, *, description: str, properties: dict[str, object], required: list[str] | None = None
+) -> McpTool:
+    schema: dict[str, object] = {
         "type": "object",
         "properties": properties,
-        "required": list(required),
+        "required": required or [],
         "additionalProperties": False,
     }
-
-
-def _prompt_schema(names: list[str]) -> dict[str, object]:
-    name: dict[str, object] = {"type": "string", "minLength": 1, "description": "The prompt's name, as listed above."}
-    if len(names) < MAX_PROMPTS:
-        # They are all known, so that a slip is told with what there is.
-        name["enum"] = names
-    arguments = {
-        "type": "object",
-        "additionalProperties": {"type": "string"},
-        "description": "The prompt's arguments by name; every value is text.",
-    }
-    return _closed({"name": name, "arguments": arguments}, "name")
-
-
-def _tool(name: str, method: str, *, description: str, schema: dict[str, object], check: Check) -> McpTool:
     return McpTool(
         name=name,
         description=description,
         input_schema=schema,
         annotations=READ_ONLY,
-        input=check,
+        input=compile_check(schema),
         method=method,
     )
 
@@ -104,24 +90,21 @@ _URI: Final = {
     "minLength": 1,
     "description": "The resource's URI, as list_resources or another tool of this server gave it.",
 }
-_READ_SCHEMA: Final = _closed({"uri": _URI}, "uri")
 _READ: Final = _tool(
     "read_resource",
     "resources/read",
     description="Read one resource of this server by its URI. A single text comes back as it is, anything else as a "
     "JSON array of contents, with binary ones in base64.",
-    schema=_READ_SCHEMA,
-    check=compile_check(_READ_SCHEMA),
+    properties={"uri": _URI},
+    required=["uri"],
 )
 _CURSOR: Final = {"type": "string", "description": "The nextCursor of the answer before, if it had one."}
-_LIST_SCHEMA: Final = _closed({"cursor": _CURSOR})
 _LIST: Final = _tool(
     "list_resources",
     "resources/list",
     description="List the resources of this server: their URIs, names, descriptions and types. Where the answer has a "
     "nextCursor, call again with it for more.",
-    schema=_LIST_SCHEMA,
-    check=compile_check(_LIST_SCHEMA),
+    properties={"cursor": _CURSOR},
 )
 
 # Equal servers of many sessions list equal prompts; for as long as some connection holds the tool.
@@ -131,7 +114,34 @@ _shared: Final[WeakValueDictionary[str, McpTool]] = WeakValueDictionary()
 def resource_tools(*, has_resources: bool, prompts: list[Prompt] | None) -> list[McpTool]:
     """The tools that stand for a server's resources and prompts; none for prompts where it has, or listed, none."""
     tools = [_READ, _LIST] if has_resources else []
-    return [*tools, _prompt_tool(prompts)] if prompts else tools
+    if not prompts:
+        return tools
+    description = _describe(prompts)
+    key = "\n".join([description, *(prompt.name for prompt in prompts)])
+    tool = _shared.get(key)
+    if tool is None:
+        name: dict[str, object] = {
+            "type": "string",
+            "minLength": 1,
+            "description": "The prompt's name, as listed above.",
+        }
+        names = list(dict.fromkeys(prompt.name for prompt in prompts))
+        if len(names) < MAX_PROMPTS:
+            # They are all known, so that a slip is told with what there is.
+            name["enum"] = names
+        arguments = {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "The prompt's arguments by name; every value is text.",
+        }
+        tool = _shared[key] = _tool(
+            "get_prompt",
+            "prompts/get",
+            description=description,
+            properties={"name": name, "arguments": arguments},
+            required=["name"],
+        )
+    return [*tools, tool]
 
 
 def read_prompts(result: Raw) -> tuple[list[Prompt], str | None] | None:
@@ -174,17 +184,6 @@ def _sentence(text: str | None) -> str:
     words = "".join(each if each.isprintable() else " " for each in (text or "")[: MAX_SENTENCE_CHARS * 2]).split()
     line = " ".join(words)
     return line if len(line) <= MAX_SENTENCE_CHARS else line[: MAX_SENTENCE_CHARS - 1] + "…"
-
-
-def _prompt_tool(prompts: list[Prompt]) -> McpTool:
-    description = _describe(prompts)
-    key = "\n".join([description, *(prompt.name for prompt in prompts)])
-    tool = _shared.get(key)
-    if tool is None:
-        schema = _prompt_schema(list(dict.fromkeys(prompt.name for prompt in prompts)))
-        tool = _tool("get_prompt", "prompts/get", description=description, schema=schema, check=compile_check(schema))
-        _shared[key] = tool
-    return tool
 
 
 def _describe(prompts: list[Prompt]) -> str:

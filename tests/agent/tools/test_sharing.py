@@ -8,7 +8,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.agent.fakes import Ledger
-from tests.providers.mcp.connecting import ECHO
+from tests.providers.mcp.connecting import ECHO, begin
 from tests.providers.mcp.keeping import SERVER, Log, keeper_of
 from tests.providers.mcp.scripted import ScriptedServer
 from tooldispatchd.agent.tools.sharing import Sharing, View
@@ -48,7 +48,7 @@ class Session:
         self.flushed += 1
 
     def call(self) -> PendingCall:
-        made = self.view.call(ECHO, b"{}", self.outcomes.append)
+        made = begin(self.view, ECHO, b"{}", self.outcomes.append)
         assert isinstance(made, PendingCall)
         self.view.flush()
         return made

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -14,16 +14,18 @@ import trio.testing
 from tests.providers.mcp.linking import SHARE
 from tooldispatchd.agent.runtime import FairLimiter
 from tooldispatchd.calls.connection import ConnectionState
-from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.catalog.schemas import ACCEPT
 from tooldispatchd.checkers.pool import CHECKERS, Checkers, Running
 from tooldispatchd.children.family import open_family
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.connection import Connection
+from tooldispatchd.providers.mcp.keeper import ServerHandle
 from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.mcp.stdio import StdioWay
 from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.lines import Text
 from tooldispatchd.wire.messages import QuotedText
 
 SERVERS: Final = Path(__file__).parents[2] / "servers"
@@ -105,7 +107,7 @@ class Session:
     def start(self, **arguments: object) -> tuple[PendingCall, Waiting]:
         tool = next(iter(self.connection.offer.tools.values()))
         waiting = Waiting()
-        call = self.connection.call(tool, msgspec.json.encode(arguments), waiting.done)
+        call = begin(self.connection, tool, msgspec.json.encode(arguments), waiting.done)
         assert isinstance(call, PendingCall)
         self.connection.flush()
         return call, waiting
@@ -149,14 +151,22 @@ DEFAULT: Final = Server(
 # Stands for the tool of that name, whether a server is there that has it or not.
 ECHO: Final = McpTool(
     name="echo",
-    title=None,
-    description="",
     input_schema={},
-    output_schema=None,
-    annotations=None,
     input=ACCEPT,
-    output=None,
 )
+
+
+def begin(
+    kept: Connection | ServerHandle,
+    tool: McpTool,
+    arguments: Text,
+    done: Callable[[Outcome], None],
+    *,
+    traceparent: str | None = None,
+    update: Callable[[Update], None] | None = None,
+) -> PendingCall | Fault:
+    call = PendingCall(tool, done, arguments, traceparent=traceparent, update=update)
+    return kept.start(call) or call
 
 
 def plain(content: str | QuotedText) -> str:

@@ -7,7 +7,7 @@ import msgspec
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.providers.mcp.connecting import DEFAULT, ECHO
+from tests.providers.mcp.connecting import DEFAULT, ECHO, begin
 from tests.providers.mcp.linking import SHARE
 from tests.providers.mcp.scripted import ScriptedServer
 from tooldispatchd.calls.outcome import Outcome
@@ -115,7 +115,7 @@ class Session:
             assert name not in self.outcomes
             self.outcomes[name] = outcome
 
-        made = self.keeper.call(ECHO, b"{}", done)
+        made = begin(self.keeper, ECHO, b"{}", done)
         self.keeper.flush()
         return made
 

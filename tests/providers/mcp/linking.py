@@ -8,9 +8,9 @@ import trio
 
 from tests.servers.raw_http import Asked, Peer, Script
 from tooldispatchd.calls.memory import Memory
-from tooldispatchd.providers.mcp.dialects import Dialect
+from tooldispatchd.providers.mcp.dialects import Legacy
 from tooldispatchd.providers.mcp.link import Link, Transport
-from tooldispatchd.providers.mcp.messages import Incoming, Outgoing, read_message, request_line
+from tooldispatchd.providers.mcp.messages import Incoming, Outgoing, read_message
 from tooldispatchd.providers.mcp.server import Reach, Server
 from tooldispatchd.wire.faults import Fault
 
@@ -82,15 +82,12 @@ class Inbox:
         return self.faults[number]
 
 
-class Speaks(Dialect):
+class Speaks(Legacy):
     """A dialect with one header."""
 
     def __init__(self, revision: str) -> None:
         super().__init__(revision)
         self.is_modern = revision == "2026-07-28"
-
-    def request(self, number: int, method: str, params: dict[str, object]) -> Outgoing:
-        return Outgoing(request_line(number, method, params), method, number)
 
     def headers(self, message: Outgoing) -> list[tuple[str, str]]:
         return [("MCP-Protocol-Version", self.revision)] if self.revision else []

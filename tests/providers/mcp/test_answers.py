@@ -15,8 +15,8 @@ from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.catalog.schemas import MAX_LIGHT_BYTES, compile_check
 from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.providers.mcp.answers import MESSAGES_PER_TURN, Answers, PendingCall, PendingRequest
-from tooldispatchd.providers.mcp.messages import Incoming
-from tooldispatchd.providers.mcp.rounds import InputRequired
+from tooldispatchd.providers.mcp.asking import NOBODY, ServerRequests
+from tooldispatchd.providers.mcp.messages import Incoming, InputRequired
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.updates import INTERVAL_S
 from tooldispatchd.wire.faults import Code, Fault
@@ -25,13 +25,8 @@ from tooldispatchd.wire.messages import QuotedText
 SERVER = Server(name="docs", argv=("docs",), max_line_bytes=1_000_000, max_content_bytes=1_000_000)
 TOOL = McpTool(
     name="plain",
-    title=None,
-    description="",
     input_schema={},
-    output_schema=None,
-    annotations=None,
     input=compile_check({}),
-    output=None,
 )
 
 OUTPUT = (
@@ -47,26 +42,30 @@ OUTPUT = (
 )
 
 
-class Asked:
-    """Three calls that wait for what `answers` reads."""
+class Asked(ServerRequests):
+    """Three calls that wait for what `answers` reads; and what the server says of its own accord."""
 
     def __init__(self, server: Server = SERVER) -> None:
+        super().__init__(server, NOBODY, Recording(), send=lambda _message: None)
         self.requests: list[tuple[object, object]] = []
         self.notifications: list[object] = []
         self.more: list[tuple[PendingCall, InputRequired | None]] = []
         self.outcomes: dict[int, Outcome] = {}
+        # How many there were after each piece of input.
+        self.taken: list[int] = []
         self.answers = Answers(
             server,
             SHARE,
             asked=self,
             more=lambda call, required: self.more.append((call, required)),
             checkers=IN_PLACE,
+            taken=lambda: self.taken.append(len(self.outcomes)),
             log=Recording(),
         )
         for number in (1, 2, 3):
-            self.answers.pending.add(PendingCall(TOOL, partial(self.tell, number)))
+            self.answers.pending.add(PendingCall(TOOL, partial(self.end, number)))
 
-    def tell(self, number: int, outcome: Outcome) -> None:
+    def end(self, number: int, outcome: Outcome) -> None:
         assert number not in self.outcomes
         self.outcomes[number] = outcome
 
@@ -113,17 +112,6 @@ def test_any_bytes_are_taken(chunks: list[bytes]) -> None:
 @pytest.mark.parametrize("line", [b"\n", b"x\n", b"{}\n", b"[1]\n"])
 async def test_a_chunk_of_many_lines_leaves_turns_to_others_and_lets_go_what_is_completed(line: bytes) -> None:
     asked = Asked()
-    completed: list[int] = []
-    asked.answers = Answers(
-        SERVER,
-        SHARE,
-        asked=asked,
-        more=lambda *_: None,
-        checkers=IN_PLACE,
-        log=Recording(),
-        taken=lambda: completed.append(len(asked.outcomes)),
-    )
-    asked.answers.pending.add(PendingCall(TOOL, partial(asked.tell, 1)))
     chunk = b'{"id":1,"result":{}}\n' + line * 10 * MESSAGES_PER_TURN
     turns = 0
     async with trio.open_nursery() as nursery:
@@ -138,7 +126,7 @@ async def test_a_chunk_of_many_lines_leaves_turns_to_others_and_lets_go_what_is_
         await asked.answers.take_chunk(chunk)
         nursery.cancel_scope.cancel()
     assert turns >= 5
-    assert completed[0] == 1
+    assert asked.taken[0] == 1
 
 
 async def test_it_says_whether_a_call_was_completed() -> None:
@@ -226,7 +214,7 @@ class Followed(Asked):
     def __init__(self) -> None:
         super().__init__()
         self.updates: list[Update] = []
-        assert self.answers.pending.add(PendingCall(TOOL, partial(self.tell, 4), update=self.updates.append)) == 4
+        assert self.answers.pending.add(PendingCall(TOOL, partial(self.end, 4), update=self.updates.append)) == 4
 
 
 @given(st.lists(st.integers(0, len(PROGRESS)), max_size=20))
@@ -278,7 +266,7 @@ async def test_whole_messages_mean_the_same_as_lines() -> None:
     await asked.answers.take(b'{"id":2,"result":{"content":[{"type":"text","text":"two"}]}}')
     await asked.answers.take(b'[{"id":1,"result":{"content":[]}},{"id":3,"result":{"content":[]}}]')
     large = b"x" * MAX_LIGHT_BYTES
-    asked.answers.pending.add(PendingCall(TOOL, partial(asked.tell, 4)))
+    asked.answers.pending.add(PendingCall(TOOL, partial(asked.end, 4)))
     await asked.answers.take(b'{"id":4,"result":{"content":[{"type":"text","text":"' + large + b'"}]}}')
     last = asked.outcomes.pop(4)
     assert isinstance(last, Answer)

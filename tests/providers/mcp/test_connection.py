@@ -8,7 +8,17 @@ import pytest
 import trio
 import trio.testing
 
-from tests.providers.mcp.connecting import DEFAULT, ECHO, SOON_S, Session, Waiting, connecting, misbehaving, settled
+from tests.providers.mcp.connecting import (
+    DEFAULT,
+    ECHO,
+    SOON_S,
+    Session,
+    Waiting,
+    begin,
+    connecting,
+    misbehaving,
+    settled,
+)
 from tests.providers.mcp.linking import SHARE
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.checkers.inplace import IN_PLACE
@@ -48,7 +58,7 @@ async def test_a_server_that_never_answers_initialize_fails_at_the_handshake_lim
         assert session.fault().code is Code.SERVER_UNAVAILABLE
         assert session.fault().extras == {"server": "odd", "reason": "it did not answer initialize within 0.1 s"}
         assert session.fault().detail == "server odd is not available: it did not answer initialize within 0.1 s"
-        assert session.connection.call(ECHO, b"{}", Waiting().done) == session.fault()
+        assert begin(session.connection, ECHO, b"{}", Waiting().done) == session.fault()
         await session.end()
 
 

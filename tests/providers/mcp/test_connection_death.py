@@ -15,6 +15,7 @@ from tests.providers.mcp.connecting import (
     MIB,
     SERVERS,
     Waiting,
+    begin,
     connecting,
     gone,
     misbehaving,
@@ -71,7 +72,7 @@ async def test_a_server_that_dies_in_a_call_fails_all_calls_at_once(arguments: d
         assert session.batches == 1
         await session.end()
         later = Waiting()
-        assert session.connection.call(ECHO, b"{}", later.done) == session.fault()
+        assert begin(session.connection, ECHO, b"{}", later.done) == session.fault()
         assert later.outcomes == []
 
 
@@ -189,9 +190,9 @@ async def test_a_call_may_be_made_while_another_is_being_completed() -> None:
         second = Waiting()
 
         def then(outcome: Outcome) -> None:
-            session.connection.call(ECHO, b'{"text":"second"}', second.done)
+            begin(session.connection, ECHO, b'{"text":"second"}', second.done)
 
-        session.connection.call(ECHO, b'{"text":"first"}', then)
+        begin(session.connection, ECHO, b'{"text":"first"}', then)
         session.connection.flush()
         assert await second.outcome() == Answer("second")
 
@@ -218,9 +219,9 @@ async def test_a_server_written_with_the_sdk_adds_says_and_fails() -> None:
         assert connection.offer.instructions == "Add and say."
         assert connection.offer.tools["add"].output is not None
         calls = [Waiting(), Waiting(), Waiting()]
-        connection.call(connection.offer.tools["add"], b'{"a":2,"b":3}', calls[0].done)
-        connection.call(connection.offer.tools["say"], '{"words":"grüß"}'.encode(), calls[1].done)
-        connection.call(connection.offer.tools["fail"], b'{"why":"because"}', calls[2].done)
+        begin(connection, connection.offer.tools["add"], b'{"a":2,"b":3}', calls[0].done)
+        begin(connection, connection.offer.tools["say"], '{"words":"grüß"}'.encode(), calls[1].done)
+        begin(connection, connection.offer.tools["fail"], b'{"why":"because"}', calls[2].done)
         connection.flush()
         added, said, failed = [await call.outcome() for call in calls]
         assert added == Answer('{"result":5}')

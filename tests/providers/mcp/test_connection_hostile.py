@@ -9,21 +9,20 @@ import msgspec
 import trio
 import trio.testing
 
-from tests.providers.mcp.connecting import DEFAULT, Session, Waiting
+from tests.providers.mcp.connecting import DEFAULT, Session, Waiting, begin
 from tests.providers.mcp.linking import SHARE
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.providers.mcp.answers import PendingCall
-from tooldispatchd.providers.mcp.connection import Connection
+from tooldispatchd.providers.mcp.connection import SUBSCRIBE_AGAIN_S, Connection
 from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.http.tasks import Bell
 from tooldispatchd.providers.mcp.link import Inbox
 from tooldispatchd.providers.mcp.messages import Outgoing
 from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import Result
-from tooldispatchd.providers.mcp.subscription import SUBSCRIBE_AGAIN_S
 from tooldispatchd.wire.faults import Code, Fault
 
 Message = dict[str, Any]
@@ -186,7 +185,7 @@ async def test_a_call_that_is_cancelled_when_another_one_is_told_of_the_end_is_n
 
         tool = connection.offer.tools["echo"]
         for _ in range(3):
-            call = connection.call(tool, b"{}", done)
+            call = begin(connection, tool, b"{}", done)
             assert isinstance(call, PendingCall)
             calls.append(call)
         way.link_now.die()
@@ -248,7 +247,7 @@ async def test_a_call_that_is_sent_again_by_a_new_list_keeps_its_declared_type(
         listed = session.connection.offer.tools["echo"]
         typed = msgspec.structs.replace(listed, output=compile_check({"type": "integer"}), result=Result.TYPED)
         waiting = Waiting()
-        assert isinstance(session.connection.call(typed, b"{}", waiting.done), PendingCall)
+        assert isinstance(begin(session.connection, typed, b"{}", waiting.done), PendingCall)
         way.link_now.reply(await way.asked("tools/call"), error={"code": -32020, "message": "Header mismatch"})
         way.link_now.say(await way.asked("tools/call", 2), "no number")
         outcome = await waiting.outcome()

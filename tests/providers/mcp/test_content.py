@@ -8,9 +8,8 @@ from msgspec import Raw
 
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import compile_check
-from tooldispatchd.providers.mcp.content import is_header_mismatch, outcome_of
-from tooldispatchd.providers.mcp.messages import Incoming
-from tooldispatchd.providers.mcp.rounds import InputRequest, InputRequired
+from tooldispatchd.providers.mcp.content import outcome_of
+from tooldispatchd.providers.mcp.messages import Incoming, InputRequest, InputRequired, is_header_mismatch
 from tooldispatchd.providers.mcp.server import McpTool, Result, Server
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -20,13 +19,8 @@ NUMBERED: dict[str, object] = {"type": "object", "properties": {"n": {"type": "i
 SERVER = Server(name="docs", argv=("docs",), max_line_bytes=10_000, max_content_bytes=100)
 PLAIN = McpTool(
     name="plain",
-    title=None,
-    description="",
     input_schema=ANY,
-    output_schema=None,
-    annotations=None,
     input=compile_check(ANY),
-    output=None,
 )
 TYPED = msgspec.structs.replace(PLAIN, output_schema=NUMBERED, output=compile_check(NUMBERED))
 
@@ -225,8 +219,26 @@ def test_a_server_that_needs_input_says_what() -> None:
     ("method", "result", "content"),
     [
         ("resources/read", b'{"resultType":"complete","contents":[{"uri":"a","text":"hi"}]}', "hi"),
+        ("resources/read", b'{"contents":[]}', "[]"),
+        ("resources/read", b'{"contents":[{"uri":"a","blob":"aGk="}]}', '[{"uri":"a","blob":"aGk="}]'),
+        (
+            "resources/read",
+            b'{"contents":[{"uri":"a","text":"hi"}, {"uri":"b","text":"ho"}]}',
+            '[{"uri":"a","text":"hi"},{"uri":"b","text":"ho"}]',
+        ),
         ("resources/list", b'{"resources":[ ]}', '{"resources":[]}'),
+        (
+            "resources/list",
+            b'{"resources": [{"uri":"a"}], "nextCursor":"\\"2"}',
+            '{"resources":[{"uri":"a"}],"nextCursor":"\\"2"}',
+        ),
+        ("resources/list", b'{"resources":[],"ttlMs":5,"nextCursor":""}', '{"resources":[]}'),
         ("prompts/get", b'{"messages":[],"isError":true}', '{"messages":[]}'),
+        (
+            "prompts/get",
+            b'{"messages":[{"role":"user"}],"description":"d"}',
+            '{"messages":[{"role":"user"}],"description":"d"}',
+        ),
     ],
 )
 def test_resources_and_prompts_are_answers_of_their_tools(method: str, result: bytes, content: str) -> None:
@@ -235,7 +247,9 @@ def test_resources_and_prompts_are_answers_of_their_tools(method: str, result: b
 
 
 @pytest.mark.parametrize("method", ["resources/read", "resources/list", "prompts/get"])
-@pytest.mark.parametrize("result", [b"{}", b'{"content":[]}', b'{"contents":1,"resources":1,"messages":1}'])
+@pytest.mark.parametrize(
+    "result", [b"{}", b'{"contents":1,"resources":1,"messages":1}', b'{"contents":{},"resources":null,"messages":"x"}']
+)
 def test_a_result_of_another_method_is_tool_failed(method: str, result: bytes) -> None:
     tool = msgspec.structs.replace(PLAIN, method=method)
     outcome = outcome_of(Incoming(id=1, result=Raw(result)), tool, SERVER)

@@ -10,13 +10,8 @@ from tooldispatchd.providers.mcp.server import McpTool
 
 ECHO = McpTool(
     name="echo",
-    title=None,
-    description="",
     input_schema={"type": "object"},
-    output_schema=None,
-    annotations=None,
     input=ACCEPT,
-    output=None,
 )
 READ = msgspec.structs.replace(ECHO, name="read_resource", method="resources/read")
 DIALECT: Dialect = Legacy("2025-11-25")
@@ -62,9 +57,33 @@ def test_the_arguments_of_another_request_are_its_parameters() -> None:
     )
 
 
+def test_large_arguments_become_the_line_and_are_still_known() -> None:
+    arguments = bytearray(b'{"text":"x"}')
+    sent = DIALECT.call(2, ECHO, arguments, answered={"more": 1})
+    assert sent.line is arguments
+    params = b'{"name":"echo","arguments":{"text":"x"},"more":1}'
+    assert sent.line == b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":%b}\n' % params
+    assert sent.arguments == b'{"text":"x"}'
+    assert sent.body == sent.line[:-1]
+    # Once more, for another round.
+    assert DIALECT.call(3, ECHO, sent.arguments).line.endswith(b'"arguments":{"text":"x"}}}\n')
+
+
+def test_numbers_of_any_size_stay_as_they_are_and_an_agent_cannot_say_what_the_client_says_of_itself() -> None:
+    arguments = b'{"uri":"file:///a","big":123456789012345678901,"_meta":{"progressToken":1}}'
+    line = DIALECT.call(7, READ, arguments, meta={"progressToken": 2}, answered={"requestState": "s"}).line
+    assert line.endswith(
+        b'"params":{"uri":"file:///a","big":123456789012345678901,"requestState":"s","_meta":{"progressToken":2}}}\n'
+    )
+    assert DIALECT.call(7, READ, arguments).line.endswith(b'"big":123456789012345678901}}\n')
+
+
 def test_a_request_and_a_notification_are_written_as_they_are() -> None:
     assert DIALECT.request(1, "tools/list", {}) == Outgoing(
         b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}\n', "tools/list", 1
+    )
+    assert DIALECT.request(1, "tools/list", {"cursor": "a"}).line == (
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"a"}}\n'
     )
     assert DIALECT.notification("notifications/initialized") == Outgoing(
         b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n', "notifications/initialized"

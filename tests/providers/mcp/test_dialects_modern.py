@@ -14,13 +14,8 @@ from tooldispatchd.providers.mcp.server import McpTool
 
 ECHO = McpTool(
     name="echo",
-    title=None,
-    description="",
     input_schema={"type": "object"},
-    output_schema=None,
-    annotations=None,
     input=ACCEPT,
-    output=None,
     params=(("Mcp-Param-Region", ("where", "region")),),
 )
 READ = msgspec.structs.replace(ECHO, name="read_resource", method="resources/read", params=())

@@ -10,7 +10,7 @@ import pytest
 import trio
 from msgspec import Raw
 
-from tests.providers.mcp.connecting import DEFAULT, SERVERS, SOON_S, Session, Waiting
+from tests.providers.mcp.connecting import DEFAULT, SERVERS, SOON_S, Session, Waiting, begin
 from tests.providers.mcp.linking import SHARE
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Answer, Outcome
@@ -55,7 +55,7 @@ class Changing(Session):
 
     async def named(self, name: str) -> Outcome:
         waiting = Waiting()
-        call = self.connection.call(self.connection.offer.tools[name], b"{}", waiting.done)
+        call = begin(self.connection, self.connection.offer.tools[name], b"{}", waiting.done)
         assert isinstance(call, PendingCall)
         self.connection.flush()
         return await waiting.outcome()
@@ -199,7 +199,7 @@ async def test_a_call_that_waits_for_its_agent_can_end_in_every_way(end: str) ->
     async with opened(speaking("modern"), Eras(), agent) as session:
         waiting = Waiting()
         connection = session.connection
-        call = connection.call(connection.offer.tools["ask"], b"{}", waiting.done)
+        call = begin(connection, connection.offer.tools["ask"], b"{}", waiting.done)
         assert isinstance(call, PendingCall)
         connection.flush()
         with trio.fail_after(SOON_S):

@@ -13,13 +13,9 @@ from tooldispatchd.providers.mcp.messages import (
     MAX_BATCH_BYTES,
     MAX_STRAY_BYTES,
     Incoming,
-    call_of,
-    call_params,
-    notification_line,
     peek_number,
     read_message,
     read_progress,
-    request_line,
     request_number,
     split_batch,
 )
@@ -99,46 +95,6 @@ def test_a_batch_is_split_and_a_long_one_is_not() -> None:
     assert split_batch(b' [{"id":1},2]') == [msgspec.Raw(b'{"id":1}'), msgspec.Raw(b"2")]
     assert split_batch(b"{}") is None
     assert split_batch(b"[" + b" " * MAX_BATCH_BYTES + b"]") is None
-
-
-def test_requests_are_written_as_lines() -> None:
-    assert request_line(1, "tools/list", {"cursor": "a"}) == (
-        b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"a"}}\n'
-    )
-    assert call_of(2, "echo", b'{"text":"x"}').line == (
-        b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"}}}\n'
-    )
-    assert call_of(2, "echo", b"{}", b',"more":1').line == (
-        b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{},"more":1}}\n'
-    )
-    assert notification_line("notifications/initialized") == (
-        b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
-    )
-
-
-def test_large_arguments_become_the_line_and_are_still_known() -> None:
-    arguments = bytearray(b'{"text":"x"}')
-    sent = call_of(2, "echo", arguments, b',"more":1')
-    assert sent.line is arguments
-    params = b'{"name":"echo","arguments":{"text":"x"},"more":1}'
-    assert sent.line == b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":%b}\n' % params
-    assert sent.arguments == b'{"text":"x"}'
-    assert sent.body == sent.line[:-1]
-    # Once more, for another round.
-    assert call_of(3, "echo", sent.arguments).line.endswith(b'"arguments":{"text":"x"}}}\n')
-
-
-def test_the_arguments_of_a_tool_that_is_another_request_are_its_parameters() -> None:
-    params = call_params(
-        b'{"uri":"file:///a","big":123456789012345678901}', {"progressToken": 2}, {"requestState": "s"}
-    )
-    assert msgspec.json.encode(params) == (
-        b'{"uri":"file:///a","big":123456789012345678901,"requestState":"s","_meta":{"progressToken":2}}'
-    )
-
-
-def test_an_agent_cannot_say_what_the_client_says_of_itself() -> None:
-    assert call_params(b'{"_meta":{"progressToken":1}}', None, None) == {}
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,6 @@ def test_a_server_that_discovers_a_common_revision_is_modern() -> None:
     step = agreed(negotiation)
     assert (step.dialect.revision, step.dialect.is_modern, step.era) == ("2026-07-28", True, Era.MODERN)
     assert step.greeting.has_tools
-    assert not step.needs_initialized
 
 
 def test_a_server_that_discovers_only_revisions_with_a_handshake_is_initialized() -> None:
@@ -178,7 +177,6 @@ def test_a_handshake_offers_the_newest_revision_and_takes_any(revision: str) -> 
     negotiation.answered(Incoming(id=1, result=Raw(b'{"protocolVersion":"%s"}' % revision.encode())))
     found = agreed(negotiation)
     assert (found.dialect.revision, found.dialect.is_modern, found.era) == (revision, False, Era.LEGACY)
-    assert found.needs_initialized
 
 
 def test_a_handshake_in_an_unknown_revision_fails_and_both_are_named() -> None:

@@ -13,6 +13,7 @@ from tests.providers.mcp.connecting import (
     SOON_S,
     Session,
     Waiting,
+    begin,
     connecting,
     misbehaving,
     settled,
@@ -45,7 +46,7 @@ class Followed(Waiting):
 def follow(session: Session, **arguments: object) -> tuple[PendingCall, Followed]:
     followed = Followed()
     line = msgspec.json.encode(arguments)
-    call = session.connection.call(ECHO, line, followed.done, update=followed.add)
+    call = begin(session.connection, ECHO, line, followed.done, update=followed.add)
     assert isinstance(call, PendingCall)
     session.connection.flush()
     return call, followed
@@ -59,7 +60,7 @@ async def test_a_call_that_wants_nothing_sends_no_meta() -> None:
 async def test_a_traceparent_is_passed_on() -> None:
     async with settled(misbehaving("progress")) as session:
         waiting = Waiting()
-        session.connection.call(ECHO, b"{}", waiting.done, traceparent=TRACEPARENT)
+        begin(session.connection, ECHO, b"{}", waiting.done, traceparent=TRACEPARENT)
         session.connection.flush()
         assert await waiting.outcome() == Answer(f'{{"traceparent": "{TRACEPARENT}"}}')
 
@@ -75,7 +76,7 @@ async def test_both_may_be_given() -> None:
     async with settled(misbehaving("progress")) as session:
         followed = Followed()
         connection = session.connection
-        call = connection.call(ECHO, b"{}", followed.done, traceparent=TRACEPARENT, update=followed.add)
+        call = begin(connection, ECHO, b"{}", followed.done, traceparent=TRACEPARENT, update=followed.add)
         assert isinstance(call, PendingCall)
         connection.flush()
         answer = Answer(f'{{"progressToken": {call.number}, "traceparent": "{TRACEPARENT}"}}')
@@ -211,7 +212,7 @@ async def test_a_server_written_with_the_sdk_tells_its_progress() -> None:
             await session.opened.wait()
         followed = Followed()
         counting = session.connection.offer.tools["count"]
-        session.connection.call(counting, b'{"steps":3}', followed.done, traceparent=TRACEPARENT, update=followed.add)
+        begin(session.connection, counting, b'{"steps":3}', followed.done, traceparent=TRACEPARENT, update=followed.add)
         session.connection.flush()
         assert await followed.outcome() == Answer("counted")
         assert followed.updates[-1] == Update(3.0, 3.0, "step 3")

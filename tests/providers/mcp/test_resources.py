@@ -1,4 +1,4 @@
-"""Resources and prompts as tools: what they take, how they describe themselves, and what their results say."""
+"""Resources and prompts as tools: what they take, and how they describe themselves."""
 
 import msgspec
 import pytest
@@ -14,7 +14,6 @@ from tooldispatchd.providers.mcp.resources import (
     MAX_PROMPTS,
     Prompt,
     PromptArgument,
-    content_of,
     read_prompts,
     resource_tools,
 )
@@ -30,10 +29,6 @@ def prompts_in(result: object) -> list[Prompt]:
     page = read_prompts(Raw(msgspec.json.encode(result)))
     assert page is not None
     return page[0]
-
-
-def content(result: bytes, method: str) -> str | None:
-    return content_of(Raw(result), method)
 
 
 # --- the tools ---
@@ -167,49 +162,3 @@ def test_a_page_that_cannot_be_read_is_none(page: bytes) -> None:
 @given(st.binary(max_size=80))
 def test_any_bytes_are_a_page_or_none(page: bytes) -> None:
     assert isinstance(read_prompts(Raw(page)), tuple | None)
-
-
-# --- results ---
-
-
-@pytest.mark.parametrize(
-    ("result", "said"),
-    [
-        (b'{"contents":[{"uri":"a","text":"hi"}]}', "hi"),
-        (b'{"contents":[]}', "[]"),
-        (b'{"contents":[{"uri":"a","blob":"aGk="}]}', '[{"uri":"a","blob":"aGk="}]'),
-        (
-            b'{"contents":[{"uri":"a","text":"hi"}, {"uri":"b","text":"ho"}]}',
-            '[{"uri":"a","text":"hi"},{"uri":"b","text":"ho"}]',
-        ),
-        (b'{"contents":{}}', None),
-        (b"{}", None),
-        (b"[]", None),
-    ],
-)
-def test_a_resource_that_was_read(result: bytes, said: str | None) -> None:
-    assert content(result, "resources/read") == said
-
-
-@pytest.mark.parametrize(
-    ("result", "said"),
-    [
-        (b'{"resources": [{"uri":"a"}], "nextCursor":"\\"2"}', '{"resources":[{"uri":"a"}],"nextCursor":"\\"2"}'),
-        (b'{"resources":[],"ttlMs":5,"nextCursor":""}', '{"resources":[]}'),
-        (b'{"resources":null}', None),
-    ],
-)
-def test_a_page_of_resources(result: bytes, said: str | None) -> None:
-    assert content(result, "resources/list") == said
-
-
-@pytest.mark.parametrize(
-    ("result", "said"),
-    [
-        (b'{"messages":[{"role":"user"}],"description":"d"}', '{"messages":[{"role":"user"}],"description":"d"}'),
-        (b'{"messages":[]}', '{"messages":[]}'),
-        (b'{"messages":"x"}', None),
-    ],
-)
-def test_a_prompt_that_was_filled_in(result: bytes, said: str | None) -> None:
-    assert content(result, "prompts/get") == said

@@ -11,15 +11,13 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from tests.providers.mcp.agentside import ACCEPTED, SAMPLED, Agent, SessionAgent, said
-from tooldispatchd.providers.mcp.asking import MAX_OPEN, NOBODY, AgentSide, QuestionRelay
-from tooldispatchd.providers.mcp.rounds import (
+from tooldispatchd.providers.mcp.asking import MAX_OPEN, MAX_ROUNDS, NOBODY, AgentSide, InputRound, QuestionRelay
+from tooldispatchd.providers.mcp.messages import (
     MAX_KEY_CHARS,
     MAX_REQUIRED_BYTES,
-    MAX_ROUNDS,
     MAX_STATE_CHARS,
     InputRequest,
     InputRequired,
-    InputRound,
     read_input_required,
 )
 from tooldispatchd.providers.mcp.server import Server

@@ -205,14 +205,11 @@ class McpPlan(Plan):
 
     def start(self, call: Call) -> None:
         """Send the request; the connection's reader ends the call."""
-        done = partial(self._finish, call)
-        if call.traceparent is None and not call.wants_updates:
-            request = self._kept.call(self._tool, call.line, done)
-        else:
-            update = call.update if call.wants_updates else None
-            request = self._kept.call(self._tool, call.line, done, traceparent=call.traceparent, update=update)
-        if isinstance(request, Fault):
-            call.finish(request)
+        done, update = partial(self._finish, call), call.update if call.wants_updates else None
+        request = PendingCall(self._tool, done, call.line, traceparent=call.traceparent, update=update)
+        fault = self._kept.start(request)
+        if fault is not None:
+            call.finish(fault)
             return
         self._runtime.state.owed.add(self._kept)
         call.halt = partial(self._halt, call, request)

@@ -15,13 +15,11 @@ import trio
 
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.session.tasktree import TaskTree
-from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.keeper import Keeper
 from tooldispatchd.providers.mcp.remembered import Eras, ToolLists
-from tooldispatchd.providers.mcp.server import McpTool, Server, ServerOffer
+from tooldispatchd.providers.mcp.server import Server, ServerOffer
 from tooldispatchd.wire.faults import Fault
-from tooldispatchd.wire.lines import Text
 
 # Makes a keeper from two callbacks: after calls have ended, and when tools have changed.
 MakeKeeper = Callable[[Callable[[], None], Callable[[], None]], Keeper]
@@ -149,28 +147,13 @@ class View:
     def fault(self) -> Fault | None:
         return self._shared.keeper.fault
 
-    def call(
-        self,
-        tool: McpTool,
-        arguments: Text,
-        done: Callable[[Outcome], None],
-        *,
-        traceparent: str | None = None,
-        update: Callable[[Update], None] | None = None,
-    ) -> PendingCall | Fault:
-        """As `Keeper.call`; its outcome is flushed to this session alone."""
-        told = None if update is None else partial(self._tell_update, update)
-        return self._shared.keeper.call(
-            tool, arguments, partial(self._done, done), traceparent=traceparent, update=told
-        )
+    def start(self, call: PendingCall) -> Fault | None:
+        """As `Keeper.start`; what the call says is flushed to this session alone."""
+        call.tells = self._tells
+        return self._shared.keeper.start(call)
 
-    def _done(self, done: Callable[[Outcome], None], outcome: Outcome) -> None:
+    def _tells(self) -> None:
         self._shared.answered[self] = None
-        done(outcome)
-
-    def _tell_update(self, update: Callable[[Update], None], said: Update) -> None:
-        self._shared.answered[self] = None
-        update(said)
 
     def cancel(self, call: PendingCall, reason: str) -> None:
         """Give a call up."""

@@ -2,12 +2,12 @@
 
 Answers are matched by number in any order, and progress by the same number to those calls that want updates. An answer
 without a request (unknown, repeated or late) and a message that cannot be read are counted and have no other effect.
-The server's own requests and notifications go to the `ServerMessageHandler`.
+The server's own requests and notifications go to `ServerRequests`.
 """
 
 import math
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 from msgspec import Raw, UnsetType
@@ -17,13 +17,14 @@ from tooldispatchd.calls.memory import Holding, Share
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
 from tooldispatchd.checkers.pool import CheckerError, Running
-from tooldispatchd.providers.mcp.content import failed, is_header_mismatch, outcome_of
-from tooldispatchd.providers.mcp.faults import too_large
-from tooldispatchd.providers.mcp.large import ReadMessage, found_in, job_for, read_large
+from tooldispatchd.providers.mcp.asking import InputRound, ServerRequests
+from tooldispatchd.providers.mcp.content import ReadMessage, failed, found_in, job_for, outcome_of, read_large
 from tooldispatchd.providers.mcp.link import NO_ROOM, LinkError
 from tooldispatchd.providers.mcp.logmessages import BoundLog, log_message
 from tooldispatchd.providers.mcp.messages import (
     Incoming,
+    InputRequired,
+    is_header_mismatch,
     peek_last_number,
     peek_number,
     read_message,
@@ -31,8 +32,7 @@ from tooldispatchd.providers.mcp.messages import (
     request_number,
     split_batch,
 )
-from tooldispatchd.providers.mcp.rounds import InputRequired, InputRound
-from tooldispatchd.providers.mcp.server import McpTool, Server
+from tooldispatchd.providers.mcp.server import McpTool, Server, too_large
 from tooldispatchd.providers.updates import INTERVAL_S, Held
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.lines import END_BYTES, HEAD_BYTES, LineCutter, LongLine, Text
@@ -41,24 +41,19 @@ from tooldispatchd.wire.lines import END_BYTES, HEAD_BYTES, LineCutter, LongLine
 MESSAGES_PER_TURN: Final = 128
 
 
-class ServerMessageHandler(Protocol):
-    """Takes the server's own requests and notifications."""
-
-    def take_request(self, message: Incoming) -> None:
-        """A request of the server."""
-
-    def take_notification(self, message: Incoming) -> None:
-        """A notification, other than progress."""
-
-
 class PendingCall:
-    """A call of `tool` that waits for its answer, and holds the updates before that, where wanted.
+    """A call of `tool` with `arguments`, a compact JSON object, until it is answered.
+
+    `tool` is one of those that the server offers, or one of them with another output and `Result`. `done` gets the
+    outcome exactly once, unless the call is cancelled or expires before. `update` gets the server's progress before
+    that, as `updates` merges it; it must neither raise nor call the connection. `tells`, where it is set, is called
+    before either is told something. `traceparent` is passed on as it is.
 
     `number` is that of its request; `arguments` and `meta` are kept for a request that must be sent once more, of which
     there have been `rounds`. While the agent is asked what the server needs to know, `round` is there.
     """
 
-    __slots__ = ("_done", "arguments", "held", "meta", "number", "round", "rounds", "tool")
+    __slots__ = ("_done", "arguments", "held", "meta", "number", "round", "rounds", "tells", "tool")
 
     def __init__(
         self,
@@ -76,10 +71,20 @@ class PendingCall:
         self.number = 0
         self.rounds = 0
         self.round: InputRound | None = None
+        self.tells: Callable[[], None] | None = None
         self._done = done
+
+    def tell_update(self) -> None:
+        """Tell what is held of its updates."""
+        if self.held is not None:
+            if self.tells is not None:
+                self.tells()
+            self.held.tell()
 
     def finish(self, outcome: Outcome) -> None:
         """Tell the last update and the outcome; once, when the call has left the pending ones."""
+        if self.tells is not None:
+            self.tells()
         if self.held is not None:
             self.held.tell()
         self._done(outcome)
@@ -88,18 +93,15 @@ class PendingCall:
 class PendingRequest:
     """A request of the connection itself; `reply` is None until it is answered, and a fault where it will not be."""
 
-    __slots__ = ("reply",)
+    __slots__ = ("number", "reply")
 
     def __init__(self) -> None:
+        self.number = 0
         self.reply: Incoming | Fault | None = None
 
 
 # A call that needs one more request: what the server wants to know first, or None where its list of tools was outdated.
 More = Callable[[PendingCall, InputRequired | None], None]
-
-
-def _nothing() -> None:
-    """The default for a callback that is not needed."""
 
 
 class Answers:
@@ -137,10 +139,10 @@ class Answers:
         server: Server,
         share: Share,
         *,
-        asked: ServerMessageHandler,
+        asked: ServerRequests,
         more: More,
         checkers: Running,
-        taken: Callable[[], None] = _nothing,
+        taken: Callable[[], None],
         log: BoundLog,
     ) -> None:
         self.share = share
@@ -172,7 +174,11 @@ class Answers:
         ended = self._cutter.ended
         for count, line in enumerate(lines, 1):
             if isinstance(line, LongLine):
-                self._take_long(line)
+                self.skipped += 1
+                # The number of a server's own request is no number of ours.
+                self._long_may_answer = b'"method"' not in line.head
+                if (number := peek_number(line.head)) is not None:
+                    self._fail(number, too_large(self._server))
             elif is_light(line, ACCEPT):
                 await self._take_light(line)
             else:
@@ -219,13 +225,25 @@ class Answers:
 
     async def _take_light(self, text: bytes | bytearray | Raw) -> None:
         message = read_message(text)
-        if message is None:
-            await self._take_odd(bytes(text))
+        if message is not None:
+            if self._server.traced:
+                log_message(self._log, "message received", message, len(text))
+            if not self._take_message(message):
+                await self._take_heavy(text, is_traced=True)
             return
-        if self._server.traced:
-            log_message(self._log, "message received", message, len(text))
-        if not self._take_message(message):
-            await self._take_heavy(text, is_traced=True)
+        line = bytes(text)
+        batch = split_batch(line)
+        if batch is None:
+            self.skipped += 1 if line.strip() else 0
+            return
+        for count, raw in enumerate(batch, 1):
+            message = read_message(raw)
+            if message is None:
+                self.skipped += 1
+            elif not self._take_message(message):
+                await self._take_heavy(raw)
+            if count % MESSAGES_PER_TURN == 0:
+                await self._turn()
 
     def _fail(self, number: int, fault: Fault) -> None:
         entry = self.pending.take(number)
@@ -242,8 +260,8 @@ class Answers:
         self._next = now + INTERVAL_S
         for number in changed:
             entry = self.pending.get(number)
-            if isinstance(entry, PendingCall) and entry.held is not None:
-                entry.held.tell()
+            if isinstance(entry, PendingCall):
+                entry.tell_update()
 
     def _take_message(self, message: Incoming) -> bool:
         """Deal with one message that is read; false for an answer that a checker must look at."""
@@ -297,28 +315,6 @@ class Answers:
             entry.held.add(update)
             self._changed.add(number)
             self.due = self._next
-
-    def _take_long(self, line: LongLine) -> None:
-        self.skipped += 1
-        # The number of a server's own request is no number of ours.
-        self._long_may_answer = b'"method"' not in line.head
-        number = peek_number(line.head)
-        if number is not None:
-            self._fail(number, too_large(self._server))
-
-    async def _take_odd(self, line: bytes) -> None:
-        batch = split_batch(line)
-        if batch is None:
-            self.skipped += 1 if line.strip() else 0
-            return
-        for count, raw in enumerate(batch, 1):
-            message = read_message(raw)
-            if message is None:
-                self.skipped += 1
-            elif not self._take_message(message):
-                await self._take_heavy(raw)
-            if count % MESSAGES_PER_TURN == 0:
-                await self._turn()
 
     async def _take_heavy(self, line: bytes | bytearray | Raw, *, is_traced: bool = False) -> None:
         """Have a checker read a message; the input behind it waits, and so the server is slowed down."""

@@ -19,7 +19,16 @@ import trio
 from msgspec import Raw, UnsetType
 
 from tooldispatchd.providers.mcp.logmessages import BoundLog, ServerLog, printable
-from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, METHOD_NOT_FOUND, Id, Incoming, Outgoing, decoded
+from tooldispatchd.providers.mcp.messages import (
+    DECODE_ERRORS,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Id,
+    Incoming,
+    InputRequired,
+    Outgoing,
+    decoded,
+)
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.wire.messages import AskResp, Reply
 from tooldispatchd.wire.questions import Told
@@ -39,7 +48,6 @@ MAX_REASON_CHARS: Final = 500
 TOO_MANY: Final = -32000
 TIMED_OUT: Final = -32001
 INVALID_REQUEST: Final = -32600
-INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 # MCP 2025-06-18, "Sampling", error handling: the user rejected the request.
 REJECTED: Final = -1
@@ -180,7 +188,10 @@ class QuestionRelay:
         if self._is_closed:
             return GONE
         if method == "roots/list":
-            roots = [{"uri": uri, "name": _root_name(uri)} for uri in self._agent.roots]
+            roots = [
+                {"uri": uri, "name": unquote(uri.removeprefix("file://").rstrip("/").rpartition("/")[2]) or "/"}
+                for uri in self._agent.roots
+            ]
             return Raw(_encode({"roots": roots})) if roots else UNKNOWN
         kind = KINDS.get(method)
         if kind is None or kind not in self._agent.answers:
@@ -191,7 +202,20 @@ class QuestionRelay:
         if len(self._in_vain) + sum(each.question is not None for each in self.waiting.values()) >= MAX_OPEN:
             return CROWDED
         asked = _read_params(kind, params)
-        return asked if isinstance(asked, JsonRpcError) else self._ask(kind, asked, answered)
+        if isinstance(asked, JsonRpcError):
+            return asked
+        number = self._wait(self._server.call_s, answered)
+        question = self._agent.ask(kind, self._server.name, asked, partial(self._take, number, kind))
+        waiting = self.waiting.get(number)
+        if waiting is None:
+            # To send the question may be how it is noticed that the agent is gone, which ends its connections.
+            return GONE
+        if question is None:
+            # It answers this kind, so it is asked too much, or is leaving.
+            del self.waiting[number]
+            return CROWDED
+        waiting.question = question
+        return number
 
     def pause(self, seconds: float, over: Callable[[], None]) -> int:
         """Call `over` after that time; the number to withdraw it by."""
@@ -222,20 +246,6 @@ class QuestionRelay:
         """Withdraw everything, and ask nothing after that."""
         self._is_closed = True
         self.clear()
-
-    def _ask(self, kind: str, params: Raw, answered: Answered) -> JsonRpcError | int:
-        number = self._wait(self._server.call_s, answered)
-        question = self._agent.ask(kind, self._server.name, params, partial(self._take, number, kind))
-        waiting = self.waiting.get(number)
-        if waiting is None:
-            # To send the question may be how it is noticed that the agent is gone, which ends its connections.
-            return GONE
-        if question is None:
-            # It answers this kind, so it is asked too much, or is leaving.
-            del self.waiting[number]
-            return CROWDED
-        waiting.question = question
-        return number
 
     def _wait(self, seconds: float, answered: Answered) -> int:
         self._asked += 1
@@ -314,15 +324,12 @@ class ServerRequests:
         if method == "notifications/message":
             self._said.take(message.params, trio.current_time())
         elif method == "notifications/cancelled":
-            self._cancel(message.params)
+            cancelled = decoded(_decode_cancelled, message.params, MAX_PARAMS_BYTES)
+            number = None if cancelled is None else self._numbers.pop(cancelled.id, None)
+            if number is not None:
+                self.relay.withdraw(number)
         elif method == "notifications/tools/list_changed" or method in self._lists:
             self.wants_list = True
-
-    def _cancel(self, params: Raw | UnsetType) -> None:
-        cancelled = decoded(_decode_cancelled, params, MAX_PARAMS_BYTES)
-        number = None if cancelled is None else self._numbers.pop(cancelled.id, None)
-        if number is not None:
-            self.relay.withdraw(number)
 
     def _answered(self, id_: Id, answer: Raw | JsonRpcError) -> None:
         self._numbers.pop(id_, None)
@@ -336,10 +343,6 @@ def _answer(id_: Id, answer: Raw | JsonRpcError) -> Outgoing:
     else:
         reply["result"] = answer
     return Outgoing(_encode(reply) + b"\n")
-
-
-def _root_name(uri: str) -> str:
-    return unquote(uri.removeprefix("file://").rstrip("/").rpartition("/")[2]) or "/"
 
 
 def _read_params(kind: str, params: Raw | UnsetType) -> Raw | JsonRpcError:
@@ -363,8 +366,13 @@ def _read_params(kind: str, params: Raw | UnsetType) -> Raw | JsonRpcError:
 def _read_reply(kind: str, reply: Reply | None) -> Raw | JsonRpcError:
     if not isinstance(reply, AskResp):
         return GONE
-    if reply.refuse is True or isinstance(reply.refuse, str):
-        return _refused(kind, reply.refuse)
+    why = reply.refuse
+    if why is True or isinstance(why, str):
+        if kind == "elicitation":
+            # MCP, "Elicitation": to decline is a result, and has no place for a reason.
+            return DECLINED
+        reason = f": {printable(why, MAX_REASON_CHARS)}" if isinstance(why, str) and why else ""
+        return JsonRpcError(REJECTED, f"User rejected sampling request{reason}")
     result = reply.result
     if isinstance(result, UnsetType) or len(memoryview(result)) > MAX_RESULT_BYTES:
         return MALFORMED
@@ -375,9 +383,90 @@ def _read_reply(kind: str, reply: Reply | None) -> Raw | JsonRpcError:
         return MALFORMED
 
 
-def _refused(kind: str, why: str | Literal[True]) -> Raw | JsonRpcError:
-    if kind == "elicitation":
-        # MCP, "Elicitation": to decline is a result, and has no place for a reason.
-        return DECLINED
-    reason = f": {printable(why, MAX_REASON_CHARS)}" if isinstance(why, str) and why else ""
-    return JsonRpcError(REJECTED, f"User rejected sampling request{reason}")
+# As the SDKs of the protocol have it: a form has few pages, and a server that never has enough must not go on for ever.
+MAX_ROUNDS: Final = 10
+# A server that only wants to be asked again is asked after so long, doubled each time up to the second.
+FIRST_PAUSE_S: Final = 0.05
+LONGEST_PAUSE_S: Final = 0.25
+
+METHOD_WORDS: Final = {
+    "sampling/createMessage": "a model's answer (sampling)",
+    "elicitation/create": "a person's answer (elicitation)",
+    "roots/list": "the roots",
+}
+
+
+class InputRound:
+    """Round `number` of one call, from 1 on: what `required` asks for is asked of the agent, all at once.
+
+    `done` gets the answers by the server's keys, for `InputRequired.answered`; or, as a phrase, why there are none: the
+    agent does not answer that, refused, or did not answer in time. Once, unless `withdraw` comes before.
+    """
+
+    __slots__ = ("_done", "_is_over", "_number", "_relay", "_required", "_responses", "_waiting")
+
+    def __init__(
+        self,
+        relay: QuestionRelay,
+        required: InputRequired,
+        done: Callable[[dict[str, Raw] | str], None],
+        *,
+        number: int = 1,
+    ) -> None:
+        self._relay = relay
+        self._required = required
+        self._done = done
+        self._number = number
+        self._is_over = False
+        self._waiting: dict[str, int] = {}
+        self._responses: dict[str, Raw] = {}
+
+    def begin(self) -> None:
+        """Ask. `done` may be called within: where nothing has to be waited for, or it is in vain."""
+        requests = self._required.requests
+        if self._number > MAX_ROUNDS:
+            return self._end(f"it asked for input more than {MAX_ROUNDS} times")
+        if len(requests) > MAX_OPEN:
+            return self._end(f"it asks for more than {MAX_OPEN} things at once")
+        if not requests:
+            seconds = min(FIRST_PAUSE_S * 2 ** (self._number - 1), LONGEST_PAUSE_S)
+            self._waiting[""] = self._relay.pause(seconds, partial(self._end, {}))
+            return None
+        for key, request in requests.items():
+            answer = self._relay.ask(request.method, request.params, partial(self._take, key))
+            if isinstance(answer, int):
+                self._waiting[key] = answer
+            elif isinstance(answer, JsonRpcError):
+                return self._refuse(key, answer)
+            else:
+                self._responses[key] = answer
+        return self._end_if_complete()
+
+    def withdraw(self) -> None:
+        """Stop waiting for the agent's answers; `done` is not called."""
+        self._is_over = True
+        for number in self._waiting.values():
+            self._relay.withdraw(number)
+        self._waiting.clear()
+
+    def _take(self, key: str, answer: Raw | JsonRpcError) -> None:
+        self._waiting.pop(key, None)
+        if isinstance(answer, JsonRpcError):
+            return self._refuse(key, answer)
+        self._responses[key] = answer
+        return self._end_if_complete()
+
+    def _refuse(self, key: str, refusal: JsonRpcError) -> None:
+        what = METHOD_WORDS.get(self._required.requests[key].method, "what this client does not know")
+        why = "its agent does not answer that" if refusal is UNKNOWN else refusal.message
+        self._end(f"it asks for {what}: {why}")
+
+    def _end_if_complete(self) -> None:
+        if not self._waiting:
+            # In the server's order, whichever was answered first.
+            self._end({key: self._responses[key] for key in self._required.requests})
+
+    def _end(self, outcome: dict[str, Raw] | str) -> None:
+        if not self._is_over:
+            self.withdraw()
+            self._done(outcome)

@@ -2,7 +2,7 @@
 
     run ── slot ── handshake ── settled ── turns, and lists again ── until it ends ── leave nothing
                                               ▲
-    call, cancel, expire, flush, close: plain functions, from any task of the loop
+    start, cancel, expire, flush, close: plain functions, from any task of the loop
 
     call ─▶ Connection ── Dialect ─▶ Link ══ server
     done ◀──────────── Answers ◀──────┘
@@ -25,34 +25,86 @@ from msgspec import Raw
 
 from tooldispatchd.calls.connection import ConnectionEvent, ConnectionMachine, ConnectionState
 from tooldispatchd.calls.memory import Share
-from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.checkers.pool import Running
 from tooldispatchd.children.tail import telling_line
 from tooldispatchd.providers.mcp.answers import Answers, PendingCall, PendingRequest
-from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide, ServerRequests, capabilities
+from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide, InputRound, ServerRequests, capabilities
 from tooldispatchd.providers.mcp.dialects import Dialect
-from tooldispatchd.providers.mcp.faults import call_failed
 from tooldispatchd.providers.mcp.greeting import Greeting
 from tooldispatchd.providers.mcp.handshake import Handshake, HandshakeError
 from tooldispatchd.providers.mcp.link import Link, LinkError, Transport
 from tooldispatchd.providers.mcp.logmessages import BoundLog, log_message, printable
-from tooldispatchd.providers.mcp.messages import Incoming, Outgoing
+from tooldispatchd.providers.mcp.messages import Incoming, InputRequired, Outgoing, error_in
 from tooldispatchd.providers.mcp.remembered import Eras
-from tooldispatchd.providers.mcp.rounds import InputRequired, InputRound
-from tooldispatchd.providers.mcp.server import McpTool, Server, ServerOffer
-from tooldispatchd.providers.mcp.subscription import Subscription
+from tooldispatchd.providers.mcp.server import Server, ServerOffer, call_failed
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.lines import Text
 
 # A server that says all the time that its tools have changed is asked this often.
 LIST_AGAIN_S: Final = 1.0
 # A line of an error.
 MAX_LAST_CHARS: Final = 200
+# Between the end of a subscription and the next try. A server that is restarted is back in seconds; asking anew costs a
+# request and a list of tools.
+SUBSCRIBE_AGAIN_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
+# One that lived for so long begins the row anew: proxies cut what is idle after a minute or so.
+STEADY_S: Final = 50.0
+# A server that is not there, or refuses, shows it within milliseconds. What is open for so long stands.
+STANDS_S: Final = 0.5
 # How a server exits whose input was closed; the last one is what a shell makes of the TERM that comes next.
 _GOOD_CODES: Final = frozenset({None, 0, 128 + signal.SIGTERM})
 
 # Places for servers that open at once in the whole daemon; entering waits for one.
 Slots = AbstractAsyncContextManager[object]
+
+
+class Subscription:
+    """Changes of the tools, told on a request that stays open (MCP 2026-07-28, "Subscriptions").
+
+    `subscribe` makes the request, `list_again` has the tools listed. One that ends (a proxy that cuts what is idle, a
+    server that is renewed) is made again after the waits of `SUBSCRIBE_AGAIN_S`, and once it stands the tools are
+    listed again, as changes may have been missed. One that is refused is not made again.
+    """
+
+    __slots__ = ("_began", "_due", "_ends", "_list_again", "_open", "_subscribe")
+
+    def __init__(self, subscribe: Callable[[], PendingRequest], list_again: Callable[[], None]) -> None:
+        self._subscribe = subscribe
+        self._list_again = list_again
+        self._open: PendingRequest | None = None
+        self._due = self._began = -math.inf
+        # In a row, since one lived for long.
+        self._ends = 0
+
+    def look(self, now: float) -> float:
+        """Subscribe where that is due at `now`, see whether the subscription has ended, and say when to look again.
+
+        In trio's time; infinite while it is open and nothing was missed.
+        """
+        reply = None if self._open is None else self._open.reply
+        if reply is not None:
+            self._open = None
+            self._ends = 1 if now - self._began >= STEADY_S else self._ends + 1
+            again_s = SUBSCRIBE_AGAIN_S[min(self._ends, len(SUBSCRIBE_AGAIN_S)) - 1]
+            self._due = math.inf if _is_refusal(reply) else now + again_s
+        if now >= self._due:
+            if self._open is None:
+                # What the first one could have missed, the handshake has listed.
+                self._due = now + STANDS_S if self._ends else math.inf
+                self._began = now
+                self._open = self._subscribe()
+            else:
+                # Listed after the subscription stands: a change in between is told, and not lost.
+                self._due = math.inf
+                self._list_again()
+        return self._due
+
+
+def _is_refusal(reply: Incoming | Fault) -> bool:
+    """Whether it makes no sense to ask again: an error, or a status of HTTP that says no."""
+    if isinstance(reply, Fault):
+        status = reply.extras.get("http_status")
+        return isinstance(status, int) and status // 100 == 4 and status not in {408, 429}
+    return error_in(reply) is not None
 
 
 class Connection:
@@ -162,33 +214,29 @@ class Connection:
                 del self._answers, self._asked
 
     async def _open(self, handshake: Handshake) -> Greeting | None:
-        greeting: Greeting | None = None
+        server = self.server
         async with self._opening:
-            with trio.move_on_after(self.server.handshake_s) as limit:
+            with trio.move_on_after(server.handshake_s) as limit:
                 try:
                     greeting = await handshake.greet(capabilities(self._agent))
-                    self._opened(greeting, await handshake.list_all(greeting))
+                    found = await handshake.list_all(greeting)
                 except LinkError as error:
                     self._lose(error.why, error.extras)
             if limit.cancelled_caught:
-                self._lose(f"it did not answer {handshake.stage} within {self.server.handshake_s:g} s")
-        return greeting if self.state is ConnectionState.OPEN else None
-
-    def _opened(self, greeting: Greeting, found: ServerOffer) -> None:
-        if self.state is not ConnectionState.OPENING:
-            # It ended in the very turn that brought its last answer, and has its fault: nothing has waited since.
-            return
-        if found.missing is not None:
-            self.offer = msgspec.structs.replace(found, tools={})
-            detail = f"server {self.server.name} does not offer the whitelisted tool {found.missing}"
-            extras: dict[str, object] = {"server": self.server.name, "tool": found.missing}
-            self._end(ConnectionEvent.FAILED, Fault(Code.MISSING_TOOL, detail, extras))
-            return
-        self._adopt(found)
-        self._machine.apply(ConnectionEvent.OPENED)
-        self._log.debug(
-            "connection opened", server=self.server.name, revision=greeting.revision, tools=len(found.tools)
-        )
+                self._lose(f"it did not answer {handshake.stage} within {server.handshake_s:g} s")
+            if self.state is not ConnectionState.OPENING:
+                # It failed, or ended in the very turn that brought its last answer, and has its fault.
+                return None
+            if found.missing is not None:
+                self.offer = msgspec.structs.replace(found, tools={})
+                detail = f"server {server.name} does not offer the whitelisted tool {found.missing}"
+                extras: dict[str, object] = {"server": server.name, "tool": found.missing}
+                self._end(ConnectionEvent.FAILED, Fault(Code.MISSING_TOOL, detail, extras))
+                return None
+            self._adopt(found)
+            self._machine.apply(ConnectionEvent.OPENED)
+        self._log.debug("connection opened", server=server.name, revision=greeting.revision, tools=len(found.tools))
+        return greeting
 
     def _adopt(self, found: ServerOffer) -> None:
         self.offer = found
@@ -199,7 +247,8 @@ class Connection:
         asked = self._asked
         subscription: Subscription | None = None
         if self.dialect is not None and self.dialect.is_modern and greeting.tools_list_changed:
-            subscription = Subscription(self._subscribe, self._list_soon)
+            changes: dict[str, object] = {"notifications": {"toolsListChanged": True}}
+            subscription = Subscription(partial(self._ask, "subscriptions/listen", changes), self._list_soon)
         try:
             while self._is_living():
                 look_at = math.inf if subscription is None else subscription.look(trio.current_time())
@@ -208,9 +257,6 @@ class Connection:
                     await self._list_again(handshake, greeting)
         except LinkError as error:
             self._lose(error.why, error.extras)
-
-    def _subscribe(self) -> PendingRequest:
-        return self._ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})[1]
 
     async def _list_again(self, handshake: Handshake, greeting: Greeting) -> None:
         self._asked.wants_list = False
@@ -235,28 +281,11 @@ class Connection:
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
-    def call(
-        self,
-        tool: McpTool,
-        arguments: Text,
-        done: Callable[[Outcome], None],
-        *,
-        traceparent: str | None = None,
-        update: Callable[[Update], None] | None = None,
-    ) -> PendingCall | Fault:
-        """Queue a call of `tool` with `arguments`, a compact JSON object; `flush` sends it.
-
-        `tool` is one of those offered, or one of them with another output and `Result`. The result is the call that
-        waits, or why there can be none. `done` gets the outcome exactly once, from the owner's turn or from whichever
-        function ends the connection, unless the call is cancelled or expires before. `update` gets the server's
-        progress before that, as `updates` merges it; it must neither raise nor call the connection. `traceparent` is
-        passed on as it is.
-        """
-        call = PendingCall(tool, done, arguments, traceparent=traceparent, update=update)
-        return self.start(call) or call
-
     def start(self, call: PendingCall) -> Fault | None:
-        """Queue a call that was made before; the fault where there can be none. As `call`."""
+        """Queue a call, which `flush` sends; the fault where there can be none.
+
+        Its `done` is called from the owner's turn, or from whichever function ends the connection.
+        """
         if self._machine.state is not ConnectionState.OPEN:
             return self.fault or self._fault(Code.SERVER_UNAVAILABLE, "it is still starting")
         self._calls += 1
@@ -355,13 +384,13 @@ class Connection:
             self.send(message)
             self.flush()
 
-    def _ask(self, method: str, params: dict[str, object]) -> tuple[int, PendingRequest]:
+    def _ask(self, method: str, params: dict[str, object]) -> PendingRequest:
         assert self.dialect is not None
         request = PendingRequest()
-        number = self._pending.add(request)
-        self.send(self.dialect.request(number, method, params))
+        request.number = self._pending.add(request)
+        self.send(self.dialect.request(request.number, method, params))
         self.flush()
-        return number, request
+        return request
 
     async def request(self, method: str, params: dict[str, object], until: float = math.inf) -> Incoming | Fault | None:
         """A request of the connection itself, and its answer; None where there is none at the time `until`.
@@ -369,14 +398,14 @@ class Connection:
         Raises `LinkError`. A caller that must go on after that time bounds it so, and not by cancelling: a turn that is
         cancelled may lose what it was about to deal with, which others wait for.
         """
-        number, request = self._ask(method, params)
+        request = self._ask(method, params)
         try:
             while request.reply is None and trio.current_time() < until:
                 await self.turn(until)
         finally:
-            if self._pending.take(number) is not None and self._link is not None:
+            if self._pending.take(request.number) is not None and self._link is not None:
                 # The server is not told: some of these must never be cancelled, and none of them is work.
-                self._link.give_up(number)
+                self._link.give_up(request.number)
         return request.reply
 
     # --- turns -------------------------------------------------------------------------------------------------------

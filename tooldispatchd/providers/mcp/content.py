@@ -6,10 +6,13 @@ content blocks as a JSON array. A tool whose type the configuration declares giv
 
 A wrong answer is a fault at once: no better one will come. Unknown kinds of blocks are passed on as they are. A server
 that must know more first (MCP 2026-07-28, `input_required`) has given no outcome yet; what it needs is given instead.
+
+A message that is too large, or an answer that is too costly to check, for the dispatch thread is read by a checker:
+
+    a large message ──▶ checker ──┬──▶ the answer to the call that it was told of ──▶ that call's outcome
+                                  └──▶ any other ──▶ the message without its largest value, and where that lies
 """
 
-from collections.abc import Iterable
-from itertools import islice
 from typing import Final
 
 import msgspec
@@ -18,34 +21,27 @@ from msgspec import UNSET, Raw, UnsetType
 from tooldispatchd.calls.jobs import utf8_size
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.calls.violations import fault_at, fault_of
-from tooldispatchd.catalog.schemas import Check
+from tooldispatchd.catalog.schemas import ACCEPT, Check, check_of
 from tooldispatchd.catalog.violations import Violation
-from tooldispatchd.providers.mcp.faults import too_large
-from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, Incoming, decoded
-from tooldispatchd.providers.mcp.resources import READ_RESOURCE, content_of
-from tooldispatchd.providers.mcp.rounds import InputRequired, read_input_required
-from tooldispatchd.providers.mcp.server import McpTool, Result, Server
+from tooldispatchd.providers.mcp.greeting import is_complete
+from tooldispatchd.providers.mcp.messages import (
+    DECODE_ERRORS,
+    MAX_CODE_CHARS,
+    Incoming,
+    InputRequired,
+    error_in,
+    error_words,
+    is_header_mismatch,
+    read_input_required,
+    read_message,
+    request_number,
+)
+from tooldispatchd.providers.mcp.server import McpTool, Result, Server, too_large
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.heavy import Cut, content_of, cut_largest, quoted
 
-# A server's own words in a fault: enough for a reason, too few for a stack trace to fill the model's context.
-MAX_MESSAGE_CHARS: Final = 2000
-# As much of a code that is a text, and of a list within an error: codes are numbers, and such lists have few items.
-MAX_CODE_CHARS: Final = 64
-MAX_ITEMS: Final = 8
-# An error's data, where it is looked at.
-MAX_DATA_BYTES: Final = 64 * 1024
 # Content that says nothing, as it is written without blanks.
 EMPTY: Final = frozenset({"[]", "null"})
-# Servers of revisions before 2026-07-28 do not say it.
-COMPLETE: Final = frozenset({b'"complete"', b"null"})
-
-# MCP 2026-07-28, "Error codes"; the last two were in 2025-11-25 and before.
-HEADER_MISMATCH: Final = -32020
-MISSING_CAPABILITY: Final = -32021
-UNSUPPORTED_REVISION: Final = -32022
-RESOURCE_NOT_FOUND: Final = -32002
-URL_ELICITATION: Final = -32042
-INVALID_PARAMS: Final = -32602
 
 
 class _Result(msgspec.Struct):
@@ -60,35 +56,31 @@ class _Text(msgspec.Struct):
     text: str
 
 
-class _Error(msgspec.Struct):
-    code: int | float | str | None = None
-    message: str | None = None
-    data: Raw | UnsetType = UNSET
+class _Contents(msgspec.Struct):
+    contents: Raw
 
 
-class _Page(msgspec.Struct):
-    url: str
+class _ResourceText(msgspec.Struct):
+    text: str
 
 
-class _Pages(msgspec.Struct):
-    pages: list[_Page] = msgspec.field(name="elicitations")
+class _Resources(msgspec.Struct):
+    resources: Raw
+    cursor: str | None = msgspec.field(default=None, name="nextCursor")
 
 
-class _Lacking(msgspec.Struct):
-    capabilities: dict[str, Raw] = msgspec.field(name="requiredCapabilities")
-
-
-class _Speaks(msgspec.Struct):
-    supported: list[str]
+class _Messages(msgspec.Struct):
+    messages: Raw
+    description: str | None = None
 
 
 _decode: Final = msgspec.json.Decoder().decode
 _decode_result: Final = msgspec.json.Decoder(_Result).decode
 _decode_texts: Final = msgspec.json.Decoder(list[_Text]).decode
-_decode_error: Final = msgspec.json.Decoder(_Error).decode
-_decode_pages: Final = msgspec.json.Decoder(_Pages).decode
-_decode_lacking: Final = msgspec.json.Decoder(_Lacking).decode
-_decode_speaks: Final = msgspec.json.Decoder(_Speaks).decode
+_decode_contents: Final = msgspec.json.Decoder(_Contents).decode
+_decode_resource_texts: Final = msgspec.json.Decoder(list[_ResourceText]).decode
+_decode_resources: Final = msgspec.json.Decoder(_Resources).decode
+_decode_messages: Final = msgspec.json.Decoder(_Messages).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -111,55 +103,6 @@ def failed(server: Server, why: str, *, rpc_code: int | float | str | None = Non
     return Fault(Code.TOOL_FAILED, f"the call failed at server {server.name}: {why}", extras)
 
 
-def error_in(reply: Incoming) -> Raw | None:
-    """The error in `reply`, if any; some servers write `"error": null` beside a result."""
-    if isinstance(reply.error, UnsetType) or bytes(reply.error) == b"null":
-        return None
-    return reply.error
-
-
-def is_header_mismatch(reply: Incoming) -> bool:
-    """Whether the server says that headers and body differ: its list of tools is newer than ours (MCP 2026-07-28)."""
-    error = error_in(reply)
-    return error is not None and error_words(error)[1] == HEADER_MISMATCH
-
-
-def error_words(error: Raw, method: str = "") -> tuple[str, int | float | str | None]:
-    """The words of a JSON-RPC error to a request of `method`, with its code, and the code alone."""
-    try:
-        said = _decode_error(error)
-    except DECODE_ERRORS:
-        return "an error that cannot be read", None
-    code = said.code[:MAX_CODE_CHARS] if isinstance(said.code, str) else said.code
-    message = (said.message or "an error without a message")[:MAX_MESSAGE_CHARS]
-    meaning = _meaning(code, said.data, method)
-    words = f"{meaning}: {message}" if meaning else message
-    return words if code is None else f"{words} (code {code})", code
-
-
-def _meaning(code: int | float | str | None, data: Raw | UnsetType, method: str) -> str:
-    """The meaning of a code of MCP's own, in words for the caller; "" for others, whose message must do."""
-    if code == RESOURCE_NOT_FOUND or (code == INVALID_PARAMS and method == READ_RESOURCE):
-        return "there is no such resource"
-    if code == HEADER_MISMATCH:
-        return "it finds headers that do not match the call"
-    if code == MISSING_CAPABILITY:
-        lacking = decoded(_decode_lacking, data, MAX_DATA_BYTES)
-        return _with("it needs what this agent does not offer", lacking.capabilities if lacking else ())
-    if code == UNSUPPORTED_REVISION:
-        speaks = decoded(_decode_speaks, data, MAX_DATA_BYTES)
-        return _with("it speaks other revisions of the protocol", speaks.supported if speaks else ())
-    if code == URL_ELICITATION:
-        pages = decoded(_decode_pages, data, MAX_DATA_BYTES)
-        return _with("a person must visit a page before this call", [each.url for each in pages.pages] if pages else ())
-    return ""
-
-
-def _with(words: str, items: Iterable[str]) -> str:
-    listed = ", ".join(islice(items, MAX_ITEMS))[:MAX_MESSAGE_CHARS]
-    return f"{words} ({listed})" if listed else words
-
-
 def _read(reply: Incoming, tool: McpTool, server: Server) -> Outcome | InputRequired:
     error = error_in(reply)
     if error is not None:
@@ -172,10 +115,16 @@ def _read(reply: Incoming, tool: McpTool, server: Server) -> Outcome | InputRequ
     except msgspec.ValidationError:
         # Most often `null`, from a server whose function returned nothing.
         return failed(server, "its result is not an object")
-    if not isinstance(result.kind, UnsetType) and bytes(result.kind) not in COMPLETE:
-        return _incomplete(reply.result, result.kind, server)
+    if not isinstance(result.kind, UnsetType) and not is_complete(result.kind):
+        if bytes(result.kind) == b'"input_required"':
+            return read_input_required(reply.result) or failed(
+                server, "it asks for more input in a form that cannot be read"
+            )
+        # MCP 2026-07-28: what is not known is no result.
+        kind = bytes(result.kind)[:MAX_CODE_CHARS].decode(errors="replace")
+        return failed(server, f"its result is of a kind that is not known: {kind}")
     if tool.method != "tools/call":
-        content = content_of(reply.result, tool.method)
+        content = _resource_content(reply.result, tool.method)
         return failed(server, f"its answer is no result of {tool.method}") if content is None else Answer(content)
     # Anything but a plain no counts as an error: a failure must not pass for a success.
     is_error = not isinstance(result.is_error, UnsetType) and bytes(result.is_error) not in {b"false", b"null"}
@@ -188,15 +137,6 @@ def _read(reply: Incoming, tool: McpTool, server: Server) -> Outcome | InputRequ
             return Answer(_compact(result.structured), is_error)
     text = _text_of(result.content)
     return failed(server, "its content is not a list") if text is None else Answer(text, is_error)
-
-
-def _incomplete(result: Raw, kind: Raw, server: Server) -> Fault | InputRequired:
-    if bytes(kind) == b'"input_required"':
-        required = read_input_required(result)
-        return failed(server, "it asks for more input in a form that cannot be read") if required is None else required
-    # MCP 2026-07-28: what is not known is no result.
-    said = bytes(kind)[:MAX_CODE_CHARS].decode(errors="replace")
-    return failed(server, f"its result is of a kind that is not known: {said}")
 
 
 def _checked(structured: Raw | UnsetType, output: Check) -> Outcome:
@@ -265,3 +205,130 @@ def _lone_text(content: Raw) -> str | None:
 
 def _compact(raw: Raw) -> str:
     return msgspec.json.format(raw, indent=-1).decode()
+
+
+def _resource_content(result: Raw, method: str) -> str | None:
+    """The content of a result of one of the tools of `resources`; None where it is no result of `method`."""
+    try:
+        if method == "resources/list":
+            page = _decode_resources(result)
+            return _object(page.resources, "resources", "nextCursor", page.cursor or UNSET)
+        if method == "prompts/get":
+            said = _decode_messages(result)
+            return _object(said.messages, "messages", "description", said.description or UNSET)
+        contents = _decode_contents(result).contents
+    except msgspec.ValidationError:
+        return None
+    try:
+        texts = _decode_resource_texts(contents)
+    except DECODE_ERRORS:
+        # Not all of them are texts, or not all can be decoded; the latter shows where they are written.
+        texts = []
+    return texts[0].text if len(texts) == 1 else _list(contents)
+
+
+def _object(items: Raw, name: str, other: str, value: str | UnsetType) -> str | None:
+    written = _list(items)
+    if written is None:
+        return None
+    more = "" if isinstance(value, UnsetType) else f',"{other}":{_encode(value).decode()}'
+    return f'{{"{name}":{written}{more}}}'
+
+
+def _list(raw: Raw) -> str | None:
+    written = _compact(raw)
+    return written if written.startswith("[") else None
+
+
+# --- by a checker -----------------------------------------------------------------------------------------------------
+
+
+class ReadJob(msgspec.Struct, frozen=True):
+    """The call that a message may answer: the number of its request, and what there is to know of its tool."""
+
+    server: str
+    max_content_bytes: int
+    number: int | None = None
+    method: str = ""
+    result: Result = Result.LISTED
+    schemas: bytes | None = None
+
+
+class MessageRead(msgspec.Struct, frozen=True):
+    """The result of a checker: an outcome of the call, or the message as a `light` one; neither for no message.
+
+    Of the message a value may have been `cut` out. Of an answer the content is the job's payload, `size` bytes of text,
+    quoted where it is long.
+    """
+
+    light: bytes | None = None
+    cut: Cut | None = None
+    fault: Fault | None = None
+    size: int | None = None
+    is_error: bool = False
+    is_quoted: bool = False
+    is_mismatch: bool = False
+
+
+_decode_read: Final = msgspec.msgpack.Decoder(MessageRead).decode
+_decode_incoming: Final = msgspec.json.Decoder(Incoming).decode
+
+
+def job_for(server: Server, number: int | None, tool: McpTool | None) -> bytes:
+    """The arguments of `read_large`."""
+    if tool is None:
+        return msgspec.msgpack.encode(ReadJob(server.name, server.max_content_bytes))
+    schemas = None if tool.output is None else tool.output.text
+    job = ReadJob(server.name, server.max_content_bytes, number, tool.method, tool.result, schemas)
+    return msgspec.msgpack.encode(job)
+
+
+class ReadMessage(msgspec.Struct, frozen=True):
+    """A message; with an `outcome` it is the answer to the call that was asked for."""
+
+    message: Incoming | None
+    outcome: Outcome | None = None
+    is_mismatch: bool = False
+
+
+def found_in(reply: bytes, content: bytearray, line: bytes | bytearray | Raw) -> ReadMessage:
+    read = _decode_read(reply)
+    if read.fault is not None:
+        return ReadMessage(None, read.fault, read.is_mismatch)
+    if read.size is not None:
+        text = content_of(content, read.size, is_quoted=read.is_quoted)
+        return ReadMessage(None, Answer(text, read.is_error))
+    if read.light is None:
+        return ReadMessage(None)
+    message = _decode_incoming(read.light)
+    if read.cut is not None:
+        read.cut.put_back(message, line)
+    return ReadMessage(message)
+
+
+def read_large(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
+    """Read a message (a job of a checker). Gives `MessageRead`, and the content of an answer."""
+    job = msgspec.msgpack.decode(arguments, type=ReadJob)
+    line = bytes(payload)
+    message = read_message(line)
+    if message is None:
+        return msgspec.msgpack.encode(MessageRead()), b""
+    if job.number is not None and not isinstance(message.method, str) and request_number(message.id) == job.number:
+        output = None if job.schemas is None else check_of(job.schemas)
+        tool = McpTool(name="", input_schema={}, input=ACCEPT, output=output, result=job.result, method=job.method)
+        server = Server(name=job.server, max_line_bytes=0, max_content_bytes=job.max_content_bytes)
+        outcome = outcome_of(message, tool, server)
+        if isinstance(outcome, Fault):
+            return msgspec.msgpack.encode(MessageRead(fault=outcome, is_mismatch=is_header_mismatch(message))), b""
+        if not isinstance(outcome, InputRequired):
+            assert isinstance(outcome.content, str)
+            content = outcome.content.encode()
+            is_quoted, text = quoted(content)
+            read = MessageRead(size=len(content), is_error=outcome.is_error, is_quoted=is_quoted)
+            return msgspec.msgpack.encode(read), text
+    try:
+        cut = cut_largest(message, line)
+    except ValueError:
+        # Halves of surrogates were mended in a copy: the line itself cannot be told as a message.
+        return msgspec.msgpack.encode(MessageRead()), b""
+    return msgspec.msgpack.encode(MessageRead(msgspec.json.encode(message), cut)), b""

@@ -8,19 +8,16 @@ what the client can do, and over HTTP in headers too, which must say the same ("
 from typing import Final
 
 import msgspec
+from msgspec import Raw
 
 from tooldispatchd.providers.mcp.greeting import CLIENT
 from tooldispatchd.providers.mcp.headers import METHOD, NAME, VERSION, encode_value, name_in, param_headers
-from tooldispatchd.providers.mcp.messages import (
-    CALL,
-    Outgoing,
-    call_of,
-    call_params,
-    notification_line,
-    request_line,
-)
+from tooldispatchd.providers.mcp.messages import Outgoing
 from tooldispatchd.providers.mcp.server import McpTool
-from tooldispatchd.wire.lines import Text
+from tooldispatchd.wire.lines import Text, framed
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class Dialect:
@@ -34,9 +31,13 @@ class Dialect:
     def __init__(self, revision: str) -> None:
         self.revision = revision
 
-    def request(self, number: int, method: str, params: dict[str, object]) -> Outgoing:
+    def request(
+        self, number: int, method: str, params: dict[str, object], *, meta: dict[str, object] | None = None
+    ) -> Outgoing:
         """A request other than a tool's call."""
-        raise NotImplementedError
+        members = (_encode(params)[1:-1] + self._with(meta)).removeprefix(b",")
+        line = b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":{%s}}\n' % (number, method.encode(), members)
+        return Outgoing(line, method, number, name_in(method, params))
 
     def call(
         self,
@@ -47,14 +48,42 @@ class Dialect:
         meta: dict[str, object] | None = None,
         answered: dict[str, object] | None = None,
     ) -> Outgoing:
-        """A call of `tool` with `arguments`, a compact JSON object; `answered` are further members of `params`."""
-        raise NotImplementedError
+        """A call of `tool`, whose name needs no escaping, with `arguments`, a compact JSON object.
+
+        `answered` are further members of `params`, and `meta` is what the server is to know beside the arguments (MCP,
+        "General fields": `_meta`). Where the arguments are a bytearray it becomes the line, of which they are a part
+        then.
+        """
+        if tool.method != "tools/call":
+            params: dict[str, object] = {**_decode_members(arguments), **(answered or {})}
+            # What an agent calls so is not passed on: that is between this client and the server.
+            params.pop("_meta", None)
+            return self.request(number, tool.method, params, meta=meta)
+        more = self._with(meta)
+        if answered:
+            more = b"," + _encode(answered)[1:-1] + more
+        head = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":' % (
+            number,
+            tool.name.encode(),
+        )
+        size = len(arguments)
+        line = framed(head, arguments, more + b"}}\n")
+        if isinstance(line, bytearray):
+            arguments = memoryview(line)[len(head) : len(head) + size]
+        return Outgoing(line, tool.method, number, tool.name, arguments, tool.params)
 
     def notification(self, method: str, params: dict[str, object] | None = None) -> Outgoing:
-        return Outgoing(notification_line(method, params), method)
+        message: dict[str, object] = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        return Outgoing(_encode(message) + b"\n", method)
 
     def headers(self, message: Outgoing) -> list[tuple[str, str]]:
         """The HTTP headers that the revision asks for with this message, besides those of HTTP itself."""
+        raise NotImplementedError
+
+    def _with(self, meta: dict[str, object] | None) -> bytes:
+        """`_meta` as the last member of `params`, with a comma in front; empty where there is nothing to say."""
         raise NotImplementedError
 
 
@@ -71,32 +100,15 @@ class Legacy(Dialect):
         super().__init__(revision)
         self._headers = [(VERSION, revision)] if revision in _WITH_HEADER else []
 
-    def request(self, number: int, method: str, params: dict[str, object]) -> Outgoing:
-        return Outgoing(request_line(number, method, params), method, number, name_in(method, params))
-
-    def call(
-        self,
-        number: int,
-        tool: McpTool,
-        arguments: Text,
-        *,
-        meta: dict[str, object] | None = None,
-        answered: dict[str, object] | None = None,
-    ) -> Outgoing:
-        if tool.method != CALL:
-            return self.request(number, tool.method, call_params(arguments, meta, answered))
-        # What the server is to know beside the arguments (MCP, "General fields": `_meta`).
-        more = {**(answered or {}), **({} if meta is None else {"_meta": meta})}
-        return call_of(number, tool.name, arguments, b"," + msgspec.json.encode(more)[1:-1] if more else b"")
-
     def headers(self, message: Outgoing) -> list[tuple[str, str]]:
         """The negotiated revision on everything but `initialize` (2025-06-18 and 2025-11-25, "Transports")."""
         return [] if message.method == "initialize" else list(self._headers)
 
+    def _with(self, meta: dict[str, object] | None) -> bytes:
+        return b"" if meta is None else b',"_meta":' + _encode(meta)
+
 
 _PREFIX: Final = "io.modelcontextprotocol/"
-
-_encode: Final = msgspec.json.Encoder().encode
 
 
 class Modern(Dialect):
@@ -119,30 +131,6 @@ class Modern(Dialect):
         self._open = b'"_meta":' + _encode(said)[:-1]
         self._stamp = b"," + self._open + b"}"
 
-    def request(self, number: int, method: str, params: dict[str, object]) -> Outgoing:
-        """A request other than a tool's call; what `params` has in `_meta` stands beside what each request says."""
-        meta = params.get("_meta")
-        body = _encode({key: value for key, value in params.items() if key != "_meta"})
-        members = (body[1:-1] + self._with(meta if isinstance(meta, dict) else None)).removeprefix(b",")
-        line = b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":{%s}}\n' % (number, method.encode(), members)
-        return Outgoing(line, method, number, name_in(method, params))
-
-    def call(
-        self,
-        number: int,
-        tool: McpTool,
-        arguments: Text,
-        *,
-        meta: dict[str, object] | None = None,
-        answered: dict[str, object] | None = None,
-    ) -> Outgoing:
-        if tool.method != CALL:
-            return self.request(number, tool.method, call_params(arguments, meta, answered))
-        more = self._with(meta)
-        if answered:
-            more = b"," + _encode(answered)[1:-1] + more
-        return call_of(number, tool.name, arguments, more, tool.params)
-
     def headers(self, message: Outgoing) -> list[tuple[str, str]]:
         """The revision, the method, what it is about, and those arguments that the tool wants to be seen outside."""
         headers = [(VERSION, self.revision)]
@@ -154,7 +142,6 @@ class Modern(Dialect):
         return headers
 
     def _with(self, meta: dict[str, object] | None) -> bytes:
-        """`_meta` as the last member of `params`, with a comma in front."""
         if not meta:
             return self._stamp
         return b",%s,%s}" % (self._open, _encode(meta)[1:-1])

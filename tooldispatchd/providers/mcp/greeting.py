@@ -17,9 +17,6 @@ ACCEPTED: Final = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", OFFERED})
 # The newest last.
 MODERN: Final = ("2026-07-28",)
 
-# MCP 2026-07-28: the error that names the revisions that the server does speak.
-UNSUPPORTED_VERSION: Final = -32022
-
 CLIENT: Final[dict[str, object]] = {"name": "tooldispatchd", "version": "0.1.0"}
 # The same in HTTP requests (RFC 9110, 10.1.5), so that a server's access log and its own tell of one client.
 USER_AGENT: Final = ("User-Agent", f"{CLIENT['name']}/{CLIENT['version']}")
@@ -133,7 +130,7 @@ def read_discovery(result: Raw) -> Greeting | list[str] | None:
 
 
 def read_supported(error: Raw) -> list[str] | None:
-    """The revisions that an `UNSUPPORTED_VERSION` error names; None where they cannot be read."""
+    """The revisions that an `UNSUPPORTED_REVISION` error names; None where they cannot be read."""
     said = decoded(_decode_unsupported, error)
     return None if said is None else said.data.revisions
 
@@ -182,14 +179,13 @@ def instructions_text(pairs: Iterable[tuple[str, str]]) -> str:
     each server has an equal share of that, so that none drowns the others.
     """
     said = [(prefix, text) for prefix, text in pairs if text.strip()]
-    parts = [_part(prefix, text, MAX_INSTRUCTIONS_BYTES // len(said)) for prefix, text in said]
+    parts: list[str] = []
+    for prefix, text in said:
+        max_bytes = MAX_INSTRUCTIONS_BYTES // len(said)
+        kept = "".join(each for each in text[:max_bytes] if each.isprintable() or each in "\n\t")
+        # The blank line between two parts is in each part's share.
+        parts.append(_cut(f"# {prefix or 'Tools without a prefix'}\n{kept.strip()}", max_bytes - 2))
     return _cut("\n\n".join(parts), MAX_INSTRUCTIONS_BYTES)
-
-
-def _part(prefix: str, text: str, max_bytes: int) -> str:
-    # The blank line between two parts is in each part's share.
-    kept = "".join(each for each in text[:max_bytes] if each.isprintable() or each in "\n\t")
-    return _cut(f"# {prefix or 'Tools without a prefix'}\n{kept.strip()}", max_bytes - 2)
 
 
 def _cut(text: str, max_bytes: int) -> str:

@@ -13,13 +13,12 @@ from msgspec import Raw, UnsetType
 
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.checkers.pool import Running
-from tooldispatchd.providers.mcp.content import error_in, error_words
 from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.greeting import Greeting
 from tooldispatchd.providers.mcp.link import Link, LinkError, Transport
 from tooldispatchd.providers.mcp.listing import LIGHT_PAGE_BYTES, LIGHT_TOOL_BYTES, MAX_PAGE_BYTES, Listing
 from tooldispatchd.providers.mcp.logmessages import printable
-from tooldispatchd.providers.mcp.messages import Incoming, Outgoing
+from tooldispatchd.providers.mcp.messages import Incoming, Outgoing, error_in, error_words
 from tooldispatchd.providers.mcp.negotiation import (
     MAX_WORDS,
     Agreed,
@@ -93,20 +92,35 @@ class Handshake:
             self._eras.forget(self._way.origin)
         if isinstance(agreed, NegotiationFailure):
             raise HandshakeError(agreed.why, agreed.extras)
-        return await self._agree(agreed)
+        self._eras.keep(self._way.origin, agreed.era)
+        self._speak(agreed.dialect)
+        if not agreed.dialect.is_modern:
+            self._talk.send(agreed.dialect.notification("notifications/initialized"))
+            self._talk.flush()
+        await self._talk.link.greeted()
+        return agreed.greeting
 
     async def _negotiate(self, negotiation: Negotiation) -> Agreed | NegotiationFailure:
-        way = self._way
+        """Do step after step, and tell the negotiation what came of each."""
         while True:
             # To read a step is to do it.
             step = negotiation.step
             try:
                 if isinstance(step, Send):
-                    await self._ask(negotiation, step)
+                    self.stage = step.method
+                    self._speak(step.dialect)
+                    until = math.inf if step.limit_s is None else trio.current_time() + step.limit_s
+                    reply = await self._talk.request(step.method, step.params, until)
+                    if reply is None:
+                        negotiation.timed_out()
+                    elif isinstance(reply, Fault):
+                        negotiation.refused(reply)
+                    else:
+                        negotiation.answered(reply)
                 elif isinstance(step, Respawn):
-                    await self._talk.renew(way)
+                    await self._talk.renew(self._way)
                 elif isinstance(step, Older):
-                    older = way.older()
+                    older = self._way.older()
                     assert older is not None
                     await self._talk.renew(older)
                 else:
@@ -114,30 +128,8 @@ class Handshake:
             except LinkError as error:
                 negotiation.ended(error.why, error.extras)
 
-    async def _agree(self, agreed: Agreed) -> Greeting:
-        talk = self._talk
-        self._eras.keep(self._way.origin, agreed.era)
-        self._speak(agreed.dialect)
-        if agreed.needs_initialized:
-            talk.send(agreed.dialect.notification("notifications/initialized"))
-            talk.flush()
-        await talk.link.greeted()
-        return agreed.greeting
-
     def _speak(self, dialect: Dialect) -> None:
         self._talk.dialect = self._talk.link.dialect = dialect
-
-    async def _ask(self, negotiation: Negotiation, step: Send) -> None:
-        self.stage = step.method
-        self._speak(step.dialect)
-        until = math.inf if step.limit_s is None else trio.current_time() + step.limit_s
-        reply = await self._talk.request(step.method, step.params, until)
-        if reply is None:
-            negotiation.timed_out()
-        elif isinstance(reply, Fault):
-            negotiation.refused(reply)
-        else:
-            negotiation.answered(reply)
 
     # --- lists -------------------------------------------------------------------------------------------------------
 

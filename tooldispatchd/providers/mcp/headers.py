@@ -61,19 +61,18 @@ def param_headers(params: tuple[tuple[str, tuple[str, ...]], ...], arguments: Te
     if not params:
         return []
     try:
-        value = _decode(arguments)
+        given = _decode(arguments)
     except DECODE_ERRORS:
         return []
-    found = ((header, _rendered(_at(value, path))) for header, path in params)
-    return [(header, encode_value(text)) for header, text in found if text is not None]
-
-
-def _at(value: object, path: tuple[str, ...]) -> object:
-    for step in path:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(step)
-    return value
+    headers: list[tuple[str, str]] = []
+    for header, path in params:
+        value: object = given
+        for step in path:
+            value = value.get(step) if isinstance(value, dict) else None
+        text = _rendered(value)
+        if text is not None:
+            headers.append((header, encode_value(text)))
+    return headers
 
 
 def _rendered(value: object) -> str | None:
@@ -140,30 +139,19 @@ def read_param_headers(input_schema: dict[str, object]) -> tuple[tuple[str, Path
     """
     found: dict[str, tuple[str, Path]] = {}
     for path, schema in _schemas(input_schema):
-        if MARK in schema:
-            name = _marked(path, schema)
-            if name.lower() in found:
-                raise ParamHeaderError(_shown(path), f"has the {MARK} {name[:MAX_SHOWN]!a} of another property")
-            assert path is not None
-            found[name.lower()] = (PARAM_PREFIX + name, path)
+        if MARK not in schema:
+            continue
+        if not path:
+            raise ParamHeaderError("inputSchema", f"has an {MARK} where no property of the arguments is")
+        where, name, type_ = f"property {'.'.join(path)[:MAX_SHOWN]!a}", schema[MARK], schema.get("type")
+        if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+            raise ParamHeaderError(where, f"has an {MARK} that is no name of a header")
+        if not isinstance(type_, str) or type_ not in _TYPES:
+            raise ParamHeaderError(where, f"has an {MARK} and is neither string nor integer nor boolean")
+        if name.lower() in found:
+            raise ParamHeaderError(where, f"has the {MARK} {name[:MAX_SHOWN]!a} of another property")
+        found[name.lower()] = (PARAM_PREFIX + name, path)
     return tuple(found.values())
-
-
-def _marked(path: Path | None, schema: dict[str, object]) -> str:
-    where = _shown(path)
-    name = schema[MARK]
-    if not path:
-        raise ParamHeaderError(where, f"has an {MARK} where no property of the arguments is")
-    if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-        raise ParamHeaderError(where, f"has an {MARK} that is no name of a header")
-    type_ = schema.get("type")
-    if not isinstance(type_, str) or type_ not in _TYPES:
-        raise ParamHeaderError(where, f"has an {MARK} and is neither string nor integer nor boolean")
-    return name
-
-
-def _shown(path: Path | None) -> str:
-    return "inputSchema" if not path else f"property {'.'.join(path)[:MAX_SHOWN]!a}"
 
 
 def _schemas(root: dict[str, object]) -> Iterator[tuple[Path | None, dict[str, object]]]:

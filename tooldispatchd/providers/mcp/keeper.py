@@ -2,7 +2,7 @@
 
 The agent layer sees one server with one offer, whichever connection serves it. A call belongs to the connection that
 took it, and ends with it: it is never tried again. Only a lazy server that was not called yet holds calls, until it is
-open. A keeper that opens one connection and no other costs a call nothing but its way through `call`.
+open. A keeper that opens one connection and no other costs a call nothing but its way through `start`.
 """
 
 import random
@@ -16,15 +16,12 @@ import trio
 from tooldispatchd.calls.backoff import Backoff
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.keeping import KeeperEvent, KeeperMachine, KeeperState
-from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.connection import Connection
-from tooldispatchd.providers.mcp.faults import unavailable
 from tooldispatchd.providers.mcp.logmessages import BoundLog
 from tooldispatchd.providers.mcp.remembered import ToolLists, key_of
-from tooldispatchd.providers.mcp.server import McpTool, Server, ServerOffer
+from tooldispatchd.providers.mcp.server import Server, ServerOffer, unavailable
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.lines import Text
 
 Restart = Literal["never", "backoff"]
 # Makes a connection that is still to be run; it calls what it is given when its tools have changed.
@@ -49,16 +46,8 @@ class ServerHandle(Protocol):
     def fault(self) -> Fault | None:
         """Why it cannot be called now."""
 
-    def call(
-        self,
-        tool: McpTool,
-        arguments: Text,
-        done: Callable[[Outcome], None],
-        *,
-        traceparent: str | None = None,
-        update: Callable[[Update], None] | None = None,
-    ) -> PendingCall | Fault:
-        """Queue a call; as `Connection.call`."""
+    def start(self, call: PendingCall) -> Fault | None:
+        """Queue a call, which `flush` sends; the fault where there can be none."""
 
     def cancel(self, call: PendingCall, reason: str) -> None:
         """Stop waiting for a call."""
@@ -71,10 +60,6 @@ class ServerHandle(Protocol):
 
     def close(self) -> None:
         """Release the server. Idempotent."""
-
-
-def _nothing() -> None:
-    """Stands for the session, once it needs to be told no more."""
 
 
 class Keeper:
@@ -181,24 +166,20 @@ class Keeper:
                 if not self._is_over():
                     self._wake = trio.Event()
             while not self._is_over():
-                await self._live()
+                connection = self._connection = self._make(self._listed_anew)
+                self._opened_at = self._retry_at = None
+                try:
+                    await connection.run(partial(self._answered, connection))
+                finally:
+                    self._machine.apply(KeeperEvent.LOST)
+                    self._lost = connection.fault
                 await self._pause()
         finally:
             self.close()
             self._settle()
             # `fault` is known. The references back to this are dropped: without a cycle all is freed at once.
             self._connection = None
-            self._batch_done = self._changed = _nothing
-            del self._make
-
-    async def _live(self) -> None:
-        connection = self._connection = self._make(self._listed_anew)
-        self._opened_at = self._retry_at = None
-        try:
-            await connection.run(partial(self._answered, connection))
-        finally:
-            self._machine.apply(KeeperEvent.LOST)
-            self._lost = connection.fault
+            del self._batch_done, self._changed, self._make
 
     async def _pause(self) -> None:
         """After the end of a connection: wait for the time of the next one, or end."""
@@ -225,7 +206,7 @@ class Keeper:
             settled()
 
     def _answered(self, connection: Connection) -> None:
-        """A connection is open, or failed to open."""
+        """A connection is open, or failed to open; so the calls that were held get it, or the reason why not."""
         is_news = False
         if connection.state is ConnectionState.OPEN:
             self._machine.apply(KeeperEvent.OPENED)
@@ -245,7 +226,14 @@ class Keeper:
             self._settle()
         elif is_news:
             self._changed()
-        self._start_held(connection)
+        if not self._held:
+            return
+        for call in self._taken():
+            fault = connection.start(call)
+            if fault is not None:
+                call.finish(fault)
+        connection.flush()
+        self._batch_done()
 
     def _listed_anew(self) -> None:
         """The open connection has another list of tools."""
@@ -277,39 +265,19 @@ class Keeper:
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
-    def call(
-        self,
-        tool: McpTool,
-        arguments: Text,
-        done: Callable[[Outcome], None],
-        *,
-        traceparent: str | None = None,
-        update: Callable[[Update], None] | None = None,
-    ) -> PendingCall | Fault:
-        """As `Connection.call`, by the connection that is open; the first call of a lazy server opens it."""
+    def start(self, call: PendingCall) -> Fault | None:
+        """As `Connection.start`, by the connection that is open; the first call of a lazy server opens it."""
         state = self._machine.state
         if state is KeeperState.OPEN:
             assert self._connection is not None
-            made = self._connection.call(tool, arguments, done, traceparent=traceparent, update=update)
-            return (self.fault or made) if isinstance(made, Fault) else made
+            fault = self._connection.start(call)
+            return None if fault is None else self.fault or fault
         if state is not KeeperState.ASLEEP and state is not KeeperState.WAKING:
             return self.fault or unavailable(self.server, "it is still starting")
-        call = PendingCall(tool, done, arguments, traceparent=traceparent, update=update)
         self._held[call] = None
         self._machine.apply(KeeperEvent.CALLED)
         self._wake.set()
-        return call
-
-    def _start_held(self, connection: Connection) -> None:
-        """Give the held calls to the connection that is open; or the reason why it is not."""
-        if not self._held:
-            return
-        for call in self._taken():
-            fault = connection.start(call)
-            if fault is not None:
-                call.finish(fault)
-        connection.flush()
-        self._batch_done()
+        return None
 
     def _taken(self) -> Iterator[PendingCall]:
         """The held calls in the order they came, each held no more; the end of one may cancel another."""

@@ -170,7 +170,14 @@ class Listing:
             self._warn(f"the list of tools is cut short: a server may have {MAX_TOOLS} tools")
             return page.tools[:MAX_TOOLS], None
         # Some servers say "no more" with an empty cursor instead of none.
-        return page.tools, self._next(page.cursor) if page.cursor else None
+        if not page.cursor:
+            return page.tools, None
+        why = self._why_last(page.cursor)
+        if why is not None:
+            self._warn(f"the list of tools is cut short: {why}")
+            return page.tools, None
+        self._cursors.add(page.cursor)
+        return page.tools, page.cursor
 
     async def add_large(self, raw: Raw, checkers: Running) -> None:
         """As `add`; a checker says first whether its schemas can be used, which are compiled nowhere else."""
@@ -218,20 +225,15 @@ class Listing:
         return next((name for name in wanted if name not in self.tools and name not in self._server.deny), None)
 
     def all_warnings(self) -> list[str]:
-        """The warnings, and how many more there were."""
-        more = [f"{self._unshown} more warnings"] if self._unshown else []
-        return self.warnings + self._idle_denials() + more
-
-    def _idle_denials(self) -> list[str]:
-        """Warnings of denied names that the server does not have: a slip would offer what was meant."""
-        if len(self.listed) == MAX_TOOLS:
-            return []
-        idle = [name for name in self._server.deny if name not in self.listed]
-        close = [(name, nearest(name, self.listed)) for name in idle[:MAX_WARNINGS]]
-        return [
-            f"deny names {name[:128]!a}, which it does not offer" + (f"; did you mean {meant}?" if meant else "")
-            for name, meant in close
-        ]
+        """The warnings, with those of denied names that the server does not have, and how many more there were."""
+        warnings = list(self.warnings)
+        idle = [name for name in self._server.deny if name not in self.listed] if len(self.listed) < MAX_TOOLS else []
+        for name in idle[:MAX_WARNINGS]:
+            # A slip would offer what was meant.
+            meant = nearest(name, self.listed)
+            hint = f"; did you mean {meant}?" if meant else ""
+            warnings.append(f"deny names {name[:128]!a}, which it does not offer{hint}")
+        return [*warnings, f"{self._unshown} more warnings"] if self._unshown else warnings
 
     def _is_wanted(self, name: str) -> bool:
         server = self._server
@@ -249,14 +251,6 @@ class Listing:
         if self._bytes + len(raw) > MAX_LIST_BYTES:
             raise ToolError(f"the tools of a server may have {MAX_LIST_BYTES} bytes together")
         self._bytes += len(raw)
-
-    def _next(self, cursor: str) -> str | None:
-        why = self._why_last(cursor)
-        if why is not None:
-            self._warn(f"the list of tools is cut short: {why}")
-            return None
-        self._cursors.add(cursor)
-        return cursor
 
     def _why_last(self, cursor: str) -> str | None:
         if len(cursor) > MAX_CURSOR_CHARS:

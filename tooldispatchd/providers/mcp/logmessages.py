@@ -76,8 +76,18 @@ class ServerLog:
         if message is None:
             self._dropped += 1
             self.due = self._window_ends
-        else:
-            self._write(message)
+            return
+        log = self._log
+        # What no revision knows as a level is a notice.
+        methods = {"debug": log.debug, "warning": log.warning, **dict.fromkeys(FAILURES, log.error)}
+        methods.get(message.level, log.info)(
+            "server said",
+            server=self._server,
+            # `level` in the log is the daemon's own.
+            said_level=printable(message.level, MAX_LOGGER_CHARS),
+            logger=None if message.logger is None else printable(message.logger, MAX_LOGGER_CHARS),
+            text=_text_of(message.data),
+        )
 
     def tell(self, now: float) -> None:
         """Tell how many messages were left out, where that is due."""
@@ -90,19 +100,6 @@ class ServerLog:
             self._log.warning("messages dropped", server=self._server, count=self._dropped)
         self._dropped = 0
         self.due = math.inf
-
-    def _write(self, message: _Message) -> None:
-        log = self._log
-        # What no revision knows as a level is a notice.
-        methods = {"debug": log.debug, "warning": log.warning, **dict.fromkeys(FAILURES, log.error)}
-        methods.get(message.level, log.info)(
-            "server said",
-            server=self._server,
-            # `level` in the log is the daemon's own.
-            said_level=printable(message.level, MAX_LOGGER_CHARS),
-            logger=None if message.logger is None else printable(message.logger, MAX_LOGGER_CHARS),
-            text=_text_of(message.data),
-        )
 
 
 def log_message(log: BoundLog, event: str, message: Incoming | Outgoing, size: int) -> None:

@@ -1,25 +1,25 @@
-"""JSON-RPC 2.0 as MCP speaks it over stdio: one message a line, read leniently and written strictly.
+"""JSON-RPC 2.0 as MCP speaks it over stdio: one message a line, read leniently; `dialects` writes.
 
 Reading decodes only the envelope: `result`, `error` and `params` stay raw until somebody waits for them. What cannot be
 read gives None, never an exception; the connection counts it.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.calls.outcome import MAX_UPDATE_BYTES, Update
-from tooldispatchd.wire.lines import HEAD_BYTES, Text, framed
+from tooldispatchd.wire.lines import HEAD_BYTES, Text
 
 # All that a decoder of foreign bytes can raise; `ValidationError` is a `DecodeError`.
 DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 METHOD_NOT_FOUND: Final = -32601
-
-CALL: Final = "tools/call"
+INVALID_PARAMS: Final = -32602
 
 # Batches were in one revision only (2025-03-26), and an array may hold an object in every third byte: each costs some
 # fifty bytes here. A longer batch is a bad line.
@@ -76,7 +76,6 @@ _BROKEN: Final = Raw(b'{"message":"its answer is no valid JSON"}')
 
 _decode_incoming: Final = msgspec.json.Decoder(Incoming).decode
 _decode_batch: Final = msgspec.json.Decoder(list[Raw]).decode
-_decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def read_message(line: bytes | bytearray | Raw) -> Incoming | None:
@@ -205,50 +204,146 @@ def peek_last_number(end: bytes) -> int | None:
     return None if found is None else int(found.group(1))
 
 
-def request_line(number: int, method: str, params: object) -> bytes:
-    """A request as a line, with its newline."""
-    return b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}\n' % (
-        number,
-        method.encode(),
-        msgspec.json.encode(params),
-    )
+# A server's own words in a fault: enough for a reason, too few for a stack trace to fill the model's context.
+MAX_MESSAGE_CHARS: Final = 2000
+# As much of a code that is a text, and of a list within an error: codes are numbers, and such lists have few items.
+MAX_CODE_CHARS: Final = 64
+MAX_ITEMS: Final = 8
+# An error's data, where it is looked at.
+MAX_DATA_BYTES: Final = 64 * 1024
+
+# MCP 2026-07-28, "Error codes"; the last two were in 2025-11-25 and before.
+HEADER_MISMATCH: Final = -32020
+MISSING_CAPABILITY: Final = -32021
+UNSUPPORTED_REVISION: Final = -32022
+RESOURCE_NOT_FOUND: Final = -32002
+URL_ELICITATION: Final = -32042
 
 
-def call_of(number: int, tool: str, arguments: Text, more: bytes = b"", params: HeaderParams = ()) -> Outgoing:
-    """A `tools/call`; `tool` needs no escaping, and `arguments` is a compact JSON object.
-
-    `more` are further members of `params`: their JSON, with a comma in front of each. Where the arguments are a
-    bytearray it becomes the line, of which they are a part then.
-    """
-    head = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":' % (
-        number,
-        tool.encode(),
-    )
-    size = len(arguments)
-    line = framed(head, arguments, more + b"}}\n")
-    if isinstance(line, bytearray):
-        arguments = memoryview(line)[len(head) : len(head) + size]
-    return Outgoing(line, CALL, number, tool, arguments, params)
+class _Error(msgspec.Struct):
+    code: int | float | str | None = None
+    message: str | None = None
+    data: Raw | UnsetType = UNSET
 
 
-def call_params(
-    arguments: Text, meta: dict[str, object] | None, answered: dict[str, object] | None
-) -> dict[str, object]:
-    """The parameters of a request whose parameters are the `arguments` of a tool, a JSON object.
-
-    What an agent calls `_meta` is not passed on: that is between this client and the server.
-    """
-    params: dict[str, object] = dict(_decode_members(arguments))
-    params.pop("_meta", None)
-    params.update(answered or {})
-    if meta is not None:
-        params["_meta"] = meta
-    return params
+class _Page(msgspec.Struct):
+    url: str
 
 
-def notification_line(method: str, params: dict[str, object] | None = None) -> bytes:
-    """A notification as a line, with its newline."""
-    message: dict[str, object] = {"jsonrpc": "2.0", "method": method}
-    if params is not None:
-        message["params"] = params
-    return msgspec.json.encode(message) + b"\n"
+class _Pages(msgspec.Struct):
+    pages: list[_Page] = msgspec.field(name="elicitations")
+
+
+class _Lacking(msgspec.Struct):
+    capabilities: dict[str, Raw] = msgspec.field(name="requiredCapabilities")
+
+
+class _Speaks(msgspec.Struct):
+    supported: list[str]
+
+
+_decode_error: Final = msgspec.json.Decoder(_Error).decode
+_decode_pages: Final = msgspec.json.Decoder(_Pages).decode
+_decode_lacking: Final = msgspec.json.Decoder(_Lacking).decode
+_decode_speaks: Final = msgspec.json.Decoder(_Speaks).decode
+
+
+def error_in(reply: Incoming) -> Raw | None:
+    """The error in `reply`, if any; some servers write `"error": null` beside a result."""
+    if isinstance(reply.error, UnsetType) or bytes(reply.error) == b"null":
+        return None
+    return reply.error
+
+
+def is_header_mismatch(reply: Incoming) -> bool:
+    """Whether the server says that headers and body differ: its list of tools is newer than ours (MCP 2026-07-28)."""
+    error = error_in(reply)
+    return error is not None and error_words(error)[1] == HEADER_MISMATCH
+
+
+def error_words(error: Raw, method: str = "") -> tuple[str, int | float | str | None]:
+    """The words of a JSON-RPC error to a request of `method`, with its code, and the code alone."""
+    try:
+        said = _decode_error(error)
+    except DECODE_ERRORS:
+        return "an error that cannot be read", None
+    code = said.code[:MAX_CODE_CHARS] if isinstance(said.code, str) else said.code
+    message = (said.message or "an error without a message")[:MAX_MESSAGE_CHARS]
+    meaning = _meaning(code, said.data, method)
+    words = f"{meaning}: {message}" if meaning else message
+    return words if code is None else f"{words} (code {code})", code
+
+
+def _meaning(code: int | float | str | None, data: Raw | UnsetType, method: str) -> str:
+    """The meaning of a code of MCP's own, in words for the caller; "" for others, whose message must do."""
+    if code == RESOURCE_NOT_FOUND or (code == INVALID_PARAMS and method == "resources/read"):
+        return "there is no such resource"
+    if code == HEADER_MISMATCH:
+        return "it finds headers that do not match the call"
+    if code == MISSING_CAPABILITY:
+        lacking = decoded(_decode_lacking, data, MAX_DATA_BYTES)
+        return _with("it needs what this agent does not offer", lacking.capabilities if lacking else ())
+    if code == UNSUPPORTED_REVISION:
+        speaks = decoded(_decode_speaks, data, MAX_DATA_BYTES)
+        return _with("it speaks other revisions of the protocol", speaks.supported if speaks else ())
+    if code == URL_ELICITATION:
+        pages = decoded(_decode_pages, data, MAX_DATA_BYTES)
+        return _with("a person must visit a page before this call", [each.url for each in pages.pages] if pages else ())
+    return ""
+
+
+def _with(words: str, items: Iterable[str]) -> str:
+    listed = ", ".join(islice(items, MAX_ITEMS))[:MAX_MESSAGE_CHARS]
+    return f"{words} ({listed})" if listed else words
+
+
+# What is decoded at once; sixteen questions with their context.
+MAX_REQUIRED_BYTES: Final = 1024 * 1024
+# Goes back with the next round; servers put a signed record there.
+MAX_STATE_CHARS: Final = 512 * 1024
+# A server's own; they go back with the answers.
+MAX_KEY_CHARS: Final = 256
+
+
+class InputRequest(msgspec.Struct, frozen=True):
+    """One thing that the server needs: a request such as older revisions send on their own."""
+
+    method: str
+    params: Raw | UnsetType = UNSET
+
+
+class InputRequired(msgspec.Struct, frozen=True):
+    """The input that a server needs before it answers: `requests` by its keys, and the `state` that goes back."""
+
+    requests: dict[str, InputRequest]
+    state: str | None
+
+    def answered(self, responses: dict[str, Raw]) -> dict[str, object]:
+        """The members of `params` that the next round adds to those of the call."""
+        members: dict[str, object] = {}
+        if responses:
+            members["inputResponses"] = responses
+        if self.state is not None:
+            members["requestState"] = self.state
+        return members
+
+
+class _Required(msgspec.Struct):
+    requests: dict[str, InputRequest] | None = msgspec.field(default=None, name="inputRequests")
+    state: str | None = msgspec.field(default=None, name="requestState")
+
+
+_decode_required: Final = msgspec.json.Decoder(_Required).decode
+
+
+def read_input_required(result: Raw) -> InputRequired | None:
+    """Read a result of the type `input_required`; None where it cannot be read, or asks for nothing."""
+    said = decoded(_decode_required, result, MAX_REQUIRED_BYTES)
+    if said is None:
+        return None
+    requests = said.requests or {}
+    if not requests and said.state is None:
+        return None
+    if any(len(key) > MAX_KEY_CHARS for key in requests) or len(said.state or "") > MAX_STATE_CHARS:
+        return None
+    return InputRequired(requests, said.state)

@@ -23,14 +23,12 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from tooldispatchd.providers.mcp.content import error_in, error_words
 from tooldispatchd.providers.mcp.dialects import Dialect, Legacy, Modern
 from tooldispatchd.providers.mcp.greeting import (
     ACCEPTED,
     CLIENT,
     MODERN,
     OFFERED,
-    UNSUPPORTED_VERSION,
     Greeting,
     known,
     quoted,
@@ -39,7 +37,14 @@ from tooldispatchd.providers.mcp.greeting import (
     read_supported,
 )
 from tooldispatchd.providers.mcp.logmessages import printable
-from tooldispatchd.providers.mcp.messages import Incoming
+from tooldispatchd.providers.mcp.messages import (
+    HEADER_MISMATCH,
+    MISSING_CAPABILITY,
+    UNSUPPORTED_REVISION,
+    Incoming,
+    error_in,
+    error_words,
+)
 from tooldispatchd.providers.mcp.remembered import Era
 from tooldispatchd.wire.faults import Fault
 
@@ -184,7 +189,7 @@ INITIALIZE: Final = "initialize"
 
 # Only a modern server has these codes (2026-07-28): headers that say something else than the body, a capability that
 # the client lacks.
-_MODERN_CODES: Final = frozenset({-32020, -32021})
+_MODERN_CODES: Final = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY})
 
 # HTTP statuses that say nothing of the revision: credentials refused, too many requests, too late.
 _NO_EVIDENCE: Final = frozenset({401, 403, 407, 408, 425, 429})
@@ -219,16 +224,11 @@ class Older(msgspec.Struct, frozen=True):
 
 
 class Agreed(msgspec.Struct, frozen=True):
-    """Done. `needs_initialized`: send `notifications/initialized` before all else."""
+    """Done. Unless the dialect is a modern one, the server waits for `notifications/initialized` before all else."""
 
     dialect: Dialect
     greeting: Greeting
     era: Era
-
-    @property
-    def needs_initialized(self) -> bool:
-        """Whether the server waits for `notifications/initialized`."""
-        return not self.dialect.is_modern
 
 
 class NegotiationFailure(msgspec.Struct, frozen=True):
@@ -279,7 +279,13 @@ class Negotiation:
             self._afresh = NegotiationStage.DEMANDING_MODERN
         elif protocol == "auto" and may_probe:
             self._afresh = NegotiationStage.PROBING
-        self._stage = _believed(self._afresh, remembered, has_older_way=has_older_way)
+        self._stage = self._afresh
+        # A configured revision wins over the era that is remembered, except for the way to it.
+        if remembered is Era.SSE and has_older_way and self._afresh is not NegotiationStage.DEMANDING_MODERN:
+            self._stage = NegotiationStage.TRUSTING
+        elif remembered in {Era.LEGACY, Era.MODERN} and self._afresh is NegotiationStage.PROBING:
+            is_modern = remembered is Era.MODERN
+            self._stage = NegotiationStage.KNOWN_MODERN if is_modern else NegotiationStage.KNOWN_LEGACY
 
     @property
     def step(self) -> Step:
@@ -315,9 +321,22 @@ class Negotiation:
         elif isinstance(reply.result, UnsetType):
             self._fail(Sign.REFUSED, f"its answer to {self._method} holds no result")
         elif self._stage in DISCOVERING:
-            self._take_discovery(reply.result)
+            found = read_discovery(reply.result)
+            if isinstance(found, Greeting):
+                self._agreed = Agreed(Modern(found.revision, self._capabilities), found, Era.MODERN)
+                self._apply(Sign.GREETED)
+            elif found:
+                self._take_revisions(found)
+            else:
+                self._fail(Sign.REFUSED, f"its answer to {DISCOVER} cannot be read")
         else:
-            self._take_greeting(reply.result)
+            said = read_greeting(reply.result, self._wanted & ACCEPTED)
+            if isinstance(said, Greeting):
+                era = Era.SSE if self._stage in OVER_SSE else Era.LEGACY
+                self._agreed = Agreed(Legacy(said.revision), said, era)
+                self._apply(Sign.GREETED)
+            else:
+                self._fail(Sign.REFUSED, said)
 
     def refused(self, fault: Fault) -> None:
         """There is no answer that could be read: HTTP said no (`http_status`), or it was over the bound (`limit`)."""
@@ -349,7 +368,7 @@ class Negotiation:
     def _take_error(self, error: Raw) -> None:
         words, code = error_words(error)
         why = f"it refused {self._method}: {printable(words, MAX_WORDS)}"
-        supported = read_supported(error) if code == UNSUPPORTED_VERSION else None
+        supported = read_supported(error) if code == UNSUPPORTED_REVISION else None
         if supported:
             self._take_revisions(supported)
         elif self._is_http and self._stage in DISCOVERING and code in _MODERN_CODES:
@@ -366,25 +385,6 @@ class Negotiation:
             self._fail(Sign.COMMON, why)
         else:
             self._fail(Sign.REFUSED if ACCEPTED & set(supported) else Sign.FOREIGN, why)
-
-    def _take_discovery(self, result: Raw) -> None:
-        said = read_discovery(result)
-        if isinstance(said, Greeting):
-            self._agreed = Agreed(Modern(said.revision, self._capabilities), said, Era.MODERN)
-            self._apply(Sign.GREETED)
-        elif said:
-            self._take_revisions(said)
-        else:
-            self._fail(Sign.REFUSED, f"its answer to {DISCOVER} cannot be read")
-
-    def _take_greeting(self, result: Raw) -> None:
-        said = read_greeting(result, self._wanted & ACCEPTED)
-        if isinstance(said, Greeting):
-            era = Era.SSE if self._stage in OVER_SSE else Era.LEGACY
-            self._agreed = Agreed(Legacy(said.revision), said, era)
-            self._apply(Sign.GREETED)
-        else:
-            self._fail(Sign.REFUSED, said)
 
     # --- the machine -------------------------------------------------------------------------------------------------
 
@@ -408,12 +408,3 @@ class Negotiation:
     @property
     def _method(self) -> str:
         return DISCOVER if self._stage in DISCOVERING else INITIALIZE
-
-
-def _believed(afresh: NegotiationStage, remembered: Era | None, *, has_older_way: bool) -> NegotiationStage:
-    """The first stage, by the era that is remembered; a configured revision wins, except for the way to it."""
-    if remembered is Era.SSE and has_older_way and afresh is not NegotiationStage.DEMANDING_MODERN:
-        return NegotiationStage.TRUSTING
-    if afresh is NegotiationStage.PROBING and remembered in {Era.LEGACY, Era.MODERN}:
-        return NegotiationStage.KNOWN_MODERN if remembered is Era.MODERN else NegotiationStage.KNOWN_LEGACY
-    return afresh

@@ -8,15 +8,11 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw
 
-from tooldispatchd.catalog.schemas import Check, compile_check
+from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS, MAX_CURSOR_CHARS
 from tooldispatchd.providers.mcp.server import McpTool
-
-READ_RESOURCE: Final = "resources/read"
-LIST_RESOURCES: Final = "resources/list"
-GET_PROMPT: Final = "prompts/get"
 
 # More than a model reads in one description.
 MAX_PROMPTS: Final = 200
@@ -66,65 +62,25 @@ class _Prompt(msgspec.Struct):
     arguments: list[_Argument] | None = None
 
 
-class _Contents(msgspec.Struct):
-    contents: Raw
-
-
-class _Text(msgspec.Struct):
-    text: str
-
-
-class _Resources(msgspec.Struct):
-    resources: Raw
-    cursor: str | None = msgspec.field(default=None, name="nextCursor")
-
-
-class _Messages(msgspec.Struct):
-    messages: Raw
-    description: str | None = None
-
-
 _decode_page: Final = msgspec.json.Decoder(_Page).decode
 _decode_prompt: Final = msgspec.json.Decoder(_Prompt).decode
-_decode_contents: Final = msgspec.json.Decoder(_Contents).decode
-_decode_texts: Final = msgspec.json.Decoder(list[_Text]).decode
-_decode_resources: Final = msgspec.json.Decoder(_Resources).decode
-_decode_messages: Final = msgspec.json.Decoder(_Messages).decode
-_encode: Final = msgspec.json.Encoder().encode
 
 
-def _closed(properties: dict[str, object], *required: str) -> dict[str, object]:
-    return {
+def _tool(
+    name: str, method: str, *, description: str, properties: dict[str, object], required: list[str] | None = None
+) -> McpTool:
+    schema: dict[str, object] = {
         "type": "object",
         "properties": properties,
-        "required": list(required),
+        "required": required or [],
         "additionalProperties": False,
     }
-
-
-def _prompt_schema(names: list[str]) -> dict[str, object]:
-    name: dict[str, object] = {"type": "string", "minLength": 1, "description": "The prompt's name, as listed above."}
-    if len(names) < MAX_PROMPTS:
-        # They are all known, so that a slip is told with what there is.
-        name["enum"] = names
-    arguments = {
-        "type": "object",
-        "additionalProperties": {"type": "string"},
-        "description": "The prompt's arguments by name; every value is text.",
-    }
-    return _closed({"name": name, "arguments": arguments}, "name")
-
-
-def _tool(name: str, method: str, *, description: str, schema: dict[str, object], check: Check) -> McpTool:
     return McpTool(
         name=name,
-        title=None,
         description=description,
         input_schema=schema,
-        output_schema=None,
         annotations=READ_ONLY,
-        input=check,
-        output=None,
+        input=compile_check(schema),
         method=method,
     )
 
@@ -134,24 +90,21 @@ _URI: Final = {
     "minLength": 1,
     "description": "The resource's URI, as list_resources or another tool of this server gave it.",
 }
-_READ_SCHEMA: Final = _closed({"uri": _URI}, "uri")
 _READ: Final = _tool(
     "read_resource",
-    READ_RESOURCE,
+    "resources/read",
     description="Read one resource of this server by its URI. A single text comes back as it is, anything else as a "
     "JSON array of contents, with binary ones in base64.",
-    schema=_READ_SCHEMA,
-    check=compile_check(_READ_SCHEMA),
+    properties={"uri": _URI},
+    required=["uri"],
 )
 _CURSOR: Final = {"type": "string", "description": "The nextCursor of the answer before, if it had one."}
-_LIST_SCHEMA: Final = _closed({"cursor": _CURSOR})
 _LIST: Final = _tool(
     "list_resources",
-    LIST_RESOURCES,
+    "resources/list",
     description="List the resources of this server: their URIs, names, descriptions and types. Where the answer has a "
     "nextCursor, call again with it for more.",
-    schema=_LIST_SCHEMA,
-    check=compile_check(_LIST_SCHEMA),
+    properties={"cursor": _CURSOR},
 )
 
 # Equal servers of many sessions list equal prompts; for as long as some connection holds the tool.
@@ -161,7 +114,34 @@ _shared: Final[WeakValueDictionary[str, McpTool]] = WeakValueDictionary()
 def resource_tools(*, has_resources: bool, prompts: list[Prompt] | None) -> list[McpTool]:
     """The tools that stand for a server's resources and prompts; none for prompts where it has, or listed, none."""
     tools = [_READ, _LIST] if has_resources else []
-    return [*tools, _prompt_tool(prompts)] if prompts else tools
+    if not prompts:
+        return tools
+    description = _describe(prompts)
+    key = "\n".join([description, *(prompt.name for prompt in prompts)])
+    tool = _shared.get(key)
+    if tool is None:
+        name: dict[str, object] = {
+            "type": "string",
+            "minLength": 1,
+            "description": "The prompt's name, as listed above.",
+        }
+        names = list(dict.fromkeys(prompt.name for prompt in prompts))
+        if len(names) < MAX_PROMPTS:
+            # They are all known, so that a slip is told with what there is.
+            name["enum"] = names
+        arguments = {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "The prompt's arguments by name; every value is text.",
+        }
+        tool = _shared[key] = _tool(
+            "get_prompt",
+            "prompts/get",
+            description=description,
+            properties={"name": name, "arguments": arguments},
+            required=["name"],
+        )
+    return [*tools, tool]
 
 
 def read_prompts(result: Raw) -> tuple[list[Prompt], str | None] | None:
@@ -206,17 +186,6 @@ def _sentence(text: str | None) -> str:
     return line if len(line) <= MAX_SENTENCE_CHARS else line[: MAX_SENTENCE_CHARS - 1] + "…"
 
 
-def _prompt_tool(prompts: list[Prompt]) -> McpTool:
-    description = _describe(prompts)
-    key = "\n".join([description, *(prompt.name for prompt in prompts)])
-    tool = _shared.get(key)
-    if tool is None:
-        schema = _prompt_schema(list(dict.fromkeys(prompt.name for prompt in prompts)))
-        tool = _tool("get_prompt", GET_PROMPT, description=description, schema=schema, check=compile_check(schema))
-        _shared[key] = tool
-    return tool
-
-
 def _describe(prompts: list[Prompt]) -> str:
     lines = ["Get a prompt that this server has prepared: a list of messages, filled in with your arguments. It has:"]
     room = MAX_DESCRIPTION_CHARS
@@ -235,44 +204,3 @@ def _describe(prompts: list[Prompt]) -> str:
 def _show(argument: PromptArgument) -> str:
     name = argument.name if argument.is_required else f"{argument.name}?"
     return f"{name} ({argument.description})" if argument.description else name
-
-
-def content_of(result: Raw, method: str) -> str | None:
-    """The content of a result of one of these tools; None where it is no result of `method`.
-
-    Raises what a decoder raises where it cannot be decoded.
-    """
-    try:
-        if method == READ_RESOURCE:
-            return _contents(_decode_contents(result).contents)
-        if method == LIST_RESOURCES:
-            page = _decode_resources(result)
-            return _object(page.resources, "resources", "nextCursor", page.cursor or UNSET)
-        said = _decode_messages(result)
-        return _object(said.messages, "messages", "description", said.description or UNSET)
-    except msgspec.ValidationError:
-        return None
-
-
-def _contents(contents: Raw) -> str | None:
-    try:
-        texts = _decode_texts(contents)
-    except DECODE_ERRORS:
-        # Not all of them are texts, or not all can be decoded; the latter shows where they are written.
-        texts = []
-    if len(texts) == 1:
-        return texts[0].text
-    return _list(contents)
-
-
-def _object(items: Raw, name: str, other: str, value: str | UnsetType) -> str | None:
-    written = _list(items)
-    if written is None:
-        return None
-    more = "" if isinstance(value, UnsetType) else f',"{other}":{_encode(value).decode()}'
-    return f'{{"{name}":{written}{more}}}'
-
-
-def _list(raw: Raw) -> str | None:
-    written = msgspec.json.format(raw, indent=-1).decode()
-    return written if written.startswith("[") else None

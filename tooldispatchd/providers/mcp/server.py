@@ -1,4 +1,4 @@
-"""A server as it is configured, and as it is found: its tools and its offer; all of it values."""
+"""A server as it is configured, and as it is found: its tools, its offer and its faults; all of it values."""
 
 from enum import Enum
 
@@ -7,6 +7,7 @@ from msgspec import Raw
 
 from tooldispatchd.catalog.schemas import Check
 from tooldispatchd.forked.policy import Policy
+from tooldispatchd.wire.faults import Code, Fault
 
 
 class OAuth(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,13 +100,13 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """
 
     name: str
-    title: str | None
-    description: str
+    title: str | None = None
+    description: str = ""
     input_schema: dict[str, object]
-    output_schema: dict[str, object] | None
-    annotations: Raw | None
+    output_schema: dict[str, object] | None = None
+    annotations: Raw | None = None
     input: Check
-    output: Check | None
+    output: Check | None = None
     result: Result = Result.LISTED
     method: str = "tools/call"
     """The request that a call of it is; for any but `tools/call` the arguments are the request's parameters."""
@@ -130,3 +131,24 @@ class ServerOffer(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     missing: str | None = None
     ttl_s: float = 0.0
+
+
+# --- faults, of which each `why` is a phrase that follows the server's name -------------------------------------------
+
+
+def unavailable(server: Server, why: str, extras: dict[str, object] | None = None) -> Fault:
+    """The server has not begun what it was asked; another try makes sense."""
+    shown = {"server": server.name, "reason": why, **(extras or {})}
+    return Fault(Code.SERVER_UNAVAILABLE, f"server {server.name} is not available: {why}", shown)
+
+
+def call_failed(server: Server, why: str, extras: dict[str, object] | None = None) -> Fault:
+    """The request reached the server and went wrong there."""
+    shown = {"server": server.name, "reason": why, **(extras or {})}
+    return Fault(Code.TOOL_FAILED, f"the call failed at server {server.name}: {why}", shown)
+
+
+def too_large(server: Server) -> Fault:
+    """The answer was over the bound on one answer."""
+    detail = f"the answer is larger than {server.max_content_bytes} bytes"
+    return Fault(Code.TOOL_FAILED, detail, {"server": server.name, "limit": "content_bytes"})

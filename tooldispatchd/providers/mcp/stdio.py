@@ -2,27 +2,32 @@
 
 open ── spawn ──▶ turn … turn ──the server ends──▶ LinkError      what it had said is taken first
                     └──────────── close ─────────▶ stopped, reaped
+
+Its pipes and its pidfd stand behind one epoll set, which the connection's one task waits for: with a task for each
+descriptor an idle connection costs three times as much. Writing never waits: what the pipe does not take stays queued
+and goes out as the pipe drains; a line is never cut short while the pipe lives.
 """
 
+import select
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, Protocol
 
 import trio
 
+from tooldispatchd.calls.memory import Holding, Share
 from tooldispatchd.children.family import Family
-from tooldispatchd.children.pipes import rest
+from tooldispatchd.children.pipes import ChildPipes, rest, write
 from tooldispatchd.children.procstat import ProcessorTime, processor_time
 from tooldispatchd.children.spawn import KILL_S, Child, Exit, SpawnError
+from tooldispatchd.children.tail import Tail
 from tooldispatchd.providers.mcp.dialects import Dialect
-from tooldispatchd.providers.mcp.link import Inbox, LinkError
+from tooldispatchd.providers.mcp.link import MAX_QUEUED_BYTES, Inbox, LinkError
 from tooldispatchd.providers.mcp.messages import Outgoing
-from tooldispatchd.providers.mcp.pipes import Pipes
 from tooldispatchd.providers.mcp.server import Server
+from tooldispatchd.wire.backlog import Backlog
 
 # A process's descriptors close microseconds before its exit can be seen; the exit is the better reason to give.
 EXIT_NOTICE_S: Final = 0.02
-
-
 # What a housing is left in, at most: a cgroup's last process is killed, and what lies in a directory is removed.
 CLEAR_S: Final = 15.0
 
@@ -38,6 +43,78 @@ class Housing(Protocol):
 
     async def clear(self) -> None:
         """Leave nothing of it, when the child is dead or was never started. Bounds itself."""
+
+
+class Pipes(ChildPipes):
+    """The daemon's ends of one child's pipes; `tail` keeps the end of what it wrote to stderr."""
+
+    def __init__(self, child: Child, share: Share) -> None:
+        super().__init__(child.pidfd, child.stdout, child.stderr)
+        # Its errors alone are asked for, which tell that the other end is closed.
+        self.watch(child.stdin, 0)
+        self._child = child
+        self._share = share
+        self._leaving = Backlog()
+        self._waiting = Holding(share)  # for the pipe to have room
+        self.tail = Tail()
+
+    def read_errors(self) -> None:
+        """Move a chunk of what lies in stderr into the tail."""
+        chunk = self.read(self._child.stderr)
+        if chunk == b"":
+            self._child.close_pipe(self._child.stderr)
+        self.tail.add(chunk or b"")
+
+    def queue(self, line: bytes | bytearray) -> None:
+        """Hold `line` for the next `flush`."""
+        self._leaving.add(line)
+
+    def flush(self) -> bool:
+        """Write what the pipe takes now; whether what is left is within the bound.
+
+        A pipe whose other end is closed drops all; `wait` tells of it by an error on stdin.
+        """
+        leaving = self._leaving
+        while leaving:
+            first = leaving.first()
+            try:
+                written = write(self._child.stdin, first)
+            except OSError:
+                self.drop()
+                return True
+            is_full = written < len(first)
+            # Nothing can be added to a buffer while a view of it exists.
+            del first
+            if written:
+                self._share.let_go(leaving.drop(written))
+            if is_full:
+                self.watch(self._child.stdin, select.EPOLLOUT)
+                return len(leaving) <= MAX_QUEUED_BYTES and self._waiting.resize(len(leaving))
+        self.watch(self._child.stdin, 0)
+        if self._waiting.held:
+            self._waiting.resize(0)
+        return True
+
+    def drop(self) -> None:
+        """Forget what is queued."""
+        for piece in self._leaving.take_all():
+            self._share.let_go(piece)
+        self._waiting.resize(0)
+
+    async def discard(self) -> None:
+        """Read and forget what the server writes, until cancelled: one that waits for room could not end politely."""
+        while True:
+            await self.wait()
+            for fd in self.ready():
+                if self._child.pidfd < 0:
+                    # Reaped in this very turn. A process between its start and its exec may hold copies of the pipes,
+                    # so that the set tells of descriptors that are closed here.
+                    return
+                if fd == self._child.stderr:
+                    self.read_errors()
+                elif fd != self._child.stdout or not self.read(fd):
+                    # The exit, the end of the output, an input that is closed: told once, they would be told for ever.
+                    self.unwatch(fd)
 
 
 class StdioWay:
@@ -123,7 +200,8 @@ class StdioLink:
                 pipes.read_errors()
             elif fd == child.pidfd:
                 ended = "it ended"
-            elif events & pipes.CLOSED:
+            elif events & select.EPOLLERR:
+                # An error on the input is all that tells that its other end is closed.
                 ended = ended or "it closed its input"
             else:
                 pipes.flush()
@@ -146,7 +224,10 @@ class StdioLink:
         passed = None
         if exit_ is not None and self._housing is not None:
             passed = self._housing.passed(exit_, pipes.tail.text(), cpu)
-        why = ended if exit_ is None else _exit_words(exit_)
+        why = ended
+        if exit_ is not None:
+            is_signal = exit_.signal is not None
+            why = f"it was ended by signal {exit_.signal}" if is_signal else f"it exited with code {exit_.code}"
         if passed is None:
             raise LinkError(why)
         raise LinkError(f"{why}: it passed {passed[1]}", {"limit": passed[0]})
@@ -197,7 +278,3 @@ class StdioLink:
             "exit_code": self._exit.code if self._exit else None,
             "signal": self._exit.signal if self._exit else None,
         }
-
-
-def _exit_words(exit_: Exit) -> str:
-    return f"it was ended by signal {exit_.signal}" if exit_.signal is not None else f"it exited with code {exit_.code}"

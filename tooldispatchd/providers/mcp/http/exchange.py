@@ -13,7 +13,6 @@ from typing import Final
 import trio
 
 from tooldispatchd.calls.memory import Holding
-from tooldispatchd.providers.mcp.faults import call_failed, too_large, unavailable
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent, ServerStream, is_message, no_room
 from tooldispatchd.providers.mcp.http.posting import (
@@ -31,6 +30,7 @@ from tooldispatchd.providers.mcp.http.refusals import error_of, read_error_body,
 from tooldispatchd.providers.mcp.http.wire import HttpReply
 from tooldispatchd.providers.mcp.logmessages import printable
 from tooldispatchd.providers.mcp.messages import Incoming
+from tooldispatchd.providers.mcp.server import call_failed, too_large, unavailable
 from tooldispatchd.wire.faults import Fault
 
 # Tries in a row that bring nothing new, before an answer counts as lost.

@@ -13,12 +13,10 @@ from typing import Final
 
 import trio
 
-from tooldispatchd.providers.mcp.content import error_in, error_words
-from tooldispatchd.providers.mcp.faults import call_failed, unavailable
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.wire import HttpReply
-from tooldispatchd.providers.mcp.messages import Incoming, read_message
-from tooldispatchd.providers.mcp.server import Reach, Server
+from tooldispatchd.providers.mcp.messages import Incoming, error_in, error_words, read_message
+from tooldispatchd.providers.mcp.server import Reach, Server, call_failed, unavailable
 from tooldispatchd.wire.faults import Fault
 
 # Names that people look up; others are shown as the bare number.

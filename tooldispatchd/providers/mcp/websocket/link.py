@@ -30,7 +30,6 @@ from wsproto.events import (
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
 from tooldispatchd.calls.memory import Holding
-from tooldispatchd.providers.mcp.faults import too_large
 from tooldispatchd.providers.mcp.greeting import USER_AGENT
 from tooldispatchd.providers.mcp.http.errors import ALERT, WireError, meaning, question
 from tooldispatchd.providers.mcp.http.http1 import Socket
@@ -40,7 +39,7 @@ from tooldispatchd.providers.mcp.http.refusals import status_words
 from tooldispatchd.providers.mcp.http.tasks import TaskLink
 from tooldispatchd.providers.mcp.link import MAX_NOTICES, MAX_QUEUED_BYTES, NO_ROOM, Inbox, LinkError
 from tooldispatchd.providers.mcp.messages import Outgoing, peek_number
-from tooldispatchd.providers.mcp.server import Reach, Server
+from tooldispatchd.providers.mcp.server import Reach, Server, too_large
 from tooldispatchd.wire.lines import HEAD_BYTES
 
 SUBPROTOCOL: Final = "mcp"

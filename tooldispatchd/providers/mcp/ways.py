@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from tooldispatchd.children.family import Family
 from tooldispatchd.providers.mcp.link import Transport
-from tooldispatchd.providers.mcp.server import Reach, Server
+from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.stdio import Housing, StdioWay
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from tests.providers.mcp.linking import Inbox, at, linked
 from tests.providers.mcp.websocket.websockets import Caller, way
 from tests.servers.raw_http import Asked, Peer, serving
 from tooldispatchd.providers.mcp.link import LinkError
-from tooldispatchd.providers.mcp.server import OAuth
+from tooldispatchd.providers.mcp.reach import OAuth
 from tooldispatchd.providers.mcp.websocket import link as websocket
 
 NOT_IT: Final = "its answer to the upgrade request is not WebSocket's"

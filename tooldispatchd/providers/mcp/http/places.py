@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
 from tooldispatchd.providers.mcp.http.errors import UntrustedOriginError, WireError
-from tooldispatchd.providers.mcp.server import Reach
+from tooldispatchd.providers.mcp.reach import Reach
 
 PORTS: Final = {"http": 80, "https": 443}
 # What may stand in a request target as it is; all else is escaped. "%" is there because escapes are.

@@ -18,7 +18,8 @@ from tooldispatchd.providers.mcp.faults import call_failed, unavailable
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.wire import HttpReply
 from tooldispatchd.providers.mcp.messages import Incoming, read_message
-from tooldispatchd.providers.mcp.server import Reach, Server
+from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.wire.faults import Fault
 
 # Names that people look up; others are shown as the bare number.

@@ -21,7 +21,7 @@ from tooldispatchd.providers.mcp.http.http1 import Http1
 from tooldispatchd.providers.mcp.http.network import Proxy, files_of, open_connection, proxy_for
 from tooldispatchd.providers.mcp.http.places import HttpTarget, Origin, Territory
 from tooldispatchd.providers.mcp.http.reply import HttpReply
-from tooldispatchd.providers.mcp.server import Reach
+from tooldispatchd.providers.mcp.reach import Reach
 from tooldispatchd.wire.lines import Text
 
 __all__ = ["Authorizer", "Headers", "HttpReply", "HttpRequest", "HttpWire", "WireError"]

@@ -23,7 +23,7 @@ from tooldispatchd.providers.mcp.oauth.documents import MAX_HEADER, Challenge, m
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError, login_needed
 from tooldispatchd.providers.mcp.oauth.flow import OAuthFlow
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, TokenStoreError
-from tooldispatchd.providers.mcp.server import OAuth, Reach
+from tooldispatchd.providers.mcp.reach import OAuth, Reach
 
 # A token that is refused so soon after it was given will be refused again: another flow would only cost.
 FRESH_S: Final = 5.0

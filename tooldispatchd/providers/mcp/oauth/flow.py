@@ -38,7 +38,7 @@ from tooldispatchd.providers.mcp.oauth.documents import (
 from tooldispatchd.providers.mcp.oauth.errors import NEEDS_EXTRA, AuthorizationError, UntrustedError
 from tooldispatchd.providers.mcp.oauth.redirect import Redirected
 from tooldispatchd.providers.mcp.oauth.tokens import Grant
-from tooldispatchd.providers.mcp.server import OAuth
+from tooldispatchd.providers.mcp.reach import OAuth
 
 # All requests of a flow together; the consent of a person has a bound of its own.
 FLOW_S: Final = 30.0

@@ -5,7 +5,8 @@ from collections.abc import Hashable
 import trio
 
 from tooldispatchd.providers.mcp.link import Inbox, Link, origin_of
-from tooldispatchd.providers.mcp.server import Reach, Server
+from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.websocket.link import CLOSE_S, WebSocketLink
 
 

@@ -40,7 +40,8 @@ from tooldispatchd.providers.mcp.http.refusals import status_words
 from tooldispatchd.providers.mcp.http.tasks import TaskLink
 from tooldispatchd.providers.mcp.link import MAX_NOTICES, MAX_QUEUED_BYTES, NO_ROOM, Inbox, LinkError
 from tooldispatchd.providers.mcp.messages import Outgoing, peek_number
-from tooldispatchd.providers.mcp.server import Reach, Server
+from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.wire.lines import HEAD_BYTES
 
 SUBPROTOCOL: Final = "mcp"

@@ -14,7 +14,7 @@ import trio
 
 from tooldispatchd.calls.memory import Holding, Share
 from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.wire import HttpReply
+from tooldispatchd.providers.mcp.http.reply import HttpReply
 from tooldispatchd.providers.mcp.link import NO_ROOM
 
 # Beyond it a reconnection time says "never"; a connection asks earlier than that.

@@ -32,11 +32,10 @@ from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 from tooldispatchd.calls.memory import Holding
 from tooldispatchd.providers.mcp.faults import too_large
 from tooldispatchd.providers.mcp.greeting import USER_AGENT
-from tooldispatchd.providers.mcp.http.errors import ALERT, WireError, meaning, question
+from tooldispatchd.providers.mcp.http.errors import ALERT, WireError, meaning, question, status_words
 from tooldispatchd.providers.mcp.http.http1 import Socket
 from tooldispatchd.providers.mcp.http.network import files_of, open_connection, proxy_for
 from tooldispatchd.providers.mcp.http.places import HttpTarget, place
-from tooldispatchd.providers.mcp.http.refusals import status_words
 from tooldispatchd.providers.mcp.http.tasks import TaskLink
 from tooldispatchd.providers.mcp.link import MAX_NOTICES, MAX_QUEUED_BYTES, NO_ROOM, Inbox, LinkError
 from tooldispatchd.providers.mcp.messages import Outgoing, peek_number

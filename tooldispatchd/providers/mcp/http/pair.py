@@ -15,7 +15,14 @@ import trio
 from tooldispatchd.providers.mcp.http.errors import WireError, status_words
 from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent, ServerStream, is_message
 from tooldispatchd.providers.mcp.http.places import place
-from tooldispatchd.providers.mcp.http.posting import DRAIN_S, EVENT_STREAM, PostingLink, Sent, wrong_transport
+from tooldispatchd.providers.mcp.http.posting import (
+    DRAIN_S,
+    EVENT_STREAM,
+    POST_HEADERS,
+    PostingLink,
+    Sent,
+    wrong_transport,
+)
 from tooldispatchd.providers.mcp.http.wire import Authorizer
 from tooldispatchd.providers.mcp.link import Inbox, LinkError
 from tooldispatchd.providers.mcp.server import Server
@@ -100,7 +107,7 @@ class PairLink(PostingLink):
         peer, number = self._peer, sent.message.number
         assert peer is not None
         assert number is not None
-        headers = self._headers(sent)
+        headers = [*POST_HEADERS, *sent.headers]
         try:
             async with peer.wire.exchange("POST", headers, sent.message.body, url=self._endpoint) as reply:
                 if 200 <= reply.status < 300:

@@ -400,19 +400,16 @@ class PostingLink(TaskLink):
             raise LinkError(error.why, error.extras) from error
         self._peer = HttpPeer(self._server, wire, self._inbox, self._bell)
 
-    def _headers(self, sent: Sent) -> list[tuple[str, str]]:
-        """All that goes with a POST. The stateless revision has no session, and the pair none that it shows."""
-        assert self._peer is not None
-        return [*POST_HEADERS, *sent.headers, *([] if sent.is_modern else self._peer.session_headers())]
-
     async def _request(self, sent: Sent) -> None:
         """POST a request, and see to it that it is answered or failed."""
         raise NotImplementedError
 
     async def _notify(self, sent: Sent) -> None:
         """POST what has no answer. No request fails where it does not arrive."""
-        peer, headers = self._peer, self._headers(sent)
+        peer = self._peer
         assert peer is not None
+        # The stateless revision has no session, and the older pair none that it shows.
+        headers = [*POST_HEADERS, *sent.headers, *([] if sent.is_modern else peer.session_headers())]
         self._undelivered += 1
         with suppress(WireError):
             async with peer.wire.exchange("POST", headers, sent.message.body, url=self._endpoint) as reply:

@@ -228,7 +228,7 @@ class OAuthAccount:
     def _flow(self, name: str, wire: HttpWire) -> OAuthFlow:
         """A flow over `wire`, which may go to the origins that a person trusted at the login."""
         for origin in self._grant.trusted:
-            wire.trust(origin)
+            wire.territory.trust(origin)
         debug = partial(self._log.debug, server=name)
         return OAuthFlow(self._url, self._oauth, wire, self._keep, debug=debug)
 

@@ -262,7 +262,7 @@ class OAuthFlow:
             if found.issuer not in ({named} if named is not None else {assumed.issuer, f"{assumed.issuer}/"}):
                 raise AuthorizationError("cannot get a token: the authorization server's metadata names another issuer")
             # Before a person is asked for consent in vain.
-            self._wire.admit(found.token_endpoint)
+            self._wire.territory.admit(found.token_endpoint)
             return found
         if named is not None:
             # The guessed addresses are the resource's own, which must not see a secret of its authorization server.

@@ -111,7 +111,7 @@ class _Login:
             open_listener(self._oauth.redirect_port, port_in(before.client)) as listener,
         ):
             for origin in before.trusted:
-                wire.trust(origin)
+                wire.territory.trust(origin)
 
             async def consent(url: str, state: str) -> Redirected:
                 self._show(url)

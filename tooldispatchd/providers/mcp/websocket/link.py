@@ -384,5 +384,4 @@ async def _connect(where: HttpTarget, reach: Reach) -> tuple[Socket, trio.abc.St
     proxy = proxy_for(where.origin)
     if proxy is not None and where.origin.scheme == "http":
         raise WireError(f"cannot go through the proxy {proxy.origin} with ws://: only wss:// is tunnelled")
-    opened = await open_connection(where.origin, files=files_of(reach), proxy=proxy, must_be_public=False)
-    return opened.take_stream()
+    return await open_connection(where.origin, files=files_of(reach), proxy=proxy, must_be_public=False)

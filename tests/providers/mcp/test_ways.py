@@ -17,7 +17,7 @@ from tooldispatchd.providers.mcp.reach import OAuth, Reach
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.stdio import StdioWay
 from tooldispatchd.providers.mcp.ways import way_to
-from tooldispatchd.providers.mcp.websocket.door import WebSocketWay
+from tooldispatchd.providers.mcp.websocket import WebSocketWay
 
 
 async def way(server: Server) -> Transport:

@@ -11,7 +11,8 @@ from tooldispatchd.calls.memory import Memory
 from tooldispatchd.providers.mcp.dialects import Legacy
 from tooldispatchd.providers.mcp.link import Link, Transport
 from tooldispatchd.providers.mcp.messages import Incoming, Outgoing, read_message
-from tooldispatchd.providers.mcp.server import Reach, Server
+from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.wire.faults import Fault
 
 # Far above what anything here takes, far below any limit that is not under test.

@@ -2,8 +2,9 @@ import msgspec
 import pytest
 
 from tests.providers.mcp.connecting import DEFAULT, ECHO
+from tooldispatchd.providers.mcp.reach import OAuth, Reach
 from tooldispatchd.providers.mcp.remembered import MAX_SERVERS, Era, Eras, ToolLists, key_of
-from tooldispatchd.providers.mcp.server import OAuth, Reach, ServerOffer
+from tooldispatchd.providers.mcp.server import ServerOffer
 
 
 def test_what_was_learnt_of_an_origin_is_known_until_it_is_forgotten() -> None:

@@ -13,10 +13,11 @@ from tooldispatchd.children.family import open_family
 from tooldispatchd.providers.mcp.http.door import PairWay, StreamableWay
 from tooldispatchd.providers.mcp.http.wire import Authorizer, Headers, HttpRequest, HttpWire
 from tooldispatchd.providers.mcp.link import LinkError, Transport, origin_of
-from tooldispatchd.providers.mcp.server import OAuth, Reach, Server
+from tooldispatchd.providers.mcp.reach import OAuth, Reach
+from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.stdio import StdioWay
 from tooldispatchd.providers.mcp.ways import way_to
-from tooldispatchd.providers.mcp.websocket.door import WebSocketWay
+from tooldispatchd.providers.mcp.websocket import WebSocketWay
 
 
 async def way(server: Server) -> Transport:

@@ -24,8 +24,9 @@ from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.keeper import Keeper, ServerHandle
+from tooldispatchd.providers.mcp.reach import OAuth, Reach
 from tooldispatchd.providers.mcp.remembered import key_of
-from tooldispatchd.providers.mcp.server import OAuth, Reach, Server
+from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.ways import preload, way_to
 from tooldispatchd.wire.faults import Code, Fault
 

@@ -7,47 +7,8 @@ from msgspec import Raw
 
 from tooldispatchd.catalog.schemas import Check
 from tooldispatchd.forked.policy import Policy
+from tooldispatchd.providers.mcp.reach import Reach
 from tooldispatchd.wire.faults import Code, Fault
-
-
-class OAuth(msgspec.Struct, frozen=True, kw_only=True):
-    """The daemon's identity at an authorization server; as `OAuthSpec`, with its secrets read."""
-
-    grant: str
-    client_id: str | None = None
-    client_secret: str | None = None
-    client_metadata_url: str | None = None
-    private_key: str | None = None
-    algorithm: str = "RS256"
-    scopes: tuple[str, ...] = ()
-    redirect_port: int | None = None
-
-    def __repr__(self) -> str:
-        """Which grant; the rest may be secret."""
-        return f"OAuth(grant={self.grant!r})"
-
-
-class Reach(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server behind a URL is reached, and with what.
-
-    `headers` go with every request to the URL's own origin, the bearer token of the configuration among them. `ca`,
-    `cert` and `key` are paths of PEM files. `hosts` (HOST or HOST:PORT) are where redirects and discovery may lead
-    besides, to private addresses only if `private`.
-    """
-
-    url: str
-    transport: str = "auto"
-    headers: tuple[tuple[str, str], ...] = ()
-    oauth: OAuth | None = None
-    ca: str | None = None
-    cert: str | None = None
-    key: str | None = None
-    hosts: tuple[str, ...] = ()
-    private: bool = False
-
-    def __repr__(self) -> str:
-        """The place; what goes there may be secret, and a query may hold a key."""
-        return f"Reach(url={self.url.partition('?')[0]!r}, transport={self.transport!r})"
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from tooldispatchd.children.family import Family
 from tooldispatchd.providers.mcp.link import Transport
-from tooldispatchd.providers.mcp.server import Reach, Server
+from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.stdio import Housing, StdioWay
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def way_to(
 
 def url_way(server: Server, reach: Reach, authorizers: Authorizers | None = None) -> Transport:
     if _is_websocket(reach.url):
-        from tooldispatchd.providers.mcp.websocket.door import WebSocketWay  # noqa: PLC0415  # as the module says
+        from tooldispatchd.providers.mcp.websocket import WebSocketWay  # noqa: PLC0415  # as the module says
 
         return WebSocketWay(server, reach)
     from tooldispatchd.providers.mcp.http.door import http_way  # noqa: PLC0415  # as the module says
@@ -48,7 +49,7 @@ def url_way(server: Server, reach: Reach, authorizers: Authorizers | None = None
 
 def preload(url: str) -> None:
     """Import the wing of a URL, at the start of the daemon, so that no call waits for it."""
-    import_module(f"tooldispatchd.providers.mcp.{'websocket' if _is_websocket(url) else 'http'}.door")
+    import_module(f"tooldispatchd.providers.mcp.{'websocket' if _is_websocket(url) else 'http.door'}")
 
 
 def _is_websocket(url: str) -> bool:

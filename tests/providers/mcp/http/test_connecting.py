@@ -12,10 +12,11 @@ from trio.testing import MockClock
 from tests.providers.mcp.http.certificates import Authority
 from tests.providers.mcp.http.names import answer_names
 from tests.servers.raw_http import Peer, RawServer, Script, polite, serving
+from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.network import Files, open_connection
 from tooldispatchd.providers.mcp.http.places import Origin
-from tooldispatchd.providers.mcp.http.wire import HttpWire, WireError
-from tooldispatchd.providers.mcp.server import Reach
+from tooldispatchd.providers.mcp.http.wire import HttpWire
+from tooldispatchd.providers.mcp.reach import Reach
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from tooldispatchd.providers.mcp.http.posting import HttpPeer
 from tooldispatchd.providers.mcp.http.streamable import Listening
 from tooldispatchd.providers.mcp.http.tasks import Bell
 from tooldispatchd.providers.mcp.http.wire import HttpWire
-from tooldispatchd.providers.mcp.server import Reach
+from tooldispatchd.providers.mcp.reach import Reach
 
 
 async def listen(*handles: Handle) -> tuple[Inbox, Bell, list[Asked]]:

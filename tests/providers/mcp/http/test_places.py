@@ -2,7 +2,7 @@ import pytest
 
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.places import HttpTarget, Origin, Territory, place
-from tooldispatchd.providers.mcp.server import Reach
+from tooldispatchd.providers.mcp.reach import Reach
 
 OWN = "https://mcp.example/mcp?key=secret"
 

@@ -24,7 +24,7 @@ from tests.providers.mcp.linking import (
 from tests.servers.raw_http import Asked, Peer, serving
 from tooldispatchd.providers.mcp.http import posting
 from tooldispatchd.providers.mcp.http.door import StreamableWay
-from tooldispatchd.providers.mcp.http.refusals import status_words
+from tooldispatchd.providers.mcp.http.errors import status_words
 from tooldispatchd.wire.faults import Code, Fault
 
 

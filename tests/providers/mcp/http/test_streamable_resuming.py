@@ -25,7 +25,7 @@ from tests.servers.raw_http import Asked, Peer, serving
 from tooldispatchd.providers.mcp.http import eventstream
 from tooldispatchd.providers.mcp.http.wire import HttpWire
 from tooldispatchd.providers.mcp.link import LinkError
-from tooldispatchd.providers.mcp.server import Reach
+from tooldispatchd.providers.mcp.reach import Reach
 
 
 def _breaking(*chunks: bytes) -> Handle:

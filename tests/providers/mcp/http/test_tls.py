@@ -8,7 +8,7 @@ from tests.servers.raw_http import Peer, RawServer, polite, serving
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.network import Files, context
 from tooldispatchd.providers.mcp.http.wire import HttpWire
-from tooldispatchd.providers.mcp.server import Reach
+from tooldispatchd.providers.mcp.reach import Reach
 
 
 async def ask(

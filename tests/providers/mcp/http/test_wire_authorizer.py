@@ -7,8 +7,9 @@ import pytest
 import trio
 
 from tests.servers.raw_http import Peer, polite, serving
-from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire, WireError
-from tooldispatchd.providers.mcp.server import Reach
+from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire
+from tooldispatchd.providers.mcp.reach import Reach
 
 
 @dataclass

@@ -5,8 +5,9 @@ import trio
 
 from tests.providers.mcp.http.names import answer_names
 from tests.servers.raw_http import Peer, RawServer, Script, polite, serving
-from tooldispatchd.providers.mcp.http.wire import HttpWire, WireError
-from tooldispatchd.providers.mcp.server import Reach
+from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.providers.mcp.http.wire import HttpWire
+from tooldispatchd.providers.mcp.reach import Reach
 
 SECRET = (("Authorization", "Bearer hunter2"),)
 

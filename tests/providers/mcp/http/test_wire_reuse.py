@@ -7,7 +7,7 @@ import trio
 
 from tests.providers.mcp.http.wires import post, wire_to
 from tests.servers.raw_http import Peer, polite, serving
-from tooldispatchd.providers.mcp.http.wire import WireError
+from tooldispatchd.providers.mcp.http.errors import WireError
 
 
 async def test_calls_one_after_another_share_a_tcp_connection() -> None:
@@ -64,7 +64,7 @@ async def test_an_answer_is_drained_for_the_sake_of_its_tcp_connection() -> None
     async with serving(script) as server:
         async with wire_to(server.url) as wire:
             async with wire.exchange("POST") as reply:
-                assert await anext(reply.chunks()) == b"x"
+                assert await reply.receive() == b"x"
                 await reply.drain(5.0)
             async with wire.exchange("POST") as reply:
                 assert await reply.read(10) == b"xy"

@@ -3,7 +3,7 @@
 from typing import Final
 
 from tooldispatchd.providers.mcp.http.wire import HttpWire
-from tooldispatchd.providers.mcp.server import Reach
+from tooldispatchd.providers.mcp.reach import Reach
 
 MIB: Final = 1024 * 1024
 

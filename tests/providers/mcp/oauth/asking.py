@@ -21,7 +21,8 @@ from tooldispatchd.providers.mcp.oauth.accounts import Accounts, entry_name
 from tooldispatchd.providers.mcp.oauth.documents import AuthorizationServer, ProtectedResource, RegisteredClient
 from tooldispatchd.providers.mcp.oauth.login import log_in
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
-from tooldispatchd.providers.mcp.server import OAuth, Reach, Server
+from tooldispatchd.providers.mcp.reach import OAuth, Reach
+from tooldispatchd.providers.mcp.server import Server
 
 SECRET = OAuth(grant="client_credentials", client_id="daemon", client_secret="secret-of-client")
 PERSON = OAuth(grant="authorization_code")

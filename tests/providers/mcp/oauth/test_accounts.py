@@ -14,7 +14,7 @@ from tests.providers.mcp.oauth.asking import SECRET, Daemon, call, keys, until
 from tests.servers.authorization_server import OAuthServer, serving
 from tooldispatchd.providers.mcp.http.wire import HttpWire
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
-from tooldispatchd.providers.mcp.server import OAuth
+from tooldispatchd.providers.mcp.reach import OAuth
 
 
 async def test_a_client_with_a_secret_gets_a_token_at_the_first_request(tmp_path: Path) -> None:

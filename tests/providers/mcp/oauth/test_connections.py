@@ -17,8 +17,8 @@ from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.oauth.accounts import entry_name
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
+from tooldispatchd.providers.mcp.reach import OAuth
 from tooldispatchd.providers.mcp.remembered import Eras
-from tooldispatchd.providers.mcp.server import OAuth
 from tooldispatchd.providers.mcp.ways import url_way
 from tooldispatchd.wire.faults import Code, Fault
 

@@ -19,7 +19,7 @@ from tooldispatchd.providers.mcp.oauth.accounts import OAuthAccount
 from tooldispatchd.providers.mcp.oauth.documents import Challenge, RegisteredClient
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
-from tooldispatchd.providers.mcp.server import Reach
+from tooldispatchd.providers.mcp.reach import Reach
 from tooldispatchd.wire.lines import Text
 
 PROTECTED = "/.well-known/oauth-protected-resource/mcp"

@@ -17,7 +17,7 @@ from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError, Untrust
 from tooldispatchd.providers.mcp.oauth.login import forget, log_in
 from tooldispatchd.providers.mcp.oauth.redirect import open_listener
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
-from tooldispatchd.providers.mcp.server import OAuth, Reach
+from tooldispatchd.providers.mcp.reach import OAuth, Reach
 
 
 async def failed(daemon: Daemon, reach: Reach, tamper: Callable[[str], str] = str) -> str:

@@ -20,9 +20,9 @@ from tests.providers.mcp.http.turns import TURN_S, Turns
 from tests.providers.mcp.linking import LEGACY, Inbox, Linked, answer_to, at, linked
 from tests.providers.mcp.websocket.websockets import Caller, Deal, answer_all, calling, way
 from tests.servers.raw_http import Peer, serving
+from tooldispatchd.providers.mcp import websocket
 from tooldispatchd.providers.mcp.link import LinkError
-from tooldispatchd.providers.mcp.websocket import link as websocket
-from tooldispatchd.providers.mcp.websocket.door import WebSocketWay
+from tooldispatchd.providers.mcp.websocket import WebSocketWay
 
 # --- messages --------------------------------------------------------------------------------------------------------
 

@@ -15,8 +15,8 @@ from wsproto.events import (
 
 from tests.providers.mcp.linking import answer_to, at
 from tests.servers.raw_http import Peer, RawServer, serving
-from tooldispatchd.providers.mcp.server import OAuth
-from tooldispatchd.providers.mcp.websocket.door import WebSocketWay
+from tooldispatchd.providers.mcp.reach import OAuth
+from tooldispatchd.providers.mcp.websocket import WebSocketWay
 
 
 def way(server: RawServer, *, headers: tuple[tuple[str, str], ...] = (), oauth: OAuth | None = None) -> WebSocketWay:

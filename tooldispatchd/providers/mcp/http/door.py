@@ -7,7 +7,8 @@ import trio
 from tooldispatchd.providers.mcp.http import pair, posting, streamable
 from tooldispatchd.providers.mcp.http.wire import Authorizer
 from tooldispatchd.providers.mcp.link import Inbox, Link, Transport, origin_of
-from tooldispatchd.providers.mcp.server import Reach, Server
+from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.providers.mcp.server import Server
 
 __all__ = ["Authorizer", "PairWay", "StreamableWay", "http_way"]
 

@@ -1,4 +1,4 @@
-"""The exceptions of the HTTP wire, and what OpenSSL's mean.
+"""The exceptions of the HTTP wire, what OpenSSL's mean, and what a server means by a status.
 
 Servers say by a TLS alert that they want a certificate, or that they speak TLS at all; many close before that is sent.
 `question` asks it then, and only while nothing has ever been answered there: a server that worked has crashed.
@@ -7,7 +7,7 @@ Servers say by a TLS alert that they want a certificate, or that they speak TLS 
 import ssl
 from typing import Final
 
-from tooldispatchd.providers.mcp.server import Reach
+from tooldispatchd.providers.mcp.reach import Reach
 
 
 class WireError(Exception):
@@ -75,3 +75,28 @@ def meaning(error: ssl.SSLError) -> str:
     """What OpenSSL found wrong, in words; "" where it does not say."""
     reason = error.reason or ""
     return _MEANT.get(reason, reason.lower().replace("_", " "))
+
+
+# Names that people look up; others are shown as the bare number.
+_WORDS: Final = {
+    401: "the server refused the credentials (HTTP 401)",
+    403: "the server refused the credentials (HTTP 403)",
+    404: "there is nothing at its URL (HTTP 404)",
+    405: "its URL takes no such request (HTTP 405)",
+    429: "it asks for fewer requests (HTTP 429)",
+}
+# The same where the configuration has none, so that none were refused.
+_WORDS_WITHOUT: Final = {
+    401: 'it wants credentials: a token, headers, or auth = "oauth" (HTTP 401)',
+    403: "the server refused the request (HTTP 403)",
+}
+
+
+def status_words(status: int, reach: Reach | None = None) -> str:
+    """An unwanted HTTP status as a phrase; with `reach`, by whether there were credentials to refuse."""
+    if reach is not None and status in _WORDS_WITHOUT:
+        # Under whatever name: keys of APIs have many. A client certificate is another layer's, which was content.
+        has_headers = any(name.lower() != "user-agent" for name, _ in reach.headers)
+        if reach.oauth is None and not has_headers:
+            return _WORDS_WITHOUT[status]
+    return _WORDS.get(status, f"it answered with HTTP {status}")

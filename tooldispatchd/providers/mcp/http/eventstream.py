@@ -14,7 +14,7 @@ import trio
 
 from tooldispatchd.calls.memory import Holding, Share
 from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.wire import HttpReply
+from tooldispatchd.providers.mcp.http.reply import HttpReply
 from tooldispatchd.providers.mcp.link import NO_ROOM
 
 # Beyond it a reconnection time says "never"; a connection asks earlier than that.
@@ -72,7 +72,12 @@ class EventStream:
     def feed(self, chunk: bytes) -> list[ServerSentEvent]:
         """The events that this chunk completes. Raises `EventTooLargeError`, after which it must not be fed."""
         if self._head is not None:
-            chunk = self._without_mark(self._head + chunk)
+            chunk = self._head + chunk
+            if len(chunk) < len(codecs.BOM_UTF8) and codecs.BOM_UTF8.startswith(chunk):
+                self._head = chunk
+                return []
+            self._head = None
+            chunk = chunk.removeprefix(codecs.BOM_UTF8)
         if self._ended_in_cr and chunk:
             # CR and LF are one end of a line, also where a chunk ends between them.
             chunk = chunk.removeprefix(b"\n")
@@ -95,17 +100,16 @@ class EventStream:
             raise EventTooLargeError(self._max_bytes, events)
         return events
 
-    def _without_mark(self, head: bytes) -> bytes:
-        """The stream's beginning without its byte order mark, nothing while it is not known whether it has one."""
-        if len(head) < len(codecs.BOM_UTF8) and codecs.BOM_UTF8.startswith(head):
-            self._head = head
-            return b""
-        self._head = None
-        return head.removeprefix(codecs.BOM_UTF8)
-
     def _take_line(self, line: bytes, events: list[ServerSentEvent]) -> None:
         if not line:
-            self._dispatch(events)
+            if self._is_pending:
+                data = bytes(self._data) if self._data is not None else b""
+                events.append(ServerSentEvent(self._event or "message", data, self._id, self._retry_ms))
+            self._event = ""
+            self._data = None
+            self._retry_ms = None
+            self._size = 0
+            self._is_pending = False
             return
         colon = line.find(b":")
         if colon == 0:
@@ -141,16 +145,6 @@ class EventStream:
                 min(int(digits or b"0"), MAX_RETRY_MS) if len(digits) <= _MAX_RETRY_DIGITS else MAX_RETRY_MS
             )
             self._is_pending = True
-
-    def _dispatch(self, events: list[ServerSentEvent]) -> None:
-        if self._is_pending:
-            data = bytes(self._data) if self._data is not None else b""
-            events.append(ServerSentEvent(self._event or "message", data, self._id, self._retry_ms))
-        self._event = ""
-        self._data = None
-        self._retry_ms = None
-        self._size = 0
-        self._is_pending = False
 
 
 # Between two tries where the server does not say; and the most that it may say.
@@ -193,23 +187,20 @@ class ServerStream:
         parser = EventStream(self._max_event_bytes)
         half = Holding(self._share)
         try:
-            return await self._follow(reply, take, parser, half)
+            while chunk := await reply.receive():
+                if chunk.count(b"\n") + chunk.count(b"\r") <= DENSE_LINES:
+                    if await self._feed(parser, chunk, take):
+                        return True
+                    # Only now: an event was held until it had been dealt with.
+                    if not half.resize(parser.held):
+                        raise no_room(self._share)
+                    continue
+                for start in range(0, len(chunk), PIECE_BYTES):
+                    if await self._feed(parser, chunk[start : start + PIECE_BYTES], take):
+                        return True
+                    await trio.lowlevel.checkpoint()
         finally:
             half.resize(0)
-
-    async def _follow(self, reply: HttpReply, take: Take, parser: EventStream, half: Holding) -> bool:
-        async for chunk in reply.chunks():
-            if chunk.count(b"\n") + chunk.count(b"\r") <= DENSE_LINES:
-                if await self._feed(parser, chunk, take):
-                    return True
-                # Only now: an event was held until it had been dealt with.
-                if not half.resize(parser.held):
-                    raise no_room(self._share)
-                continue
-            for start in range(0, len(chunk), PIECE_BYTES):
-                if await self._feed(parser, chunk[start : start + PIECE_BYTES], take):
-                    return True
-                await trio.lowlevel.checkpoint()
         return False
 
     async def _feed(self, parser: EventStream, chunk: bytes, take: Take) -> bool:
@@ -219,7 +210,14 @@ class ServerStream:
         except EventTooLargeError as error:
             events, overrun = error.before, error
         for event in events:
-            self._note(event)
+            if event.retry_ms is not None:
+                self._retry_ms = event.retry_ms
+            has_moved = False
+            if event.id is not None:
+                new_id = event.id if _ID.fullmatch(event.id) else ""
+                has_moved = new_id not in {"", self.last_id}
+                self.last_id = new_id
+            self.events += bool(event.data) or has_moved
             if await take(event):
                 return True
             self._steps += 1
@@ -228,17 +226,6 @@ class ServerStream:
         if overrun is not None:
             raise overrun
         return False
-
-    def _note(self, event: ServerSentEvent) -> None:
-        if event.retry_ms is not None:
-            self._retry_ms = event.retry_ms
-        has_moved = False
-        if event.id is not None:
-            new_id = event.id if _ID.fullmatch(event.id) else ""
-            has_moved = new_id not in {"", self.last_id}
-            self.last_id = new_id
-        if event.data or has_moved:
-            self.events += 1
 
 
 def no_room(share: Share) -> WireError:

@@ -149,10 +149,6 @@ class Http1:
         self._is_sound = False
         self._socket.close()
 
-    def take_stream(self) -> tuple[Socket, trio.abc.Stream]:
-        """The socket and the stream below, for a tunnel through them."""
-        return self._socket, self._stream
-
     async def _write(self, request: h11.Request, body: Text) -> None:
         head = self._h11.send(request) or b""
         # Its length has been told, so that it goes out as it is.

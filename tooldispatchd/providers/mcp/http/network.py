@@ -1,6 +1,6 @@
-"""From an origin to a connection that speaks HTTP with it: proxy, address check, TCP and TLS; all within 10 s.
+"""From an origin to a stream that leads there: proxy, address check, TCP and TLS; all within 10 s.
 
-    proxy_for ─▶ addresses, which may have to be public ─▶ TCP ─▶ the proxy's tunnel ─▶ TLS ─▶ Http1
+    proxy_for ─▶ addresses, which may have to be public ─▶ TCP ─▶ the proxy's tunnel ─▶ TLS
 
 Names are resolved once: the addresses that were checked are those that are connected to, so a second answer of the name
 server cannot lead elsewhere. The proxy is the one that the environment names, by the conventions that curl set:
@@ -24,7 +24,7 @@ import trio
 from tooldispatchd.providers.mcp.http.errors import PrivateAddressError, WireError, meaning
 from tooldispatchd.providers.mcp.http.http1 import Http1, Socket
 from tooldispatchd.providers.mcp.http.places import PORTS, Origin
-from tooldispatchd.providers.mcp.server import Reach
+from tooldispatchd.providers.mcp.reach import Reach
 
 # From the name to the end of the TLS handshake; longer than three lost SYNs (1 + 2 + 4 s).
 CONNECT_S: Final = 10.0
@@ -117,20 +117,8 @@ def proxy_for(origin: Origin) -> Proxy | None:
     # It stands beside the other in the documentation of neither, but `urllib` goes by both; typeshed lists one.
     if request.proxy_bypass_environment(f"{origin.host}:{origin.port}", named):  # type: ignore[attr-defined]
         return None
-    return _read(url if "://" in url else f"http://{url}")
-
-
-def is_local(host: str) -> bool:
-    """Whether a host's name says that it is this machine."""
     try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
-
-
-def _read(url: str) -> Proxy:
-    try:
-        parts = urlsplit(url)
+        parts = urlsplit(url if "://" in url else f"http://{url}")
         scheme, host, port = parts.scheme.lower(), parts.hostname, parts.port
     except ValueError:
         raise WireError("cannot use the proxy that the environment names: it is not a URL") from None
@@ -143,6 +131,14 @@ def _read(url: str) -> Proxy:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         authorization = "Basic " + base64.b64encode(pair.encode()).decode()
     return Proxy(Origin(scheme, host, port or PORTS[scheme]), authorization)
+
+
+def is_local(host: str) -> bool:
+    """Whether a host's name says that it is this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 # A configuration has a handful; beyond that the oldest is made anew when it is needed.
@@ -192,22 +188,16 @@ def _stamp(path: str | None) -> _Stamp:
 
 
 def _load(files: Files) -> ssl.SSLContext:
-    found = ssl.create_default_context() if files.ca is None else _trusting(files.ca)
-    found.set_alpn_protocols(["http/1.1"])
-    if files.cert is not None:
-        _show(found, files.cert, files.key or files.cert)
-    return found
-
-
-def _trusting(ca: str) -> ssl.SSLContext:
-    _expect(ca, b"CERTIFICATE-----", "certificate")
+    if files.ca is not None:
+        _expect(files.ca, b"CERTIFICATE-----", "certificate")
     try:
-        return ssl.create_default_context(cafile=ca)
+        found = ssl.create_default_context(cafile=files.ca)
     except OSError as error:
-        raise WireError(f"cannot use {ca} as `ca`: {_said(error)}") from error
-
-
-def _show(found: ssl.SSLContext, cert: str, key: str) -> None:
+        raise WireError(f"cannot use {files.ca} as `ca`: {_said(error)}") from error
+    found.set_alpn_protocols(["http/1.1"])
+    if files.cert is None:
+        return found
+    cert, key = files.cert, files.key or files.cert
     _expect(cert, b"CERTIFICATE-----", "certificate")
     _expect(key, b"PRIVATE KEY-----", "private key")
     try:
@@ -218,6 +208,7 @@ def _show(found: ssl.SSLContext, cert: str, key: str) -> None:
             raise WireError(f"cannot use {cert} as `cert`: {key} is not its key") from error
         why = f"cannot use {cert} as `cert` with the key of {key}: {_said(error)} (an encrypted key is not read)"
         raise WireError(why) from error
+    return found
 
 
 def _expect(path: str, label: bytes, what: str) -> None:
@@ -235,8 +226,10 @@ def _said(error: OSError) -> str:
     return (reason or str(error)).lower().replace("_", " ")
 
 
-async def open_connection(origin: Origin, *, files: Files, proxy: Proxy | None, must_be_public: bool) -> Http1:
-    """A connection to `origin`, through `proxy` if there is one. Raises `WireError`.
+async def open_connection(
+    origin: Origin, *, files: Files, proxy: Proxy | None, must_be_public: bool
+) -> tuple[Socket, trio.abc.Stream]:
+    """A socket, and the stream over it that leads to `origin`, through `proxy` if there is one. Raises `WireError`.
 
     A plain http origin behind a proxy is not tunnelled to: the connection is the proxy's, and takes whole URLs.
     """
@@ -245,14 +238,15 @@ async def open_connection(origin: Origin, *, files: Files, proxy: Proxy | None, 
     with trio.move_on_after(CONNECT_S):
         if proxy is not None:
             return await _through(proxy, origin, tls, must_be_public=must_be_public)
-        reach = connect_public if must_be_public else connect
-        socket = await reach(origin.host, origin.port)
-        return await _begin(socket, socket, origin, tls)
+        socket = await (connect_public if must_be_public else connect)(origin.host, origin.port)
+        return socket, await _secured(socket, socket, origin, tls)
     by = "" if proxy is None else f" through the proxy {proxy.origin}"
     raise WireError(f"cannot connect to {origin}{by} within {CONNECT_S:.0f} s")
 
 
-async def _through(proxy: Proxy, origin: Origin, tls: ssl.SSLContext | None, *, must_be_public: bool) -> Http1:
+async def _through(
+    proxy: Proxy, origin: Origin, tls: ssl.SSLContext | None, *, must_be_public: bool
+) -> tuple[Socket, trio.abc.Stream]:
     """To a proxy and, for https, through a tunnel in it (RFC 9110, 9.3.6)."""
     if must_be_public and tls is None:
         raise WireError(f"cannot know which address a proxy would find for {origin}; `private = true` trusts it")
@@ -263,51 +257,46 @@ async def _through(proxy: Proxy, origin: Origin, tls: ssl.SSLContext | None, *, 
     to_proxy = await context(Files()) if proxy.origin.scheme == "https" else None
     try:
         socket = await connect(proxy.origin.host, proxy.origin.port)
-        connection = await _begin(socket, socket, proxy.origin, to_proxy)
+        stream = await _secured(socket, socket, proxy.origin, to_proxy)
     except WireError as error:
         raise WireError(f"cannot use the proxy that the environment names: {error.why}") from error
     if tls is None:
-        return connection
-    await _tunnel(connection, Origin("http", host, origin.port), proxy)
-    socket, stream = connection.take_stream()
-    return await _begin(socket, stream, origin, tls)
-
-
-async def _tunnel(connection: Http1, to: Origin, proxy: Proxy) -> None:
-    target = f"[{to.host}]:{to.port}" if ":" in to.host else f"{to.host}:{to.port}"
+        return socket, stream
+    target = f"[{host}]:{origin.port}" if ":" in host else f"{host}:{origin.port}"
     headers = [("Host", target)]
     if proxy.authorization is not None:
         headers.append(("Proxy-Authorization", proxy.authorization))
     try:
-        response = await connection.ask(h11.Request(method="CONNECT", target=target, headers=headers), b"")
+        asked = h11.Request(method="CONNECT", target=target, headers=headers)
+        response = await Http1(socket, stream).ask(asked, b"")
     except WireError as error:
         raise WireError(f"the proxy {proxy.origin} gave no tunnel: {error.why}") from error
     if not 200 <= response.status_code < 300:
-        connection.close()
+        socket.close()
         raise WireError(f"the proxy {proxy.origin} refused a tunnel to {target} (HTTP {response.status_code})")
+    return socket, await _secured(socket, stream, origin, tls)
 
 
-async def _begin(socket: Socket, stream: trio.abc.Stream, origin: Origin, tls: ssl.SSLContext | None) -> Http1:
-    """HTTP on a stream to `origin`, inside TLS if there is a context for it."""
+async def _secured(
+    socket: Socket, stream: trio.abc.Stream, origin: Origin, tls: ssl.SSLContext | None
+) -> trio.abc.Stream:
+    """The stream to `origin`, inside TLS if there is a context for it."""
     if tls is None:
-        return Http1(socket, stream)
+        return stream
     encrypted = trio.SSLStream(stream, tls, server_hostname=origin.host, https_compatible=True)
     try:
         await encrypted.do_handshake()
     except trio.BrokenResourceError as error:
         socket.close()
-        raise WireError(f"cannot begin TLS with {origin}: {_failed(error)}") from error
+        cause = error.__cause__
+        why = "the connection was closed"
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            # It is a sentence of its own.
+            why = f"its certificate is refused: {cause.verify_message}"
+        elif isinstance(cause, ssl.SSLError) and cause.reason:
+            why = meaning(cause)
+        raise WireError(f"cannot begin TLS with {origin}: {why}") from error
     except BaseException:
         socket.close()
         raise
-    return Http1(socket, encrypted)
-
-
-def _failed(error: trio.BrokenResourceError) -> str:
-    """The failure that OpenSSL found, which for a certificate is a sentence of its own."""
-    cause = error.__cause__
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"its certificate is refused: {cause.verify_message}"
-    if isinstance(cause, ssl.SSLError) and cause.reason:
-        return meaning(cause)
-    return "the connection was closed"
+    return encrypted

@@ -12,13 +12,18 @@ from urllib.parse import urljoin
 
 import trio
 
-from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.providers.mcp.http.errors import WireError, status_words
 from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent, ServerStream, is_message
-from tooldispatchd.providers.mcp.http.exchange import fault_of, refuse
 from tooldispatchd.providers.mcp.http.places import place
-from tooldispatchd.providers.mcp.http.posting import DRAIN_S, EVENT_STREAM, HttpPeer, PostingLink, Sent
-from tooldispatchd.providers.mcp.http.refusals import status_words, wrong_transport
-from tooldispatchd.providers.mcp.http.wire import Authorizer, HttpReply
+from tooldispatchd.providers.mcp.http.posting import (
+    DRAIN_S,
+    EVENT_STREAM,
+    POST_HEADERS,
+    PostingLink,
+    Sent,
+    wrong_transport,
+)
+from tooldispatchd.providers.mcp.http.wire import Authorizer
 from tooldispatchd.providers.mcp.link import Inbox, LinkError
 from tooldispatchd.providers.mcp.server import Server
 
@@ -61,10 +66,6 @@ class PairLink(PostingLink):
         """End the POST of request `number`, if it still runs; whether it was never sent."""
         return self._outbox.give_up(number) or False
 
-    async def _take_leave(self, peer: HttpPeer) -> None:
-        if self._endpoint is not None:
-            await super()._take_leave(peer)
-
     # --- the stream --------------------------------------------------------------------------------------------------
 
     async def _listen(self) -> None:
@@ -77,7 +78,11 @@ class PairLink(PostingLink):
                 if reply.status == 200 and reply.media_type == EVENT_STREAM:
                     await ServerStream(self._server.max_line_bytes, self._inbox.share).follow(reply, self._take)
                 else:
-                    why, extras = _refusal(self._server, reply), {"http_status": reply.status}
+                    why = "it answered GET with something else than events"
+                    if reply.status != 200:
+                        why = status_words(reply.status, self._reach)
+                    why += wrong_transport(self._server, reply.status)
+                    extras = {"http_status": reply.status}
         except WireError as error:
             why, extras = error.why, error.extras
         if not self._bell.is_lost:
@@ -102,22 +107,15 @@ class PairLink(PostingLink):
         peer, number = self._peer, sent.message.number
         assert peer is not None
         assert number is not None
-        headers = self._headers(sent)
+        headers = [*POST_HEADERS, *sent.headers]
         try:
             async with peer.wire.exchange("POST", headers, sent.message.body, url=self._endpoint) as reply:
                 if 200 <= reply.status < 300:
                     await reply.drain(DRAIN_S)
                 else:
-                    await refuse(peer, number, reply, headers)
+                    await peer.refuse(number, reply, headers)
         except WireError as error:
-            self._inbox.fail(number, fault_of(peer, error))
-
-
-def _refusal(server: Server, reply: HttpReply) -> str:
-    why = "it answered GET with something else than events"
-    if reply.status != 200:
-        why = status_words(reply.status, server.reach)
-    return why + wrong_transport(server, reply.status)
+            peer.fail(number, error)
 
 
 def _resolve(url: str, said: bytes) -> str:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
 from tooldispatchd.providers.mcp.http.errors import UntrustedOriginError, WireError
-from tooldispatchd.providers.mcp.server import Reach
+from tooldispatchd.providers.mcp.reach import Reach
 
 PORTS: Final = {"http": 80, "https": 443}
 # What may stand in a request target as it is; all else is escaped. "%" is there because escapes are.
@@ -61,7 +61,9 @@ def place(url: str) -> HttpTarget:
     except ValueError:  # UnicodeError is one
         raise WireError("cannot use its URL: it is not one") from None
     scheme = parts.scheme.lower()
-    if scheme not in PORTS or not _is_host(host) or port == 0:
+    # An address, or a name as DNS has them (RFC 1035, 2.3.4: 63 and 253 characters).
+    is_host = _ADDRESS.fullmatch(host) or (len(host) <= 253 and _NAME.fullmatch(host))
+    if scheme not in PORTS or not is_host or port == 0:
         raise WireError(f"cannot use a URL of scheme {scheme[:20]!r} and host {host[:253]!r}: expected http or https")
     if parts.username is not None or parts.password is not None:
         raise WireError("cannot use a URL with a user name in it: credentials belong into `headers` or `token`")
@@ -69,11 +71,6 @@ def place(url: str) -> HttpTarget:
     if parts.query:
         target += "?" + quote(parts.query, safe=_PLAIN)
     return HttpTarget(Origin(scheme, host, port or PORTS[scheme]), target)
-
-
-def _is_host(host: str) -> bool:
-    """Whether it is an address, or a name as DNS has them (RFC 1035, 2.3.4: 63 and 253 characters)."""
-    return _ADDRESS.fullmatch(host) is not None or (len(host) <= 253 and _NAME.fullmatch(host) is not None)
 
 
 class Territory:
@@ -96,8 +93,12 @@ class Territory:
             return found
         if self.own.origin.scheme == "https" and found.origin.scheme != "https":
             raise WireError(f"it leads from https to {found.origin}, where nothing is encrypted")
-        if not self._is_listed(found.origin):
-            raise UntrustedOriginError(str(found.origin))
+        origin = found.origin
+        host = f"[{origin.host}]" if ":" in origin.host else origin.host
+        # HOST is for its scheme's own port, HOST:PORT for any scheme.
+        is_listed = origin.authority in self._hosts or f"{host}:{origin.port}" in self._hosts
+        if not is_listed and str(origin) not in self._trusted:
+            raise UntrustedOriginError(str(origin))
         return found
 
     def must_be_public(self, origin: Origin) -> bool:
@@ -128,13 +129,6 @@ class Territory:
                 extras={"http_status": status},
             )
         return target
-
-    def _is_listed(self, origin: Origin) -> bool:
-        """Whether HOST (at its scheme's own port) or HOST:PORT is listed, or the origin trusted."""
-        if str(origin) in self._trusted:
-            return True
-        host = f"[{origin.host}]" if ":" in origin.host else origin.host
-        return origin.authority in self._hosts or f"{host}:{origin.port}" in self._hosts
 
 
 def is_literal(host: str) -> bool:

@@ -1,10 +1,13 @@
 """The link that both forms of HTTP have in common: each message is a POST, sent by the outbox in tasks of its own.
 
-    Outbox.add ─┬─ request ──────▶ waits for a place ──▶ a task of its own
-                └─ anything else ─▶ queue ─────────────▶ one task, one after the other
+    Outbox.add ─┬─ request ──────▶ waits for a place ──▶ a task of its own ──┬─▶ HttpPeer.wire
+                └─ anything else ─▶ queue ─────────────▶ one task for all ───┘
 
 A request that is queued behind `notifications/initialized` waits until that was delivered: a server may turn away what
 comes before it (MCP, "Lifecycle").
+
+A request that never reached the server, or was turned away for now, is `server_unavailable` and worth another try. One
+that failed once it was there is `tool_failed`, since it may have had its effect.
 """
 
 import functools
@@ -19,13 +22,13 @@ import trio
 
 from tooldispatchd.calls.memory import Holding, Share
 from tooldispatchd.providers.mcp.dialects import Dialect
-from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.refusals import is_of_session, read_error_body
+from tooldispatchd.providers.mcp.http.errors import WireError, status_words
+from tooldispatchd.providers.mcp.http.reply import HttpReply
 from tooldispatchd.providers.mcp.http.tasks import Bell, TaskLink, Tasks
-from tooldispatchd.providers.mcp.http.wire import Authorizer, HttpReply, HttpWire
+from tooldispatchd.providers.mcp.http.wire import Authorizer, HttpWire
 from tooldispatchd.providers.mcp.link import MAX_NOTICES, MAX_QUEUED_BYTES, Inbox, LinkError
-from tooldispatchd.providers.mcp.messages import Outgoing
-from tooldispatchd.providers.mcp.server import Server
+from tooldispatchd.providers.mcp.messages import Incoming, Outgoing, error_in, error_words, read_message
+from tooldispatchd.providers.mcp.server import Server, call_failed, too_large, unavailable
 
 # Requests to one server at once, each with a task and a TCP connection: about as many as one agent may have in flight,
 # and fewer than the wire's exchanges (256), of which cancellations and the server's own stream need some.
@@ -181,24 +184,21 @@ class Outbox:
                 sent = self._notices[0]
                 with trio.move_on_after(self._notice_s):
                     await self._post_notice(sent)
-                self._taken(sent)
+                if self._is_over:
+                    # It was delivered in the very turn in which all was dropped.
+                    if self._notices and self._notices[0] is sent:
+                        self._notices.popleft()
+                    continue
+                self._notices.popleft()
+                self._queued -= len(sent.message.line)
+                self._waiting.resize(min(self._queued, self._waiting.held))
+                if sent.message.method == INITIALIZED:
+                    self._held -= 1
+                    if not self._held:
+                        self._is_free.set()
+                        self._start_requests()
         finally:
             self._is_posting = False
-
-    def _taken(self, sent: Sent) -> None:
-        if self._is_over:
-            # It was delivered in the very turn in which all was dropped.
-            if self._notices and self._notices[0] is sent:
-                self._notices.popleft()
-            return
-        self._notices.popleft()
-        self._queued -= len(sent.message.line)
-        self._waiting.resize(min(self._queued, self._waiting.held))
-        if sent.message.method == INITIALIZED:
-            self._held -= 1
-            if not self._held:
-                self._is_free.set()
-                self._start_requests()
 
 
 INITIALIZE: Final = "initialize"
@@ -214,6 +214,20 @@ POST_HEADERS: Final = (("Accept", f"{JSON}, {EVENT_STREAM}"), ("Content-Type", J
 # After the answer a stream is at its end within the same segment, or never: what it waits longer for costs more than a
 # new TCP connection.
 DRAIN_S: Final = 0.25
+
+# By the transport that the configuration names: the other one, and what a server of that may say to the first request
+# of this one. A GET without a session is wrong at Streamable HTTP in several ways.
+_OTHERS: Final = {"http": ("sse", frozenset({404, 405})), "sse": ("http", frozenset({200, 400, 404, 405, 406}))}
+# The error in a refusal is a sentence or two; a page of HTML is not looked at.
+MAX_ERROR_BYTES: Final = 64 * 1024
+ERROR_BODY_S: Final = 2.0
+# A sentence that is no JSON-RPC. Beyond it stand pages and objects, which may repeat what was asked.
+MAX_SENTENCE_BYTES: Final = 200
+# "Not initialized" is what a server with one session at a time says after a restart.
+_OF_SESSIONS: Final = re.compile(r"session|not initiali[sz]ed", re.IGNORECASE)
+# JSON-RPC 2.0, 5.1 (what cannot be parsed, no such method, wrong parameters) and MCP 2026-07-28 (headers that differ
+# from the body): these are about one request, whatever their words repeat of it.
+_OF_REQUESTS: Final = frozenset({-32700, -32601, -32602, -32020})
 
 
 class HttpPeer:
@@ -238,18 +252,46 @@ class HttpPeer:
     def session_headers(self) -> list[tuple[str, str]]:
         return [] if self.session_id is None else [(SESSION_HEADER, self.session_id)]
 
-    async def refuses_session(self, reply: HttpReply, sent: list[tuple[str, str]]) -> bool:
-        """As `is_session_over`, for an answer to anything but a request; the body is read where it matters."""
-        body = await read_error_body(reply) if reply.status == 400 and _shows_session(sent) else b""
-        return self.is_session_over(reply.status, sent, body)
+    def fail(self, number: int, error: WireError) -> None:
+        """End request `number`, whose exchange failed."""
+        if error.is_too_large and "what" not in error.extras:
+            fault = too_large(self.server)
+        else:
+            fault = (call_failed if error.was_sent else unavailable)(self.server, error.why, error.extras)
+        self.inbox.fail(number, fault)
 
-    def is_session_over(
-        self, status: int, sent: list[tuple[str, str]], body: bytes = b"", number: int | None = None
-    ) -> bool:
-        """Whether a status and its body end the connection; if so, its owner is told.
+    async def refuse(self, number: int, reply: HttpReply, sent: list[tuple[str, str]], *, hint: str = "") -> None:
+        """End request `number`, which went out with the headers `sent` and got another status than 200.
 
-        `sent` are the headers of what was answered so, and `number` its own, where it was a request.
+        `hint` follows the reason where the server itself gives none. Raises `WireError`.
         """
+        status = reply.status
+        extras: dict[str, object] = {"http_status": status}
+        if 200 <= status < 300:
+            self.inbox.fail(number, call_failed(self.server, status_words(status), extras))
+            await reply.drain(DRAIN_S)
+            return
+        after_ms = reply.retry_after_ms if status in {429, 503} else None
+        body = b""
+        if status not in {401, 403, 429} and after_ms is None:
+            body = await _read_error(reply)
+        if self._is_session_over(status, sent, body, number):
+            return
+        error = error_of(body)
+        if error is not None:
+            self.inbox.take_message(Incoming(id=number, error=error.error))
+            return
+        if after_ms is not None:
+            extras["retry_after_ms"] = after_ms
+        of = unavailable if status in {429, 503} else call_failed
+        self.inbox.fail(number, of(self.server, status_words(status, self.server.reach) + hint, extras))
+
+    async def refuses_session(self, reply: HttpReply, sent: list[tuple[str, str]]) -> bool:
+        """Whether the answer to anything but a request ends the connection; if so, its owner is told."""
+        body = await _read_error(reply) if reply.status == 400 and _shows_session(sent) else b""
+        return self._is_session_over(reply.status, sent, body, None)
+
+    def _is_session_over(self, status: int, sent: list[tuple[str, str]], body: bytes, number: int | None) -> bool:
         if not _shows_session(sent):
             return False
         if status == 404:
@@ -262,8 +304,47 @@ class HttpPeer:
         return True
 
 
+def wrong_transport(server: Server, status: int) -> str:
+    """Which transport to try, as the end of a sentence, where the configuration names the other one; else ""."""
+    transport = "" if server.reach is None else server.reach.transport
+    other, statuses = _OTHERS.get(transport, ("", frozenset()))
+    return f'; it may need transport = "{other}"' if status in statuses else ""
+
+
 def _shows_session(headers: list[tuple[str, str]]) -> bool:
     return any(name == SESSION_HEADER for name, _ in headers)
+
+
+async def _read_error(reply: HttpReply) -> bytes:
+    """The body of a refusal; nothing where it is too long, or too slow in coming."""
+    with trio.move_on_after(ERROR_BODY_S), suppress(WireError):
+        return await reply.read(MAX_ERROR_BYTES)
+    return b""
+
+
+def error_of(body: bytes) -> Incoming | None:
+    message = read_message(body)
+    error = None if message is None else error_in(message)
+    # A web framework's own refusal may also be an object with the member `error`: a JSON-RPC one has a code.
+    return message if error is not None and isinstance(error_words(error)[1], int) else None
+
+
+def is_of_session(body: bytes, number: int | None) -> bool:
+    """Whether a body with status 400 is about the session that was shown, and not an answer to request `number`.
+
+    Not every server says 404 to a session that it does not know (MCP, "Session Management"). Official SDKs and their
+    examples have said 400 for long, as JSON-RPC without a number or as plain text.
+    """
+    message = error_of(body)
+    if message is None:
+        text = body.strip()
+        is_sentence = 0 < len(text) <= MAX_SENTENCE_BYTES and text[:1] not in b"{[<"
+        return is_sentence and _OF_SESSIONS.search(text.decode(errors="replace")) is not None
+    error = error_in(message)
+    assert error is not None
+    words, code = error_words(error)
+    is_ours = number is not None and message.id == number
+    return not is_ours and code not in _OF_REQUESTS and _OF_SESSIONS.search(words) is not None
 
 
 class PostingLink(TaskLink):
@@ -306,8 +387,8 @@ class PostingLink(TaskLink):
     def ended(self) -> dict[str, object]:
         return {"undelivered": self._undelivered}
 
-    def _meet(self) -> HttpPeer:
-        """The server, to which nothing is connected yet. Raises `LinkError`."""
+    def _meet(self) -> None:
+        """Make ready what requests go through; nothing is connected yet. Raises `LinkError`."""
         authorizer = None if self._authorize is None else self._authorize()
         try:
             wire = HttpWire(
@@ -316,12 +397,6 @@ class PostingLink(TaskLink):
         except WireError as error:
             raise LinkError(error.why, error.extras) from error
         self._peer = HttpPeer(self._server, wire, self._inbox, self._bell)
-        return self._peer
-
-    def _headers(self, sent: Sent) -> list[tuple[str, str]]:
-        """All that goes with a POST. The stateless revision has no session, and the pair none that it shows."""
-        assert self._peer is not None
-        return [*POST_HEADERS, *sent.headers, *([] if sent.is_modern else self._peer.session_headers())]
 
     async def _request(self, sent: Sent) -> None:
         """POST a request, and see to it that it is answered or failed."""
@@ -329,8 +404,10 @@ class PostingLink(TaskLink):
 
     async def _notify(self, sent: Sent) -> None:
         """POST what has no answer. No request fails where it does not arrive."""
-        peer, headers = self._peer, self._headers(sent)
+        peer = self._peer
         assert peer is not None
+        # The stateless revision has no session, and the older pair none that it shows.
+        headers = [*POST_HEADERS, *sent.headers, *([] if sent.is_modern else peer.session_headers())]
         self._undelivered += 1
         with suppress(WireError):
             async with peer.wire.exchange("POST", headers, sent.message.body, url=self._endpoint) as reply:
@@ -348,12 +425,13 @@ class PostingLink(TaskLink):
         if peer is None:
             return
         if not self._bell.is_lost:
+            with trio.move_on_after(LAST_S, shield=True):
+                await self._outbox.say_last()
             await self._take_leave(peer)
         with trio.move_on_after(WIRE_S, shield=True):
             await peer.wire.aclose()
         self._peer = None
         self._outbox.forget()
 
-    async def _take_leave(self, peer: HttpPeer) -> None:  # noqa: ARG002  # one form has more to say to it
-        with trio.move_on_after(LAST_S, shield=True):
-            await self._outbox.say_last()
+    async def _take_leave(self, peer: HttpPeer) -> None:
+        """Tell the server that this was all, where its form of HTTP has a word for that."""

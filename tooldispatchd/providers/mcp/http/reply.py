@@ -8,9 +8,9 @@ import email.utils
 import re
 import time
 import zlib
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Final, Protocol, Self
+from typing import Final
 
 import h11
 import trio
@@ -25,29 +25,19 @@ STEP_BYTES: Final = 64 * 1024
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
-class Decoder(Protocol):
-    """Bytes as they came, to bytes as they were meant."""
-
-    def decode(self, chunk: bytes) -> Iterator[bytes]:
-        """The chunk decoded, in pieces of at most `STEP_BYTES`. Raises `WireError`."""
-
-    def finish(self) -> None:
-        """The body is at its end. Raises `WireError` where the coding is not."""
-
-
-def decoder(coding: str) -> Decoder | None:
+def decoder(coding: str) -> "Inflater | None":
     """For the value of a `Content-Encoding` header; None where there is nothing to undo. Raises `WireError`."""
     coding = coding.strip().lower()
     if coding in {"", "identity"}:
         return None
     if coding in {"gzip", "x-gzip"}:
-        return _Inflater(_GZIP)
+        return Inflater(_GZIP)
     if coding == "deflate":
-        return _Inflater(zlib.MAX_WBITS)
+        return Inflater(zlib.MAX_WBITS)
     raise WireError(f"cannot read an answer of content encoding {coding[:60]!r}", was_sent=True)
 
 
-class _Inflater:
+class Inflater:
     """gzip (RFC 1952), or deflate with or without its zlib header (RFC 1950 and 1951)."""
 
     def __init__(self, wbits: int) -> None:
@@ -58,8 +48,16 @@ class _Inflater:
         self._is_begun = False
 
     def decode(self, chunk: bytes) -> Iterator[bytes]:
+        """The chunk decoded, in pieces of at most `STEP_BYTES`. Raises `WireError`."""
         if self._head is not None:
-            chunk = self._begin(self._head + chunk)
+            chunk = self._head + chunk
+            if len(chunk) < 2:
+                self._head = chunk
+                return
+            self._head = None
+            # Some mean the bare stream by "deflate".
+            if chunk[0] & 0x0F != zlib.DEFLATED or int.from_bytes(chunk[:2], "big") % 31:
+                self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)
         while chunk:
             if self._inflate.eof:
                 # A gzip file may have further members (RFC 1952, 2.2); what follows a zlib stream means nothing.
@@ -70,18 +68,9 @@ class _Inflater:
             chunk = self._inflate.unused_data
 
     def finish(self) -> None:
+        """The body is at its end. Raises `WireError` where the coding is not."""
         if (self._is_begun or self._head) and not self._inflate.eof:
             raise WireError("cannot read the answer: its compressed body is cut short", was_sent=True)
-
-    def _begin(self, head: bytes) -> bytes:
-        """What can be decoded of the body's beginning, once it is known how: some mean the bare stream by "deflate"."""
-        if len(head) < 2:
-            self._head = head
-            return b""
-        self._head = None
-        if head[0] & 0x0F != zlib.DEFLATED or int.from_bytes(head[:2], "big") % 31:
-            self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)
-        return head
 
     def _steps(self, chunk: bytes) -> Iterator[bytes]:
         """The chunk as one stream decodes it, up to the stream's end."""
@@ -157,10 +146,6 @@ class HttpReply:
         """Whether the body was read to its end, or its end lies here unread."""
         return self._is_ended or self.connection.skip()
 
-    def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it comes, decoded, never an empty piece; only the reader bounds the sum. Raises `WireError`."""
-        return _Chunks(self)
-
     async def read(self, max_bytes: int, held: Holding | None = None) -> bytes:
         """The rest of the body. Raises `WireError`, where it is longer than `max_bytes` with `is_too_large`.
 
@@ -191,7 +176,10 @@ class HttpReply:
             self.close()
 
     async def receive(self) -> bytes:
-        """The next piece of the body; nothing at its end. Raises `WireError`."""
+        """The next piece of the body, decoded; nothing at its end. Only the reader bounds the sum.
+
+        Raises `WireError`.
+        """
         while True:
             try:
                 if (piece := next(self._pieces, None)) is not None:
@@ -226,22 +214,6 @@ class HttpReply:
             is_too_large=True,
             extras={"http_status": self.status},
         )
-
-
-class _Chunks:
-    """A reply's body as an iterator; not a generator, whose end would be the garbage collector's to find."""
-
-    def __init__(self, reply: HttpReply) -> None:
-        self._reply = reply
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        chunk = await self._reply.receive()
-        if not chunk:
-            raise StopAsyncIteration
-        return chunk
 
 
 def _read_headers(response: h11.Response) -> dict[str, str]:

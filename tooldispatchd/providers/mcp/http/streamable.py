@@ -1,11 +1,15 @@
 """Streamable HTTP, revisions 2025-03-26 to 2026-07-28: each message is a POST, each answer its response.
 
-    send ─▶ Outbox ─┬─ request ─▶ Exchange ─▶ Inbox
+    send ─▶ Outbox ─┬─ request ─▶ HttpExchange: POST ─┬─ application/json ───▶ the answer
+                    │                                 ├─ text/event-stream ──▶ messages … the answer
+                    │                                 │          └─ ended before it, its events have numbers
+                    │                                 │                 └──▶ GET with Last-Event-ID ──▶ …
+                    │                                 └─ anything else ──────▶ a fault
                     └─ others ──▶ POST, 202
-    greeted ───────────────────── Listening ─▶ Inbox        where there is a handshake
+    greeted ──────────────────── Listening ─▶ messages        where there is a handshake
 
-There is no connection that could break: one request that fails says nothing of the next. What ends the link is the
-server's word that the session is over.
+There is no connection that could break: one request that fails says nothing of the next. A failure is the fault of that
+request, never an exception. What ends the link is the server's word that the session is over.
 """
 
 import functools
@@ -15,22 +19,159 @@ from typing import Final
 
 import trio
 
+from tooldispatchd.calls.memory import Holding
 from tooldispatchd.providers.mcp.http import posting
-from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent, ServerStream, is_message
-from tooldispatchd.providers.mcp.http.exchange import HttpExchange
+from tooldispatchd.providers.mcp.http.errors import WireError, status_words
+from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent, ServerStream, is_message, no_room
 from tooldispatchd.providers.mcp.http.posting import (
+    DISCOVER,
     DRAIN_S,
     EVENT_STREAM,
+    INITIALIZE,
+    JSON,
     NOTICE_S,
+    POST_HEADERS,
+    SESSION_HEADER,
     HttpPeer,
     PostingLink,
     Sent,
+    wrong_transport,
 )
+from tooldispatchd.providers.mcp.http.reply import HttpReply
 from tooldispatchd.providers.mcp.http.wire import Authorizer
 from tooldispatchd.providers.mcp.link import Inbox
+from tooldispatchd.providers.mcp.logmessages import printable
 from tooldispatchd.providers.mcp.messages import Outgoing
-from tooldispatchd.providers.mcp.server import Server
+from tooldispatchd.providers.mcp.server import Server, call_failed
+
+# Tries in a row that bring nothing new, before an answer counts as lost.
+MAX_FRUITLESS: Final = 3
+# As often a stream is asked for again as soon as the server likes; then it is polled, and that has a rate. Hundreds of
+# calls may be in flight at a server that always has another number to give.
+QUICK_TRIES: Final = 10
+POLL_S: Final = 0.5
+# As much of a content type as a fault repeats.
+MAX_KIND: Final = 100
+# The one revision that had no such streams, so that a number in them cannot mean this.
+_WITHOUT_RESUMING: Final = "2024-11-05"
+# The first request in either era: a server that refuses it may speak by another transport.
+_FIRST: Final = frozenset({INITIALIZE, DISCOVER})
+
+
+class HttpExchange:
+    """The life of one request; `run` ends when it is answered, failed or given up."""
+
+    def __init__(self, peer: HttpPeer, sent: Sent) -> None:
+        assert sent.message.number is not None
+        self._peer = peer
+        self._sent = sent
+        self._number = sent.message.number
+        self._stream = ServerStream(peer.server.max_line_bytes, peer.inbox.share)
+        self._broken: WireError | None = None
+
+    async def run(self) -> None:
+        """Send the request and read its answer. The caller bounds it, by cancelling."""
+        try:
+            await self._post()
+            await self._resume()
+        except WireError as error:
+            self._peer.fail(self._number, error)
+            return
+        if self._is_waiting():
+            broken = "" if self._broken is None else f": {self._broken.why}"
+            self._fail(f"its event stream ended before the answer{broken}")
+
+    async def _post(self) -> None:
+        peer, message = self._peer, self._sent.message
+        headers = [*POST_HEADERS, *self._sent.headers]
+        # The stateless revision has no session, and `initialize` none yet.
+        if not self._sent.is_modern and message.method != INITIALIZE:
+            headers += peer.session_headers()
+        async with peer.wire.exchange("POST", headers, message.body) as reply:
+            if reply.status != 200:
+                hint = wrong_transport(peer.server, reply.status) if message.method in _FIRST else ""
+                await peer.refuse(self._number, reply, headers, hint=hint)
+            elif message.method == INITIALIZE and not peer.adopt(reply.headers.get(SESSION_HEADER.lower())):
+                self._fail("its session id is not visible ASCII, or too long")
+            elif reply.media_type == EVENT_STREAM:
+                await self._follow(reply)
+            elif reply.media_type == JSON:
+                await self._take_body(reply)
+            else:
+                kind = printable(reply.media_type, MAX_KIND) or "no content type"
+                self._fail(f"it answered with {kind} instead of JSON", {"http_status": reply.status})
+
+    async def _take_body(self, reply: HttpReply) -> None:
+        share = self._peer.inbox.share
+        held = Holding(share)
+        try:
+            body = await reply.read(self._peer.server.max_line_bytes, held)
+            if len(body) > held.held:
+                raise no_room(share)
+            if body.strip():
+                await self._peer.inbox.take(body)
+        finally:
+            held.resize(0)
+        if self._is_waiting():
+            what = "its HTTP response is empty" if not body.strip() else "its HTTP response holds no answer to it"
+            self._fail(what, {"http_status": reply.status})
+
+    # --- streams -----------------------------------------------------------------------------------------------------
+
+    async def _follow(self, reply: HttpReply) -> None:
+        try:
+            if await self._stream.follow(reply, self._take):
+                await reply.drain(DRAIN_S)
+        except WireError as error:
+            if error.is_too_large:
+                raise
+            self._broken = error
+
+    async def _take(self, event: ServerSentEvent) -> bool:
+        if is_message(event):
+            await self._peer.inbox.take(event.data)
+        return not self._is_waiting()
+
+    async def _resume(self) -> None:
+        """Ask for the rest of a stream that ended too early, for as long as that brings something."""
+        if self._sent.is_modern or self._sent.revision == _WITHOUT_RESUMING:
+            return
+        peer = self._peer
+        fruitless = tries = 0
+        while self._is_waiting() and self._stream.last_id and fruitless < MAX_FRUITLESS:
+            await trio.sleep(max(self._stream.retry_s, 0.0 if tries < QUICK_TRIES else POLL_S))
+            tries += 1
+            if not self._is_waiting():
+                return
+            before = self._stream.last_id
+            headers = [("Accept", EVENT_STREAM), ("Last-Event-ID", before)]
+            headers += [*self._sent.headers, *peer.session_headers()]
+            try:
+                async with peer.wire.exchange("GET", headers, b"") as reply:
+                    if reply.status == 200 and reply.media_type == EVENT_STREAM:
+                        self._broken = None
+                        await self._follow(reply)
+                    elif await peer.refuses_session(reply, headers):
+                        return
+                    else:
+                        self._broken = WireError(status_words(reply.status, peer.server.reach), was_sent=True)
+                        if reply.status != 429 and reply.status < 500:
+                            return
+            except WireError as error:
+                if error.is_too_large:
+                    raise
+                self._broken = error
+            # By where it ended: a server may say the same again and again, and that is no progress.
+            fruitless = 0 if self._stream.last_id != before else fruitless + 1
+
+    # --- ends --------------------------------------------------------------------------------------------------------
+
+    def _is_waiting(self) -> bool:
+        return not self._peer.bell.is_lost and self._peer.inbox.is_waiting(self._number)
+
+    def _fail(self, why: str, extras: dict[str, object] | None = None) -> None:
+        self._peer.inbox.fail(self._number, call_failed(self._peer.server, why, extras))
+
 
 # Waits between tries that bring nothing, doubling from the first to the last.
 FIRST_WAIT_S: Final = 1.0
@@ -149,11 +290,10 @@ class StreamableLink(PostingLink):
         return is_told
 
     async def _take_leave(self, peer: HttpPeer) -> None:
-        await super()._take_leave(peer)
         if peer.session_id is not None and not self._bell.is_lost:
             # A server that does not let clients end sessions answers 405, and ends them by itself.
             with trio.move_on_after(DELETE_S, shield=True), suppress(WireError):
-                async with peer.wire.exchange("DELETE", self._bare_headers(peer), b"") as reply:
+                async with peer.wire.exchange("DELETE", self._bare_headers(), b"") as reply:
                     await reply.drain(DRAIN_S)
 
     # --- exchanges ---------------------------------------------------------------------------------------------------
@@ -166,8 +306,7 @@ class StreamableLink(PostingLink):
         assert self._peer is not None
         await HttpExchange(self._peer, sent).run()
 
-    def _bare_headers(self, peer: HttpPeer | None = None) -> list[tuple[str, str]]:
+    def _bare_headers(self) -> list[tuple[str, str]]:
         """The headers of a request without a message: the revision and the session."""
-        peer = peer or self._peer
         headers = [] if self.dialect is None else self.dialect.headers(_NO_MESSAGE)
-        return headers + ([] if peer is None else peer.session_headers())
+        return headers + ([] if self._peer is None else self._peer.session_headers())

@@ -8,7 +8,7 @@ A wire has no tasks: an exchange lives in the task that makes it. It keeps no co
 but connecting and writing takes is the caller's to bound.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple, Protocol, Self
 
@@ -21,10 +21,8 @@ from tooldispatchd.providers.mcp.http.http1 import Http1
 from tooldispatchd.providers.mcp.http.network import Proxy, files_of, open_connection, proxy_for
 from tooldispatchd.providers.mcp.http.places import HttpTarget, Origin, Territory
 from tooldispatchd.providers.mcp.http.reply import HttpReply
-from tooldispatchd.providers.mcp.server import Reach
+from tooldispatchd.providers.mcp.reach import Reach
 from tooldispatchd.wire.lines import Text
-
-__all__ = ["Authorizer", "Headers", "HttpReply", "HttpRequest", "HttpWire", "WireError"]
 
 Headers = Sequence[tuple[str, str]]
 
@@ -68,11 +66,8 @@ class Authorizer(Protocol):
         """The server answered 401 or 403 (`headers` in lower case): those for one more attempt; None to let it be."""
 
 
-class Debug(Protocol):
-    """The log of answers; as `link.Inbox.debug`."""
-
-    def __call__(self, event: str, **fields: object) -> object:
-        """Log it."""
+# The log of a step: the event, and its fields as keywords.
+Debug = Callable[..., object]
 
 
 def to_nobody(event: str, **fields: object) -> None:
@@ -94,8 +89,8 @@ class HttpWire:
         self._debug = debug
         self._max_bytes = max_bytes
         self._authorizer = authorizer
-        self._territory = Territory(reach)
-        self._own = self._territory.own
+        self.territory = Territory(reach)
+        self._own = self.territory.own
         self._files = files_of(reach)
         # By origin; no more than the configuration lists.
         self._proxies: dict[Origin, Proxy | None] = {}
@@ -120,7 +115,7 @@ class HttpWire:
 
         To leave it early closes the TCP connection, which tells the server to stop. Raises `WireError`.
         """
-        place = self._own if url is None else self._territory.admit(url)
+        place = self._own if url is None else self.territory.admit(url)
         if place.origin != self._own.origin:
             raise WireError(f"it leads to {place.origin}, which is not its own origin")
         async with self._slots:
@@ -140,18 +135,11 @@ class HttpWire:
         """
         # It takes no slot: it is done within an exchange that has one, and could wait for all the others like it. What
         # goes out here may hold a client's secret: nothing but a GET is redirected to another origin.
-        reply = await self._followed(self._territory.admit(url), method, headers, (), body, may_leave=method == "GET")
+        reply = await self._followed(self.territory.admit(url), method, headers, (), body, may_leave=method == "GET")
         try:
             return reply.status, dict(reply.headers), await reply.read(max_bytes)
         finally:
             self._put_back(reply)
-
-    def trust(self, origin: str) -> None:
-        self._territory.trust(origin)
-
-    def admit(self, url: str) -> None:
-        """Raise `WireError` where the server may not lead to `url`."""
-        self._territory.admit(url)
 
     async def aclose(self) -> None:
         """Close every TCP connection, also those of exchanges that are under way. It waits for nothing."""
@@ -187,9 +175,22 @@ class HttpWire:
         """The exchange, wherever the server sends it on to; another origin only if it `may_leave` the first."""
         first = place.origin
         for hop in range(MAX_REDIRECTS + 1):
-            reply = await self._asked(place, method, headers, given, body, is_first=hop == 0)
             try:
-                onward = self._territory.redirected(method, place, reply.status, reply.headers.get("location"))
+                request = self._request(place, method, headers, given, body)
+                connection, response = await self._answered(place.origin, request, method, body)
+            except WireError as error:
+                # The server that redirected has seen it in any case.
+                error.was_sent = error.was_sent or hop > 0
+                raise
+            self._debug("http answered", method=method, origin=str(place.origin), status=response.status_code)
+            try:
+                reply = HttpReply(connection, response, place.origin, max_bytes=self._max_bytes)
+            except WireError:
+                self._live.discard(connection)
+                connection.close()
+                raise
+            try:
+                onward = self.territory.redirected(method, place, reply.status, reply.headers.get("location"))
             except WireError:
                 self._put_back(reply)
                 raise
@@ -209,24 +210,6 @@ class HttpWire:
             extras={"http_status": reply.status},
         )
 
-    async def _asked(
-        self, place: HttpTarget, method: str, headers: Headers, given: Headers, body: Text, *, is_first: bool
-    ) -> HttpReply:
-        try:
-            request = self._request(place, method, headers, given, body)
-            connection, response = await self._answered(place.origin, request, method, body)
-        except WireError as error:
-            # The server that redirected has seen it in any case.
-            error.was_sent = error.was_sent or not is_first
-            raise
-        self._debug("http answered", method=method, origin=str(place.origin), status=response.status_code)
-        try:
-            return HttpReply(connection, response, place.origin, max_bytes=self._max_bytes)
-        except WireError:
-            self._live.discard(connection)
-            connection.close()
-            raise
-
     async def _answered(
         self, origin: Origin, request: h11.Request, method: str, body: Text
     ) -> tuple[Http1, h11.Response]:
@@ -244,9 +227,11 @@ class HttpWire:
             except UnansweredError as error:
                 if error.was_sent and method not in _REPEATABLE:
                     raise
-        connection = await open_connection(
-            origin, files=self._files, proxy=self._proxy(origin), must_be_public=self._territory.must_be_public(origin)
+        must_be_public = self.territory.must_be_public(origin)
+        socket, stream = await open_connection(
+            origin, files=self._files, proxy=self._proxy(origin), must_be_public=must_be_public
         )
+        connection = Http1(socket, stream)
         try:
             return connection, await self._ask(connection, request, body)
         except UnansweredError as error:

@@ -23,7 +23,7 @@ from tooldispatchd.providers.mcp.oauth.documents import MAX_HEADER, Challenge, m
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError, login_needed
 from tooldispatchd.providers.mcp.oauth.flow import OAuthFlow
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, TokenStoreError
-from tooldispatchd.providers.mcp.server import OAuth, Reach
+from tooldispatchd.providers.mcp.reach import OAuth, Reach
 
 # A token that is refused so soon after it was given will be refused again: another flow would only cost.
 FRESH_S: Final = 5.0
@@ -228,7 +228,7 @@ class OAuthAccount:
     def _flow(self, name: str, wire: HttpWire) -> OAuthFlow:
         """A flow over `wire`, which may go to the origins that a person trusted at the login."""
         for origin in self._grant.trusted:
-            wire.trust(origin)
+            wire.territory.trust(origin)
         debug = partial(self._log.debug, server=name)
         return OAuthFlow(self._url, self._oauth, wire, self._keep, debug=debug)
 

@@ -38,7 +38,7 @@ from tooldispatchd.providers.mcp.oauth.documents import (
 from tooldispatchd.providers.mcp.oauth.errors import NEEDS_EXTRA, AuthorizationError, UntrustedError
 from tooldispatchd.providers.mcp.oauth.redirect import Redirected
 from tooldispatchd.providers.mcp.oauth.tokens import Grant
-from tooldispatchd.providers.mcp.server import OAuth
+from tooldispatchd.providers.mcp.reach import OAuth
 
 # All requests of a flow together; the consent of a person has a bound of its own.
 FLOW_S: Final = 30.0
@@ -262,7 +262,7 @@ class OAuthFlow:
             if found.issuer not in ({named} if named is not None else {assumed.issuer, f"{assumed.issuer}/"}):
                 raise AuthorizationError("cannot get a token: the authorization server's metadata names another issuer")
             # Before a person is asked for consent in vain.
-            self._wire.admit(found.token_endpoint)
+            self._wire.territory.admit(found.token_endpoint)
             return found
         if named is not None:
             # The guessed addresses are the resource's own, which must not see a secret of its authorization server.

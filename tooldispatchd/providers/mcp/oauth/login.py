@@ -31,8 +31,9 @@ from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
 from tooldispatchd.providers.mcp.oauth.flow import MAX_ANSWER_BYTES, UNKNOWN_CLIENT, OAuthFlow, Person
 from tooldispatchd.providers.mcp.oauth.redirect import Redirected, open_listener, port_in
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, TokenStoreError
+from tooldispatchd.providers.mcp.reach import Reach
 from tooldispatchd.providers.mcp.remembered import Eras
-from tooldispatchd.providers.mcp.server import Reach, Server
+from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.ways import url_way
 
 
@@ -110,7 +111,7 @@ class _Login:
             open_listener(self._oauth.redirect_port, port_in(before.client)) as listener,
         ):
             for origin in before.trusted:
-                wire.trust(origin)
+                wire.territory.trust(origin)
 
             async def consent(url: str, state: str) -> Redirected:
                 self._show(url)

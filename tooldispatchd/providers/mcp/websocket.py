@@ -1,16 +1,17 @@
-"""WebSocket (RFC 6455) with the subprotocol `mcp`: one JSON message in each text frame, both ways.
+"""MCP over WebSocket (RFC 6455), a wing of one module: a JSON message in each text frame, both ways.
 
     open ── TCP, TLS, upgrade ──▶ reader ─▶ Inbox            the other side's close is the link's end
                                   send ─▶ queue ─▶ writer    there is one only while something is queued
 
-The protocol itself is wsproto's. The connection goes to the URL's own origin and is never led elsewhere.
+The subprotocol is `mcp`, the protocol itself wsproto's. The connection goes to the URL's own origin and is never led
+elsewhere. `http` opens it.
 """
 
 import functools
 import ssl
 from codecs import getincrementaldecoder
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Final
 
 import h11
@@ -31,15 +32,15 @@ from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
 from tooldispatchd.calls.memory import Holding
 from tooldispatchd.providers.mcp.greeting import USER_AGENT
-from tooldispatchd.providers.mcp.http.errors import ALERT, WireError, meaning, question
+from tooldispatchd.providers.mcp.http.errors import ALERT, WireError, meaning, question, status_words
 from tooldispatchd.providers.mcp.http.http1 import Socket
 from tooldispatchd.providers.mcp.http.network import files_of, open_connection, proxy_for
 from tooldispatchd.providers.mcp.http.places import HttpTarget, place
-from tooldispatchd.providers.mcp.http.refusals import status_words
 from tooldispatchd.providers.mcp.http.tasks import TaskLink
-from tooldispatchd.providers.mcp.link import MAX_NOTICES, MAX_QUEUED_BYTES, NO_ROOM, Inbox, LinkError
+from tooldispatchd.providers.mcp.link import MAX_NOTICES, MAX_QUEUED_BYTES, NO_ROOM, Inbox, Link, LinkError, origin_of
 from tooldispatchd.providers.mcp.messages import Outgoing, peek_number
-from tooldispatchd.providers.mcp.server import Reach, Server, too_large
+from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.providers.mcp.server import Server, too_large
 from tooldispatchd.wire.lines import HEAD_BYTES
 
 SUBPROTOCOL: Final = "mcp"
@@ -63,6 +64,26 @@ MAX_LAST: Final = 16
 # wsproto writes these by itself, and twice they would be another request.
 _OWN_HEADERS: Final = frozenset({"host", "connection", "upgrade"})
 _OWN_PREFIX: Final = "sec-websocket-"
+
+
+class WebSocketWay:
+    """The way to a server behind a ws(s) URL, of which each link is a connection of its own."""
+
+    needs_tasks = True
+    is_http = False
+    may_probe = True
+    close_s = CLOSE_S
+
+    def __init__(self, server: Server, reach: Reach) -> None:
+        self.origin: Hashable = origin_of(reach.url)
+        self._server = server
+
+    def link(self, inbox: Inbox, nursery: trio.Nursery | None) -> Link:
+        assert nursery is not None
+        return WebSocketLink(self._server, inbox, nursery)
+
+    def older(self) -> None:
+        return
 
 
 class WebSocketLink(TaskLink):
@@ -106,7 +127,12 @@ class WebSocketLink(TaskLink):
             # The scheme whose default port and TLS are the same: ws is http's, and wss https's.
             scheme, colon, rest = self._reach.url.partition(":")
             where = place({"ws": "http", "wss": "https"}.get(scheme.lower(), scheme) + colon + rest)
-            self._socket, self._stream = await _connect(where, self._reach)
+            proxy = proxy_for(where.origin)
+            if proxy is not None and where.origin.scheme == "http":
+                raise LinkError(f"cannot go through the proxy {proxy.origin} with ws://: only wss:// is tunnelled")
+            self._socket, self._stream = await open_connection(
+                where.origin, files=files_of(self._reach), proxy=proxy, must_be_public=False
+            )
             with trio.move_on_after(self._upgrade_s) as limit:
                 await self._upgrade(self._stream, where)
         except WireError as error:
@@ -236,24 +262,19 @@ class WebSocketLink(TaskLink):
                 self._close_code = event.code
                 return False
             elif isinstance(event, TextMessage | BytesMessage):
-                await self._take(event)
+                part = event.data.encode() if isinstance(event.data, str) else bytes(event.data)
+                if not self._assembly.add(part):
+                    number = peek_number(self._assembly.head)
+                    if number is not None:
+                        self._inbox.fail(number, too_large(self._server))
+                if event.message_finished and (message := self._assembly.finish()) is not None:
+                    await self._inbox.take(message)
                 if not self._half.resize(self._assembly.held):
                     self._bell.lose(NO_ROOM, self._inbox.share.fault.extras)
                     return False
             if count % EVENTS_PER_TURN == 0:
                 await trio.lowlevel.checkpoint()
         return True
-
-    async def _take(self, event: TextMessage | BytesMessage) -> None:
-        part = event.data.encode() if isinstance(event.data, str) else bytes(event.data)
-        if not self._assembly.add(part):
-            number = peek_number(self._assembly.head)
-            if number is not None:
-                self._inbox.fail(number, too_large(self._server))
-        if event.message_finished:
-            message = self._assembly.finish()
-            if message is not None:
-                await self._inbox.take(message)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -287,24 +308,20 @@ class WebSocketLink(TaskLink):
         if self._pong is not None:
             frames.append(self._connection.send(self._pong))
             self._pong = None
-        while size < MAX_WRITE_BYTES and (part := self._next_part()) is not None:
+        while size < MAX_WRITE_BYTES:
+            if self._parts is None:
+                if not self._messages:
+                    break
+                message = self._messages.popleft()
+                self._queued -= len(message.line)
+                self._notices -= _is_notice(message)
+                self._parts = _parts_of(message.body)
+            part = next(self._parts)
+            if part.message_finished:
+                self._parts = None
             size += len(part.data)
             frames.append(self._connection.send(part))
         return b"".join(frames)
-
-    def _next_part(self) -> TextMessage | None:
-        """A message, or the next part of a large one."""
-        if self._parts is None:
-            if not self._messages:
-                return None
-            message = self._messages.popleft()
-            self._queued -= len(message.line)
-            self._notices -= _is_notice(message)
-            self._parts = _parts_of(message.body)
-        part = next(self._parts)
-        if part.message_finished:
-            self._parts = None
-        return part
 
     async def _take_leave(self, stream: trio.abc.Stream) -> None:
         """The closing handshake (RFC 6455, 7.1.2): our close frame, and the wait for theirs, if it has not come yet."""
@@ -376,12 +393,3 @@ class _Assembly:
 def _is_notice(message: Outgoing) -> bool:
     """Whether it is a notification or an answer."""
     return message.number is None or message.method is None
-
-
-async def _connect(where: HttpTarget, reach: Reach) -> tuple[Socket, trio.abc.Stream]:
-    """TCP, the proxy's tunnel and TLS. Raises `WireError`."""
-    proxy = proxy_for(where.origin)
-    if proxy is not None and where.origin.scheme == "http":
-        raise WireError(f"cannot go through the proxy {proxy.origin} with ws://: only wss:// is tunnelled")
-    opened = await open_connection(where.origin, files=files_of(reach), proxy=proxy, must_be_public=False)
-    return opened.take_stream()

@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from tooldispatchd.cli import dialogue
@@ -68,26 +69,32 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
 
     def call(daemon: Dialogue, hello: Line) -> int:
-        ready = dialogue.open_for(daemon, arguments.name, {**hello, "updates": arguments.updates or None})
-        said = text
-        if given is not None:
-            # The schema says which of them are texts. It is not waited for where the profile does not name the tool:
-            # that is mostly a misspelt name.
-            shown = None if ready is None else dialogue.shown(ready, arguments.name)
-            said = json.dumps(typed(given, shown and shown.get("input_schema")))
-        return _print(arguments, _call(arguments, daemon, said))
-
-    def call_or_refusal(daemon: Dialogue, hello: Line) -> int:
         try:
-            return call(daemon, hello)
+            ready = dialogue.open_for(daemon, arguments.name, {**hello, "updates": arguments.updates or None})
+            said = text
+            if given is not None:
+                # The schema says which of them are texts. It is not waited for where the profile does not name the
+                # tool: that is mostly a misspelt name.
+                shown = None if ready is None else dialogue.shown(ready, arguments.name)
+                said = json.dumps(typed(given, shown and shown.get("input_schema")))
+            answer = _call(arguments, daemon, said)
         except CommandRefusedError as refused:
             if dialogue.exit_code(refused) != 1:
                 raise
             # The session was opened for this call alone: its refusal is the call's answer.
             print(json.dumps(refused.fault, ensure_ascii=False, separators=(",", ":")))
             return 1
+        content = str(answer.get("content"))
+        if arguments.raw and not answer.get("is_error"):
+            try:
+                value = json.loads(content)
+            except (ValueError, RecursionError):
+                value = None  # a server's text is one already
+            content = value if isinstance(value, str) else content
+        print(content)
+        return 1 if answer.get("is_error") else 0
 
-    return dialogue.talk(arguments, call_or_refusal)
+    return dialogue.talk(arguments, call)
 
 
 def _call(arguments: argparse.Namespace, daemon: Dialogue, text: str | None) -> Line:
@@ -113,18 +120,6 @@ def _answer(arguments: argparse.Namespace, daemon: Dialogue) -> Line:
             told = printable(" ".join(str(line[key]) for key in ("message", "content") if line.get(key)))
             print(f"{paint.strong(counted)} {told}".strip(), file=sys.stderr)
     return line
-
-
-def _print(arguments: argparse.Namespace, answer: Line) -> int:
-    content = str(answer.get("content"))
-    if arguments.raw and not answer.get("is_error"):
-        try:
-            value = json.loads(content)
-        except (ValueError, RecursionError):
-            value = None  # a server's text is one already
-        content = value if isinstance(value, str) else content
-    print(content)
-    return 1 if answer.get("is_error") else 0
 
 
 class ShellInputError(Exception):
@@ -161,19 +156,17 @@ def json_text(words: Sequence[str], tool: str) -> str | None:
 
 def typed(values: Mapping[str, str], schema: object) -> dict[str, object]:
     """The values as the properties of `schema` want them: a text stays one where a string will do."""
-    return {key: _typed(value, schema, key) for key, value in values.items()}
-
-
-def _typed(text: str, schema: object, key: str) -> object:
     properties = schema.get("properties") if isinstance(schema, dict) else None
-    wanted = _kinds(properties.get(key) if isinstance(properties, dict) else None, schema, MAX_REFERENCES)
-    if "string" in wanted:
-        return text
-    try:
-        value = _parse(text)
-    except (ValueError, RecursionError):
-        return text
-    return value if not wanted or _kind(value) in wanted else text
+    found: dict[str, object] = dict(values)
+    for key, text in values.items():
+        wanted = _kinds(properties.get(key) if isinstance(properties, dict) else None, schema, MAX_REFERENCES)
+        if "string" in wanted:
+            continue
+        with suppress(ValueError, RecursionError):
+            value = _parse(text)
+            if not wanted or _kind(value) in wanted:
+                found[key] = value
+    return found
 
 
 def _kinds(node: object, root: object, references: int) -> set[str]:

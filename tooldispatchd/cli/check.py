@@ -4,12 +4,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from tooldispatchd.config.configuration import Loaded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what the configuration holds, or its report on stderr; gives the exit code."""
+    from tooldispatchd.catalog.explanation import explain
     from tooldispatchd.children.descriptors import occupy_standard
     from tooldispatchd.config.config_report import printable
     from tooldispatchd.config.configuration import ConfigError, find_configuration, load
@@ -71,41 +67,36 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             print(error, file=sys.stderr)
         return 2
-    warnings = [printable(each) for each in (*loaded.catalog.warnings, *absent(loaded.catalog, os.environ))]
+    catalog = loaded.catalog
+    warnings = [printable(each) for each in (*catalog.warnings, *absent(catalog, os.environ))]
     if arguments.json:
         _print_json([], warnings)
         return 0
     for warning in warnings:
         print(f"{path}: warning: {warning}", file=sys.stderr)
-    _print_summary(path, loaded, explains=arguments.explain)
+    counts = (
+        _count(len(catalog.tools), "tool"),
+        _count(sum(spec.enabled for spec in catalog.config.mcp.values()), "server"),
+        _count(len(catalog.profiles), "profile"),
+    )
+    print(f"{path}: fine: {', '.join(counts)}")
+    # Where no profile asks for anything there is nothing to compare.
+    for name, profile in catalog.profiles.items() if catalog.is_protected or arguments.explain else ():
+        owners = [f"uid {uid}" for uid in sorted(profile.uids or ())] + [
+            f"gid {gid}" for gid in sorted(profile.gids or ())
+        ]
+        asked = [*(["a token"] if name in catalog.tokens else []), *([" or ".join(owners)] if owners else [])]
+        needs = f"needs {' and '.join(asked)}" if asked else "open to everyone who may connect"
+        at = f" ({loaded.where(('agents', name))})" if arguments.explain and name in catalog.config.agents else ""
+        print(f"    profile {name}: {needs}{printable(at)}")
+    for line in explain(catalog, loaded.where) if arguments.explain else ():
+        print(f"    {printable(line)}")
     return 0
 
 
 def _print_json(problems: list[dict[str, object]], warnings: list[str]) -> None:
     found = {"ok": not problems, "problems": problems, "warnings": warnings}
     print(json.dumps(found, indent=2, ensure_ascii=False))
-
-
-def _print_summary(path: Path, loaded: "Loaded", *, explains: bool) -> None:
-    """The counts, what each profile asks for, and with `explains` all that was understood."""
-    from tooldispatchd.catalog.explanation import explain
-    from tooldispatchd.config.config_report import printable
-
-    catalog = loaded.catalog
-    servers = sum(spec.enabled for spec in catalog.config.mcp.values())
-    counts = (
-        _count(len(catalog.tools), "tool"),
-        _count(servers, "server"),
-        _count(len(catalog.profiles), "profile"),
-    )
-    print(f"{path}: fine: {', '.join(counts)}")
-    # Where no profile asks for anything there is nothing to compare.
-    for name, profile in catalog.profiles.items() if catalog.is_protected or explains else ():
-        needs = _needs(profile.uids, profile.gids, has_token=name in catalog.tokens)
-        at = f" ({loaded.where(('agents', name))})" if explains and name in catalog.config.agents else ""
-        print(f"    profile {name}: {needs or 'open to everyone who may connect'}{printable(at)}")
-    for line in explain(catalog, loaded.where) if explains else ():
-        print(f"    {printable(line)}")
 
 
 def _try_sandbox() -> int:
@@ -121,13 +112,6 @@ def _try_sandbox() -> int:
         return 1
     print(*report(abilities, cgroup_lacks()), sep="\n")
     return 0
-
-
-def _needs(uids: Iterable[int] | None, gids: Iterable[int] | None, *, has_token: bool) -> str:
-    """What a profile asks for, in words; empty where it asks for nothing."""
-    owners = [f"uid {uid}" for uid in sorted(uids or ())] + [f"gid {gid}" for gid in sorted(gids or ())]
-    asked = [*(["a token"] if has_token else []), *([" or ".join(owners)] if owners else [])]
-    return f"needs {' and '.join(asked)}" if asked else ""
 
 
 def _count(number: int, noun: str) -> str:

@@ -75,19 +75,15 @@ def _daemon(config: Path, path: Path) -> Iterator[subprocess.Popen[bytes]]:
         [*words, "--config", str(config), "--listen", f"unix:{path}"], env=environ
     )
     try:
-        _wait_for(path, daemon)
+        until = time.monotonic() + PATIENCE_S
+        while not path.exists():
+            if daemon.poll() is not None or time.monotonic() > until:
+                raise SystemExit("the daemon did not start")
+            time.sleep(0.02)
         yield daemon
     finally:
         daemon.terminate()
         daemon.wait(PATIENCE_S)
-
-
-def _wait_for(path: Path, daemon: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not path.exists():
-        if daemon.poll() is not None or time.monotonic() > until:
-            raise SystemExit("the daemon did not start")
-        time.sleep(0.02)
 
 
 def _converse(path: Path, daemon: int) -> None:

@@ -141,7 +141,23 @@ class Dialogue:
     def hear(self) -> Line:
         """The next line. Raises `CommandRefusedError` for a fault, `NoDaemonError` where none comes."""
         while not self._heard:
-            self._exchange()
+            # It is pinged after half of its time.
+            until = self._heard_at + (self._patience_s if self._has_pinged else self._patience_s / 2)
+            try:
+                chunk = self._duplex.exchange(until)
+            except TimeoutError:
+                if self._has_pinged:
+                    raise NoDaemonError(f"the daemon did not answer within {self._patience_s:g} s") from None
+                self._ping()
+                continue
+            except OSError as error:
+                raise NoDaemonError(f"cannot read from the daemon: {error.strerror}") from error
+            if chunk is None:
+                why = self._duplex.write_error
+                raise NoDaemonError(f"cannot write to the daemon: {why}" if why else "the daemon closed the channel")
+            if chunk:
+                self._heard_at, self._has_pinged, self._patience_s = time.monotonic(), False, self._timeout_s
+                self._heard.extend(_read(line) for line in self._cutter.cut(chunk))
         line = self._heard.popleft()
         if line.get("__port") == "fault":
             raise CommandRefusedError(line)
@@ -152,25 +168,6 @@ class Dialogue:
         while (line := self.hear()).get("__port") != port:
             pass
         return line
-
-    def _exchange(self) -> None:
-        # It is pinged after half of its time.
-        until = self._heard_at + (self._patience_s if self._has_pinged else self._patience_s / 2)
-        try:
-            chunk = self._duplex.exchange(until)
-        except TimeoutError:
-            if self._has_pinged:
-                raise NoDaemonError(f"the daemon did not answer within {self._patience_s:g} s") from None
-            self._ping()
-            return
-        except OSError as error:
-            raise NoDaemonError(f"cannot read from the daemon: {error.strerror}") from error
-        if chunk is None:
-            why = self._duplex.write_error
-            raise NoDaemonError(f"cannot write to the daemon: {why}" if why else "the daemon closed the channel")
-        if chunk:
-            self._heard_at, self._has_pinged, self._patience_s = time.monotonic(), False, self._timeout_s
-            self._heard.extend(_read(line) for line in self._cutter.cut(chunk))
 
     def _ping(self) -> None:
         self._has_pinged = True
@@ -199,7 +196,7 @@ def talk(arguments: argparse.Namespace, dialogue: Callable[[Dialogue, Line], int
         tell(arguments, f"cannot read the token from {arguments.token_file}: {why}")
         return 2
     try:
-        with _channel(arguments) as daemon:
+        with (_running if arguments.config is None else _private)(arguments) as daemon:
             return dialogue(daemon, {"profile": arguments.profile, "token": token})
     except CommandRefusedError as refused:
         tell(arguments, str(refused))
@@ -257,11 +254,7 @@ class _DaemonEndedError(Exception):
 
 
 @contextmanager
-def _channel(arguments: argparse.Namespace) -> Iterator[Dialogue]:
-    if arguments.config is not None:
-        with _private(arguments) as daemon:
-            yield daemon
-        return
+def _running(arguments: argparse.Namespace) -> Iterator[Dialogue]:
     address = arguments.socket or find_socket(os.environ)
     try:
         fd = reach(address, within_s=min(arguments.timeout, CONNECT_S)).detach()

@@ -111,17 +111,12 @@ def _log_in(binding: Binding, show: Callable[[str], None]) -> Path:
             # Otherwise Python complains of a task that an interrupt kept from starting.
             return trio.run(log_in, binding, os.environ, show, trusted, restrict_keyboard_interrupt_to_checkpoints=True)
         except LoginError as error:
-            if error.untrusted is None or not _says_yes(f"{error.why}. Trust it?"):
+            if error.untrusted is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
+                raise
+            print(f"{error.why}. Trust it? [y/N] ", end="", file=sys.stderr, flush=True)
+            if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
                 raise
             trusted += (error.untrusted,)
-
-
-def _says_yes(question: str) -> bool:
-    """Whether the person at the terminal says yes; without a terminal, no."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return False
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def _show(url: str) -> None:

@@ -5,14 +5,10 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tooldispatchd.cli import dialogue
 from tooldispatchd.cli.dialogue import Dialogue, Line, Paint, printable
-
-if TYPE_CHECKING:
-    from tooldispatchd.config.configuration import Loaded
 
 # The forms of PROTOCOL.md; the daemon is asked for what is named here, and knows them itself.
 FORMS: Final = ("plain", "anthropic", "openai", "openai_responses", "google", "mcp")
@@ -40,10 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List and print; the exit code."""
+    bounds: list[str] = []
 
     def show(daemon: Dialogue, hello: Line) -> int:
         if arguments.name is not None:
-            return _show_one(arguments, daemon, hello, loaded)
+            return _show_one(arguments, daemon, hello, bounds)
         daemon.say("hello", {**hello, "schemas": arguments.schemas})
         ready = daemon.until("ready")
         _warn(arguments, ready)
@@ -54,28 +51,26 @@ def run(arguments: argparse.Namespace) -> int:
             _print_table(tools, Paint(arguments.color, sys.stdout))
         return 0
 
-    loaded = None
-    if arguments.config is not None and (loaded := _load(arguments.config)) is None:
-        return 2
+    if arguments.config is not None:
+        from tooldispatchd.catalog.explanation import explain_tool
+        from tooldispatchd.config.config_report import printable as masked
+        from tooldispatchd.config.configuration import ConfigError, load
+
+        try:
+            loaded = load(arguments.config, os.environ)
+        except ConfigError as error:
+            print(error, file=sys.stderr)
+            return 2
+        # As `check` does.
+        for warning in loaded.catalog.warnings:
+            print(f"{arguments.config}: warning: {masked(warning)}", file=sys.stderr)
+        if arguments.name is not None:
+            bounds += map(masked, explain_tool(loaded.catalog, arguments.name, loaded.where))
     return dialogue.talk(arguments, show)
 
 
-def _load(config: Path) -> "Loaded | None":
-    """The configuration, of which is said, as `check` does, what is not meant; None where it cannot be used."""
-    from tooldispatchd.config.config_report import printable
-    from tooldispatchd.config.configuration import ConfigError, load
-
-    try:
-        loaded = load(config, os.environ)
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return None
-    for warning in loaded.catalog.warnings:
-        print(f"{config}: warning: {printable(warning)}", file=sys.stderr)
-    return loaded
-
-
-def _show_one(arguments: argparse.Namespace, daemon: Dialogue, hello: Line, loaded: "Loaded | None") -> int:
+def _show_one(arguments: argparse.Namespace, daemon: Dialogue, hello: Line, bounds: Sequence[str]) -> int:
+    """One tool whole; `bounds` is what the configuration says of it or of its server."""
     narrowed = dialogue.open_for(daemon, arguments.name, hello)
     ready = narrowed or daemon.until("ready")
     _warn(arguments, ready)
@@ -92,19 +87,16 @@ def _show_one(arguments: argparse.Namespace, daemon: Dialogue, hello: Line, load
     if arguments.json or arguments.schemas is not None:
         _print_json(shown if arguments.schemas else tool)
         return 0
+    doc = ""
     # In a session for this tool alone `info` is about it.
-    has_doc = narrowed is not None and dialogue.shown(ready, "info") is not None
-    doc = _doc(daemon, arguments.name) if has_doc else None
+    if narrowed is not None and dialogue.shown(ready, "info") is not None:
+        daemon.say("tool_req", {"id": "1", "name": "info", "input": {"name": arguments.name}})
+        answer = daemon.until("tool_resp")
+        doc = "" if answer.get("is_error") else str(json.loads(str(answer["content"])))
     _print_tool(tool, shown.get("outputSchema"), doc, Paint(arguments.color, sys.stdout))
-    if loaded is not None:
-        _print_bounds(loaded, arguments.name)
+    if bounds:
+        print("", *bounds, sep="\n")
     return 0
-
-
-def _doc(daemon: Dialogue, name: str) -> str | None:
-    daemon.say("tool_req", {"id": "1", "name": "info", "input": {"name": name}})
-    answer = daemon.until("tool_resp")
-    return None if answer.get("is_error") else str(json.loads(str(answer["content"])))
 
 
 def _warn(arguments: argparse.Namespace, ready: Line) -> None:
@@ -118,7 +110,7 @@ def _print_json(tools: object) -> None:
     print(json.dumps(tools, indent=2, ensure_ascii=False))
 
 
-def _print_tool(tool: Line, output_schema: object, doc: str | None, paint: Paint) -> None:
+def _print_tool(tool: Line, output_schema: object, doc: str, paint: Paint) -> None:
     """One tool, all that the daemon says of it."""
     name = str(tool["name"])
     server, colon, _ = name.partition(":")
@@ -128,25 +120,15 @@ def _print_tool(tool: Line, output_schema: object, doc: str | None, paint: Paint
     unenforced = _unenforced(tool)
     if unenforced:
         print(paint.warning(f"its program is asked for, and not kept to: {', '.join(unenforced)}"))
-    for text in (str(tool.get("description", "")), doc or ""):
-        lines = [printable(line) for line in text.strip().splitlines()]
-        print(
-            *(["", *(f"    {line}".rstrip() for line in lines)] if lines else []), sep="\n", end="\n" if lines else ""
-        )
+    for text in (str(tool.get("description", "")), doc):
+        lines = [f"    {printable(line)}".rstrip() for line in text.strip().splitlines()]
+        if lines:
+            print("", *lines, sep="\n")
     for heading, schema in (("input", tool.get("input_schema")), ("output", output_schema)):
         if schema is not None:
             print(f"\n{paint.strong(heading)}")
             # Escaped: a server's schema is not ours, and must not speak to the terminal.
             print(json.dumps(schema, indent=2))
-
-
-def _print_bounds(loaded: "Loaded", name: str) -> None:
-    """What the configuration says of a tool or of its server."""
-    from tooldispatchd.catalog.explanation import explain_tool
-    from tooldispatchd.config.config_report import printable as masked
-
-    lines = explain_tool(loaded.catalog, name, loaded.where)
-    print(*(["", *map(masked, lines)] if lines else []), sep="\n", end="\n" if lines else "")
 
 
 def _unenforced(tool: Line) -> Sequence[str]:

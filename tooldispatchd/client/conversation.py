@@ -301,17 +301,19 @@ class PendingRequests:
             raise ClientError("the daemon sent a line that is too long")
         line = bytes(line)
         said = _read_line(line)
-        if said is None:
-            return None
+        if said is None or isinstance(said, ApproveReq | Ask):
+            return said
         if isinstance(said, ToolResp):
-            return self._answered(said)
+            waiting = self._calls.pop(_ticket_of(said.id), None)
+            if waiting is None:
+                return None
+            del self._waiting[waiting.line]
+            return FailedTicket(waiting.ticket, fault_of(said)) if said.fault else Answered(waiting.ticket, said)
         if isinstance(said, FaultLine):
             return self._fault(said, FaultError(_decoded(partial(_decode_fields, line))))
         if isinstance(said, ToolUpdate):
             call = _ticket_of(said.id)
             return Updated(call, said) if call in self._calls else None
-        if isinstance(said, ApproveReq | Ask):
-            return said
         if isinstance(said, ToolsChangedLine):
             # None for an agent that was opened elsewhere (`run`): nothing here asked to be told.
             shown = self._shown.get(said.agent)
@@ -320,44 +322,31 @@ class PendingRequests:
             self._reply({"__port": "pong"} if said.t is UNSET else {"__port": "pong", "t": said.t})
             return None
         if isinstance(said, Pong):
-            return self._ponged(said)
+            try:
+                ticket = None if isinstance(said.t, UnsetType) else _decode_t(said.t)
+            except msgspec.DecodeError:
+                return None
+            # Pongs come in the order of their pings.
+            first = self._questions.get(_PONG)
+            return self._close(_PONG, said) if first and first[0].ticket == ticket else None
         return self._close((str(said.__struct_config__.tag), said.agent), said)
 
-    def _answered(self, answer: ToolResp) -> Event | None:
-        waiting = self._calls.pop(_ticket_of(answer.id), None)
-        if waiting is None:
-            return None
-        del self._waiting[waiting.line]
-        return FailedTicket(waiting.ticket, fault_of(answer)) if answer.fault else Answered(waiting.ticket, answer)
-
-    def _ponged(self, pong: Pong) -> Event | None:
-        try:
-            ticket = 0 if isinstance(pong.t, UnsetType) else _decode_t(pong.t)
-        except msgspec.DecodeError:
-            return None
-        # Pongs come in the order of their pings.
-        first = self._questions.get(_PONG)
-        return self._close(_PONG, pong) if first and first[0].ticket == ticket else None
-
-    def _close(self, answerer: _Answerer, answer: Reply) -> Event | None:
-        """Take the oldest question that this answers."""
+    def _close(self, answerer: _Answerer, said: Reply) -> Event | None:
+        """Take the oldest question that this answers, and decode the tools of the answer."""
         questions = self._questions.get(answerer)
         if not questions:
             return None
         waiting = questions[0]
         self._forget(waiting)
-        return Answered(waiting.ticket, self._opened(answer, shown=waiting.shown))
-
-    def _opened(self, said: Reply, *, shown: bool) -> Answer:
-        """The answer with its tools decoded. Remembers the form of an agent's tools while its session is open."""
         if isinstance(said, ReadyLine):
-            self._shown[said.agent] = shown
-            return _decoded(partial(read_ready, said, shown=shown))
+            # The form of an agent's tools is remembered while its session is open.
+            self._shown[said.agent] = waiting.shown
+            return Answered(waiting.ticket, _decoded(partial(read_ready, said, shown=waiting.shown)))
         if isinstance(said, ToolsLine):
-            return _decoded(partial(read_tools, said, shown=shown))
+            return Answered(waiting.ticket, _decoded(partial(read_tools, said, shown=waiting.shown)))
         if isinstance(said, Bye):
             self._shown.pop(said.agent, None)
-        return said
+        return Answered(waiting.ticket, said)
 
     def _fault(self, said: FaultLine, fault: FaultError) -> Event | None:
         """The request that a fault answers; without a line number, the `hello` of a refused session."""

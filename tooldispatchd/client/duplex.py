@@ -58,7 +58,18 @@ class Duplex:
 
         Raises `TimeoutError` at `until`, on the monotonic clock, and `OSError` where reading fails.
         """
-        ready = self._poll(until)
+        left_s = until - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError  # also if the other side never stops writing
+        poll = select.poll()
+        poll.register(self._read_fd, select.POLLIN)
+        if self._unsent:
+            # One descriptor has one entry: a second `register` would replace the first.
+            both = self._read_fd == self._write_fd
+            poll.register(self._write_fd, select.POLLOUT | (select.POLLIN if both else 0))
+        ready = dict(poll.poll(min(int(left_s * 1000) + 1, MAX_POLL_MS)))
+        if not ready:
+            raise TimeoutError
         if ready.get(self._write_fd, 0) & (select.POLLOUT | select.POLLERR | select.POLLHUP) and self._unsent:
             self._send()
         if not ready.get(self._read_fd, 0) & ~select.POLLOUT:
@@ -75,21 +86,6 @@ class Duplex:
         # A set: they may be the same.
         for fd in {self._read_fd, self._write_fd}:
             os.close(fd)
-
-    def _poll(self, until: float) -> dict[int, int]:
-        left_s = until - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError  # also if the other side never stops writing
-        poll = select.poll()
-        poll.register(self._read_fd, select.POLLIN)
-        if self._unsent:
-            # One descriptor has one entry: a second `register` would replace the first.
-            both = self._read_fd == self._write_fd
-            poll.register(self._write_fd, select.POLLOUT | (select.POLLIN if both else 0))
-        ready = poll.poll(min(int(left_s * 1000) + 1, MAX_POLL_MS))
-        if not ready:
-            raise TimeoutError
-        return dict(ready)
 
     def _send(self) -> None:
         try:

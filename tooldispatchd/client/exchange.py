@@ -235,13 +235,22 @@ class Renewal:
 
     async def channel(self) -> ClientExchange:
         """An open channel if one can be had, with room to send. Raises `ClientError`."""
-        if self._dial is not None:
+        dial = self._dial
+        if dial is not None:
             # Let the reader run: it may have an end of the channel to report.
             for _ in range(2):
                 await trio.lowlevel.checkpoint()
             if self.exchange.conversation.lost is not None:
                 async with self._turn:
-                    await self._renew(self._dial)
+                    last = self.exchange
+                    # Another task may have opened it while this one waited.
+                    if last.conversation.lost is not None:
+                        stream = await dial()
+                        await self.aclose()
+                        self._stream = stream
+                        self.start(self._nursery, last.conversation.renewed())
+                        # Agents that have not said `hello` again may be asked as soon as they do.
+                        self.exchange.callbacks = last.callbacks
         exchange = self.exchange
         await exchange.room()
         return exchange
@@ -276,31 +285,18 @@ class Renewal:
     async def aclose(self) -> None:
         await trio.aclose_forcefully(self._stream)
 
-    async def _renew(self, dial: Callable[[], Awaitable[trio.abc.Stream]]) -> None:
-        last = self.exchange
-        # Another task may have opened it while this one waited.
-        if last.conversation.lost is None:
-            return
-        stream = await dial()
-        await self.aclose()
-        self._stream = stream
-        self.start(self._nursery, last.conversation.renewed())
-        # Agents that have not said `hello` again may be asked as soon as they do.
-        self.exchange.callbacks = last.callbacks
-
 
 def stream_on(read_fd: int, write_fd: int) -> trio.abc.Stream:
     """A stream that reads one descriptor and writes the other, and closes both; raises `OSError` if one is not open."""
     # Both before either is wrapped: closing a wrapper would close the descriptor of a caller that gets an error.
-    are_sockets = [stat.S_ISSOCK(os.fstat(fd).st_mode) for fd in (read_fd, write_fd)]
-    answers, requests = map(_one_way, (read_fd, write_fd), are_sockets)
+    modes = [(fd, os.fstat(fd).st_mode) for fd in (read_fd, write_fd)]
+    answers, requests = (
+        trio.SocketStream(trio.socket.from_stdlib_socket(socket.socket(fileno=fd)))
+        if stat.S_ISSOCK(mode)
+        else trio.lowlevel.FdStream(fd)
+        for fd, mode in modes
+    )
     return trio.StapledStream(requests, answers)
-
-
-def _one_way(fd: int, is_socket: bool) -> trio.abc.Stream:  # noqa: FBT001  # said by position in one place, above
-    if is_socket:
-        return trio.SocketStream(trio.socket.from_stdlib_socket(socket.socket(fileno=fd)))
-    return trio.lowlevel.FdStream(fd)
 
 
 def _reason(error: trio.BrokenResourceError) -> str:

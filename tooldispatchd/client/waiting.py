@@ -13,7 +13,6 @@ from tooldispatchd.client.conversation import (
     NO_VERDICT,
     Answer,
     Answered,
-    Changed,
     Event,
     FailedTicket,
     PendingRequests,
@@ -195,26 +194,24 @@ class Waiting:
             _, on_update = self._expected.get(event.ticket, (None, None))
             if on_update is not None:
                 on_update(event.update)
-        else:
-            self._ask(event)
-
-    def _ask(self, event: Changed | ApproveReq | Ask) -> None:
-        callbacks = self.callbacks.get(event.agent, Callbacks())
-        if isinstance(event, ToolsChanged | ShownToolsChanged):
-            if callbacks.tools_changed is not None:
-                callbacks.tools_changed(event.tools)  # type: ignore[arg-type]  # in the form that its hello asked for
+        elif isinstance(event, ToolsChanged | ShownToolsChanged):
+            changed = self.callbacks.get(event.agent, Callbacks()).tools_changed
+            if changed is not None:
+                changed(event.tools)  # type: ignore[arg-type]  # in the form that its hello asked for
         elif isinstance(event, ApproveReq):
+            approve = self.callbacks.get(event.agent, Callbacks()).approve
             verdict = NO_VERDICT
             try:
-                verdict = verdict if callbacks.approve is None else callbacks.approve(event)
+                verdict = verdict if approve is None else approve(event)
             finally:
                 # A callback that raises has approved nothing; the call must not wait for an answer.
                 self.conversation.approve(event, verdict)
                 self.flush()
         else:
+            ask = self.callbacks.get(event.agent, Callbacks()).ask
             result: object = NO_ANSWER
             try:
-                result = result if callbacks.ask is None else callbacks.ask(event)
+                result = result if ask is None else ask(event)
             finally:
                 self.conversation.reply(event, result)
                 self.flush()

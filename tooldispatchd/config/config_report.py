@@ -11,7 +11,6 @@ from typing import Final, cast
 import msgspec
 from msgspec import UNSET
 
-from tooldispatchd.catalog.notation.places import NotationProblem, SourcePosition
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.secrecy import is_shown, is_shown_as
 from tooldispatchd.catalog.specs import Config
@@ -205,13 +204,31 @@ class Sources:
         said = [*self.plumb.problems, *self.servers.problems, *problems]
         unique = {(problem.path, problem.why): problem for problem in said}
         findings = [self._finding(problem) for problem in unique.values()]
-        findings += map(self._mistake, self.plumb.mistakes)
+        for mistake in self.plumb.mistakes:
+            excerpt = self._masked_text(mistake.file).excerpt(mistake.line, mistake.column, shows_value=False)
+            findings.append(
+                Finding(
+                    why=printable(mistake.why),
+                    line=mistake.line,
+                    nearest=mistake.nearest and printable(mistake.nearest),
+                    file=mistake.file,
+                    excerpt=_indented(excerpt),
+                    column=mistake.column,
+                )
+            )
         findings += [Finding(printable(each.why), each.line, file=each.file) for each in self.servers.mistakes]
         order = {file: number for number, file in enumerate([*self.plumb.texts, *self.servers.files], 1)}
         return tuple(sorted(findings, key=lambda finding: (order.get(finding.file or "", 0), finding.line or 0)))
 
     def _finding(self, problem: Problem) -> Finding:
-        place, why = self._place(problem)
+        place, why = self.plumb.place_of(problem.path), problem.why
+        found = _WITHIN.match(why)
+        if found is not None:
+            within = self.plumb.place_of(problem.path, (int(found["line"] or 1), int(found["column"])))
+            if within is not None:
+                # The caret shows the place, and an expression of the notation is written otherwise than what it
+                # means: its columns are others.
+                place, why = within, why[found.end() :]
         file, line = self._elsewhere(problem.path) or (None, self._lines.line_of(problem.path))
         finding = Finding(
             why=printable(why),
@@ -231,27 +248,6 @@ class Sources:
             excerpt = text.excerpt_without_value(place.line, place.column)
         return msgspec.structs.replace(
             finding, file=place.file, line=place.line, excerpt=_indented(excerpt), column=place.column
-        )
-
-    def _place(self, problem: Problem) -> tuple[SourcePosition | None, str]:
-        """Where in a plumb file a problem stands, and why, without the place within the value that the caret shows."""
-        found = _WITHIN.match(problem.why)
-        if found is not None:
-            place = self.plumb.place_of(problem.path, (int(found["line"] or 1), int(found["column"])))
-            if place is not None:
-                # An expression of the notation is written otherwise than what it means: its columns are others.
-                return place, problem.why[found.end() :]
-        return self.plumb.place_of(problem.path), problem.why
-
-    def _mistake(self, mistake: NotationProblem) -> Finding:
-        text = self._masked_text(mistake.file)
-        return Finding(
-            why=printable(mistake.why),
-            line=mistake.line,
-            nearest=mistake.nearest and printable(mistake.nearest),
-            file=mistake.file,
-            excerpt=_indented(text.excerpt(mistake.line, mistake.column, shows_value=False)),
-            column=mistake.column,
         )
 
     def _masked_text(self, file: str) -> MaskedText:

@@ -99,8 +99,7 @@ def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
 
 def load(path: Path, environ: Mapping[str, str]) -> Loaded:
     """As `load_catalog`, with the places of what is in it."""
-    text = _read(path)
-    written = _parse(path, text)
+    text, written = _read(path)
     sources = Sources(path, text, written)
     sources.plumb = take_plumb(written, path, environ, sources.where)
     sources.servers = take_mcp_json(written, path, environ, sources.where)
@@ -116,7 +115,12 @@ def load(path: Path, environ: Mapping[str, str]) -> Loaded:
     # Of a token that could not be read, and of a user who is not there, the catalog would tell once more.
     told = {path for problem in credentials.problems for path in (problem.path, problem.path[:2])}
     problems = [] if isinstance(catalog, Catalog) else [each for each in catalog if each.path not in told]
-    _refuse(sources, [*credentials.problems, *_pem_problems(table), *problems])
+    pem_problems: Iterable[Problem] = ()
+    if any(True for server in SERVERS for key in ("ca", "cert") for _ in places(table, (*server, key))):
+        from tooldispatchd.config.pem_files import check_pem_files  # noqa: PLC0415  # OpenSSL is loaded with it
+
+        pem_problems = check_pem_files(table)
+    _refuse(sources, [*credentials.problems, *pem_problems, *problems])
     assert isinstance(catalog, Catalog)
     finished = msgspec.structs.replace(
         catalog,
@@ -139,39 +143,34 @@ def _refuse(sources: Sources, problems: Iterable[Problem]) -> None:
         raise ConfigError(f"cannot use {sources.path}: {count}", sources.path, findings)
 
 
-def _read(path: Path) -> str:
+def _read(path: Path) -> tuple[str, Table]:
+    """The text of a configuration file, and its table. Raises `ConfigError`."""
     try:
-        return read_text(path, MAX_FILE_BYTES)
+        text = read_text(path, MAX_FILE_BYTES)
+        table = tomllib.loads(text)
     except UnusableFileError as error:
         if error.line is not None:
             raise _unreadable(path, Finding(error.why, error.line)) from None
         raise ConfigError(f"cannot {error.verb} {path}: {error.why}", path) from error
-
-
-def _parse(path: Path, source: str) -> Table:
-    try:
-        table = tomllib.loads(source)
     except RecursionError as error:
         raise _unreadable(path, Finding("arrays and tables are nested too deep")) from error
     except ValueError as error:
-        raise _unreadable(path, _syntax_finding(str(error), source)) from error
+        # tomllib says the place in its message only (it has attributes since Python 3.14).
+        why, _, place = str(error).partition(" (at ")
+        numbers = re.findall(r"\d+", place)
+        if len(numbers) == 2:
+            why = printable(f"not TOML: {why} (column {numbers[1]})")
+            finding = Finding(why, int(numbers[0]), column=int(numbers[1]))
+        else:
+            finding = Finding(printable(f"not TOML: {why} (at the end)"), text.rstrip("\n").count("\n") + 1)
+        raise _unreadable(path, finding) from error
     if _depth(table) > MAX_DEPTH:
         raise _unreadable(path, Finding(f"arrays and tables are nested more than {MAX_DEPTH} deep"))
-    return table
+    return text, table
 
 
 def _unreadable(path: Path, finding: Finding) -> ConfigError:
     return ConfigError(f"cannot read {path}: 1 problem", path, (finding,))
-
-
-def _syntax_finding(message: str, source: str) -> Finding:
-    """tomllib says the place in its message only (it has attributes since Python 3.14)."""
-    why, _, place = message.partition(" (at ")
-    numbers = re.findall(r"\d+", place)
-    if len(numbers) == 2:
-        why = printable(f"not TOML: {why} (column {numbers[1]})")
-        return Finding(why, int(numbers[0]), column=int(numbers[1]))
-    return Finding(printable(f"not TOML: {why} (at the end)"), source.rstrip("\n").count("\n") + 1)
 
 
 def _depth(table: Table) -> int:
@@ -181,15 +180,6 @@ def _depth(table: Table) -> int:
         depth += 1
         level = [inner for holder in level for _, inner in entries(holder) if isinstance(inner, (dict, list))]
     return depth
-
-
-def _pem_problems(table: Table) -> Iterable[Problem]:
-    keys = ((*server, key) for server in SERVERS for key in ("ca", "cert"))
-    if not any(True for key in keys for _ in places(table, key)):
-        return ()
-    from tooldispatchd.config.pem_files import check_pem_files  # noqa: PLC0415  # OpenSSL is loaded with it
-
-    return check_pem_files(table)
 
 
 def _build(

@@ -24,9 +24,8 @@ from tooldispatchd.catalog.servers import TOKENS, Binding, ServerCredentials, ma
 from tooldispatchd.catalog.speckinds import KIB, MAX_HEADER_CHARS
 from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec
 from tooldispatchd.config.key_patterns import Pattern, Table, entries, places
+from tooldispatchd.config.listen_values import MAX_ACCOUNT
 
-# The kernel's numbers have 32 bits, and the largest stands for "none".
-MAX_OWNER: Final = 2**32 - 2
 # A PEM file with an RSA key of 16,384 bits has some 13 KiB, and may hold its certificates.
 MAX_KEY_CHARS: Final = 64 * KIB
 # It goes in a header or a form, beside others.
@@ -99,7 +98,11 @@ def take_credentials(table: Table, environ: Mapping[str, str]) -> Credentials:
         try:
             text, mode = _read(key, value, environ, limit)
             if path[0] == "agents":
-                tokens[str(path[1])] = digest_of(_checked_token(text))
+                why = token_problem(text)
+                if why is not None:
+                    problems.append(Problem(path, why, value=None, allowed=f"1 to {MAX_TOKEN_BYTES} bytes"))
+                    continue
+                tokens[str(path[1])] = digest_of(text)
             else:
                 secrets[key, value] = _checked(key, text)
         except SecretError as error:
@@ -108,7 +111,12 @@ def take_credentials(table: Table, environ: Mapping[str, str]) -> Credentials:
             continue
         if mode is not None:
             warnings.append(f"{_dotted(path)}: others may read or change the file (mode {mode:04o})")
-    problems += _look_up(table)
+    for key, kind in (("uid", "user"), ("gid", "group")):
+        for place in places(table, ("agents", "*", key)):
+            place.put(list(_numbers(place.value, place.path, kind, problems)))
+    for key in ("user", "group"):
+        for place in (each for program in _PROGRAMS for each in places(table, (*program, key))):
+            place.put(next(_numbers(place.value, place.path, key, problems), place.value))
     return Credentials(tokens, tuple(problems), tuple(warnings), secrets)
 
 
@@ -125,19 +133,8 @@ def _of_profiles(table: Table, problems: list[Problem]) -> Iterator[tuple[Path, 
             yield (*place.path, named[0][0]), named[0][1], MAX_TOKEN_BYTES
 
 
-def _look_up(table: Table) -> list[Problem]:
-    """Put numbers in the place of users and groups, in place; a problem for each that there is not."""
-    problems: list[Problem] = []
-    for key, kind in (("uid", "user"), ("gid", "group")):
-        for place in places(table, ("agents", "*", key)):
-            place.put(list(_numbers(place.value, place.path, kind, problems)))
-    for key in ("user", "group"):
-        for place in (each for program in _PROGRAMS for each in places(table, (*program, key))):
-            place.put(next(_numbers(place.value, place.path, key, problems), place.value))
-    return problems
-
-
 def _numbers(owners: object, path: Path, kind: str, problems: list[Problem]) -> Iterator[int]:
+    """The numbers of users or groups; a problem for each that there is not."""
     if owners == []:
         allowed = "a number or a name, or a list of them that is not empty"
         problems.append(Problem(path, "admits nobody", value=owners, allowed=allowed))
@@ -149,10 +146,10 @@ def _numbers(owners: object, path: Path, kind: str, problems: list[Problem]) -> 
             except (AccountError, ValueError):
                 problems.append(Problem(place, f"no such {kind}", value=owner))
         # A fraction of nothing, as in 3.0, is a whole number to the schema.
-        elif isinstance(owner, int) and 0 <= owner <= MAX_OWNER:
+        elif isinstance(owner, int) and 0 <= owner <= MAX_ACCOUNT:
             yield owner
         else:
-            allowed = f"a whole number, at least 0 and at most {MAX_OWNER}"
+            allowed = f"a whole number, at least 0 and at most {MAX_ACCOUNT}"
             problems.append(Problem(place, "not a number of a user or a group", value=owner, allowed=allowed))
 
 
@@ -177,27 +174,26 @@ def find_gid(name: str) -> int:
 
 
 def _of_servers(table: Table) -> Iterator[tuple[Path, str, int]]:
-    """Where each server names a secret, what stands there, and the most bytes of it."""
+    """Where each server names a secret, what stands there, and the most bytes of it.
+
+    Of keys that contradict one another none is read: the catalog tells of them, and nothing else is told.
+    """
     for place in (each for pattern in SERVERS for each in places(table, pattern)):
         server = cast("Table", place.value)
-        for key in _readable(server) if isinstance(server, dict) else ():
+        if not isinstance(server, dict) or "url" not in server:
+            continue
+        keys: list[Pattern] = []
+        if len(server.keys() & {*TOKENS, "auth"}) == 1:
+            keys += [(key,) for key in TOKENS]
+        oauth = server.get("oauth")
+        if "auth" in server and isinstance(oauth, dict):
+            if oauth.get("grant") == "private_key_jwt":
+                keys.append(("oauth", "private_key_file"))
+            elif len(oauth.keys() & set(_CLIENT_SECRETS)) == 1:
+                keys += [("oauth", key) for key in _CLIENT_SECRETS]
+        for key in keys:
             for named in places(server, key):
                 yield (*place.path, *named.path), str(named.value), MAX_KEY_CHARS
-
-
-def _readable(server: Table) -> Iterator[Pattern]:
-    """The keys to read: of keys that contradict one another, the catalog tells, and nothing else is told."""
-    if "url" not in server:
-        return
-    if len(server.keys() & {*TOKENS, "auth"}) == 1:
-        yield from ((key,) for key in TOKENS)
-    oauth = server.get("oauth")
-    if "auth" not in server or not isinstance(oauth, dict):
-        return
-    if oauth.get("grant") == "private_key_jwt":
-        yield ("oauth", "private_key_file")
-    elif len(oauth.keys() & set(_CLIENT_SECRETS)) == 1:
-        yield from (("oauth", key) for key in _CLIENT_SECRETS)
 
 
 def _read(key: str, value: str, environ: Mapping[str, str], max_bytes: int) -> tuple[str, int | None]:
@@ -241,13 +237,6 @@ def read_secret_file(path: str, max_bytes: int, *, what: str) -> tuple[str, int]
 def _kind(key: str) -> tuple[str, int]:
     """What a key names, and the most characters of it."""
     return _OTHERS.get(key, ("token", MAX_TOKEN_CHARS))
-
-
-def _checked_token(text: str) -> str:
-    why = token_problem(text)
-    if why is not None:
-        raise SecretError(why, f"1 to {MAX_TOKEN_BYTES} bytes")
-    return text
 
 
 def _checked(key: str, text: str) -> str:

@@ -102,16 +102,14 @@ def expand(table: Table, environ: Mapping[str, str], directory: FilePath) -> lis
     problems: list[Problem] = []
     for pattern, meaning in EXPANDED.items():
         for place in places(table, pattern):
+            path = place.path
+            modes = places(table, (str(path[0]), str(path[1]), "input_mode")) if _is_argument(path) else ()
+            # There a dollar names a field of the input.
+            is_template = any(mode.value == "args" for mode in modes)
             # The schema refuses a text that is empty as it is written.
-            if isinstance(place.value, str) and place.value and not _is_template(place.path, table):
+            if isinstance(place.value, str) and place.value and not is_template:
                 problems.extend(_expand_place(place, place.value, meaning, environ=environ, directory=directory))
     return problems
-
-
-def _is_template(path: Path, table: Table) -> bool:
-    """Whether a text is an argument in which a dollar names a field of the input."""
-    modes = places(table, (str(path[0]), str(path[1]), "input_mode")) if _is_argument(path) else ()
-    return any(mode.value == "args" for mode in modes)
 
 
 def _is_argument(path: Path) -> bool:
@@ -130,6 +128,7 @@ def expand_file(text: str, environ: Mapping[str, str], directory: FilePath) -> F
 def _expand_place(
     place: KeyLocation, text: str, meaning: _Meaning, *, environ: Mapping[str, str], directory: FilePath
 ) -> list[Problem]:
+    """Expand one text in place. No problem shows the expanded text."""
     # A binding's name holds no dollar, and is shown in messages, which nothing of the environment may be.
     if meaning is _Meaning.SERVER and not is_meant_as_url(text):
         return []
@@ -149,9 +148,15 @@ def _expand_place(
     expanded = _VARIABLE.sub(replacement, text)
     if not expanded and meaning not in _MAY_BE_EMPTY:
         return [Problem(place.path, "is empty once its variables are in place", value=text)]
-    refusal = _refusal(meaning, text, expanded, path=place.path)
-    if refusal is not None:
-        return [refusal]
+    # The schema has checked the text as it is written. A line feed out of a variable would begin another header.
+    is_header = len(expanded) <= MAX_HEADER_CHARS and _HEADER.fullmatch(expanded) is not None
+    if meaning is _Meaning.HEADER and text != expanded and not is_header:
+        why = "no header can have this value once its variables are in place"
+        allowed = f"ASCII in one line, at most {MAX_HEADER_CHARS} characters"
+        return [Problem(place.path, why, value=text, allowed=allowed)]
+    if meaning is _Meaning.ROOT and "://" in expanded and _FILE_URI.fullmatch(expanded) is None:
+        allowed = "a path, or file:// and an absolute path"
+        return [Problem(place.path, "no directory of this machine", value=text, allowed=allowed)]
     value = _anchored(meaning, expanded, directory)
     place.put(value)
     problem = check_listen(value, place.path) if meaning is _Meaning.LISTEN else None
@@ -177,19 +182,6 @@ def _text_problems(text: str, environ: Mapping[str, str], path: Path) -> Iterato
             meant = f'"${{{field[1]}}}" names a field of the input with {mode} alone'
             why, allowed = (meant, mode) if found["broken"] else (f"{meant}, and {why}", f"{mode}, or {allowed}")
         yield Problem(path, why, value=text, allowed=allowed)
-
-
-def _refusal(meaning: _Meaning, text: str, expanded: str, *, path: Path) -> Problem | None:
-    """Why a text cannot be used once it is expanded; the expanded text is not shown."""
-    # The schema has checked the text as it is written. A line feed out of a variable would begin another header.
-    is_header = len(expanded) <= MAX_HEADER_CHARS and _HEADER.fullmatch(expanded) is not None
-    if meaning is _Meaning.HEADER and text != expanded and not is_header:
-        why = "no header can have this value once its variables are in place"
-        return Problem(path, why, value=text, allowed=f"ASCII in one line, at most {MAX_HEADER_CHARS} characters")
-    if meaning is _Meaning.ROOT and "://" in expanded and _FILE_URI.fullmatch(expanded) is None:
-        allowed = "a path, or file:// and an absolute path"
-        return Problem(path, "no directory of this machine", value=text, allowed=allowed)
-    return None
 
 
 def _anchored(meaning: _Meaning, text: str, directory: FilePath) -> str:

@@ -30,8 +30,6 @@ LISTS: Final = {
 }
 _SWITCHES: Final = ("enabled", "disabled")
 _KEYS: Final = (*_COPIED, *LISTS, *_SWITCHES, "type")
-# In a list of what is allowed, by itself.
-_ALL: Final = "*"
 # `http` is whatever is behind the URL: some clients fall back to the older transport there, as `auto` does.
 _TYPES: Final = {
     "stdio": ("command", "auto"),
@@ -121,8 +119,12 @@ class _Translation:
         unknown = [key for key in given if key not in _KEYS]
         switches = self._switches(given)
         if unknown and not any(way in given for way in WAYS):
-            # What else it has belongs to the way that is not there.
-            return ForeignServer({}, [*self._problems, *self._wayless(unknown)], [])
+            # Other clients have `serverUrl`, and a way may be misspelt. What else it has belongs to the way that is not
+            # there.
+            meant = {key: next((way for way in WAYS if way in key.lower()), nearest(key, WAYS)) for key in unknown}
+            problems = [Problem((*self._path, key), "unknown key", nearest=way) for key, way in meant.items() if way]
+            why = f"a server has command or url, this one has neither; unknown: {listed(unknown)}"
+            return ForeignServer({}, [*self._problems, *(problems or [Problem(self._path, why)])], [])
         if switches.get("enabled") is False or self._own.get("enabled") is False:
             # It is never started: nothing is asked of the environment for it.
             ways = {way: given[way] for way in WAYS if way in given}
@@ -137,20 +139,25 @@ class _Translation:
                 self._problems.append(Problem((*self._path, key), why, allowed=allowed, nearest=close))
         return ForeignServer(self._table(given) | switches, self._problems, unknown)
 
-    def _wayless(self, unknown: list[str]) -> list[Problem]:
-        """Of an entry with no way to its server: other clients have `serverUrl`, and a way may be misspelt."""
-        meant = {key: next((way for way in WAYS if way in key.lower()), None) or nearest(key, WAYS) for key in unknown}
-        problems = [Problem((*self._path, key), "unknown key", nearest=way) for key, way in meant.items() if way]
-        why = f"a server has command or url, this one has neither; unknown: {listed(unknown)}"
-        return problems or [Problem(self._path, why)]
-
     def _table(self, given: Table) -> Table:
         table: Table = {key: self._rewritten(given[key]) for key in _COPIED if key in given}
         if self._places.is_elsewhere:
-            _anchor(table, self._places.directory)
+            # The relative paths of a server start where its file lies.
+            command, cwd = table.get("command"), table.get("cwd")
+            prefix = str(self._places.directory).replace("$", "$$")
+            if isinstance(command, str) and command.startswith(("./", "../")):
+                table["command"] = f"{prefix}/{command}"
+            if isinstance(cwd, str) and cwd and not cwd.startswith(("/", "${")):
+                table["cwd"] = f"{prefix}/{cwd}"
         for key, ours in LISTS.items():
-            if key in given:
-                self._add_list(table, given[key], key, ours)
+            names = given.get(key)
+            if isinstance(names, list):
+                # A star by itself allows all.
+                if ours == "deny" or names != ["*"]:
+                    table[ours] = _combined(ours, cast("list[object]", table[ours]), names) if ours in table else names
+            elif key in given:
+                allowed = "an array of tools' names"
+                self._problems.append(Problem((*self._path, key), "wrong kind of value", allowed=allowed))
         if "type" in given:
             self._add_type(table, given["type"], (*self._path, "type"))
         return table
@@ -165,18 +172,6 @@ class _Translation:
             elif key in given:
                 self._problems.append(Problem((*self._path, key), "wrong kind of value", allowed="true or false"))
         return {"enabled": all(said)} if said else {}
-
-    def _add_list(self, table: Table, value: object, key: str, ours: str) -> None:
-        if not isinstance(value, list):
-            self._problems.append(
-                Problem((*self._path, key), "wrong kind of value", allowed="an array of tools' names")
-            )
-            return
-        names = cast("list[object]", value)
-        if ours == "tools" and names == [_ALL]:
-            return
-        other = table.get(ours)
-        table[ours] = names if other is None else _combined(ours, cast("list[object]", other), names)
 
     def _add_type(self, table: Table, kind: object, path: Path) -> None:
         """What the type of a server says of its table; `path` is where it stands."""
@@ -222,16 +217,6 @@ class _Translation:
 def _combined(key: str, one: list[object], other: list[object]) -> list[object]:
     """What two lists of tools allow, or deny, together."""
     return [each for each in one if each in other] if key == "tools" else [*one, *(x for x in other if x not in one)]
-
-
-def _anchor(table: Table, directory: PurePath) -> None:
-    """Let the relative paths of a server start where its file lies, in place."""
-    command, cwd = table.get("command"), table.get("cwd")
-    prefix = str(directory).replace("$", "$$")
-    if isinstance(command, str) and command.startswith(("./", "../")):
-        table["command"] = f"{prefix}/{command}"
-    if isinstance(cwd, str) and cwd and not cwd.startswith(("/", "${")):
-        table["cwd"] = f"{prefix}/{cwd}"
 
 
 def toml_key(name: str) -> str:

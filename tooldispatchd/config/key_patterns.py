@@ -39,12 +39,8 @@ def entries(holder: object) -> list[tuple[str | int, object]]:
     return list(enumerate(cast("list[object]", holder))) if isinstance(holder, list) else []
 
 
-def places(table: Table, pattern: Pattern) -> Iterator[KeyLocation]:
-    """Every value of `table` whose place is of `pattern`; what is of another shape has none."""
-    return _places(table, pattern, ())
-
-
-def _places(holder: object, pattern: Pattern, path: Path) -> Iterator[KeyLocation]:
+def places(holder: object, pattern: Pattern, path: Path = ()) -> Iterator[KeyLocation]:
+    """Every value of a table whose place is of `pattern`; what is of another shape has none. `path` leads to it."""
     want, rest = pattern[0], pattern[1:]
     found: Iterable[str | int] = ()
     if isinstance(holder, dict):
@@ -54,6 +50,6 @@ def _places(holder: object, pattern: Pattern, path: Path) -> Iterator[KeyLocatio
     for key in found:
         place = KeyLocation((*path, key), cast("Table | list[object]", holder))
         if rest:
-            yield from _places(place.value, rest, place.path)
+            yield from places(place.value, rest, place.path)
         else:
             yield place

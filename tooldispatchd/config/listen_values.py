@@ -161,37 +161,28 @@ def _parse_where(text: str, where: str) -> ListenAddress:
     if where == "systemd":
         return ListenAddress(text, ListenKind.SYSTEMD)
     if kind == "fd" and colon:
-        return ListenAddress(text, ListenKind.FD, fds=_parse_fds(rest))
+        found = _FDS.fullmatch(rest)
+        if found is None:
+            raise _PlaceError("no pair of descriptors", '"fd:READ,WRITE", two numbers')
+        fds = int(found[1]), int(found[2])
+        if STANDARD_ERROR in fds:
+            raise _PlaceError("descriptor 2 is for the log")
+        return ListenAddress(text, ListenKind.FD, fds=fds)
     if kind == "unix" and rest:
         is_abstract = rest.startswith("@")
-        name = _parse_name(rest.removeprefix("@"), is_abstract=is_abstract)
+        name = _decoded(rest.removeprefix("@"))
+        if name is None:
+            raise _PlaceError('a "%" begins no escape', '"%25" for a percent sign, "%3F" for a "?"')
+        if not name or "\0" in name:
+            raise _PlaceError("a socket's name has a character at least, and no NUL")
+        what, limit = ("an abstract socket's name", MAX_ABSTRACT_BYTES) if is_abstract else _PATH
+        if len(os.fsencode(name)) > limit:
+            raise _PlaceError(f"{what} has at most {limit} bytes")
         return ListenAddress(text, ListenKind.ABSTRACT if is_abstract else ListenKind.UNIX, name)
     is_path = where.startswith(("/", "./", "@"))
     raise _PlaceError(
         "no such way to listen", ALLOWED, f"unix:{text}" if is_path else nearest(where, ("stdio", "systemd"))
     )
-
-
-def _parse_fds(numbers: str) -> tuple[int, int]:
-    found = _FDS.fullmatch(numbers)
-    if found is None:
-        raise _PlaceError("no pair of descriptors", '"fd:READ,WRITE", two numbers')
-    fds = int(found[1]), int(found[2])
-    if STANDARD_ERROR in fds:
-        raise _PlaceError("descriptor 2 is for the log")
-    return fds
-
-
-def _parse_name(written: str, *, is_abstract: bool) -> str:
-    name = _decoded(written)
-    if name is None:
-        raise _PlaceError('a "%" begins no escape', '"%25" for a percent sign, "%3F" for a "?"')
-    if not name or "\0" in name:
-        raise _PlaceError("a socket's name has a character at least, and no NUL")
-    what, limit = ("an abstract socket's name", MAX_ABSTRACT_BYTES) if is_abstract else _PATH
-    if len(os.fsencode(name)) > limit:
-        raise _PlaceError(f"{what} has at most {limit} bytes")
-    return name
 
 
 def _decoded(written: str) -> str | None:

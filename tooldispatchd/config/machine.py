@@ -13,12 +13,12 @@ from urllib.parse import unquote
 
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.enforcement import MEANS, Enforceable, programs
-from tooldispatchd.catalog.specs import ConfinedSpec, McpSpec, ProcessSpec, ProfileSpec, ToolSpec
+from tooldispatchd.catalog.specs import McpSpec, ProcessSpec, ProfileSpec, ToolSpec
 from tooldispatchd.children.abilities import Abilities, AbilitiesError, read_abilities
 
-_BOUNDS: Final = ("cpu_s", "memory", "processes", "files", "file_size", "nice", "user")
-_MEANS: Final = ("landlock", "bubblewrap")
-_KEYS: Final = ("network", "read", "write")
+# What a program can be bounded by, and what it can be shut in from.
+BOUNDS: Final = ("cpu_s", "memory", "processes", "files", "file_size", "nice", "user")
+SHUT_IN: Final = ("network", "read", "write")
 
 
 def absent(catalog: Catalog, environ: Mapping[str, str]) -> list[str]:
@@ -40,7 +40,12 @@ def absent(catalog: Catalog, environ: Mapping[str, str]) -> list[str]:
         said += [
             f"{where}{key}: there is no such directory" for key, each in directories.items() if not _is_there(each)
         ]
-        said += _missing_places(where, spec)
+        # A program that is shut in could not start.
+        for key, shown in (("read", spec.read), ("write", spec.write)):
+            missing = (index for index, place in enumerate(shown or ()) if not Path(place).exists())
+            said += [f"{where}{key}[{index}]: there is nothing of this name" for index in missing]
+        if spec.sandbox in MEANS and spec.network and spec.read is None and spec.write is None:
+            said.append(f"{where}sandbox: it says how, and not what: by itself it shuts nothing in")
     return said
 
 
@@ -55,16 +60,6 @@ def _tables(catalog: Catalog) -> Iterator[tuple[str, McpSpec | ToolSpec | Proces
         if name not in config.mcp and binding.spec.enabled:
             yield f"server {name}: ", binding.spec
     yield from ((f"agents.{name}.", profile) for name, profile in config.agents.items())
-
-
-def _missing_places(where: str, spec: ConfinedSpec) -> Iterator[str]:
-    """The places that are not there: a program that is shut in could not start."""
-    for key, places in (("read", spec.read), ("write", spec.write)):
-        for index, place in enumerate(places or ()):
-            if not Path(place).exists():
-                yield f"{where}{key}[{index}]: there is nothing of this name"
-    if spec.sandbox in MEANS and spec.network and spec.read is None and spec.write is None:
-        yield f"{where}sandbox: it says how, and not what: by itself it shuts nothing in"
 
 
 def _no_program(where: str, program: str, directory: str, path: str) -> list[str]:
@@ -95,15 +90,15 @@ def enforceable_for(catalog: Catalog) -> Enforceable:
     try:
         return enforceable_by(read_abilities())
     except AbilitiesError as error:
-        of_means = (f"{means}.{key}" for means in _MEANS for key in _KEYS)
-        return Enforceable(dict.fromkeys((*_BOUNDS, *of_means, "memory_cgroup", "processes_cgroup"), str(error)))
+        of_means = (f"{means}.{key}" for means in MEANS for key in SHUT_IN)
+        return Enforceable(dict.fromkeys((*BOUNDS, *of_means, "memory_cgroup", "processes_cgroup"), str(error)))
 
 
 def enforceable_by(abilities: Abilities) -> Enforceable:
     """The abilities by the names that `enforce` has for them, and what the daemon's cgroup adds."""
-    lacking = {key: getattr(abilities, key) for key in _BOUNDS}
-    for means in _MEANS:
-        lacking |= {f"{means}.{key}": getattr(getattr(abilities, means), key) for key in _KEYS}
+    lacking = {key: getattr(abilities, key) for key in BOUNDS}
+    for means in MEANS:
+        lacking |= {f"{means}.{key}": getattr(getattr(abilities, means), key) for key in SHUT_IN}
     lacking |= cgroup_lacks()
     return Enforceable({name: why for name, why in lacking.items() if why is not None}, is_root=os.geteuid() == 0)
 

@@ -59,14 +59,6 @@ class JsonLines:
         self._lines: dict[Path, int] = {}
         self.depth = 0
         """How deep arrays and objects are nested."""
-        self._read(text)
-
-    def line_of(self, path: Path) -> int:
-        """The line, from 1, of the key or the item at `path`, or of the nearest around it; the first if none is."""
-        around = (path[:length] for length in range(len(path), 0, -1))
-        return next((self._lines[each] for each in around if each in self._lines), 1)
-
-    def _read(self, text: str) -> None:
         # Where the next value stands; within an object it ends with None until the key is there.
         path: list[str | int | None] = []
         line, position, is_key = 1, 0, False
@@ -91,6 +83,11 @@ class JsonLines:
                 is_key = False
             elif sign != ":":
                 self._note(path, line)
+
+    def line_of(self, path: Path) -> int:
+        """The line, from 1, of the key or the item at `path`, or of the nearest around it; the first if none is."""
+        around = (path[:length] for length in range(len(path), 0, -1))
+        return next((self._lines[each] for each in around if each in self._lines), 1)
 
     def _note(self, path: list[str | int | None], line: int) -> None:
         known = tuple(step for step in path if step is not None)

@@ -6,8 +6,8 @@ loaded with it.
 """
 
 import ssl
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, cast
 
 from tooldispatchd.catalog.problems import Path, Problem
@@ -35,38 +35,43 @@ def check_pem_files(table: Table) -> Iterator[Problem]:
             yield from _check_files(place.path, {key: str(server[key]) for key in PEM_KEYS if key in server})
 
 
-def _check_files(path: Path, files: dict[str, str]) -> Iterator[Problem]:
+def _check_files(path: Path, files: dict[str, str]) -> list[Problem]:
     """The problems of one server's files, each at the key that names the file."""
+    wrong: list[Problem] = []
     if "ca" in files:
-        yield from _told((*path, "ca"), partial(_check_authorities, files["ca"]))
+        with _telling(wrong, (*path, "ca")):
+            _check_certificate(files["ca"])
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(files["ca"])
     if "cert" not in files:
-        return
-    wrong = list(_told((*path, "cert"), partial(_check_certificate, files["cert"])))
-    if "key" in files:
-        holder, what = "key", "key"
-    else:
-        holder, what = "cert", "certificate"
-    if not wrong or holder == "key":
-        wrong += _told((*path, holder), partial(_check_key, files[holder], what))
-    if not wrong:
-        wrong += _told((*path, holder), partial(_check_pair, files["cert"], files[holder]))
-    yield from wrong
+        return wrong
+    ours: list[Problem] = []
+    holder, what = ("key", "key") if "key" in files else ("cert", "certificate")
+    with _telling(ours, (*path, "cert")):
+        _check_certificate(files["cert"])
+    if not ours or holder == "key":
+        with _telling(ours, (*path, holder)):
+            _check_key(files[holder], what)
+    if not ours:
+        with _telling(ours, (*path, holder)):
+            # Without a password OpenSSL would ask for one at the terminal.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(files["cert"], files[holder], password="")
+    return wrong + ours
 
 
-def _told(path: Path, check: Callable[[], None]) -> Iterator[Problem]:
+@contextmanager
+def _telling(problems: list[Problem], path: Path) -> Iterator[None]:
+    """Add a problem at `path` for a file that cannot be used."""
     try:
-        check()
+        yield
     except SecretError as error:
-        yield Problem(path, error.why, allowed=error.allowed)
-
-
-def _check_authorities(file: str) -> None:
-    """Raise `SecretError` where `file` holds no certificates to trust."""
-    _check_certificate(file)
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
+        problems.append(Problem(path, error.why, allowed=error.allowed))
     except OSError as error:
-        raise SecretError(_refusal(error)) from None
+        # A reason of OpenSSL's or of the system's, never a part of the file.
+        reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+        why = f"OpenSSL cannot use this file: {(reason or 'no reason is known').lower().replace('_', ' ')}"
+        if reason == "KEY_VALUES_MISMATCH":
+            why = "this is not the key of the certificate"
+        problems.append(Problem(path, why))
 
 
 def _check_certificate(file: str) -> None:
@@ -85,25 +90,8 @@ def _check_key(file: str, what: str) -> None:
         raise SecretError("the key is encrypted, and nobody is there to type its passphrase")
 
 
-def _check_pair(cert: str, key: str) -> None:
-    """Raise `SecretError` where the key is not that of the certificate, or one of both is none."""
-    try:
-        # Without a password OpenSSL would ask for one at the terminal.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(cert, key, password="")
-    except OSError as error:
-        raise SecretError(_refusal(error)) from None
-
-
 def _read(file: str, what: str) -> str:
     text, _ = read_secret_file(file, MAX_PEM_BYTES, what=what)
     if len(text) > MAX_PEM_BYTES:
         raise SecretError(f"this file is over {MAX_PEM_BYTES // MIB} MiB")
     return text
-
-
-def _refusal(error: OSError) -> str:
-    """What OpenSSL, or the system, says of a file: a reason of theirs, never a part of it."""
-    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
-    if reason == "KEY_VALUES_MISMATCH":
-        return "this is not the key of the certificate"
-    return f"OpenSSL cannot use this file: {(reason or 'no reason is known').lower().replace('_', ' ')}"

@@ -83,19 +83,16 @@ def take_plumb(table: Table, path: FilePath, environ: Mapping[str, str], where: 
     """
     found = read_named("plumb", table, path, environ, max_files=MAX_FILES, max_bytes=MAX_FILE_BYTES)
     sources = {file.shown: file.text for file in found.files}
-    files = _parse(sources, table, where) if sources else PlumbFiles()
-    return msgspec.structs.replace(files, problems=found.problems)
-
-
-def _parse(sources: dict[str, str], table: Table, where: Callable[[Path], str]) -> PlumbFiles:
+    if not sources:
+        return PlumbFiles(problems=found.problems)
     # A parser and its grammar take long to import, and few configurations have such a file.
     from tooldispatchd.catalog.notation.reader import read_notation  # noqa: PLC0415  # see above
 
+    types = table.get("types", {})
     try:
-        types = table.get("types", {})
         notation = read_notation(list(sources.items()), list(types) if isinstance(types, dict) else None)
     except NotationError as error:
-        return PlumbFiles(sources, mistakes=error.problems)
+        return PlumbFiles(sources, problems=found.problems, mistakes=error.problems)
     clashes = _merge(notation.table, table)
     mistakes = [
         problem_at(place, f"{'.'.join(map(str, path))} is declared already, at {where(path)}")
@@ -103,7 +100,7 @@ def _parse(sources: dict[str, str], table: Table, where: Callable[[Path], str]) 
         if path in clashes
     ]
     mistakes += notation.problems
-    return PlumbFiles(sources, notation, clashes, mistakes=tuple(mistakes), lacking=notation.lacking - clashes)
+    return PlumbFiles(sources, notation, clashes, found.problems, tuple(mistakes), notation.lacking - clashes)
 
 
 def _merge(declared: Table, table: Table) -> frozenset[Path]:

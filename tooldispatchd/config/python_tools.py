@@ -99,7 +99,17 @@ def _environment(spec: ToolSpec, directory: Path, environ: Mapping[str, str]) ->
         interpreter = interpreter_of(spec.venv, directory)
     except ValueError as error:
         raise _CannotError("venv", str(error)) from error
-    owner = _owner(spec)
+    assert not isinstance(spec.user, str)
+    assert not isinstance(spec.group, str)
+    if os.geteuid() == 0 or (spec.user is None and spec.group is None):
+        owner = owner_of(spec.user, spec.group)
+    elif spec.sandbox == "best-effort":
+        # As its calls will.
+        owner = RunAs()
+    else:
+        raise _CannotError(
+            "group" if spec.user is None else "user", "only a daemon that is root can run a tool as somebody"
+        )
     variables = {name: environ[name] for name in PASSED_ON if name in environ} | spec.env
     return ImportEnvironment(
         interpreter=interpreter,
@@ -112,15 +122,3 @@ def _environment(spec: ToolSpec, directory: Path, environ: Mapping[str, str]) ->
         # Threads are a resident tool's own business, and would be everybody's in a process that is shared.
         resident=spec.resident,
     )
-
-
-def _owner(spec: ToolSpec) -> RunAs:
-    assert not isinstance(spec.user, str)
-    assert not isinstance(spec.group, str)
-    if os.geteuid() == 0 or (spec.user is None and spec.group is None):
-        return owner_of(spec.user, spec.group)
-    if spec.sandbox == "best-effort":
-        # As its calls will.
-        return RunAs()
-    key = "group" if spec.user is None else "user"
-    raise _CannotError(key, "only a daemon that is root can run a tool as somebody")

@@ -138,7 +138,10 @@ class _Reader:
         try:
             self._start()
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            self._refusal = _not_started(environment, error)
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            self._refusal = SignatureRefusal(f"cannot start {environment.interpreter}: {why}", "venv")
+            if isinstance(error, OSError) and environment.cwd is not None and error.filename == environment.cwd:
+                self._refusal = SignatureRefusal(f"cannot enter this directory: {why}", "cwd")
             self._is_over = True
 
     def left_s(self) -> float:
@@ -162,7 +165,12 @@ class _Reader:
 
     def answer(self) -> Answer:
         """What was found by the time that it ended."""
-        said = self._lines()
+        said: list[_Said] = []
+        try:
+            said = msgspec.json.Decoder(_Said).decode_lines(self._said[: self._said.rfind(b"\n") + 1])
+        # Some other program may stand in the interpreter's place and say anything.
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            self._end = "gives an answer that cannot be read"
         if self._refusal is None and (not said or not said[0].ready):
             why = said[0].refused if said else None
             self._refusal = SignatureRefusal(
@@ -170,35 +178,29 @@ class _Reader:
             )
         if self._refusal is not None:
             return dict.fromkeys(self._functions, self._refusal)
-        found = {function: self._found(each) for function, each in zip(self._functions, said[1:], strict=False)}
+        found: dict[str, Signature | SignatureRefusal] = {}
+        environment = self.environment
+        for function, each in zip(self._functions, said[1:], strict=False):
+            if each.signature is None:
+                found[function] = SignatureRefusal(each.why, nearest=each.nearest)
+            elif each.threads and not environment.resident:
+                threads = ", ".join(each.threads[:3])
+                why = f"its module starts threads when it is imported ({threads}){_THREADS}"
+                found[function] = SignatureRefusal(why)
+            else:
+                found[function] = msgspec.structs.replace(
+                    each.signature, interpreter=environment.interpreter, place=environment.place
+                )
         if len(found) < len(self._functions):
             # Whoever comes behind may be fine.
             function = self._functions[len(found)]
             found[function] = SignatureRefusal(f"importing {function.partition(':')[0]} {self._ending()}")
         return found
 
-    def _found(self, said: _Said) -> Signature | SignatureRefusal:
-        environment = self.environment
-        if said.signature is None:
-            return SignatureRefusal(said.why, nearest=said.nearest)
-        if said.threads and not environment.resident:
-            return SignatureRefusal(
-                f"its module starts threads when it is imported ({', '.join(said.threads[:3])}){_THREADS}"
-            )
-        return msgspec.structs.replace(said.signature, interpreter=environment.interpreter, place=environment.place)
-
     def _ending(self) -> str:
         """How it ended, and what was printed last."""
         words = " ".join(self._printed.text().split())
         return f"{self._end}: {words[-MAX_TAIL_CHARS:]}" if words else self._end
-
-    def _lines(self) -> list[_Said]:
-        try:
-            return msgspec.json.Decoder(_Said).decode_lines(self._said[: self._said.rfind(b"\n") + 1])
-        # Some other program may stand in the interpreter's place and say anything.
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self._end = "gives an answer that cannot be read"
-            return []
 
     def _start(self) -> None:
         environment = self.environment
@@ -273,10 +275,3 @@ class _Reader:
         elif status is not None:
             self._end = f"was ended by {signal_name(status.si_status)}"
         self._is_over = True
-
-
-def _not_started(environment: ImportEnvironment, error: Exception) -> SignatureRefusal:
-    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    if isinstance(error, OSError) and environment.cwd is not None and error.filename == environment.cwd:
-        return SignatureRefusal(f"cannot enter this directory: {why}", "cwd")
-    return SignatureRefusal(f"cannot start {environment.interpreter}: {why}", "venv")

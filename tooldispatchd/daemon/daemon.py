@@ -32,10 +32,10 @@ from tooldispatchd.calls.census import Census
 from tooldispatchd.calls.memory import Memory
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.children.descriptors import raise_limit, require_free
-from tooldispatchd.children.family import open_family
+from tooldispatchd.children.family import Family, open_family
 from tooldispatchd.config.listen_values import ListenAddress
-from tooldispatchd.daemon.doors import DescriptorPair, Door, Doors, Handed, open_doors, peer_of
-from tooldispatchd.daemon.equipment import EquipmentError, open_equipment
+from tooldispatchd.daemon.doors import Door, Doors, Handed, open_doors, peer_of
+from tooldispatchd.daemon.equipment import Equipment, EquipmentError, open_equipment
 from tooldispatchd.daemon.heap import Heap
 from tooldispatchd.daemon.listeners import ListenError
 from tooldispatchd.daemon.logs import DaemonLog
@@ -117,18 +117,35 @@ class Daemon:
         # Counted before any of them can end.
         self._pairs = len(doors.pairs)
         for pair in doors.pairs:
-            self._open_pair(pair)
+            share = self._runtime.state.memory.share(pair.visitor.uid)
+            try:
+                channel = open_pair(self._front, share, pair.read_fd, pair.write_fd)
+            except OSError as error:
+                raise ListenError(pair.where, error.strerror or str(error)) from error
+            # The channel has duplicates. While these stayed open too, the reader of the answers would never see their
+            # end.
+            give_back({pair.read_fd, pair.write_fd})
+            host = self._host(channel, pair.entrance, pair.visitor)
+            self._hosts.add(host)
+            self._channels.add(channel)
+            if isinstance(channel, StreamChannel):
+                self._runtime.services.home.start_soon(self._serve_stream, channel, host)
+            else:
+                channel.open(host, closed=partial(self._pair_closed, channel))
 
     def _accept(self, door: Door, connection: socket.socket) -> None:
-        visitor = peer_of(connection)
+        visitor, limits = peer_of(connection), self._runtime.setup.limits
         if not door.entrance.admits(visitor):
             self._log.warning("peer not admitted", place=door.where, uid=visitor.uid, gid=visitor.gid, pid=visitor.pid)
             self._turn_away(connection, NOT_ADMITTED)
         elif connection.fileno() >= self._descriptors:
             # The kernel gives the lowest number that is free: all below are taken.
             self._turn_away(connection, too_many("connections", len(self._channels)))
-        elif (refusal := self._no_room(visitor)) is not None:
-            self._turn_away(connection, refusal)
+        # Channels without a session count too: else a peer that only connects could keep everyone else out.
+        elif self._connected.total + self._pairs >= limits.connections:
+            self._turn_away(connection, too_many("connections", limits.connections))
+        elif self._connected.is_full_for(visitor.uid, limits.sessions_per_uid):
+            self._turn_away(connection, too_many("sessions_per_uid", limits.sessions_per_uid))
         else:
             now = trio.current_time()
             wait_s = self._runtime.state.refusals.wait_s(visitor.uid, now)
@@ -159,18 +176,6 @@ class Daemon:
             connection.close()
         self._connected.leave(visitor.uid)
 
-    def _no_room(self, visitor: Visitor) -> Fault | None:
-        """Why there is no room for another connection, else None.
-
-        Channels without a session count too: else a peer that only connects could keep everyone else out.
-        """
-        limits = self._runtime.setup.limits
-        if self._connected.total + self._pairs >= limits.connections:
-            return too_many("connections", limits.connections)
-        if self._connected.is_full_for(visitor.uid, limits.sessions_per_uid):
-            return too_many("sessions_per_uid", limits.sessions_per_uid)
-        return None
-
     def _host(self, channel: Channel | StreamChannel, entrance: Entrance, visitor: Visitor) -> ChannelHost:
         return ChannelHost(self._runtime, channel, self._host_closed, entrance=entrance, visitor=visitor)
 
@@ -180,23 +185,6 @@ class Daemon:
         # The peer may have gone already, as it is told to.
         with connection, suppress(OSError):
             connection.send(machine.take_whole(), socket.MSG_DONTWAIT)
-
-    def _open_pair(self, pair: DescriptorPair) -> None:
-        try:
-            channel = open_pair(
-                self._front, self._runtime.state.memory.share(pair.visitor.uid), pair.read_fd, pair.write_fd
-            )
-        except OSError as error:
-            raise ListenError(pair.where, error.strerror or str(error)) from error
-        # The channel has duplicates. While these stayed open too, the reader of the answers would never see their end.
-        give_back({pair.read_fd, pair.write_fd})
-        host = self._host(channel, pair.entrance, pair.visitor)
-        self._hosts.add(host)
-        self._channels.add(channel)
-        if isinstance(channel, StreamChannel):
-            self._runtime.services.home.start_soon(self._serve_stream, channel, host)
-        else:
-            channel.open(host, closed=partial(self._pair_closed, channel))
 
     async def _serve_stream(self, channel: StreamChannel, host: ChannelHost) -> None:
         try:
@@ -337,19 +325,8 @@ async def serve(
             for service in (timer.run, front.run, heap.run, heap.free):
                 background.start_soon(service)
             async with trio.open_nursery() as home:
-                services = Services(
-                    setup,
-                    timer=front.timer,
-                    home=home,
-                    family=family,
-                    bounds=equipment.bounds,
-                    lender=SubAgents(front, equipment.tool_lists),
-                    python=equipment.python,
-                    accounts=accounts_of(catalog, os.environ, log),
-                )
-                memory = Memory(catalog.config.limits.buffered_bytes, ebbed=heap.ebbed, let_go=heap.let_go)
-                state = DaemonState(setup, cores=os.cpu_count() or 1, uid=os.geteuid(), memory=memory)
-                runtime = Runtime(setup, services, state)
+                memory = Memory(limits.buffered_bytes, ebbed=heap.ebbed, let_go=heap.let_go)
+                runtime = _runtime(setup, front, home=home, family=family, equipment=equipment, memory=memory)
                 daemon = Daemon(runtime, front, log, notifier, descriptors=descriptors)
                 background.start_soon(daemon.receive_signals, signals, family.kill_all)
                 daemon.serve(doors)
@@ -365,7 +342,24 @@ async def serve(
                     await daemon.run(catalog.config.daemon.grace_s, bound.close)
                     trio.lowlevel.remove_instrument(turns)
                 home.cancel_scope.cancel()
-            await services.checkers.close()
+            await runtime.services.checkers.close()
             background.cancel_scope.cancel()
     log.info("daemon stopped", forced=daemon.is_forced, **turns.fields())
     return 1 if daemon.is_forced else 0
+
+
+def _runtime(
+    setup: Setup, front: Front, *, home: trio.Nursery, family: Family, equipment: Equipment, memory: Memory
+) -> Runtime:
+    """What all agents of the daemon share."""
+    services = Services(
+        setup,
+        timer=front.timer,
+        home=home,
+        family=family,
+        bounds=equipment.bounds,
+        lender=SubAgents(front, equipment.tool_lists),
+        python=equipment.python,
+        accounts=accounts_of(setup.catalog, os.environ, setup.log),
+    )
+    return Runtime(setup, services, DaemonState(setup, cores=os.cpu_count() or 1, uid=os.geteuid(), memory=memory))

@@ -50,8 +50,13 @@ _GID: Final = struct.Struct("=I")
 def peer_of(connection: socket.socket) -> Visitor:
     """The peer that connected this Unix socket, or made the pair of them; raises `OSError`."""
     pid, uid, gid = _UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+    try:
+        groups = connection.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, MAX_OPTION_BYTES)
+    except OSError:
+        # More groups than there is room for, or an older kernel: the peer may still be admitted by its uid.
+        groups = b""
     # The number is 0 where the peer lives in a namespace of processes that we cannot see into.
-    return Visitor(uid, gid, pid or None, _groups_of(connection))
+    return Visitor(uid, gid, pid or None, tuple(group for (group,) in _GID.iter_unpack(groups)))
 
 
 def own_visitor() -> Visitor:
@@ -88,15 +93,6 @@ def entrance_of(place: ListenAddress, *, is_abstract: bool) -> Entrance:
 
 def _accounts(names: tuple[str, ...], find: Callable[[str], int]) -> frozenset[int] | None:
     return frozenset(find(name) for name in names if name != ANY) if names else None
-
-
-def _groups_of(connection: socket.socket) -> tuple[int, ...]:
-    try:
-        groups = connection.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, MAX_OPTION_BYTES)
-    except OSError:
-        # More groups than there is room for, or an older kernel: the peer may still be admitted by its uid.
-        return ()
-    return tuple(gid for (gid,) in _GID.iter_unpack(groups))
 
 
 class Door(msgspec.Struct, frozen=True):
@@ -169,15 +165,11 @@ def _check_pair(place: ListenAddress, fds: tuple[int, int], taken: Collection[in
         if access == refused:
             raise ListenError(place.text, f"descriptor {fd} is not open for {purpose}")
         if stat.S_ISSOCK(mode):
-            _check_connected(place, fd)
-
-
-def _check_connected(place: ListenAddress, fd: int) -> None:
-    with socket.socket(fileno=os.dup(fd)) as inherited:
-        if inherited.type != socket.SOCK_STREAM:
-            raise ListenError(place.text, f"descriptor {fd} is no stream")
-        if inherited.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-            raise ListenError(place.text, f'descriptor {fd} is a listening socket, which "systemd" is for')
+            with socket.socket(fileno=os.dup(fd)) as inherited:
+                if inherited.type != socket.SOCK_STREAM:
+                    raise ListenError(place.text, f"descriptor {fd} is no stream")
+                if inherited.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                    raise ListenError(place.text, f'descriptor {fd} is a listening socket, which "systemd" is for')
 
 
 def _bind(place: ListenAddress, bound: ExitStack) -> Door:

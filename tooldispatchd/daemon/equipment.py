@@ -16,7 +16,6 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextma
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.programs.programs import ProgramBounds
 from tooldispatchd.agent.runtime import PythonPlanner
 from tooldispatchd.agent.setup import Setup
@@ -65,14 +64,25 @@ async def open_equipment(setup: Setup, family: Family, environ: Mapping[str, str
     asked = [program.asked for program in programs(config, catalog.profiles, catalog.servers)]
     is_python = any(spec.python is not None for spec in config.tools.values())
     has_agents = any(name in config.processes for name in catalog.profiles)
+
+    def left(path: str) -> None:
+        setup.log.warning("scratch directory left", path=path)
+
     async with AsyncExitStack() as stack:
-        bounds = None
+        bounds = python = None
         if is_python or asked:
             # Not where the sockets lie: that is memory, and programs may write much.
-            scratches = _directory(SCRATCHES, {}, family, stack)
-            bounds = await _bounds(scratches, await _leaves(catalog, asked, family, stack), family, setup.log, stack)
+            directory = _directory(SCRATCHES, {}, family, stack)
+            leaves = await _leaves(catalog, asked, family, stack)
+            scratches = await stack.enter_async_context(open_scratches(directory, family, left=left))
+            bounds = ProgramBounds(scratches, await stack.enter_async_context(open_launchers(family)), leaves)
         tool_lists = _directory(TOOL_LISTS, environ, family, stack) if has_agents else None
-        yield Equipment(bounds, await _python_plans(setup, family, stack) if is_python else None, tool_lists)
+        if is_python:
+            # Few daemons have such tools.
+            from tooldispatchd.agent.programs.pythonplan import open_python_plans  # noqa: PLC0415  # as above
+
+            python = await stack.enter_async_context(open_python_plans(family, setup))
+        yield Equipment(bounds, python, tool_lists)
 
 
 def _directory(prefix: str, environ: Mapping[str, str], family: Family, stack: AsyncExitStack) -> Path:
@@ -83,23 +93,6 @@ def _directory(prefix: str, environ: Mapping[str, str], family: Family, stack: A
         raise EquipmentError(f"cannot make a directory for what programs need: {error.strerror}") from error
     family.also_remove(str(directory))
     return directory
-
-
-async def _bounds(
-    directory: Path, leaves: Leaves | None, family: Family, log: Log, stack: AsyncExitStack
-) -> ProgramBounds:
-    def left(path: str) -> None:
-        log.warning("scratch directory left", path=path)
-
-    scratches = await stack.enter_async_context(open_scratches(directory, family, left=left))
-    return ProgramBounds(scratches, await stack.enter_async_context(open_launchers(family)), leaves)
-
-
-async def _python_plans(setup: Setup, family: Family, stack: AsyncExitStack) -> PythonPlanner:
-    # Few daemons have such tools.
-    from tooldispatchd.agent.programs.pythonplan import open_python_plans  # noqa: PLC0415  # as above
-
-    return await stack.enter_async_context(open_python_plans(family, setup))
 
 
 async def _leaves(
@@ -133,23 +126,19 @@ def open_private_directory(prefix: str, environ: Mapping[str, str], *, mode: int
     with ExitStack() as stack:
         stack.callback(lambda: remove_tree(str(directory), until=time.monotonic() + REMOVE_S))
         directory.chmod(mode)
-        stack.callback(os.close, _lock(directory))
+        # Locked before it has its name: a lock file that another daemon finds unlocked was left by a killed one. The
+        # descriptor holds the lock: the kernel releases it however the daemon ends.
+        unnamed = directory / f"{LOCK}-new"
+        lock = os.open(unnamed, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        stack.callback(os.close, lock)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        unnamed.rename(directory / LOCK)
         # Another lock, on the directory itself, keeps systemd from ageing its content: tmpfiles.d(5).
         held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         stack.callback(os.close, held)
         fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
         _sweep(directory.parent, prefix)
         yield directory
-
-
-def _lock(directory: Path) -> int:
-    """The lock of a directory, held by the descriptor: the kernel releases it however the daemon ends."""
-    # Locked before it has its name: a lock file that another daemon finds unlocked was left by a killed one.
-    unnamed = directory / f"{LOCK}-new"
-    descriptor = os.open(unnamed, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    unnamed.rename(directory / LOCK)
-    return descriptor
 
 
 def _sweep(parent: Path, prefix: str) -> None:
@@ -174,19 +163,17 @@ def open_agent_specs(catalog: Catalog, environ: Mapping[str, str]) -> Iterator[d
     if not specs:
         yield {}
         return
+    paths: dict[str, str] = {}
     with ExitStack() as stack:
         try:
             directory = stack.enter_context(open_private_directory(AGENTS, environ))
-            paths = {name: str(_write(directory / f"{name}.json", spec)) for name, spec in specs.items()}
+            for name, spec in specs.items():
+                paths[name] = str(directory / f"{name}.json")
+                # For programs of the daemon's user, such as its agents; read-only against accidents.
+                descriptor = os.open(paths[name], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400)
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(spec)
         except OSError as error:
             why = f"cannot write what agents are told to {error.filename}: {error.strerror}"
             raise EquipmentError(why) from error
         yield paths
-
-
-def _write(path: Path, spec: bytes) -> Path:
-    # For programs of the daemon's user, such as its agents; read-only against accidents.
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(spec)
-    return path

@@ -15,6 +15,7 @@ from typing import Final
 import trio
 
 from tooldispatchd.forked.libc import load
+from tooldispatchd.wire.lines import MOVED_BYTES
 
 # A burst comes in waves; while it goes on its memory is of use.
 IDLE_S: Final = 1.0
@@ -24,7 +25,6 @@ STEP_BYTES: Final = 1024 * 1024
 MAX_LEFT_BYTES: Final = 64 * 1024 * 1024
 # <malloc.h>: M_MMAP_THRESHOLD, which once set is not moved any more.
 MMAP_THRESHOLD: Final = -3
-MAPPED_BYTES: Final = 256 * 1024
 
 
 class Heap:
@@ -38,7 +38,8 @@ class Heap:
         self._libc = load()
         tune = getattr(self._libc, "mallopt", None)
         if tune is not None:
-            tune(MMAP_THRESHOLD, MAPPED_BYTES)
+            # Lines count on it: one that grows past this has memory of its own.
+            tune(MMAP_THRESHOLD, MOVED_BYTES)
 
     def ebbed(self) -> None:
         """Say that much has been freed."""

@@ -38,8 +38,13 @@ class LogSink:
             if stat.S_ISSOCK(mode):
                 self._socket = socket.socket(fileno=os.dup(fd))
             elif stat.S_ISFIFO(mode) or os.isatty(fd):
-                # Opened anew: a duplicate would share its non-blocking flag with every holder.
-                self._fd = _reopen(fd)
+                try:
+                    # Opened anew: a duplicate would share its non-blocking flag with every holder.
+                    self._fd = os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+                except PermissionError:
+                    # Another user's pipe (sudo): a log is worth sharing the flag with the pipe's other writers.
+                    self._fd = os.dup(fd)
+                    os.set_blocking(self._fd, False)
             else:
                 self._fd = os.dup(fd)
 
@@ -56,16 +61,6 @@ class LogSink:
             self.dropped += 1
         else:
             self.dropped = 0
-
-
-def _reopen(fd: int) -> int:
-    try:
-        return os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    except PermissionError:
-        # Another user's pipe (sudo): a log is worth sharing the flag with the pipe's other writers.
-        own = os.dup(fd)
-        os.set_blocking(own, False)
-        return own
 
 
 class DaemonLog:

@@ -72,29 +72,27 @@ class Splitter:
         at = 0
         while at < len(chunk):
             end = chunk.find(b"\n", at) + 1 or len(chunk)
-            self._take(chunk[at:end], pieces)
+            piece = chunk[at:end]
             at = end
+            is_whole = piece.endswith(b"\n")
+            if self._way is not None:
+                pieces.append((self._way, piece))
+            elif is_whole and not self._held:
+                pieces.append((way_of(piece), piece))
+            else:
+                self._held += piece
+                self._way = way_of(self._held) if is_whole else self._early_way()
+                if self._way is not None:
+                    pieces.append((self._way, bytes(self._held)))
+                    self._held = bytearray()
+            if is_whole:
+                self._way = None
         return pieces
 
     def end(self) -> list[tuple[LineRoute, bytes]]:
         """The rest of a last line without a newline."""
         held, self._held = bytes(self._held), bytearray()
         return [(way_of(held), held)] if held else []
-
-    def _take(self, piece: bytes, pieces: list[tuple[LineRoute, bytes]]) -> None:
-        is_whole = piece.endswith(b"\n")
-        if self._way is not None:
-            pieces.append((self._way, piece))
-        elif is_whole and not self._held:
-            pieces.append((way_of(piece), piece))
-        else:
-            self._held += piece
-            self._way = way_of(self._held) if is_whole else self._early_way()
-            if self._way is not None:
-                pieces.append((self._way, bytes(self._held)))
-                self._held = bytearray()
-        if is_whole:
-            self._way = None
 
     def _early_way(self) -> LineRoute | None:
         """The route of an unfinished line, if it is known: a prompt must not wait for its newline."""

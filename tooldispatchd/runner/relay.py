@@ -5,11 +5,12 @@ ends its channel even if other processes still hold its descriptors; none of its
 """
 
 import select
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from tooldispatchd.runner.ends import Sink, Source
-from tooldispatchd.runner.signals import Signals
+from tooldispatchd.runner.signals import Signals, comes_from_terminal
+from tooldispatchd.runner.spawn import AgentProcess
 
 GONE: Final = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
@@ -22,17 +23,27 @@ class Relay:
         self._sinks = sinks
         self._signals = signals
 
-    def run(self, pidfd: int, forward: Callable[[int], None]) -> None:
-        """Move bytes until the process of `pidfd` has exited; `forward` gets each signal that comes."""
+    def run(self, agent: AgentProcess) -> None:
+        """Move bytes until the agent has exited, and pass signals on to it."""
         while True:
-            ready = self._wait(pidfd)
+            ready = self._wait(agent.pidfd)
             if self._signals.fd in ready:
                 for number in self._signals.take():
-                    forward(number)
+                    if not comes_from_terminal(number):
+                        agent.signal(number)
             # Before anything is moved: requests that an agent wrote just before it exited are not sent.
-            if pidfd in ready:
+            if agent.pidfd in ready:
                 return
-            self._move(ready)
+            for source in self._sources:
+                # `events` again: a source before this one may have filled its sink, or closed it.
+                if ready.get(source.fd, 0) & (select.POLLIN | GONE) and source.events is not None:
+                    source.pull()
+            for sink in self._sinks:
+                told = ready.get(sink.fd, 0)
+                if sink.has_unsent and told & (select.POLLOUT | GONE):
+                    sink.flush()
+                elif sink.events is not None and told & GONE:
+                    sink.fail()
 
     def flush(self, sink: Sink) -> bool:
         """Write out one sink, however long its reader takes; false if a signal ends that."""
@@ -58,15 +69,3 @@ class Relay:
         for fd, events in wanted.items():
             poll.register(fd, events)
         return dict(poll.poll())
-
-    def _move(self, ready: dict[int, int]) -> None:
-        for source in self._sources:
-            # `events` again: a source before this one may have filled its sink, or closed it.
-            if ready.get(source.fd, 0) & (select.POLLIN | GONE) and source.events is not None:
-                source.pull()
-        for sink in self._sinks:
-            told = ready.get(sink.fd, 0)
-            if sink.has_unsent and told & (select.POLLOUT | GONE):
-                sink.flush()
-            elif sink.events is not None and told & GONE:
-                sink.fail()

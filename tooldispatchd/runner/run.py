@@ -28,9 +28,9 @@ from tooldispatchd.client.reach import ANSWERS_FD, CONNECT_S, REQUESTS_FD, find_
 from tooldispatchd.runner.ends import lift
 from tooldispatchd.runner.opening import OpeningError, RefusedError, StoppedError, open_session, see_alive
 from tooldispatchd.runner.relay import Relay
-from tooldispatchd.runner.signals import Signals, comes_from_terminal
-from tooldispatchd.runner.spawn import SIGNALLED, AgentProcess, AgentStartError, look_up, spawn
-from tooldispatchd.runner.wiring import OwnChannel, SharedStreams, Wiring, close_given
+from tooldispatchd.runner.signals import Signals
+from tooldispatchd.runner.spawn import SIGNALLED, AgentStartError, look_up, spawn
+from tooldispatchd.runner.wiring import OwnChannel, SharedStreams, close_given
 from tooldispatchd.wire.messages import Hello
 
 TOKEN: Final = "TOOLDISPATCHD_TOKEN"  # noqa: S105  # the variable's name
@@ -65,30 +65,6 @@ class UnreachableError(Exception):
     def __init__(self, why: str, code: int = UNREACHABLE) -> None:
         super().__init__(why)
         self.code = code
-
-
-class PrivateDaemon:
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-
-    def end(self, signals: Signals) -> int:
-        """Wait for the end of a daemon whose channel is closed; its exit code.
-
-        It is killed after `STOP_S`, or at once by a signal that would end us; its guardian then kills its children.
-        """
-        until = time.monotonic() + STOP_S
-        pidfd = lift(os.pidfd_open(self._process.pid))
-        try:
-            poll = select.poll()
-            poll.register(pidfd, select.POLLIN)
-            poll.register(signals.fd, select.POLLIN)
-            while pidfd not in dict(poll.poll(max(0.0, until - time.monotonic()) * 1000)):
-                if time.monotonic() >= until or signals.take_ending() is not None:
-                    self._process.kill()
-                    break
-        finally:
-            os.close(pidfd)
-        return self._process.wait()
 
 
 def run(order: Order, environ: Mapping[str, str]) -> int:
@@ -126,7 +102,7 @@ def _run(order: Order, environ: Mapping[str, str], signals: Signals) -> int:
         with channel:
             return _run_on(channel, order, environ, signals)
     except OpeningError as error:
-        code = private.end(signals) if private else 0
+        code = _end(private, signals) if private else 0
         private = None
         if code > 0:
             # It has written its own reason; add why a private daemon was started.
@@ -135,17 +111,44 @@ def _run(order: Order, environ: Mapping[str, str], signals: Signals) -> int:
         raise UnreachableError(str(error)) from error
     finally:
         if private is not None:
-            private.end(signals)
+            _end(private, signals)
 
 
-def _reach(order: Order, environ: Mapping[str, str], signals: Signals) -> tuple[socket.socket, PrivateDaemon | None]:
+def _end(daemon: subprocess.Popen[bytes], signals: Signals) -> int:
+    """Wait for the end of a private daemon whose channel is closed; its exit code.
+
+    It is killed after `STOP_S`, or at once by a signal that would end us; its guardian then kills its children.
+    """
+    until = time.monotonic() + STOP_S
+    pidfd = lift(os.pidfd_open(daemon.pid))
+    try:
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        poll.register(signals.fd, select.POLLIN)
+        while pidfd not in dict(poll.poll(max(0.0, until - time.monotonic()) * 1000)):
+            if time.monotonic() >= until or signals.take_ending() is not None:
+                daemon.kill()
+                break
+    finally:
+        os.close(pidfd)
+    return daemon.wait()
+
+
+def _reach(
+    order: Order, environ: Mapping[str, str], signals: Signals
+) -> tuple[socket.socket, subprocess.Popen[bytes] | None]:
+    """Our end of a channel to a running daemon, or to a private one and that daemon."""
     say: Callable[[str], None] = tell if order.is_verbose else lambda _: None
     if order.config is None:
         # A socket that was named must be there; the usual places need not.
         named = order.socket or environ.get("TOOLDISPATCHD_SOCKET")
         address = order.socket or find_socket(environ)
+        within_s = min(order.timeout_s, CONNECT_S)
         try:
-            channel = _connect(address, order.timeout_s, signals)
+            # On a channel of its own: a ping on the agent's would shift the numbers of its lines.
+            with reach(address, within_s=within_s) as probe:
+                see_alive(probe, signals, order.timeout_s)
+            channel = socket.socket(fileno=lift(reach(address, within_s=within_s).detach()))
         except OpeningError as error:
             raise UnreachableError(f"cannot use the daemon at {address}: {error}") from error
         except OSError as error:
@@ -159,22 +162,13 @@ def _reach(order: Order, environ: Mapping[str, str], signals: Signals) -> tuple[
     return _start_private(order.config, environ)
 
 
-def _connect(address: str, timeout_s: float, signals: Signals) -> socket.socket:
-    """A channel to a daemon that answers; raises OSError, `OpeningError` for a silent one, and `StoppedError`."""
-    within_s = min(timeout_s, CONNECT_S)
-    # On a channel of its own: a ping on the agent's would shift the numbers of its lines.
-    with reach(address, within_s=within_s) as probe:
-        see_alive(probe, signals, timeout_s)
-    return socket.socket(fileno=lift(reach(address, within_s=within_s).detach()))
-
-
 def _run_on(channel: socket.socket, order: Order, environ: Mapping[str, str], signals: Signals) -> int:
     slow = partial(tell, "the daemon starts the profile's servers; the agent begins when they are there")
     ready, said = open_session(channel, order.hello, signals, slow)
     for warning in ready.warnings:
         tell(f"warning: {warning}")
     lost = partial(tell, "the daemon has ended the channel; the agent goes on without tools")
-    wiring: Wiring = SharedStreams(channel, lost) if order.shares_streams else OwnChannel(channel, lost)
+    wiring = SharedStreams(channel, lost) if order.shares_streams else OwnChannel(channel, lost)
     place = "stdio" if order.shares_streams else f"{REQUESTS_FD},{ANSWERS_FD}"
     try:
         with _tools_file(ready.tools, environ) as path:
@@ -185,32 +179,23 @@ def _run_on(channel: socket.socket, order: Order, environ: Mapping[str, str], si
                 raise StoppedError(number)
             agent = spawn(order.command, env, wiring.given)
             wiring.start(said)
-            return _relay(agent, wiring, signals)
+            relay = Relay(wiring.sources, wiring.sinks, signals)
+            # Signals that came while the agent was being started: a terminal cannot have sent them to it.
+            for number in signals.take():
+                agent.signal(number)
+            relay.run(agent)
+            wiring.finish()
+            code = agent.reap()
+            # Output that the agent wrote just before its exit, which may wait for a slow reader.
+            if wiring.last is not None:
+                relay.flush(wiring.last)
+            return code
     finally:
         close_given(wiring.given)
         wiring.finish()
 
 
-def _relay(agent: AgentProcess, wiring: Wiring, signals: Signals) -> int:
-    relay = Relay(wiring.sources, wiring.sinks, signals)
-    # Signals that came while the agent was being started: a terminal cannot have sent them to it.
-    for number in signals.take():
-        agent.signal(number)
-
-    def forward(number: int) -> None:
-        if not comes_from_terminal(number):
-            agent.signal(number)
-
-    relay.run(agent.pidfd, forward)
-    wiring.finish()
-    code = agent.reap()
-    # Output that the agent wrote just before its exit, which may wait for a slow reader.
-    if wiring.last is not None:
-        relay.flush(wiring.last)
-    return code
-
-
-def _start_private(config: Path | None, environ: Mapping[str, str]) -> tuple[socket.socket, PrivateDaemon]:
+def _start_private(config: Path | None, environ: Mapping[str, str]) -> tuple[socket.socket, subprocess.Popen[bytes]]:
     """Start a daemon with `config`, or with the file that `serve` finds; our end of its channel, and the daemon.
 
     It has a session of its own: no key of our terminal reaches it, and writing its log never stops it as a background
@@ -229,7 +214,7 @@ def _start_private(config: Path | None, environ: Mapping[str, str]) -> tuple[soc
     except BaseException:
         ours.close()
         raise
-    return socket.socket(fileno=lift(ours.detach())), PrivateDaemon(process)
+    return socket.socket(fileno=lift(ours.detach())), process
 
 
 @contextmanager
@@ -240,7 +225,13 @@ def _tools_file(tools: Sequence[Raw], environ: Mapping[str, str]) -> Iterator[Pa
     The file has mode 0600 in a directory of 0700, under $XDG_RUNTIME_DIR if that can be written, else with temporary
     files. Raises OSError.
     """
-    directory = _make_directory(environ)
+    prefix = "tooldispatchd-run-"
+    try:
+        made = tempfile.mkdtemp(prefix=prefix, dir=environ.get("XDG_RUNTIME_DIR") or None)
+    except OSError:
+        # After `su` that directory belongs to another user; in a container it may not exist.
+        made = tempfile.mkdtemp(prefix=prefix)
+    directory = Path(made).absolute()
     try:
         path = directory / "tools.json"
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -250,15 +241,3 @@ def _tools_file(tools: Sequence[Raw], environ: Mapping[str, str]) -> Iterator[Pa
     finally:
         # The agent may have put a file of its own beside it.
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def _make_directory(environ: Mapping[str, str]) -> Path:
-    prefix = "tooldispatchd-run-"
-    runtime = environ.get("XDG_RUNTIME_DIR")
-    if runtime:
-        try:
-            return Path(tempfile.mkdtemp(prefix=prefix, dir=runtime)).absolute()
-        except OSError:
-            # After `su` it belongs to another user; in a container it may not exist.
-            pass
-    return Path(tempfile.mkdtemp(prefix=prefix)).absolute()

@@ -14,16 +14,15 @@ import fcntl
 import os
 import socket
 import termios
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from tooldispatchd.client.reach import ANSWERS_FD, REQUESTS_FD
 from tooldispatchd.runner import ends
-from tooldispatchd.runner.ends import Sink, Source
 from tooldispatchd.runner.lines import LineRoute, Merger, Splitter, Voice
 from tooldispatchd.wire.messages import Bye
 
@@ -31,30 +30,6 @@ STDIN: Final = 0
 STDOUT: Final = 1
 # The daemon's last line on a channel that it was asked to end.
 LAST_LINE: Final = msgspec.json.encode(Bye()) + b"\n"
-
-
-class Wiring(Protocol):
-    """The ends that a relay moves bytes between, and what an agent's exit means for them."""
-
-    @property
-    def given(self) -> dict[int, int]:
-        """The agent's descriptors: its number for each, and ours."""
-
-    @property
-    def sources(self) -> Sequence[Source]: ...
-
-    @property
-    def sinks(self) -> Sequence[Sink]: ...
-
-    @property
-    def last(self) -> Sink | None:
-        """The sink that must be written to its end after the agent's exit."""
-
-    def start(self, said: bytes) -> None:
-        """Close `given`, which the agent has inherited; `said` is what the daemon has already written to it."""
-
-    def finish(self) -> None:
-        """Close the channel of an agent that has exited; its other output waits in `last`. Idempotent."""
 
 
 class ChannelEnds:
@@ -90,9 +65,12 @@ class ChannelEnds:
 
 
 class OwnChannel:
-    """Requests on the agent's descriptor 4, answers on 5; its standard streams are ours."""
+    """Requests on the agent's descriptor 4, answers on 5; its standard streams are ours.
 
-    last: Sink | None = None
+    `given` are the agent's descriptors: its number for each, and ours.
+    """
+
+    last = None
 
     def __init__(self, channel: socket.socket, lost: Callable[[], None]) -> None:
         requests, theirs_requests = ends.open_pipe()
@@ -105,16 +83,21 @@ class OwnChannel:
         self._requests.ended = self._channel.end
         self._channel.sink.broken = self._requests.close
         self._heard.ended = self._lose
-        self._answers.broken = self._leave
+        self._answers.broken = self.finish
         self.sources = (self._requests, self._heard)
         self.sinks = (self._channel.sink, self._answers)
 
     def start(self, said: bytes) -> None:
+        """Close `given`, which the agent has inherited; `said` is what the daemon has already written to it."""
         close_given(self.given)
         self._hear(said)
 
     def finish(self) -> None:
-        self._leave()
+        """Close the channel of an agent that has exited, or reads no more. Idempotent."""
+        self._requests.close()
+        self._heard.close()
+        self._channel.close()
+        self._answers.drop()
 
     def _hear(self, chunk: bytes) -> None:
         self._channel.heard(chunk)
@@ -125,17 +108,12 @@ class OwnChannel:
         self._requests.close()
         self._answers.end()
 
-    def _leave(self) -> None:
-        self._requests.close()
-        self._heard.close()
-        self._channel.close()
-        self._answers.drop()
-
 
 class SharedStreams:
     """A tool channel on the agent's standard streams, beside everything else that it reads and writes (`--mux`).
 
-    Raises OSError if our own stdin or stdout is not open.
+    `given` is as in `OwnChannel`; `last` is the sink that must be written to its end after the agent's exit. Raises
+    OSError if our own stdin or stdout is not open.
     """
 
     def __init__(self, channel: socket.socket, lost: Callable[[], None]) -> None:
@@ -150,8 +128,8 @@ class SharedStreams:
         self._from_agent = ends.pipe_source(from_agent, (self._channel.sink, self.last), self._split)
         self._heard = ends.channel_source(channel, (self._to_agent,), self._hear)
         self._stdin = ends.standard_source(STDIN, (self._to_agent,), partial(self._merge, Voice.STDIN))
-        self.sources: tuple[Source, ...] = (self._from_agent, self._heard, self._stdin)
-        self.sinks: tuple[Sink, ...] = (self._channel.sink, self.last, self._to_agent)
+        self.sources = (self._from_agent, self._heard, self._stdin)
+        self.sinks = (self._channel.sink, self.last, self._to_agent)
         self._heard.accepts = partial(self._merger.accepts, Voice.DAEMON)
         self._stdin.accepts = partial(self._merger.accepts, Voice.STDIN)
         self._from_agent.ended = self._end_requests
@@ -161,11 +139,15 @@ class SharedStreams:
         self.last.broken = self._break
 
     def start(self, said: bytes) -> None:
+        """As in `OwnChannel`."""
         close_given(self.given)
         self._hear(said)
 
     def finish(self) -> None:
-        """As `Wiring.finish`. What the agent wrote before it exited is still read; requests in it are dropped."""
+        """Close the channel of an agent that has exited. Idempotent.
+
+        What the agent wrote before is still read; requests in it are dropped, and the rest waits in `last`.
+        """
         self._leave()
         if self._from_agent.is_open:
             # Only what is there now: a process that the agent left behind may write for ever.

@@ -140,7 +140,8 @@ def _landlock() -> dict[str, object]:
         "version": str(version) if version else "",
         "network": attempt(lambda: _try_confined(Policy(network=False), lambda: socket.socket(socket.AF_INET))),
         "read": attempt(lambda: _try_confined(Policy(read=(), write=()), lambda: os.scandir("/").close())),
-        "write": attempt(lambda: _try_confined(Policy(write=()), _open_for_writing)),
+        # Of itself: where that is not refused, nothing has changed.
+        "write": attempt(lambda: _try_confined(Policy(write=()), lambda: os.open("/proc/self/comm", os.O_WRONLY))),
         "gaps": [text for since, text in gaps.items() if version < since],
     }
 
@@ -185,11 +186,9 @@ def _try_bubble() -> str | None:
     done = subprocess.run(  # noqa: S603  # our own
         argv, stdin=subprocess.DEVNULL, capture_output=True, pass_fds=[fd], timeout=TRIAL_S, check=False
     )
-    return (
-        None
-        if done.returncode == 0
-        else done.stderr.decode(errors="replace").strip() or "what it should hide can be seen"
-    )
+    if done.returncode == 0:
+        return None
+    return done.stderr.decode(errors="replace").strip() or "what it should hide can be seen"
 
 
 def _refused(action: Callable[[], object], *numbers: int) -> str | None:
@@ -198,8 +197,3 @@ def _refused(action: Callable[[], object], *numbers: int) -> str | None:
     except OSError as error:
         return None if error.errno in numbers else f"it was refused otherwise: {error}"
     return "what should be refused is not"
-
-
-def _open_for_writing() -> None:
-    # Of itself; where it is not refused, nothing has changed.
-    os.close(os.open("/proc/self/comm", os.O_WRONLY))

@@ -40,13 +40,15 @@ def find_function(path: str) -> object:
     holder = f"the module {module_name}"
     steps = names.split(".")
     for place, name in enumerate(steps):
-        if isinstance(found, type) and _needs_object(found, name):
+        # A plain function of a class would be given an object first.
+        if isinstance(found, type) and inspect.isfunction(inspect.getattr_static(found, name, None)):
             raise FunctionError(f"{names} is a method of an object; only static and class methods can be tools")
         try:
             found = getattr(found, name)
         except AttributeError:
             prefix = f"{module_name}:{''.join(f'{step}.' for step in steps[:place])}"
-            meant = _nearest(name, _public_names(found))
+            known = (other for other in dir(found) if not other.startswith("_"))
+            meant = _nearest(name, (one for one in known if callable(inspect.getattr_static(found, one, None))))
             raise FunctionError(f"{holder} has no {name}", None if meant is None else prefix + meant) from None
         holder = f"{module_name}:{'.'.join(steps[: place + 1])}"
     return found
@@ -59,6 +61,7 @@ def last_line(error: BaseException) -> str:
 
 
 def _import(name: str) -> object:
+    """The module; raises FunctionError, which says what of its path is missing."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -83,19 +86,6 @@ def _refuse_missing(name: str, missing: str) -> NoReturn:
         raise FunctionError(why)
     rest = name[len(missing) :]
     raise FunctionError(why, f"{parent}.{meant}{rest}" if parent else f"{meant}{rest}")
-
-
-def _needs_object(holder: type, name: str) -> bool:
-    """Whether a class has under that name a plain function, which would be given an object first."""
-    return inspect.isfunction(inspect.getattr_static(holder, name, None))
-
-
-def _public_names(holder: object) -> "list[str]":
-    return [
-        name
-        for name in dir(holder)
-        if not name.startswith("_") and callable(inspect.getattr_static(holder, name, None))
-    ]
 
 
 def _nearest(name: str, known: "Iterable[str]") -> "str | None":

@@ -25,7 +25,12 @@ class Siblings:
         """
         self._found: dict[str, str] = {}
         own = frozenset(own)
-        for entry in sorted(_entries(directory)):
+        try:
+            entries = sorted(os.listdir(directory))  # noqa: PTH208  # names are wanted
+        except OSError:
+            # Not there, or not for this user: nothing can be imported from it either.
+            entries = []
+        for entry in entries:
             path = f"{directory}/{entry}"
             if any(lies_in(one, os.path.realpath(path)) for one in beneath):
                 continue
@@ -79,14 +84,6 @@ def around(load_path: Sequence[str], own_path: Sequence[str], functions: Iterabl
 def lies_in(path: str, directory: str) -> bool:
     """Whether `path` is `directory` or beneath it; both are real paths."""
     return path == directory or path.startswith(f"{directory.rstrip('/')}/")
-
-
-def _entries(directory: str) -> list[str]:
-    try:
-        return os.listdir(directory)  # noqa: PTH208  # names are wanted
-    except OSError:
-        # Not there, or not for this user: nothing can be imported from it either.
-        return []
 
 
 def _is_directory(path: str) -> bool:

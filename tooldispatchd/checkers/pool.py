@@ -93,7 +93,10 @@ class Checkers:
         """As `Running` has it."""
         parts = [payload] if isinstance(payload, bytes | bytearray | memoryview) else payload
         async with self._places.of(turns):
-            checker = self._take()
+            while self._idle and self._idle[-1].child.has_exited():
+                # Somebody else killed it while it did nothing.
+                self._idle.pop().forget()
+            checker = self._idle.pop() if self._idle else _Checker(self._family)
             is_fit = False
             try:
                 is_out_of_memory, reply, result = await checker.ask(work, arguments, parts)
@@ -111,15 +114,6 @@ class Checkers:
         """End all checkers; bounded, cannot be cancelled. There must be no jobs."""
         while self._idle:
             await self._idle.pop().close()
-
-    def _take(self) -> "_Checker":
-        while self._idle:
-            checker = self._idle.pop()
-            if not checker.child.has_exited():
-                return checker
-            # Somebody else killed it while it did nothing.
-            checker.forget()
-        return _Checker(self._family)
 
 
 class _Checker:

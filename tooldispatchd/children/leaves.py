@@ -164,7 +164,15 @@ async def open_leaves(own: Path) -> AsyncIterator[Leaves]:
     and they would stay and prevent that. When the block is left, no process of a call is, nor the tree. The family is
     to be told of `tree` (`also_dissolve`), for when the daemon is killed.
     """
-    await _sweep(own)
+    # The trees of daemons that were killed with their guardians: those that nobody holds a lock on.
+    for left in own.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            lock = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                await _dissolve(str(left))
+            finally:
+                os.close(lock)
     tree = str(own / f"{PREFIX}{secrets.token_hex(4)}")
     lock = -1
     try:
@@ -218,18 +226,6 @@ def _enable_in(cgroup: Path, controllers: frozenset[str]) -> frozenset[str]:
             write(f"{cgroup}/cgroup.subtree_control", f"+{controller}")
             given.add(controller)
     return frozenset(given)
-
-
-async def _sweep(own: Path) -> None:
-    """End the trees of daemons that were killed with their guardians."""
-    for left in own.glob(f"{PREFIX}*"):
-        with suppress(OSError):
-            lock = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                await _dissolve(str(left))
-            finally:
-                os.close(lock)
 
 
 async def _dissolve(tree: str) -> None:

@@ -10,7 +10,6 @@ import pkgutil
 import sys
 import traceback
 from collections.abc import Iterable
-from typing import NoReturn
 
 # Of what a module said when it failed, and of the sentence that says so.
 MAX_LINE = 400
@@ -65,27 +64,21 @@ def _import(name: str) -> object:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
+        missing = error.name
         # A module that the tool's own one lacks is another matter.
-        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-            _refuse_missing(name, error.name)
-        raise FunctionError(f"cannot import {name}: {last_line(error)}") from error
+        if missing is None or not f"{name}.".startswith(f"{missing}."):
+            raise FunctionError(f"cannot import {name}: {last_line(error)}") from error
+        parent, _, last = missing.rpartition(".")
+        places = getattr(sys.modules.get(parent), "__path__", None) if parent else None
+        if parent and places is None:
+            raise FunctionError(f"{parent} is a module and no package, so that there is no {missing}") from error
+        meant = _nearest(last, {module.name for module in pkgutil.iter_modules(places)})
+        above, below = f"{parent}." if parent else "", name[len(missing) :]
+        nearest = None if meant is None else f"{above}{meant}{below}"
+        raise FunctionError(f"there is no module {missing}", nearest) from error
     # The module is a user's: it may raise anything, and end the interpreter that asks.
     except (Exception, SystemExit) as error:
         raise FunctionError(f"cannot import {name}: {last_line(error)}") from error
-
-
-def _refuse_missing(name: str, missing: str) -> NoReturn:
-    parent, _, last = missing.rpartition(".")
-    places = getattr(sys.modules.get(parent), "__path__", None) if parent else None
-    why = f"there is no module {missing}"
-    if parent and places is None:
-        why = f"{parent} is a module and no package, so that there is no {missing}"
-        raise FunctionError(why)
-    meant = _nearest(last, {module.name for module in pkgutil.iter_modules(places)})
-    if meant is None:
-        raise FunctionError(why)
-    rest = name[len(missing) :]
-    raise FunctionError(why, f"{parent}.{meant}{rest}" if parent else f"{meant}{rest}")
 
 
 def _nearest(name: str, known: "Iterable[str]") -> "str | None":

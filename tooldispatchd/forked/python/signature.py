@@ -73,7 +73,7 @@ class Parameter(typing.NamedTuple):
     name: str
     type: object
     has_default: bool
-    default: object = None
+    default: object
 
 
 class PreparedFunction:
@@ -210,9 +210,19 @@ def _read(function: Callable[..., object]) -> _Signature:
         # Since Python 3.14 annotations are looked up when they are first asked for.
         raise FunctionError(f"cannot read its annotations: {last_line(error)}") from error
     hints = _hints(_innermost(function))
-    parameters = [
-        _parameter(parameter, hints) for parameter in signature.parameters.values() if parameter.name != CONTEXT
-    ]
+    parameters = []
+    for name, parameter in signature.parameters.items():
+        if name == CONTEXT:
+            continue
+        if parameter.kind in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
+            star = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else "**"
+            raise FunctionError(f"it takes {star}{name}, and a tool says which fields its input has; name them")
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            raise FunctionError(f"its parameter {name} cannot be given by its name; take away the / behind it")
+        type_ = _json_type(hints.get(name, Any))
+        _check_type(f"its parameter {name}", type_)
+        has_default = parameter.default is not inspect.Parameter.empty
+        parameters.append(Parameter(name, type_, has_default, parameter.default))
     context = signature.parameters.get(CONTEXT)
     if context is not None and context.kind not in _KEYWORDS:
         raise FunctionError(f"its parameter {CONTEXT} cannot be given by its name")
@@ -245,20 +255,6 @@ def _looked_up(written: "dict[str, object]", names: "dict[str, object]") -> "dic
 
     bearer.__annotations__ = written
     return typing.get_type_hints(bearer, globalns=names, include_extras=True)
-
-
-def _parameter(parameter: inspect.Parameter, hints: "Mapping[str, object]") -> Parameter:
-    name = parameter.name
-    if parameter.kind in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
-        star = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else "**"
-        raise FunctionError(f"it takes {star}{name}, and a tool says which fields its input has; name them")
-    if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-        raise FunctionError(f"its parameter {name} cannot be given by its name; take away the / behind it")
-    type_ = _json_type(hints.get(name, Any))
-    _check_type(f"its parameter {name}", type_)
-    if parameter.default is inspect.Parameter.empty:
-        return Parameter(name, type_, has_default=False)
-    return Parameter(name, type_, has_default=True, default=parameter.default)
 
 
 def _json_type(type_: object) -> object:

@@ -36,6 +36,8 @@ LOOKS = 5
 ENDING_S = 0.02
 # The exit code of a child that could not even tell its failure; its stderr does.
 EX_SOFTWARE = 70
+# No tool's function is named so.
+REHEARSAL = "rehearsal"
 
 
 class Errand(NamedTuple):
@@ -87,8 +89,13 @@ class WarmParent:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         # Each child puts its socket there, above all that is open, without another look.
         self._fd = free_descriptor()
-        # Before anything is prepared that would confine this process.
-        self._rehearse()
+        # Before anything is prepared that would confine this process. Whatever an interpreter lacks, or its msgspec
+        # raises, the calls are told; without this they take longer.
+        with suppress(Exception):
+            self._functions[REHEARSAL] = rehearsed()
+            errand = Errand(REHEARSAL, 0, is_resident=False)
+            rehearse(lambda channel, fds: self._live(errand, channel, fds), self._fd, CONTROL)
+        self._functions.pop(REHEARSAL, None)
         for policy in dict.fromkeys(one for each in self._policies for one in (each, for_worker(each))):
             if policy._replace(uid=None, gid=None, groups=()) == Policy():
                 continue
@@ -161,15 +168,6 @@ class WarmParent:
                 " (numeric libraries are told to start none by OPENBLAS_NUM_THREADS=1 or OMP_NUM_THREADS=1 in `env`)"
             )
             self._refusal = failure("import", RuntimeError(why))
-
-    def _rehearse(self) -> None:
-        name = "rehearsal"
-        errand = Errand(name, 0, is_resident=False)
-        # Whatever an interpreter lacks, or its msgspec raises, the calls are told; without this they take longer.
-        with suppress(Exception):
-            self._functions[name] = rehearsed()
-            rehearse(lambda channel, fds: self._live(errand, channel, fds), self._fd, CONTROL)
-        self._functions.pop(name, None)
 
     def _live(self, errand: Errand, channel: CallSocket, fds: list[int]) -> None:
         """The whole life of a child; nothing of the parent's is left open in it but its standard input."""

@@ -191,21 +191,6 @@ def system_places() -> list[str]:
     return [*places.SYSTEM, *places.SETTINGS, *found, *places.KERNEL]
 
 
-def interpreter(program: str) -> str | None:
-    """The interpreter that the first line of the script `program` names; None where it is no script."""
-    try:
-        fd = os.open(program, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        # Executable and not readable: no script then, which its interpreter must read.
-        return None
-    try:
-        line = os.read(fd, _SHEBANG_BYTES).partition(b"\n")[0]
-    finally:
-        os.close(fd)
-    words = line[2:].split(maxsplit=1) if line.startswith(b"#!") else []
-    return os.fsdecode(words[0]) if words else None
-
-
 def _limit(kind: int, amount: int, *, spare: int) -> None:
     # Never above the limit that holds already, which only root may raise.
     _, hard = resource.getrlimit(kind)
@@ -276,11 +261,20 @@ def _restrict_files(prepared: PreparedPolicy, program: str | None, scratch: str 
 
 
 def run_by(program: str | None) -> list[str]:
-    """The program and, where it is a script, its interpreter."""
+    """The program and, where it is a script, the interpreter that its first line names."""
     if program is None:
         return []
-    found = interpreter(program)
-    return [program] if found is None else [program, found]
+    try:
+        fd = os.open(program, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        # Executable and not readable: no script then, which its interpreter must read.
+        return [program]
+    try:
+        line = os.read(fd, _SHEBANG_BYTES).partition(b"\n")[0]
+    finally:
+        os.close(fd)
+    words = line[2:].split(maxsplit=1) if line.startswith(b"#!") else []
+    return [program, *map(os.fsdecode, words[:1])]
 
 
 def environments_of(programs: Sequence[str]) -> list[str]:

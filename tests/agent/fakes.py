@@ -27,7 +27,7 @@ from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import ACCEPT
 from tooldispatchd.catalog.specs import Config, LimitsSpec, ProfileSpec, ToolSpec
-from tooldispatchd.checkers.inplace import IN_PLACE
+from tooldispatchd.checkers.pool import IN_PLACE
 from tooldispatchd.children.family import open_family
 from tooldispatchd.front.front import Front
 from tooldispatchd.front.stream import StreamChannel

@@ -1,4 +1,4 @@
-"""The daemon's side of the checkers: a few processes, each of which does one job at a time for whoever has its turn.
+"""Where jobs are done: in the checkers, a few processes with one job at a time each for whoever has its turn, or here.
 
     run ──▶ a place ──▶ an idle checker, or a new one ──▶ job written, result read ──▶ idle again
                                                      └── cancelled, or it died ──▶ killed
@@ -17,7 +17,7 @@ from typing import Final, Protocol
 import trio
 
 from tooldispatchd.calls.gate import Turns
-from tooldispatchd.checkers.frames import JOB, RESULT, Work
+from tooldispatchd.checkers.worker import JOB, RESULT, Work
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import Child, SpawnError
 from tooldispatchd.wire.lines import MOVED_BYTES, reserve
@@ -52,7 +52,31 @@ class Running(Protocol):
     async def run(
         self, work: Work, arguments: bytes, payload: Buffer | Sequence[Buffer], *, turns: Turns
     ) -> tuple[bytes, bytearray]:
-        """Have `work` done; its reply and payload. Raises `CheckerError`."""
+        """Have `work` done; its reply and payload. Raises `CheckerError`.
+
+        `payload` may be given in parts, and must not change meanwhile.
+        """
+
+
+class InPlace:
+    """Jobs are done in this very process, with a turn of the loop before: where nobody else waits, as in a command."""
+
+    async def run(
+        self,
+        work: Work,
+        arguments: bytes,
+        payload: Buffer | Sequence[Buffer],
+        *,
+        turns: Turns,  # noqa: ARG002  # everybody has a place
+    ) -> tuple[bytes, bytearray]:
+        """As `Running` has it."""
+        await trio.lowlevel.checkpoint()
+        parts = [payload] if isinstance(payload, bytes | bytearray | memoryview) else payload
+        reply, result = work(arguments, bytearray(b"".join(parts)))
+        return reply, bytearray(result)
+
+
+IN_PLACE: Final = InPlace()
 
 
 class Checkers:
@@ -66,13 +90,13 @@ class Checkers:
     async def run(
         self, work: Work, arguments: bytes, payload: Buffer | Sequence[Buffer], *, turns: Turns
     ) -> tuple[bytes, bytearray]:
-        """Have `work` done; its reply and payload. Raises `CheckerError`.
-
-        `payload` may be given in parts, and must not change meanwhile.
-        """
+        """As `Running` has it."""
         parts = [payload] if isinstance(payload, bytes | bytearray | memoryview) else payload
         async with self._places.of(turns):
-            checker = self._take()
+            while self._idle and self._idle[-1].child.has_exited():
+                # Somebody else killed it while it did nothing.
+                self._idle.pop().forget()
+            checker = self._idle.pop() if self._idle else _Checker(self._family)
             is_fit = False
             try:
                 is_out_of_memory, reply, result = await checker.ask(work, arguments, parts)
@@ -90,15 +114,6 @@ class Checkers:
         """End all checkers; bounded, cannot be cancelled. There must be no jobs."""
         while self._idle:
             await self._idle.pop().close()
-
-    def _take(self) -> "_Checker":
-        while self._idle:
-            checker = self._idle.pop()
-            if not checker.child.has_exited():
-                return checker
-            # Somebody else killed it while it did nothing.
-            checker.forget()
-        return _Checker(self._family)
 
 
 class _Checker:
@@ -126,7 +141,14 @@ class _Checker:
         size = sum(len(part) for part in parts)
         try:
             for part in (JOB.pack(len(name), len(arguments), size) + name + arguments, *parts):
-                await self._send(memoryview(part))
+                view = memoryview(part)
+                while view:
+                    try:
+                        view = view[self._socket.send(view[:PIECE_BYTES]) :]
+                    except BlockingIOError:
+                        await trio.lowlevel.wait_writable(self._socket)
+                    else:
+                        await trio.lowlevel.checkpoint()
             is_out_of_memory, reply, result = RESULT.unpack(await self._receive(RESULT.size))
             return is_out_of_memory, await self._receive(reply), await self._receive(result)
         except OSError as error:
@@ -141,15 +163,6 @@ class _Checker:
         """Close what is left of one that has exited."""
         self._socket.close()
         self.child.reap()
-
-    async def _send(self, view: memoryview) -> None:
-        while view:
-            try:
-                view = view[self._socket.send(view[:PIECE_BYTES]) :]
-            except BlockingIOError:
-                await trio.lowlevel.wait_writable(self._socket)
-            else:
-                await trio.lowlevel.checkpoint()
 
     async def _receive(self, size: int) -> bytearray:
         received = bytearray()

@@ -13,12 +13,21 @@ import importlib
 import os
 import resource
 import socket
+import struct
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tooldispatchd.checkers.frames import JOB, RESULT, Work
 from tooldispatchd.forked.libc import load
+
+# The sizes of a function's name, its arguments and its payload, before the words themselves.
+JOB: Final = struct.Struct("<IQQ")
+# Whether memory was too little, and the sizes of reply and payload, likewise.
+RESULT: Final = struct.Struct("<?QQ")
+
+Work = Callable[[bytes, bytearray], tuple[bytes, bytes | bytearray]]
+"""A pure function at the top of a module: arguments and payload in, a small reply and a payload out."""
 
 CONTROL: Final = 3
 # 64 MiB of the smallest values take half of this; two such checkers still leave a small machine alive.
@@ -52,7 +61,10 @@ def serve_one(control: socket.socket) -> bool:
     sizes = JOB.unpack(head)
     words = [_receive(control, size) for size in sizes]
     name, arguments, payload = (word if word is not None else bytearray() for word in words)
-    is_out_of_memory, reply, result = _do(name.decode(), bytes(arguments), payload)
+    try:
+        is_out_of_memory, (reply, result) = False, _work(name.decode())(bytes(arguments), payload)
+    except MemoryError:
+        is_out_of_memory, reply, result = True, b"", b""
     try:
         control.sendall(RESULT.pack(is_out_of_memory, len(reply), len(result)) + reply)
         control.sendall(result)
@@ -60,15 +72,10 @@ def serve_one(control: socket.socket) -> bool:
         return False
     if len(payload) + len(result) > LARGE_BYTES:
         del name, arguments, payload, result, words
-        _trim()
+        # Only glibc has it.
+        with contextlib.suppress(AttributeError):
+            load().malloc_trim(0)
     return True
-
-
-def _do(name: str, arguments: bytes, payload: bytearray) -> tuple[bool, bytes, bytes | bytearray]:
-    try:
-        return False, *_work(name)(arguments, payload)
-    except MemoryError:
-        return True, b"", b""
 
 
 @cache
@@ -93,12 +100,6 @@ def _receive(control: socket.socket, size: int) -> bytearray | None:
             return None
         view = view[count:]
     return chunk
-
-
-def _trim() -> None:
-    with contextlib.suppress(AttributeError):
-        # Only glibc has it.
-        load().malloc_trim(0)
 
 
 if __name__ == "__main__":

@@ -182,23 +182,20 @@ class Control:
             if self._is_read:
                 await waiter.woken.wait()
                 waiter.woken = trio.Event()
-            else:
-                await self._read()
+                continue
+            # Read for all tasks that wait, until something has come; then another one reads.
+            self._is_read = True
+            try:
+                await trio.lowlevel.wait_readable(self._socket)
+                self._take_replies()
+            except trio.ClosedResourceError:
+                # It was closed meanwhile, which has woken all tasks that wait.
+                pass
+            finally:
+                self._is_read = False
+                if self._waiters:
+                    self._waiters[0].woken.set()
         return waiter.reply
-
-    async def _read(self) -> None:
-        """Read for all tasks that wait, until something has come; then another one reads."""
-        self._is_read = True
-        try:
-            await trio.lowlevel.wait_readable(self._socket)
-            self._take_replies()
-        except trio.ClosedResourceError:
-            # It was closed meanwhile, which has woken all tasks that wait.
-            pass
-        finally:
-            self._is_read = False
-            if self._waiters:
-                self._waiters[0].woken.set()
 
     def _take_replies(self) -> None:
         while self._waiters:

@@ -83,7 +83,15 @@ class Family:
         """
         if self._is_closed:
             raise SpawnError(argv0, "the daemon is ending")
-        slot = self._prepare(argv0)
+        self._settle_lingering()
+        try:
+            if not self._is_sealed:
+                seal()
+                self._is_sealed = True
+            self._guardians.ensure()
+            slot = self._guardians.reserve()
+        except OSError as error:
+            raise SpawnError(argv0, error.strerror or str(error)) from error
         number = next(self._numbers)
         whole = {**self._environment, **env, RUN_ID: self.run_id, CHILD: str(number)}
         if with_updates:
@@ -179,17 +187,6 @@ class Family:
         for child in [child for child in self._lingering if child.has_exited()]:
             child.reap()
         return bool(self._lingering)
-
-    def _prepare(self, argv0: str) -> int:
-        self._settle_lingering()
-        try:
-            if not self._is_sealed:
-                seal()
-                self._is_sealed = True
-            self._guardians.ensure()
-            return self._guardians.reserve()
-        except OSError as error:
-            raise SpawnError(argv0, error.strerror or str(error)) from error
 
 
 @asynccontextmanager

@@ -155,8 +155,21 @@ class Forker:
             self._process.reap()
 
     def seen(self, pid: int) -> Exit | None:
-        """How a child that nobody has reaped yet ended, as /proc tells it: a round trip less for each call."""
-        return _ended(pid) if TELLS_EXITS and not self.is_gone else None
+        """How a child that nobody has reaped yet ended, as /proc tells it: a round trip less for each call.
+
+        None where the kernel does not tell this user.
+        """
+        if not TELLS_EXITS or self.is_gone:
+            return None
+        try:
+            # A user that may not know is told 0, and may not follow this link either. It is gone when a process ended.
+            os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115  # a path that is made and thrown away in each call
+        except FileNotFoundError:
+            with suppress(OSError):
+                return exit_of(int(fields_of(pid)[-1]))
+        except OSError:
+            pass
+        return None
 
     async def status(self, pid: int, pidfd: int) -> Exit:
         """Have it reap `pid`; where it is gone, reap the child here, if the kernel gave it to the daemon."""
@@ -205,9 +218,10 @@ class Forker:
         pid, pidfd = reply.pid, -1
         try:
             pidfd = os.pidfd_open(pid)
-            if self._has_started(pid):
+            # A child of the forker that is not reaped: the number is its own.
+            if int(fields_of(pid)[1]) == self._process.pid:
                 return pid, pidfd
-        except ProcessLookupError:
+        except (FileNotFoundError, ProcessLookupError):
             pass
         except OSError as error:
             # Out of descriptors: it cannot be known whose number it is. A child that cannot be watched must not live,
@@ -223,17 +237,6 @@ class Forker:
             os.close(pidfd)
         self.children -= 1
         self._give_up(why)
-
-    def _has_started(self, pid: int) -> bool:
-        """Whether `pid` is a child of the forker that is not reaped: then the number is its own.
-
-        Raises OSError where that cannot be known.
-        """
-        try:
-            _, parent, *_ = fields_of(pid)
-        except (FileNotFoundError, ProcessLookupError):
-            return False
-        return int(parent) == self._process.pid
 
     def _give_up(self, why: str) -> None:
         if not self._control.is_closed:
@@ -257,19 +260,6 @@ class Forker:
 # Whether proc(5) tells how a process ended as wait(2) does. Before Linux 5.17 it told the first thread's end, which is
 # not its process's where another thread outlived that one.
 TELLS_EXITS: Final = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (5, 17)
-
-
-def _ended(pid: int) -> Exit | None:
-    """How a process that is not reaped yet ended; None where the kernel does not tell this user."""
-    try:
-        # A user that may not know is told 0, and may not follow this link either, which is gone when a process ended.
-        os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115  # a path that is made and thrown away in each call
-    except FileNotFoundError:
-        with suppress(OSError):
-            return exit_of(int(fields_of(pid)[-1]))
-    except OSError:
-        pass
-    return None
 
 
 def _reap_adopted(pidfd: int) -> Exit:

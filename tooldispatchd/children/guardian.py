@@ -116,20 +116,16 @@ class Guardian:
     def __init__(self, run_id: str, table: int) -> None:
         self._run_id = run_id
         self._table = table
-        self._pid = -1
+        self.pid = -1
+        """-1 where there is no process."""
         self._pidfd = -1
         self._pipe = -1
         self._started = trio.Event()
 
-    @property
-    def pid(self) -> int:
-        """-1 where there is no process."""
-        return self._pid
-
     async def died(self) -> None:
         """Wait until there has been a process and it has died. For one task, which must have ended before `end`."""
-        while not (self._pid >= 0 and has_exited(self._pidfd)):
-            if self._pid < 0:
+        while not (self.pid >= 0 and has_exited(self._pidfd)):
+            if self.pid < 0:
                 self._started = trio.Event()
                 await self._started.wait()
             else:
@@ -139,24 +135,48 @@ class Guardian:
 
     def ensure(self, told: bytes) -> None:
         """Start the process if there is none, or if it has died, and tell it `told`; raises OSError."""
-        if self._pid >= 0:
+        if self.pid >= 0:
             if not has_exited(self._pidfd):
                 return
             self._reap()
-        self._start(told)
+        ends: list[int] = []
+        try:
+            open_pipe(ends)
+            os.write(ends[1], told)
+            self.pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-I", "-S", str(PROGRAM), self._run_id],
+                # Empty: its environment must not carry the run id that it looks for.
+                {},
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, ends[0], 0),
+                    (os.POSIX_SPAWN_DUP2, self._table, 1),
+                    (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+                ],
+                setsid=True,
+                setsigmask=DEAF_TO,
+            )
+            self._pidfd = open_pidfd(self.pid)
+        except BaseException:
+            self.pid = -1
+            close_all(ends)
+            raise
+        reading, self._pipe = ends
+        os.close(reading)
+        self._started.set()
 
     def tell(self, message: bytes) -> None:
         """Say more; the next one is told all of it, should this one have died."""
-        if self._pid >= 0:
+        if self.pid >= 0:
             with suppress(BrokenPipeError):
                 os.write(self._pipe, message)
 
     async def end(self) -> None:
         """Let it sweep, wait for it and reap it; cannot be cancelled, takes END_S at most. Idempotent."""
-        if self._pid < 0:
+        if self.pid < 0:
             return
         # One that was stopped would not sweep in time.
-        os.kill(self._pid, signal.SIGCONT)
+        os.kill(self.pid, signal.SIGCONT)
         os.close(self._pipe)
         self._pipe = -1
         with trio.move_on_after(END_S, shield=True):
@@ -166,44 +186,14 @@ class Guardian:
 
     def dismiss(self) -> None:
         """KILL and reap it. Idempotent."""
-        if self._pid >= 0:
-            os.kill(self._pid, signal.SIGKILL)
+        if self.pid >= 0:
+            os.kill(self.pid, signal.SIGKILL)
             self._reap()
 
-    def _start(self, told: bytes) -> None:
-        ends: list[int] = []
-        try:
-            open_pipe(ends)
-            os.write(ends[1], told)
-            self._pid = self._spawn(ends[0])
-            self._pidfd = open_pidfd(self._pid)
-        except BaseException:
-            self._pid = -1
-            close_all(ends)
-            raise
-        reading, self._pipe = ends
-        os.close(reading)
-        self._started.set()
-
-    def _spawn(self, reading: int) -> int:
-        # An empty environment: it must not carry the run id that it looks for.
-        return os.posix_spawn(
-            sys.executable,
-            [sys.executable, "-I", "-S", str(PROGRAM), self._run_id],
-            {},
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, reading, 0),
-                (os.POSIX_SPAWN_DUP2, self._table, 1),
-                (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-            ],
-            setsid=True,
-            setsigmask=DEAF_TO,
-        )
-
     def _reap(self) -> None:
-        os.waitpid(self._pid, 0)
+        os.waitpid(self.pid, 0)
         trio.lowlevel.notify_closing(self._pidfd)
         os.close(self._pidfd)
         if self._pipe >= 0:
             os.close(self._pipe)
-        self._pid = self._pidfd = self._pipe = -1
+        self.pid = self._pidfd = self._pipe = -1

@@ -129,7 +129,15 @@ class Launchers:
         if forker is None or not forker.is_usable:
             # A retiring one ends by itself with its last child.
             self._retired = {old for old in (*self._retired, forker) if old is not None and not old.is_gone}
-            forker = self._start(policy, has_leaf=has_leaf)
+            excess = len(self._forkers) + 1 - self._max_launchers
+            idle = [key for key, other in self._forkers.items() if other.is_idle]
+            for key in idle[: max(0, excess)]:
+                self._forkers.pop(key).end()
+            # UTF-8 with surrogates, as the daemon's own strings are, whatever the locale makes of an interpreter.
+            argv = [sys.executable, "-I", "-S", "-X", "utf8", str(START), "launcher", policy.to_json()]
+            if has_leaf:
+                argv.append("leaf")
+            forker = Forker(self._family, argv, name="launcher", answer_s=self._answer_s)
         self._forkers[policy, has_leaf] = forker
         if forker.is_ready:
             return forker
@@ -139,17 +147,6 @@ class Launchers:
             forker.end()
             raise ForkerGone(f"it did not start within {START_S:g} s")
         return forker
-
-    def _start(self, policy: Policy, *, has_leaf: bool) -> Forker:
-        excess = len(self._forkers) + 1 - self._max_launchers
-        idle = [key for key, forker in self._forkers.items() if forker.is_idle]
-        for key in idle[: max(0, excess)]:
-            self._forkers.pop(key).end()
-        # The daemon's own strings are UTF-8 with surrogates, whatever its locale makes of an interpreter without it.
-        argv = [sys.executable, "-I", "-S", "-X", "utf8", str(START), "launcher", policy.to_json()]
-        if has_leaf:
-            argv.append("leaf")
-        return Forker(self._family, argv, name="launcher", answer_s=self._answer_s)
 
 
 @asynccontextmanager

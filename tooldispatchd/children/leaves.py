@@ -59,8 +59,12 @@ def delegated(proc: Path = Path("/proc/self")) -> Path:
         raise LeavesError("cannot find the daemon's cgroup: no file system of cgroup v2 shows it")
     if not (os.access(own, os.W_OK) and os.access(own / "cgroup.procs", os.W_OK)):
         raise LeavesError(f"cannot make cgroups in {own}: it may not be written")
+    is_marked = False
+    for attribute in ("user.delegate", "trusted.delegate"):
+        with suppress(OSError):
+            is_marked |= os.getxattr(own, attribute) == b"1"
     # root may write anywhere, but the manager of that cgroup would not expect another's hand in it.
-    if not (own.is_mount() or _is_marked(own) or (os.geteuid() != 0 and own.stat().st_uid == os.geteuid())):
+    if not (own.is_mount() or is_marked or (os.geteuid() != 0 and own.stat().st_uid == os.geteuid())):
         raise LeavesError(f"cannot make cgroups in {own}: it is not delegated to the daemon")
     return own
 
@@ -131,7 +135,7 @@ class Leaves:
                 bounds.add("memory")
             if processes is not None:
                 self._demand("pids")
-                bound_processes(path, processes)
+                write(f"{path}/pids.max", str(processes))
                 bounds.add("processes")
         except OSError:
             Path(path).rmdir()
@@ -160,18 +164,29 @@ async def open_leaves(own: Path) -> AsyncIterator[Leaves]:
     and they would stay and prevent that. When the block is left, no process of a call is, nor the tree. The family is
     to be told of `tree` (`also_dissolve`), for when the daemon is killed.
     """
-    await _sweep(own)
+    # The trees of daemons that were killed with their guardians: those that nobody holds a lock on.
+    for left in own.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            lock = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                await _dissolve(str(left))
+            finally:
+                os.close(lock)
     tree = str(own / f"{PREFIX}{secrets.token_hex(4)}")
     lock = -1
     try:
         try:
-            lock = _plant(tree)
+            Path(tree).mkdir()
+            lock = os.open(tree, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            Path(tree, CALLS).mkdir()
             controllers = _enable(own, tree)
         except OSError as error:
             raise LeavesError(f"cannot make cgroups in {own}: {error.strerror}") from error
         yield Leaves(tree, controllers)
     finally:
-        await _dissolve(tree, DISSOLVE_S)  # noqa: ASYNC102  # it shields and bounds itself
+        await _dissolve(tree)  # noqa: ASYNC102  # it shields and bounds itself
         if lock >= 0:
             os.close(lock)
 
@@ -186,44 +201,21 @@ def bound_memory(path: str, size: int) -> None:
     write(f"{path}/memory.max", str(size))
 
 
-def bound_processes(path: str, count: int) -> None:
-    """Let no more than `count` processes and threads be in a cgroup by their own doing."""
-    write(f"{path}/pids.max", str(count))
-
-
-def _plant(tree: str) -> int:
-    """Make the directories of a tree; returns a descriptor that keeps it locked."""
-    Path(tree).mkdir()
-    lock = os.open(tree, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        Path(tree, CALLS).mkdir()
-    except BaseException:
-        os.close(lock)
-        raise
-    return lock
-
-
 def _enable(own: Path, tree: str) -> frozenset[str]:
-    """Enable every controller that the leaves can have; those that were enabled."""
+    """Enable every controller that the leaves can have, leaving `own` if need be; those that were enabled."""
     offered = CONTROLLERS & _words(own / "cgroup.controllers")
     # Where some are enabled already, others rely on that: what they left out stays so.
     given = CONTROLLERS & _words(own / "cgroup.subtree_control")
     if offered and not given:
-        given = _make_room(own, tree, offered)
+        Path(tree, DAEMON).mkdir()
+        write(f"{tree}/{DAEMON}/cgroup.procs", "0")
+        given = _enable_in(own, offered)
+        if not given:
+            # Others are in it: the daemon goes back to them.
+            write(f"{own}/cgroup.procs", "0")
+            Path(tree, DAEMON).rmdir()
     for cgroup in (Path(tree), Path(tree, CALLS)):
         given = _enable_in(cgroup, given)
-    return given
-
-
-def _make_room(own: Path, tree: str, offered: frozenset[str]) -> frozenset[str]:
-    """Leave `own` and have its children get what it offers; stay where that cannot be, as others are in it."""
-    Path(tree, DAEMON).mkdir()
-    write(f"{tree}/{DAEMON}/cgroup.procs", "0")
-    given = _enable_in(own, offered)
-    if not given:
-        write(f"{own}/cgroup.procs", "0")
-        Path(tree, DAEMON).rmdir()
     return given
 
 
@@ -236,20 +228,8 @@ def _enable_in(cgroup: Path, controllers: frozenset[str]) -> frozenset[str]:
     return frozenset(given)
 
 
-async def _sweep(own: Path) -> None:
-    """End the trees of daemons that were killed with their guardians."""
-    for left in own.glob(f"{PREFIX}*"):
-        with suppress(OSError):
-            lock = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                await _dissolve(str(left), DISSOLVE_S)
-            finally:
-                os.close(lock)
-
-
-async def _dissolve(tree: str, within_s: float) -> None:
-    with trio.move_on_after(within_s, shield=True):
+async def _dissolve(tree: str) -> None:
+    with trio.move_on_after(DISSOLVE_S, shield=True):
         while not dissolve(tree):  # noqa: ASYNC110  # no event tells it
             await trio.sleep(DISSOLVE_TICK_S)
 
@@ -261,30 +241,18 @@ def _own(proc: Path) -> Path | None:
     path = next((entry[3:] for entry in entries if entry.startswith("0::")), None)
     if path is None:
         return None
-    mounts = (proc / "mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    for mount in mounts:
+    for mount in (proc / "mountinfo").read_bytes().split(b"\n"):
         # proc_pid_mountinfo(5): number, parent, device, root, mount point, …, "-", type, …
-        before, _, after = mount.partition(" - ")
-        root, point = map(_plain, before.split(" ")[3:5])
-        if after.startswith("cgroup2 ") and Path(path).is_relative_to(root):
+        before, _, after = mount.partition(b" - ")
+        if not after.startswith(b"cgroup2 "):
+            continue
+        # Blanks and the like are written in octal.
+        words = (word.decode("unicode_escape").encode("latin-1") for word in before.split(b" ")[3:5])
+        root, point = map(os.fsdecode, words)
+        if Path(path).is_relative_to(root):
             own = Path(point) / Path(path).relative_to(root)
             return own if own.is_dir() else None
     return None
-
-
-def _plain(path: str) -> str:
-    """A path as mountinfo writes it, without its escapes."""
-    for escape, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        path = path.replace(escape, character)
-    return path
-
-
-def _is_marked(cgroup: Path) -> bool:
-    for attribute in ("user.delegate", "trusted.delegate"):
-        with suppress(OSError):
-            if os.getxattr(cgroup, attribute) == b"1":
-                return True
-    return False
 
 
 def _words(file: Path) -> frozenset[str]:

@@ -135,9 +135,15 @@ class Orphans:
         return is_unfinished
 
     def _unknown(self, guardians: set[int]) -> list[int]:
+        """Those of this process's children, ended ones too, that are neither the family's nor guardians."""
         # Orphans go to the first thread of a process. As only our one thread reaps, the list is whole.
         try:
-            listed = _children()
+            fd = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
+            # With nothing around it: this is most of what a look costs where no child leaves anything.
+            try:
+                listed = b"".join(iter(lambda: os.read(fd, READ_BYTES), b""))
+            finally:
+                os.close(fd)
         except OSError:
             # Out of descriptors, or a kernel without such lists.
             return []
@@ -183,16 +189,6 @@ class Orphans:
         _, _, rest = environment.partition(f"\0{CHILD}=".encode())
         digits = rest[: rest.find(b"\0")]
         return int(digits) if digits.isdigit() and len(digits) <= MAX_DIGITS else NOBODY
-
-
-def _children() -> bytes:
-    """The numbers of all children of this process's first thread, ended ones too; raises OSError."""
-    fd = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
-    # With nothing around it: this is most of what a look costs where no child leaves anything.
-    try:
-        return b"".join(iter(lambda: os.read(fd, READ_BYTES), b""))
-    finally:
-        os.close(fd)
 
 
 def _set_subreaper(is_one: int) -> bool:

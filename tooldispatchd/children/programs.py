@@ -24,10 +24,8 @@ def start_program(
 
     `sources` are pairs of a number in the child and the descriptor of ours that it gets, in order.
     """
-    return _exec(argv, env, sources) if cwd is None else _exec_in(cwd, argv, env, sources)
-
-
-def _exec(argv: Sequence[str], env: Mapping[str, str], sources: Sequence[tuple[int, int]]) -> int:
+    if cwd is not None:
+        return _start_in(cwd, argv, env, sources)
     program = argv[0]
     # glibc looks in our own PATH, which need not be the child's.
     if "/" not in program and env.get("PATH") != os.environ.get("PATH"):
@@ -44,7 +42,7 @@ def _exec(argv: Sequence[str], env: Mapping[str, str], sources: Sequence[tuple[i
     )
 
 
-def _exec_in(cwd: str, argv: Sequence[str], env: Mapping[str, str], sources: Sequence[tuple[int, int]]) -> int:
+def _start_in(cwd: str, argv: Sequence[str], env: Mapping[str, str], sources: Sequence[tuple[int, int]]) -> int:
     # Python's posix_spawn cannot change the directory; its subprocess cannot give a child descriptor 3 but by
     # preexec_fn, for which it forks the whole daemon. The C library can do both.
     program = argv[0]

@@ -104,32 +104,29 @@ class _Tree:
         """As `_empty`, one entry."""
         if _remove(directory, name) == 0:
             return 1
-        if not name.startswith(self._mark):
-            return int(self._move(directory, name, top) is not None)
-        try:
-            moved = _open(top, name)
-        except OSError:
-            return 0
-        try:
-            return self._empty(moved, top)
-        finally:
-            os.close(moved)
-
-    def _move(self, directory: int, name: str, top: int) -> str | None:
-        """Give an entry a name of its own in `top`; None where that cannot be, or it is no directory."""
+        if name.startswith(self._mark):
+            try:
+                moved = _open(top, name)
+            except OSError:
+                return 0
+            try:
+                return self._empty(moved, top)
+            finally:
+                os.close(moved)
+        # What is left is a directory, which gets a name of our own in `top`, or cannot be removed.
         self._moved += 1
         to = f"{self._mark}{self._moved}"
         for _ in range(TRIES):
             try:
                 if not stat.S_ISDIR(os.lstat(name, dir_fd=directory).st_mode):
-                    return None
+                    break
                 os.rename(name, to, src_dir_fd=directory, dst_dir_fd=top)
             except OSError as error:
                 if not _relent(error.errno or errno.EIO, directory, name):
-                    return None
+                    break
             else:
-                return to
-        return None
+                return 1
+        return 0
 
 
 def _remove(directory: int, name: str) -> int:

@@ -52,8 +52,7 @@ class Scratches:
         self._left = left
         self._numbers = itertools.count(1)
         self._passes = trio.CapacityLimiter(AT_ONCE)
-        self._removals: dict[str, trio.CancelScope] = {}
-        self._done: dict[str, trio.Event] = {}
+        self._removals: dict[str, tuple[trio.CancelScope, trio.Event]] = {}
 
     def name(self) -> str:
         """The path of one that is not there: a program of the daemon's own user may make it, if it needs one."""
@@ -79,46 +78,45 @@ class Scratches:
         """
         if is_removed(path) or self._nursery.cancel_scope.cancel_called:
             return
-        if path not in self._done:
-            self._done[path] = trio.Event()
+        if path not in self._removals:
+            # The directory must go even if its call is cancelled meanwhile; only `close` gives it up.
+            self._removals[path] = trio.CancelScope(shield=True), trio.Event()
             self._nursery.start_soon(self._remove, path)
+        _, done = self._removals[path]
         with trio.move_on_after(WAIT_S):
-            await self._done[path].wait()
+            await done.wait()
 
     async def close(self) -> None:
         """Wait for what is being removed, CLOSE_S at most, then give it up; cannot be cancelled."""
         with trio.move_on_after(CLOSE_S, shield=True):
-            for done in list(self._done.values()):
+            for _, done in list(self._removals.values()):
                 await done.wait()
-        for scope in self._removals.values():
+        for scope, _ in self._removals.values():
             scope.cancel()
         self._nursery.cancel_scope.cancel()
 
     async def _remove(self, path: str) -> None:
-        # The directory must go even if its call is cancelled meanwhile; only `close` gives it up.
-        with trio.CancelScope(shield=True) as scope:
-            self._removals[path] = scope
-            try:
-                await self._pass_until_gone(path)
-            finally:
-                del self._removals[path]
-                self._done.pop(path).set()
-
-    async def _pass_until_gone(self, path: str) -> None:
-        # As root a program may have mounted something, which rm takes for its own where it is of the same file system.
-        if os.geteuid() != 0 or not has_mounts(path):
-            await self._run(("rm", "-rf", "--one-file-system", "--", path))
-        for pause_s in PAUSES_S:
-            if is_removed(path):
-                return
-            await trio.sleep(pause_s)
-            # Until the end, if need be: none that was not run has shown that the directory cannot be removed.
-            again_s = AGAIN_S
-            while not await self._run((*REMOVAL, path)):
-                await trio.sleep(again_s)
-                again_s = min(2 * again_s, MAX_AGAIN_S)
-        if not is_removed(path):
-            self._left(path)
+        scope, done = self._removals[path]
+        try:
+            with scope:
+                # As root a program may have mounted something, which rm takes for its own where it is of the same file
+                # system.
+                if os.geteuid() != 0 or not has_mounts(path):
+                    await self._run(("rm", "-rf", "--one-file-system", "--", path))
+                for pause_s in PAUSES_S:
+                    if is_removed(path):
+                        return
+                    await trio.sleep(pause_s)
+                    # Until the end, if need be: none that was not run has shown that the directory cannot be removed.
+                    again_s = AGAIN_S
+                    while not await self._run((*REMOVAL, path)):
+                        await trio.sleep(again_s)
+                        again_s = min(2 * again_s, MAX_AGAIN_S)
+                if not is_removed(path):
+                    self._left(path)
+        finally:
+            del self._removals[path]
+            done.set()
 
     async def _run(self, argv: tuple[str, ...]) -> bool:
         """Run one pass; false where no process could be started."""

@@ -155,8 +155,16 @@ class Child:
             # trio lets one task wait on a descriptor: the others wait on that one.
             if self._watched:
                 await self._lot.park()
-            else:
-                await self._watch()
+                continue
+            self._watched = True
+            try:
+                await trio.lowlevel.wait_readable(self.pidfd)
+            except trio.ClosedResourceError:
+                # Another task reaped the child meanwhile, which is what we waited for.
+                pass
+            finally:
+                self._watched = False
+                self._lot.unpark_all()
 
     def reap(self) -> Exit:
         """Kill what is left of the group, reap the leader and close every descriptor; idempotent.
@@ -188,11 +196,21 @@ class Child:
             with trio.move_on_after(within_s, shield=True):
                 await self.exited()
             has_exited = self.has_exited()
-        if self._exit is not None:
-            return self._exit
+        if (ended := self._exit) is not None:
+            return ended
         if not has_exited:
             return self.abandon()
-        return self._reap() if self._parent is None else await self._collect(self._parent)
+        if self._parent is None:
+            return self._reap()
+        with trio.CancelScope(shield=True):
+            if not self._is_released:
+                self._release()
+                self._settle(await self._parent.status(self.pid, self.pidfd))
+            # Another task may have asked already, and gets its answer within a bound.
+            while self._exit is None:
+                await self._lot.park()
+        assert self._exit is not None
+        return self._exit
 
     def abandon(self) -> Exit:
         """KILL the group and wait for nothing: the family reaps the leader when it has ended."""
@@ -217,28 +235,6 @@ class Child:
             with trio.move_on_after(term_s, shield=True):
                 await self.exited()
         return await self.kill()
-
-    async def _watch(self) -> None:
-        self._watched = True
-        try:
-            await trio.lowlevel.wait_readable(self.pidfd)
-        except trio.ClosedResourceError:
-            # Another task reaped the child meanwhile, which is what we waited for.
-            pass
-        finally:
-            self._watched = False
-            self._lot.unpark_all()
-
-    async def _collect(self, parent: ForkingParent) -> Exit:
-        with trio.CancelScope(shield=True):
-            if not self._is_released:
-                self._release()
-                self._settle(await parent.status(self.pid, self.pidfd))
-            # Another task may have asked already, and gets its answer within a bound.
-            while self._exit is None:
-                await self._lot.park()
-        assert self._exit is not None
-        return self._exit
 
     def _reap(self) -> Exit:
         self._release()
@@ -281,7 +277,13 @@ def spawn(
         try:
             sources = list(enumerate(theirs))
             if extra:
-                _add_extra(sources, theirs, extra)
+                sources += extra.items()
+                # A number that is given before it has been copied would be lost: all are lifted above any number.
+                free = max(number for number, _ in sources) + 1
+                for at, (number, fd) in enumerate(sources):
+                    if fd < free:
+                        theirs.append(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, free))
+                        sources[at] = (number, theirs[-1])
             pid = start_program(argv, env=env, cwd=cwd, sources=sources)
             pidfd = open_pidfd(pid)
         except BaseException:
@@ -292,8 +294,12 @@ def spawn(
     except OSError as error:
         why = error.strerror or str(error)
         # The kernel does not say whether it missed the directory or the program.
-        if cwd is not None and (wrong := _directory_error(cwd)) is not None:
-            why = f"directory '{cwd}': {wrong}"
+        if cwd is not None:
+            try:
+                # The dot needs the same permission as entering does, and pathlib would drop it.
+                os.stat(f"{cwd}/.")  # noqa: PTH116  # as above
+            except OSError as wrong:
+                why = f"directory '{cwd}': {wrong.strerror}"
         raise SpawnError(argv[0], why) from error
     except ValueError as error:
         # A NUL or a lone surrogate in a word, an equals sign in a variable's name.
@@ -315,24 +321,3 @@ def open_pipes(count: int) -> tuple[list[int], list[int]]:
         close_all(fds)
         raise
     return [fds[0], *fds[3::2]], ours
-
-
-def _add_extra(sources: list[tuple[int, int]], theirs: list[int], extra: Mapping[int, int]) -> None:
-    """Add `extra` to the `sources` by number, all of them above any number; copies go to `theirs`, to be closed."""
-    sources += extra.items()
-    free = max(number for number, _ in sources) + 1
-    for at, (number, fd) in enumerate(sources):
-        if fd < free:
-            # A number that is given before it has been copied would be lost.
-            theirs.append(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, free))
-            sources[at] = (number, theirs[-1])
-
-
-def _directory_error(cwd: str) -> str | None:
-    """Why `cwd` cannot be entered; None where it can."""
-    try:
-        # The dot needs the same permission as entering does, and pathlib would drop it.
-        os.stat(f"{cwd}/.")  # noqa: PTH116  # as above
-    except OSError as error:
-        return error.strerror
-    return None

@@ -209,19 +209,15 @@ def dissolve(tree: str) -> bool:
     above = Path(tree).parent
     kill_cgroup(f"{tree}/{CALLS}")
     if remove_cgroup(f"{tree}/{CALLS}") and Path(tree, DAEMON).exists():
-        for cgroup in (tree, str(above)):
-            disable_controllers(cgroup)
+        for cgroup in (tree, above):
+            for controller in ("memory", "pids"):
+                # Not where another cgroup beneath it uses one.
+                with contextlib.suppress(OSError):
+                    write(f"{cgroup}/cgroup.subtree_control", f"-{controller}")
         for pid in processes_of(f"{tree}/{DAEMON}"):
             with contextlib.suppress(OSError):
                 write(f"{above}/cgroup.procs", str(pid))
     return remove_cgroup(tree)
-
-
-def disable_controllers(cgroup: str) -> None:
-    """Disable what limits the children of `cgroup`, as far as none of them uses it."""
-    for controller in ("memory", "pids"):
-        with contextlib.suppress(OSError):
-            write(f"{cgroup}/cgroup.subtree_control", f"-{controller}")
 
 
 def cgroups_of(path: str) -> list[str]:

@@ -57,7 +57,7 @@ def serve(start: Start, *, is_retiring: Callable[[], bool] = lambda: False) -> N
             request, fds = received
             ended = request.pop("reap", None)
             if request or ended is None:
-                _say(control, _lacking(request) if fds is None else _answer(request, fds, start, is_retiring))
+                _say(control, _answer(request, fds, start, is_retiring))
             if ended is not None:
                 dying += ended
             # No request waits for this, and the answer has gone.
@@ -119,14 +119,13 @@ def _receive(control: socket.socket, buffer: memoryview) -> tuple[dict[str, Any]
     return request, None if is_lacking else numbers
 
 
-def _lacking(request: dict[str, Any]) -> bytes:
-    """The reply to a request some of whose descriptors were lost (unix(7), SCM_RIGHTS)."""
-    reply = failure(OSError(errno.EMFILE, f"its forker: {os.strerror(errno.EMFILE)}"))
-    # Children that were to be reaped may have been named in what is lost: they end with this process.
-    return json.dumps({**reply, "retiring": True} if "memfd" in request else reply).encode()
-
-
-def _answer(request: dict[str, Any], fds: list[int], start: Start, is_retiring: Callable[[], bool]) -> bytes:
+def _answer(request: dict[str, Any], fds: list[int] | None, start: Start, is_retiring: Callable[[], bool]) -> bytes:
+    """Do what `request` asks; the reply."""
+    if fds is None:
+        # Some descriptors were lost (unix(7), SCM_RIGHTS).
+        reply = failure(OSError(errno.EMFILE, f"its forker: {os.strerror(errno.EMFILE)}"))
+        # Children that were to be reaped may have been named in what is lost: they end with this process.
+        return json.dumps({**reply, "retiring": True} if "memfd" in request else reply).encode()
     ((kind, what),) = request.items()
     if kind in STARTS:
         try:

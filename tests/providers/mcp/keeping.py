@@ -11,7 +11,7 @@ from tests.providers.mcp.connecting import DEFAULT, ECHO, begin
 from tests.providers.mcp.linking import SHARE
 from tests.providers.mcp.scripted import ScriptedServer
 from tooldispatchd.calls.outcome import Outcome
-from tooldispatchd.checkers.inplace import IN_PLACE
+from tooldispatchd.checkers.pool import IN_PLACE
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.keeper import Keeper, Restart

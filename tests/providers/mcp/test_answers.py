@@ -13,7 +13,7 @@ from tests.providers.mcp.linking import SHARE
 from tests.providers.mcp.recording import Recording
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.catalog.schemas import MAX_LIGHT_BYTES, compile_check
-from tooldispatchd.checkers.inplace import IN_PLACE
+from tooldispatchd.checkers.pool import IN_PLACE
 from tooldispatchd.providers.mcp.answers import MESSAGES_PER_TURN, Answers, PendingCall, PendingRequest
 from tooldispatchd.providers.mcp.asking import NOBODY, ServerRequests
 from tooldispatchd.providers.mcp.messages import Incoming, InputRequired

@@ -21,7 +21,7 @@ from tests.providers.mcp.connecting import (
 )
 from tests.providers.mcp.linking import SHARE
 from tooldispatchd.calls.connection import ConnectionState
-from tooldispatchd.checkers.inplace import IN_PLACE
+from tooldispatchd.checkers.pool import IN_PLACE
 from tooldispatchd.children.family import open_family
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.remembered import Eras

@@ -14,7 +14,7 @@ from tests.providers.mcp.linking import SHARE
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import compile_check
-from tooldispatchd.checkers.inplace import IN_PLACE
+from tooldispatchd.checkers.pool import IN_PLACE
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.connection import SUBSCRIBE_AGAIN_S, Connection
 from tooldispatchd.providers.mcp.dialects import Dialect

@@ -14,7 +14,7 @@ from tests.providers.mcp.connecting import DEFAULT, SERVERS, SOON_S, Session, Wa
 from tests.providers.mcp.linking import SHARE
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Answer, Outcome
-from tooldispatchd.checkers.inplace import IN_PLACE
+from tooldispatchd.checkers.pool import IN_PLACE
 from tooldispatchd.children.family import open_family
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide

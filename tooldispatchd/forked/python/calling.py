@@ -123,7 +123,14 @@ def perform(function: Function, header: bytes, line: bytes, channel: CallSocket)
     try:
         arguments = function.arguments(line)
         if function.wants_ctx:
-            arguments["ctx"] = context_of(json.loads(header), channel)
+            call = json.loads(header)
+            arguments["ctx"] = ToolContext(
+                id=call["id"],
+                agent=call["agent"],
+                left_s=call["left_s"],
+                scratch=call["scratch"],
+                tell=channel.teller() if call["updates"] else None,
+            )
         stage = "exception"
         value = function.call(**arguments)
         stage = "output"
@@ -135,16 +142,6 @@ def perform(function: Function, header: bytes, line: bytes, channel: CallSocket)
             # No memory is left, or the tool's own classes raise.
             stage = "exception"
         return frame(ERROR, failure(stage, error))  # noqa: ASYNC104  # no task runs here
-
-
-def context_of(header: dict[str, Any], channel: CallSocket) -> ToolContext:
-    return ToolContext(
-        id=header["id"],
-        agent=header["agent"],
-        left_s=header["left_s"],
-        scratch=header["scratch"],
-        tell=channel.teller() if header["updates"] else None,
-    )
 
 
 def failure(kind: str, error: BaseException) -> bytes:

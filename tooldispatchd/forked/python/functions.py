@@ -10,7 +10,6 @@ import pkgutil
 import sys
 import traceback
 from collections.abc import Iterable
-from typing import NoReturn
 
 # Of what a module said when it failed, and of the sentence that says so.
 MAX_LINE = 400
@@ -40,13 +39,15 @@ def find_function(path: str) -> object:
     holder = f"the module {module_name}"
     steps = names.split(".")
     for place, name in enumerate(steps):
-        if isinstance(found, type) and _needs_object(found, name):
+        # A plain function of a class would be given an object first.
+        if isinstance(found, type) and inspect.isfunction(inspect.getattr_static(found, name, None)):
             raise FunctionError(f"{names} is a method of an object; only static and class methods can be tools")
         try:
             found = getattr(found, name)
         except AttributeError:
             prefix = f"{module_name}:{''.join(f'{step}.' for step in steps[:place])}"
-            meant = _nearest(name, _public_names(found))
+            known = (other for other in dir(found) if not other.startswith("_"))
+            meant = _nearest(name, (one for one in known if callable(inspect.getattr_static(found, one, None))))
             raise FunctionError(f"{holder} has no {name}", None if meant is None else prefix + meant) from None
         holder = f"{module_name}:{'.'.join(steps[: place + 1])}"
     return found
@@ -59,43 +60,25 @@ def last_line(error: BaseException) -> str:
 
 
 def _import(name: str) -> object:
+    """The module; raises FunctionError, which says what of its path is missing."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
+        missing = error.name
         # A module that the tool's own one lacks is another matter.
-        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-            _refuse_missing(name, error.name)
-        raise FunctionError(f"cannot import {name}: {last_line(error)}") from error
+        if missing is None or not f"{name}.".startswith(f"{missing}."):
+            raise FunctionError(f"cannot import {name}: {last_line(error)}") from error
+        parent, _, last = missing.rpartition(".")
+        places = getattr(sys.modules.get(parent), "__path__", None) if parent else None
+        if parent and places is None:
+            raise FunctionError(f"{parent} is a module and no package, so that there is no {missing}") from error
+        meant = _nearest(last, {module.name for module in pkgutil.iter_modules(places)})
+        above, below = f"{parent}." if parent else "", name[len(missing) :]
+        nearest = None if meant is None else f"{above}{meant}{below}"
+        raise FunctionError(f"there is no module {missing}", nearest) from error
     # The module is a user's: it may raise anything, and end the interpreter that asks.
     except (Exception, SystemExit) as error:
         raise FunctionError(f"cannot import {name}: {last_line(error)}") from error
-
-
-def _refuse_missing(name: str, missing: str) -> NoReturn:
-    parent, _, last = missing.rpartition(".")
-    places = getattr(sys.modules.get(parent), "__path__", None) if parent else None
-    why = f"there is no module {missing}"
-    if parent and places is None:
-        why = f"{parent} is a module and no package, so that there is no {missing}"
-        raise FunctionError(why)
-    meant = _nearest(last, {module.name for module in pkgutil.iter_modules(places)})
-    if meant is None:
-        raise FunctionError(why)
-    rest = name[len(missing) :]
-    raise FunctionError(why, f"{parent}.{meant}{rest}" if parent else f"{meant}{rest}")
-
-
-def _needs_object(holder: type, name: str) -> bool:
-    """Whether a class has under that name a plain function, which would be given an object first."""
-    return inspect.isfunction(inspect.getattr_static(holder, name, None))
-
-
-def _public_names(holder: object) -> "list[str]":
-    return [
-        name
-        for name in dir(holder)
-        if not name.startswith("_") and callable(inspect.getattr_static(holder, name, None))
-    ]
 
 
 def _nearest(name: str, known: "Iterable[str]") -> "str | None":

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, NoReturn
 
 from tooldispatchd.forked.python.functions import FunctionError, find_function
 
@@ -24,45 +24,41 @@ _ENDING_S = 0.02
 _TRIES = 5
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str]) -> NoReturn:
     """Serve the one request and end the process, whatever the modules have left running in it."""
     request_fd, answer_fd = map(int, argv[-2:])
     with os.fdopen(request_fd, "rb") as file:
         request = json.load(file)
+    # Should the daemon be killed meanwhile, nothing else would end this process.
+    signal.alarm(request["seconds"])
     if isinstance(sys.stdout, io.TextIOWrapper):
         # The output of a module that fails should be read up to its last line.
         sys.stdout.reconfigure(line_buffering=True)
     # A process that a module starts must not hold it open.
     os.set_inheritable(answer_fd, False)  # noqa: FBT003  # its own way to say it
     with os.fdopen(answer_fd, "wb", buffering=0) as answers:
-        _serve(request, answers)
+        try:
+            # Imported now, since it needs what the interpreter may lack.
+            from tooldispatchd.forked.python.signature import describe  # noqa: PLC0415
+        except ImportError as error:
+            _tell(answers, {"refused": str(error)})
+            os._exit(0)
+        # Behind everything else: a module beside the configuration can hide none of the interpreter's.
+        sys.path.append(request["place"])
+        _tell(answers, {"ready": True})
+        started: dict[str, list[str]] = {}
+        for path in request["functions"]:
+            module = path.partition(":")[0]
+            before = _threads()
+            try:
+                answer: dict[str, object] = {"signature": describe(find_function(path))}
+            except FunctionError as error:
+                answer = {"why": error.why, "nearest": error.nearest}
+            # Only the first import runs a module's code, whatever comes of the function then.
+            started.setdefault(module, _new_threads(before))
+            _tell(answers, {**answer, "threads": started[module]})
     # Without waiting for threads, or for what is registered for the end of the interpreter.
     os._exit(0)
-
-
-def _serve(request: "dict[str, Any]", stream: "IO[bytes]") -> None:
-    # Should the daemon be killed meanwhile, nothing else would end this process.
-    signal.alarm(request["seconds"])
-    try:
-        # Imported now, since it needs what the interpreter may lack.
-        from tooldispatchd.forked.python.signature import describe  # noqa: PLC0415
-    except ImportError as error:
-        _tell(stream, {"refused": str(error)})
-        return
-    # Behind everything else: a module beside the configuration can hide none of the interpreter's.
-    sys.path.append(request["place"])
-    _tell(stream, {"ready": True})
-    started: dict[str, list[str]] = {}
-    for path in request["functions"]:
-        module = path.partition(":")[0]
-        before = _threads()
-        try:
-            answer: dict[str, object] = {"signature": describe(find_function(path))}
-        except FunctionError as error:
-            answer = {"why": error.why, "nearest": error.nearest}
-        # Only the first import runs a module's code, whatever comes of the function then.
-        started.setdefault(module, _new_threads(before))
-        _tell(stream, {**answer, "threads": started[module]})
 
 
 def _tell(stream: "IO[bytes]", answer: "dict[str, object]") -> None:

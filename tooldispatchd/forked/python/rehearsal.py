@@ -40,7 +40,12 @@ def rehearse(live: Callable[[CallSocket, list[int]], None], fd: int, control: in
     kept = [(os.dup(number), number) for number in (1, 2, control)]
     try:
         for _ in range(TIMES):
-            _rehearse_once(live, fd)
+            ours, theirs = socket.socketpair()
+            with ours:
+                ours.sendall(frame(FrameKind.CALL, HEADER) + frame(FrameKind.INPUT, INPUT))
+                channel = CallSocket(fd)
+                channel.belong()
+                live(channel, [theirs.detach(), os.dup(2)])
             os.dup2(kept[-1][0], control, inheritable=False)
     finally:
         for copy, number in kept:
@@ -48,12 +53,3 @@ def rehearse(live: Callable[[CallSocket, list[int]], None], fd: int, control: in
             os.close(copy)
         with suppress(OSError):
             os.close(fd)
-
-
-def _rehearse_once(live: Callable[[CallSocket, list[int]], None], fd: int) -> None:
-    ours, theirs = socket.socketpair()
-    with ours:
-        ours.sendall(frame(FrameKind.CALL, HEADER) + frame(FrameKind.INPUT, INPUT))
-        channel = CallSocket(fd)
-        channel.belong()
-        live(channel, [theirs.detach(), os.dup(2)])

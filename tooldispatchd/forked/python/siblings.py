@@ -25,17 +25,28 @@ class Siblings:
         """
         self._found: dict[str, str] = {}
         own = frozenset(own)
-        for entry in sorted(_entries(directory)):
+        try:
+            entries = sorted(os.listdir(directory))  # noqa: PTH208  # names are wanted
+        except OSError:
+            # Not there, or not for this user: nothing can be imported from it either.
+            entries = []
+        ranks: dict[str, int] = {}
+        for entry in entries:
             path = f"{directory}/{entry}"
             if any(lies_in(one, os.path.realpath(path)) for one in beneath):
                 continue
-            if entry.isidentifier() and (entry in own or _start_of(path) is not None) and _is_directory(path):
-                # Before a module of the same name, as Python has it, but a directory without a start behind it.
-                self._found[entry] = path
             name, dot, rest = entry.partition(".")
-            suffix = dot + rest
-            if suffix in _SUFFIXES and os.path.isfile(path) and self._comes_first(name, suffix):  # noqa: PTH113
-                self._found[name] = path
+            if entry.isidentifier() and _is_directory(path) and _start_of(path) is not None:
+                # Before a module of the same name, as Python has it, but a directory without a start behind it.
+                rank = -1
+            elif entry.isidentifier() and _is_directory(path) and entry in own:
+                rank = len(_SUFFIXES)
+            elif dot + rest in _SUFFIXES and os.path.isfile(path):  # noqa: PTH113  # text, as paths here are
+                rank = _SUFFIXES.index(dot + rest)
+            else:
+                continue
+            if rank <= ranks.get(name, rank):
+                self._found[name], ranks[name] = path, rank
 
     @property
     def paths(self) -> list[str]:
@@ -56,14 +67,6 @@ class Siblings:
         spec.submodule_search_locations = [path]
         return spec
 
-    def _comes_first(self, name: str, suffix: str) -> bool:
-        other = self._found.get(name)
-        if other is None:
-            return True
-        if _is_directory(other):
-            return _start_of(other) is None
-        return _SUFFIXES.index(suffix) < _SUFFIXES.index(other[other.rindex("/") + 1 + len(name) :])
-
 
 def around(load_path: Sequence[str], own_path: Sequence[str], functions: Iterable[str]) -> dict[str, Siblings]:
     """Those of each directory of `sys.path` that is, or holds, one of `load_path`; `own_path` was the interpreter's."""
@@ -79,14 +82,6 @@ def around(load_path: Sequence[str], own_path: Sequence[str], functions: Iterabl
 def lies_in(path: str, directory: str) -> bool:
     """Whether `path` is `directory` or beneath it; both are real paths."""
     return path == directory or path.startswith(f"{directory.rstrip('/')}/")
-
-
-def _entries(directory: str) -> list[str]:
-    try:
-        return os.listdir(directory)  # noqa: PTH208  # names are wanted
-    except OSError:
-        # Not there, or not for this user: nothing can be imported from it either.
-        return []
 
 
 def _is_directory(path: str) -> bool:

@@ -13,6 +13,7 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from tooldispatchd.forked.python.functions import FunctionError, last_line
@@ -72,7 +73,7 @@ class Parameter(typing.NamedTuple):
     name: str
     type: object
     has_default: bool
-    default: object = None
+    default: object
 
 
 class PreparedFunction:
@@ -89,7 +90,15 @@ class PreparedFunction:
         self.takes_ctx = signature.takes_ctx
         self.is_async = inspect.iscoroutinefunction(_innermost(function))
         self._names = tuple(parameter.name for parameter in signature.parameters)
-        self._decoder = msgspec.json.Decoder(_input_struct(signature.parameters))
+        # Under names of ours, since a class has attributes of its own that a parameter may be named like.
+        absent = msgspec.field(default_factory=lambda: _ABSENT)
+        fields = [
+            (f"p{place}", parameter.type, absent) if parameter.has_default else (f"p{place}", parameter.type)
+            for place, parameter in enumerate(signature.parameters)
+        ]
+        rename = {f"p{place}": name for place, name in enumerate(self._names)}
+        input_type = msgspec.defstruct("Input", fields, rename=rename, forbid_unknown_fields=True, kw_only=True)
+        self._decoder = msgspec.json.Decoder(input_type)
         self._encoder = msgspec.json.Encoder()
         # A result of any type needs no check.
         self._result = None if signature.result is Any else msgspec.json.Decoder(signature.result)
@@ -201,9 +210,19 @@ def _read(function: Callable[..., object]) -> _Signature:
         # Since Python 3.14 annotations are looked up when they are first asked for.
         raise FunctionError(f"cannot read its annotations: {last_line(error)}") from error
     hints = _hints(_innermost(function))
-    parameters = [
-        _parameter(parameter, hints) for parameter in signature.parameters.values() if parameter.name != CONTEXT
-    ]
+    parameters = []
+    for name, parameter in signature.parameters.items():
+        if name == CONTEXT:
+            continue
+        if parameter.kind in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
+            star = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else "**"
+            raise FunctionError(f"it takes {star}{name}, and a tool says which fields its input has; name them")
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            raise FunctionError(f"its parameter {name} cannot be given by its name; take away the / behind it")
+        type_ = _json_type(hints.get(name, Any))
+        _check_type(f"its parameter {name}", type_)
+        has_default = parameter.default is not inspect.Parameter.empty
+        parameters.append(Parameter(name, type_, has_default, parameter.default))
     context = signature.parameters.get(CONTEXT)
     if context is not None and context.kind not in _KEYWORDS:
         raise FunctionError(f"its parameter {CONTEXT} cannot be given by its name")
@@ -220,9 +239,13 @@ def _hints(function: object) -> "Mapping[str, object]":
         return _looked_up(written, names)
     # They are a user's expressions, and may raise anything.
     except Exception as error:
-        broken = next((name for name, type_ in written.items() if _is_broken(type_, names)), None)
-        which = "its annotations" if broken is None else f"the annotation of {broken}"
-        which = "the annotation of its result" if broken == "return" else which
+        which = "its annotations"
+        for name, type_ in written.items():
+            try:
+                _looked_up({"alone": type_}, names)
+            except Exception:  # noqa: BLE001  # as all of them
+                which = "the annotation of its result" if name == "return" else f"the annotation of {name}"
+                break
         raise FunctionError(f"cannot read {which}: {last_line(error)}") from error
 
 
@@ -232,28 +255,6 @@ def _looked_up(written: "dict[str, object]", names: "dict[str, object]") -> "dic
 
     bearer.__annotations__ = written
     return typing.get_type_hints(bearer, globalns=names, include_extras=True)
-
-
-def _is_broken(type_: object, names: "dict[str, object]") -> bool:
-    try:
-        _looked_up({"alone": type_}, names)
-    except Exception:  # noqa: BLE001  # as where all of them are looked up
-        return True
-    return False
-
-
-def _parameter(parameter: inspect.Parameter, hints: "Mapping[str, object]") -> Parameter:
-    name = parameter.name
-    if parameter.kind in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
-        star = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else "**"
-        raise FunctionError(f"it takes {star}{name}, and a tool says which fields its input has; name them")
-    if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-        raise FunctionError(f"its parameter {name} cannot be given by its name; take away the / behind it")
-    type_ = _json_type(hints.get(name, Any))
-    _check_type(f"its parameter {name}", type_)
-    if parameter.default is inspect.Parameter.empty:
-        return Parameter(name, type_, has_default=False)
-    return Parameter(name, type_, has_default=True, default=parameter.default)
 
 
 def _json_type(type_: object) -> object:
@@ -275,24 +276,19 @@ def _check_type(which: str, type_: object) -> None:
         raise FunctionError(f"{which} has a type that no JSON is of, {shown}: {' '.join(why.split())}") from error
 
 
-def _input_struct(parameters: "list[Parameter]") -> "type[msgspec.Struct]":
-    # Under names of ours, since a class has attributes of its own that a parameter may be named like.
-    absent = msgspec.field(default_factory=lambda: _ABSENT)
-    fields = [
-        (f"p{place}", parameter.type, absent) if parameter.has_default else (f"p{place}", parameter.type)
-        for place, parameter in enumerate(parameters)
-    ]
-    rename = {f"p{place}": parameter.name for place, parameter in enumerate(parameters)}
-    return msgspec.defstruct("Input", fields, rename=rename, forbid_unknown_fields=True, kw_only=True)
-
-
 def _input_schema(parameters: "list[Parameter]") -> "dict[str, object]":
     types = [parameter.type for parameter in parameters]
     schemas, definitions = msgspec.json.schema_components(types, ref_template=f"{_REFERENCE}{{name}}")
-    properties = {
-        parameter.name: {**schema, **_default(parameter)}
-        for parameter, schema in zip(parameters, schemas)  # noqa: B905
-    }
+    properties = {}
+    for parameter, described in zip(parameters, schemas, strict=True):
+        properties[parameter.name] = described
+        if parameter.has_default:
+            # It is shown where JSON can say it, and it is of the parameter's type.
+            with suppress(TypeError, ValueError, OverflowError, AttributeError, RecursionError):
+                encoded = msgspec.json.encode(parameter.default)
+                msgspec.json.decode(encoded, type=parameter.type)
+                if len(encoded) <= MAX_DEFAULT_BYTES:
+                    properties[parameter.name] = {**described, "default": msgspec.json.decode(encoded)}
     schema: dict[str, object] = {
         "type": "object",
         "properties": properties,
@@ -300,18 +296,6 @@ def _input_schema(parameters: "list[Parameter]") -> "dict[str, object]":
         "additionalProperties": False,
     }
     return {**schema, "$defs": definitions} if definitions else schema
-
-
-def _default(parameter: Parameter) -> "dict[str, object]":
-    """The default as a schema shows it; nothing where JSON cannot say it, or it is not of the parameter's type."""
-    if not parameter.has_default:
-        return {}
-    try:
-        encoded = msgspec.json.encode(parameter.default)
-        msgspec.json.decode(encoded, type=parameter.type)
-    except (TypeError, ValueError, OverflowError, AttributeError, RecursionError):
-        return {}
-    return {"default": msgspec.json.decode(encoded)} if len(encoded) <= MAX_DEFAULT_BYTES else {}
 
 
 def _output_schema(type_: object) -> "dict[str, object]":

@@ -36,6 +36,8 @@ LOOKS = 5
 ENDING_S = 0.02
 # The exit code of a child that could not even tell its failure; its stderr does.
 EX_SOFTWARE = 70
+# No tool's function is named so.
+REHEARSAL = "rehearsal"
 
 
 class Errand(NamedTuple):
@@ -87,15 +89,29 @@ class WarmParent:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         # Each child puts its socket there, above all that is open, without another look.
         self._fd = free_descriptor()
-        # Before anything is prepared that would confine this process.
-        self._rehearse()
-        for policy in self._policies:
-            self._prepare(policy, load, own_path)
+        # Before anything is prepared that would confine this process. Whatever an interpreter lacks, or its msgspec
+        # raises, the calls are told; without this they take longer.
+        with suppress(Exception):
+            self._functions[REHEARSAL] = rehearsed()
+            errand = Errand(REHEARSAL, 0, is_resident=False)
+            rehearse(lambda channel, fds: self._live(errand, channel, fds), self._fd, CONTROL)
+        self._functions.pop(REHEARSAL, None)
+        for policy in dict.fromkeys(one for each in self._policies for one in (each, for_worker(each))):
+            if policy._replace(uid=None, gid=None, groups=()) == Policy():
+                continue
+            try:
+                self._confinements[policy] = ForkConfinement(policy, load, own_path)
+            except OSError as error:
+                self._confinements[policy] = error
         for stream in (sys.stdout, sys.stderr):
             # The output of a child that is killed should be read up to its last line.
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(line_buffering=True)
-        self._mark = find_mark()
+        self._mark: Mark | None = None
+        # Shut off from /proc, or not started by the daemon: what sessions of their own its children leave ends with the
+        # parent.
+        with suppress(OSError, ValueError):
+            self._mark = Mark()
         # Each child has a copy.
         self._channel = CallSocket(self._fd)
         # These objects live as long as the parent: the collector would only make the children copy their pages.
@@ -146,24 +162,12 @@ class WarmParent:
         except BaseException as error:  # noqa: BLE001, ASYNC103  # a module's code may raise anything, and be told of it
             self._failures[name] = failure("import", error)
         if has_more_threads(before):
-            self._refusal = threaded(name)
-
-    def _rehearse(self) -> None:
-        name = "rehearsal"
-        errand = Errand(name, 0, is_resident=False)
-        # Whatever an interpreter lacks, or its msgspec raises, the calls are told; without this they take longer.
-        with suppress(Exception):
-            self._functions[name] = rehearsed()
-            rehearse(lambda channel, fds: self._live(errand, channel, fds), self._fd, CONTROL)
-        self._functions.pop(name, None)
-
-    def _prepare(self, policy: Policy, load: Load, own_path: tuple[str, ...]) -> None:
-        for one in (policy, for_worker(policy)):
-            if one._replace(uid=None, gid=None, groups=()) != Policy():
-                try:
-                    self._confinements[one] = ForkConfinement(one, load, own_path)
-                except OSError as error:
-                    self._confinements[one] = error
+            # A lock that another thread holds while we fork is held in the child for ever: no function can be trusted.
+            why = (
+                f"importing '{name.partition(':')[0]}' started a thread, and a process with threads cannot be forked"
+                " (numeric libraries are told to start none by OPENBLAS_NUM_THREADS=1 or OMP_NUM_THREADS=1 in `env`)"
+            )
+            self._refusal = failure("import", RuntimeError(why))
 
     def _live(self, errand: Errand, channel: CallSocket, fds: list[int]) -> None:
         """The whole life of a child; nothing of the parent's is left open in it but its standard input."""
@@ -244,27 +248,6 @@ def has_more_threads(before: int) -> bool:
             return False
         time.sleep(ENDING_S)
     return True
-
-
-def threaded(name: str) -> bytes:
-    """The failure of every call once a module has started a thread.
-
-    A lock that another thread holds while we fork is held in the child for ever: no function can be trusted then.
-    """
-    why = (
-        f"importing '{name.partition(':')[0]}' started a thread, and a process with threads cannot be forked"
-        " (numeric libraries are told to start none by OPENBLAS_NUM_THREADS=1 or OMP_NUM_THREADS=1 in `env`)"
-    )
-    return failure("import", RuntimeError(why))
-
-
-def find_mark() -> Mark | None:
-    """Where children write their numbers; None where that cannot be found."""
-    try:
-        return Mark()
-    except (OSError, ValueError):
-        # Shut off from /proc, or not started by the daemon. What sessions of their own it leaves end with the parent.
-        return None
 
 
 def free_descriptor() -> int:

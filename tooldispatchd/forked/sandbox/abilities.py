@@ -31,9 +31,23 @@ Trial = Callable[[], str | None]
 _MIB: Final = 1 << 20
 
 
-def find() -> dict[str, object]:
-    """For each key None where it can be enforced, or why it cannot."""
-    return {
+def main() -> None:
+    """Print as one line of JSON for each key null where it can be enforced, or why it cannot."""
+    version = landlock.abi()
+    gaps = {
+        4: "connecting to TCP ports is refused by the filter of system calls alone",
+        6: "signals and abstract sockets reach other processes of the same user",
+        9: "with `network = true` sockets in the file system can be connected to",
+    }
+    by_landlock = {
+        "version": str(version) if version else "",
+        "network": attempt(lambda: _try_confined(Policy(network=False), lambda: socket.socket(socket.AF_INET))),
+        "read": attempt(lambda: _try_confined(Policy(read=(), write=()), lambda: os.scandir("/").close())),
+        # Of itself: where that is not refused, nothing has changed.
+        "write": attempt(lambda: _try_confined(Policy(write=()), lambda: os.open("/proc/self/comm", os.O_WRONLY))),
+        "gaps": [text for since, text in gaps.items() if version < since],
+    }
+    found = {
         "cpu_s": attempt(_try_cpu),
         "memory": attempt(_try_memory),
         "processes": attempt(_try_processes),
@@ -44,14 +58,10 @@ def find() -> dict[str, object]:
         "seccomp": attempt(_try_seccomp),
         "user_namespaces": attempt(namespaces.enter_user_namespace),
         "mount_namespaces": attempt(confine.try_mounts),
-        "landlock": _landlock(),
+        "landlock": by_landlock,
         "bubblewrap": _bubblewrap(),
     }
-
-
-def main() -> None:
-    """Print what `find` found as one line of JSON."""
-    print(json.dumps(find()), flush=True)  # noqa: T201  # this is what it is for
+    print(json.dumps(found), flush=True)  # noqa: T201  # this is what it is for
 
 
 def attempt(trial: Trial) -> str | None:
@@ -129,22 +139,6 @@ def _try_seccomp() -> str | None:
     return _refused(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM), errno.EACCES)
 
 
-def _landlock() -> dict[str, object]:
-    version = landlock.abi()
-    gaps = {
-        4: "connecting to TCP ports is refused by the filter of system calls alone",
-        6: "signals and abstract sockets reach other processes of the same user",
-        9: "with `network = true` sockets in the file system can be connected to",
-    }
-    return {
-        "version": str(version) if version else "",
-        "network": attempt(lambda: _try_confined(Policy(network=False), lambda: socket.socket(socket.AF_INET))),
-        "read": attempt(lambda: _try_confined(Policy(read=(), write=()), lambda: os.scandir("/").close())),
-        "write": attempt(lambda: _try_confined(Policy(write=()), _open_for_writing)),
-        "gaps": [text for since, text in gaps.items() if version < since],
-    }
-
-
 def _try_confined(policy: Policy, action: Callable[[], object]) -> str | None:
     if landlock.abi() == 0:
         return "the kernel has no Landlock, or was not told to use it"
@@ -153,27 +147,24 @@ def _try_confined(policy: Policy, action: Callable[[], object]) -> str | None:
 
 
 def _bubblewrap() -> dict[str, object]:
+    version, gaps = "", []
     program = bubble.find()
     if program is None:
-        why = "bubblewrap is not installed"
-        return {"version": "", "network": why, "read": why, "write": why, "gaps": []}
+        why: str | None = "bubblewrap is not installed"
+    else:
+        try:
+            done = subprocess.run(  # noqa: S603  # found in PATH
+                [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=TRIAL_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            words = error.strerror if isinstance(error, OSError) else "it did not come to an end"
+            why = f"bubblewrap cannot be run: {words}"
+        else:
+            version = done.stdout.decode(errors="replace").strip().rpartition(" ")[2]
+            gaps = ["with `network = true` abstract sockets can be connected to"]
+            why = attempt(_try_bubble)
     # All that it shuts in stands and falls with its namespaces: one trial serves for the three.
-    try:
-        version = subprocess.run(  # noqa: S603  # found in PATH
-            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=TRIAL_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        words = error.strerror if isinstance(error, OSError) else "it did not come to an end"
-        why = f"bubblewrap cannot be run: {words}"
-        return {"version": "", "network": why, "read": why, "write": why, "gaps": []}
-    why_not = attempt(_try_bubble)
-    return {
-        "version": version.stdout.decode(errors="replace").strip().rpartition(" ")[2],
-        "network": why_not,
-        "read": why_not,
-        "write": why_not,
-        "gaps": ["with `network = true` abstract sockets can be connected to"],
-    }
+    return {"version": version, "network": why, "read": why, "write": why, "gaps": gaps}
 
 
 def _try_bubble() -> str | None:
@@ -185,11 +176,9 @@ def _try_bubble() -> str | None:
     done = subprocess.run(  # noqa: S603  # our own
         argv, stdin=subprocess.DEVNULL, capture_output=True, pass_fds=[fd], timeout=TRIAL_S, check=False
     )
-    return (
-        None
-        if done.returncode == 0
-        else done.stderr.decode(errors="replace").strip() or "what it should hide can be seen"
-    )
+    if done.returncode == 0:
+        return None
+    return done.stderr.decode(errors="replace").strip() or "what it should hide can be seen"
 
 
 def _refused(action: Callable[[], object], *numbers: int) -> str | None:
@@ -198,8 +187,3 @@ def _refused(action: Callable[[], object], *numbers: int) -> str | None:
     except OSError as error:
         return None if error.errno in numbers else f"it was refused otherwise: {error}"
     return "what should be refused is not"
-
-
-def _open_for_writing() -> None:
-    # Of itself; where it is not refused, nothing has changed.
-    os.close(os.open("/proc/self/comm", os.O_WRONLY))

@@ -45,7 +45,13 @@ def wrap(
     words += ["--unshare-cgroup-try", "--cap-drop", "ALL"]
     if not policy.network:
         words.append("--unshare-net")
-    words += _everything(policy) if policy.read is None else _listed(policy.read, program, also)
+    if policy.read is not None:
+        words += _listed(policy.read, program, also)
+    elif policy.write is not None:
+        words += ["--ro-bind", "/", "/", "--dev", "/dev", "--remount-ro", "/dev"]
+    else:
+        # Cgroups and devices of the machine are root's to write to.
+        words += ["--dev-bind", "/", "/", "--ro-bind-try", "/sys", "/sys"]
     # To root that it has mapped bubblewrap leaves settings of the kernel open, `core_pattern` among them.
     words += ["--proc", "/proc", "--remount-ro", "/proc"]
     for path in [*(policy.write or ()), *([scratch] if scratch else [])]:
@@ -60,18 +66,15 @@ def wrap(
     return [*words, "--", *argv]
 
 
-def _everything(policy: Policy) -> list[str]:
-    if policy.write is None:
-        # Cgroups and devices of the machine are root's to write to.
-        return ["--dev-bind", "/", "/", "--ro-bind-try", "/sys", "/sys"]
-    return ["--ro-bind", "/", "/", "--dev", "/dev", "--remount-ro", "/dev"]
-
-
 def _listed(read: Sequence[str], program: str | None, also: Sequence[str]) -> list[str]:
+    """The words that show the system's own places, `read`, `also` and what `program` needs, and nothing else."""
     words = ["--dev", "/dev", "--remount-ro", "/dev"]
     for path in confine.system_places():
-        if not path.startswith(("/proc/", "/sys/")):
-            words += _system_place(path)
+        if path in places.SYSTEM and os.path.islink(path):  # noqa: PTH114  # as below
+            # Where `/bin` is a link into `/usr`, so it is inside, where `/usr` is shown.
+            words += ["--symlink", os.readlink(path), path]  # noqa: PTH115  # text, as all words of a command line
+        elif not path.startswith(("/proc/", "/sys/")):
+            words += ["--ro-bind-try", path, path]
     shown = [*places.SYSTEM, *read, *also]
     for path in (*read, *also):
         words += ["--ro-bind", path, path]
@@ -90,13 +93,6 @@ def _listed(read: Sequence[str], program: str | None, also: Sequence[str]) -> li
 
 def _is_beneath(place: str, others: Sequence[str]) -> bool:
     return any(place == other or place.startswith(f"{other.rstrip('/')}/") for other in others)
-
-
-def _system_place(path: str) -> list[str]:
-    # Where `/bin` is a link into `/usr`, so it is inside, where `/usr` is shown.
-    if path in places.SYSTEM and os.path.islink(path):  # noqa: PTH114  # as below
-        return ["--symlink", os.readlink(path), path]  # noqa: PTH115  # text, as all words of a command line
-    return ["--ro-bind-try", path, path]
 
 
 def filter_descriptor(code: bytes) -> int:

@@ -15,7 +15,7 @@ import glob
 import os
 import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tooldispatchd.forked import libc
@@ -48,7 +48,7 @@ class PreparedPolicy(NamedTuple):
 
     policy: Policy
     handled: landlock.Handled | None
-    """The rights that Landlock takes away; None where it is not the means."""
+    """The rights that Landlock takes away; None where nothing is shut in, or bubblewrap does it."""
     readable: tuple[Place, ...]
     devices: tuple[Place, ...]
     writable: tuple[Place, ...]
@@ -56,11 +56,6 @@ class PreparedPolicy(NamedTuple):
     """The filter of system calls; empty where nothing is shut in."""
     has_mounts: bool
     """Whether forks get mounts of their own, in which files, or those of the kernel, are read-only."""
-
-    @property
-    def is_shut_in(self) -> bool:
-        """Whether this process itself shuts a call in, and not bubblewrap."""
-        return self.handled is not None
 
 
 def become(policy: Policy) -> None:
@@ -122,7 +117,7 @@ def prepare(policy: Policy) -> PreparedPolicy:
     in_bubble = policy.means == "bubblewrap"
     # Where all files may be written to, root could still write to the kernel's, and change the whole machine.
     needs_mounts = restricts_writes or (policy.write is None and os.geteuid() == 0)
-    has_mounts = needs_mounts and not in_bubble and _can(try_mounts)
+    has_mounts = needs_mounts and not in_bubble and _can_mount()
     try:
         attributes = in_bubble or has_mounts or not restricts_writes
         code = seccomp.build(network=policy.network, attributes=attributes)
@@ -130,9 +125,12 @@ def prepare(policy: Policy) -> PreparedPolicy:
         raise ConfineError(str(error)) from error
     if in_bubble:
         return PreparedPolicy(policy, None, (), (), (), code, has_mounts=False)
+    version, least = landlock.abi(), 1 if policy.write is None else 3
+    if version < least:
+        raise ConfineError(f"cannot restrict files: this needs Landlock ABI {least}, and the kernel has {version}")
     return PreparedPolicy(
         policy,
-        _handled(policy),
+        landlock.handled(version, read=policy.read is not None, write=policy.write is not None, network=policy.network),
         () if policy.read is None else (*_system(), *_open(policy.read)),
         () if policy.read is None and policy.write is None else _devices(),
         tuple(_open(policy.write or ())),
@@ -146,24 +144,25 @@ def confine(
     *,
     program: str | None,
     scratch: str | None,
-    leaf: str | int | None,
+    leaf: int | None,
     also: Sequence[str] = (),
 ) -> None:
     """Shut this process, freshly forked and with one thread, in for good; raises ConfineError.
 
     `program` is the path of what will be executed, by which it may be read and executed, and its interpreter where it
-    is a script; not the directory that it stands in. `scratch` may be read and changed, `also` read. `leaf` is the
-    path of a cgroup, or a descriptor of its `cgroup.procs`, opened by a process that may move others there.
+    is a script; not the directory that it stands in. `scratch` may be read and changed, `also` read. `leaf` is a
+    descriptor of the `cgroup.procs` of a cgroup, opened by a process that may move others there.
     """
     prepared = prepare(policy)
+    # A leaf counts its processes itself.
     counted = policy.processes is not None and leaf is None
     step = "enter the call's cgroup"
     try:
         if leaf is not None:
-            _enter_leaf(leaf)
+            os.write(leaf, b"0")
         step = "enter namespaces"
         _enter_namespaces(prepared, scratch, counted=counted)
-        if prepared.is_shut_in:
+        if prepared.handled is not None:
             step = "give up privileges"
             seccomp.forbid_privileges()
             step = "restrict files (landlock)"
@@ -192,37 +191,11 @@ def system_places() -> list[str]:
     return [*places.SYSTEM, *places.SETTINGS, *found, *places.KERNEL]
 
 
-def interpreter(program: str) -> str | None:
-    """The interpreter that the first line of the script `program` names; None where it is no script."""
-    try:
-        fd = os.open(program, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        # Executable and not readable: no script then, which its interpreter must read.
-        return None
-    try:
-        line = os.read(fd, _SHEBANG_BYTES).partition(b"\n")[0]
-    finally:
-        os.close(fd)
-    words = line[2:].split(maxsplit=1) if line.startswith(b"#!") else []
-    return os.fsdecode(words[0]) if words else None
-
-
 def _limit(kind: int, amount: int, *, spare: int) -> None:
     # Never above the limit that holds already, which only root may raise.
     _, hard = resource.getrlimit(kind)
     most = amount + spare if hard == resource.RLIM_INFINITY else min(amount + spare, hard)
     resource.setrlimit(kind, (min(amount, most), most))
-
-
-def _enter_leaf(leaf: str | int) -> None:
-    if isinstance(leaf, int):
-        os.write(leaf, b"0")
-        return
-    fd = os.open(f"{leaf}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, b"0")
-    finally:
-        os.close(fd)
 
 
 def _enter_namespaces(prepared: PreparedPolicy, scratch: str | None, *, counted: bool) -> None:
@@ -288,11 +261,20 @@ def _restrict_files(prepared: PreparedPolicy, program: str | None, scratch: str 
 
 
 def run_by(program: str | None) -> list[str]:
-    """The program and, where it is a script, its interpreter."""
+    """The program and, where it is a script, the interpreter that its first line names."""
     if program is None:
         return []
-    found = interpreter(program)
-    return [program] if found is None else [program, found]
+    try:
+        fd = os.open(program, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        # Executable and not readable: no script then, which its interpreter must read.
+        return [program]
+    try:
+        line = os.read(fd, _SHEBANG_BYTES).partition(b"\n")[0]
+    finally:
+        os.close(fd)
+    words = line[2:].split(maxsplit=1) if line.startswith(b"#!") else []
+    return [program, *map(os.fsdecode, words[:1])]
 
 
 def environments_of(programs: Sequence[str]) -> list[str]:
@@ -303,15 +285,6 @@ def environments_of(programs: Sequence[str]) -> list[str]:
 def _allow(rules: landlock.Ruleset, found: Sequence[Place], rights: int) -> None:
     for fd, is_directory in found:
         rules.allow(fd, rights, is_directory=is_directory)
-
-
-def _handled(policy: Policy) -> landlock.Handled:
-    version = landlock.abi()
-    least = 3 if policy.write is not None else 1
-    if version < least:
-        raise ConfineError(f"cannot restrict files: this needs Landlock ABI {least}, and the kernel has {version}")
-    restricted = policy.read is not None, policy.write is not None
-    return landlock.handled(version, read=restricted[0], write=restricted[1], network=policy.network)
 
 
 def _open(paths: Sequence[str]) -> list[Place]:
@@ -333,13 +306,13 @@ def try_mounts() -> None:
     namespaces.make_read_only(())
 
 
-def _can(attempt: Callable[[], None]) -> bool:
-    """Whether `attempt` raises no OSError in a process of its own."""
+def _can_mount() -> bool:
+    """Whether `try_mounts` succeeds, in a process of its own."""
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            attempt()
+            try_mounts()
             code = 0
         finally:
             os._exit(code)

@@ -122,15 +122,12 @@ class Ruleset:
         """Enter a new domain with these rules; needs no_new_privs. This thread alone is in it, and what it starts."""
         syscall(_RESTRICT_SELF, self._fd, 0)
 
-    def close(self) -> None:
-        """Forget the rules; domains that were made of them remain."""
-        os.close(self._fd)
-
     def __enter__(self) -> "Ruleset":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        # The rules are forgotten; domains that were made of them remain.
+        os.close(self._fd)
 
 
 def open_place(path: str, *, is_straight: bool = False) -> tuple[int, bool]:

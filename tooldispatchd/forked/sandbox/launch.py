@@ -57,7 +57,10 @@ class Launcher:
         self._policy = policy
         self._has_leaf = has_leaf
         self._launched = 0
-        self._home = _reserve_numbers()
+        # Every number below MAX_TARGETS is taken, so that none is given to what comes along.
+        while os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) < MAX_TARGETS - 1:
+            pass
+        self._home = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._is_away = False
         self._is_wrapping = policy.is_sandboxed and policy.means == "bubblewrap"
         self._is_forking = (
@@ -82,17 +85,9 @@ class Launcher:
         if max(launch.fds) >= MAX_TARGETS - 1:
             raise ValueError(f"no descriptor above {MAX_TARGETS - 2} can be given")
         self._launched += 1
-        self._enter(launch.cwd)
-        sources = list(zip(launch.fds, fds, strict=False))
-        if self._is_wrapping:
-            return self._wrap(launch, sources, fds)
-        if self._is_forking:
-            return self._fork(launch, find(launch), sources, fds)
-        return _spawn(launch, sources)
-
-    def _enter(self, cwd: str | None) -> None:
-        """Go where the child starts, since this process has but one thread and one call at a time."""
+        cwd = launch.cwd
         try:
+            # This process goes where the child starts: it has but one thread, and one call at a time.
             if cwd is not None:
                 self._is_away = True
                 os.chdir(cwd)
@@ -101,8 +96,15 @@ class Launcher:
                 self._is_away = False
         except OSError as error:
             raise OSError(error.errno, f"directory '{cwd or '.'}': {error.strerror}") from error
+        sources = list(zip(launch.fds, fds, strict=False))
+        if self._is_wrapping:
+            return self._wrap(launch, sources, fds)
+        if self._is_forking:
+            return self._fork(launch, find(launch), sources, fds)
+        return _spawn(launch, sources)
 
     def _wrap(self, launch: LaunchRequest, sources: list[tuple[int, int]], fds: list[int]) -> int:
+        """Start bubblewrap, which starts the program."""
         program = os.path.abspath(find(launch))  # noqa: PTH100  # a word of a command line
         # Each call reads it from its own start.
         code = bubble.filter_descriptor(self._filter)
@@ -111,12 +113,7 @@ class Launcher:
         try:
             number = max(launch.fds) + 1
             argv = bubble.wrap(
-                self._policy,
-                launch.argv,
-                cwd=launch.cwd,
-                scratch=launch.scratch,
-                seccomp_fd=number,
-                program=program,
+                self._policy, launch.argv, cwd=launch.cwd, scratch=launch.scratch, seccomp_fd=number, program=program
             )
             wrapped = launch._replace(argv=argv)
             sources.append((number, code))
@@ -202,10 +199,3 @@ def _spawn(launch: LaunchRequest, sources: list[tuple[int, int]]) -> int:
         setsigmask=(),
         setsigdef=RESET_SIGNALS,
     )
-
-
-def _reserve_numbers() -> int:
-    """Take every number below MAX_TARGETS, so that none is given to what comes along; a descriptor of `.`."""
-    while os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) < MAX_TARGETS - 1:
-        pass
-    return os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -94,26 +94,22 @@ def make_kernel_read_only() -> None:
 
     They are root's, and so root's to write without any capability.
     """
+    mounted = []
+    # proc_pid_mountinfo(5). Path would cost more: in a fork each module that is first touched costs its pages.
+    with open("/proc/self/mountinfo", "rb") as lines:  # noqa: PTH123  # as above
+        for line in lines:
+            place, _, source = line.partition(b" - ")
+            if source.split()[0] in _KERNEL:
+                # Blanks and the like are written in octal.
+                mounted.append(place.split()[4].decode("unicode_escape").encode("latin-1"))
     asked = struct.pack("=4Q", _READ_ONLY, 0, _PRIVATE, 0)
-    for path in _kernel_mounts():
+    for path in mounted:
         try:
             syscall(_MOUNT_SETATTR, _HERE, path, _RECURSIVE, asked, len(asked))
         except OSError as error:
             # Something else is mounted over it, so that it cannot be reached.
             if error.errno not in (errno.EINVAL, errno.ENOENT, errno.ENOTDIR):
                 raise
-
-
-def _kernel_mounts() -> list[bytes]:
-    """Where file systems of `_KERNEL` are mounted; proc_pid_mountinfo(5)."""
-    found = []
-    with open("/proc/self/mountinfo", "rb") as lines:  # noqa: PTH123  # in a fork each module first touched costs pages
-        for line in lines:
-            place, _, source = line.partition(b" - ")
-            if source.split()[0] in _KERNEL:
-                # Blanks and the like are written in octal.
-                found.append(place.split()[4].decode("unicode_escape").encode("latin-1"))
-    return found
 
 
 def drop_capabilities() -> None:

@@ -27,17 +27,13 @@ def environment_of(program: str) -> list[str]:
     home = _home(f"{place}/pyvenv.cfg")
     if home is None:
         return []
-    return [os.path.realpath(place), *_installation(os.path.dirname(os.path.realpath(home)))]  # noqa: PTH120  # as above
-
-
-def _installation(prefix: str) -> list[str]:
-    if not prefix.strip("/"):
-        return []
+    found = [os.path.realpath(place)]
+    prefix = os.path.dirname(os.path.realpath(home))  # noqa: PTH120  # as above
     # Escaped: the path may hold what a pattern would.
-    if not glob.glob(f"{glob.escape(prefix)}/lib*/python3*/os.py"):  # noqa: PTH207  # as above
-        return []
-    parts = [f"{prefix}/{name}" for name in _PARTS]
-    return [part for part in parts if os.path.isdir(part) and not os.path.islink(part)]  # noqa: PTH112, PTH114  # as above
+    if prefix.strip("/") and glob.glob(f"{glob.escape(prefix)}/lib*/python3*/os.py"):  # noqa: PTH207  # as above
+        parts = [f"{prefix}/{name}" for name in _PARTS]
+        found += [part for part in parts if os.path.isdir(part) and not os.path.islink(part)]  # noqa: PTH112, PTH114  # as above
+    return found
 
 
 def _home(settings: str) -> str | None:

@@ -173,6 +173,18 @@ def _step(operation: int, value: int, if_true: int = 0, if_false: int = 0) -> by
     return struct.pack("=HBBI", operation, if_true, if_false, value)
 
 
+_BY_DESCRIPTOR: Final[_Code] = (
+    # Both halves of the path's address count: a path may be put where one of them is zero.
+    _step(_LOAD, _ARGUMENTS_AT + 8),
+    _step(_IF_EQUAL, 0, 0, 2),
+    _step(_LOAD, _ARGUMENTS_AT + 8 + 4),
+    _step(_IF_EQUAL, 0, 1, 0),
+    _step(_RETURN, _REFUSED),
+    _step(_RETURN, _ALLOW),
+)
+"""Allow `utimensat` without a path: so `touch`, `cp` and `tar` set the times of what they have just written."""
+
+
 def _always(verdict: int) -> _Code:
     return (_step(_RETURN, verdict),)
 
@@ -217,7 +229,7 @@ def build(*, network: bool, attributes: bool, machine: str | None = None) -> byt
     if not attributes:
         for numbers in ATTRIBUTES.values():
             verdicts[numbers[column]] = _always(_REFUSED)
-        verdicts[_UTIMENSAT[column]] = _times()
+        verdicts[_UTIMENSAT[column]] = _BY_DESCRIPTOR
     if not network:
         for numbers in UNREACHABLE.values():
             verdicts[numbers[column]] = _always(_UNREACHABLE)
@@ -256,20 +268,6 @@ def _for_all(column: int) -> dict[int | None, _Code]:
 def _without_bits(index: int, bits: int) -> _Code:
     load = _step(_LOAD, _ARGUMENTS_AT + 8 * index)
     return load, _step(_IF_ANY_BIT, bits, 0, 1), _step(_RETURN, _REFUSED), _step(_RETURN, _ALLOW)
-
-
-def _times() -> _Code:
-    """Through a descriptor (no path) is how `touch`, `cp` and `tar` set the times of what they have just written."""
-    # Both halves of the address count: a path may be put where one of them is zero.
-    low, high = _ARGUMENTS_AT + 8, _ARGUMENTS_AT + 8 + 4
-    return (
-        _step(_LOAD, low),
-        _step(_IF_EQUAL, 0, 0, 2),
-        _step(_LOAD, high),
-        _step(_IF_EQUAL, 0, 1, 0),
-        _step(_RETURN, _REFUSED),
-        _step(_RETURN, _ALLOW),
-    )
 
 
 class _Fprog(ctypes.Structure):

@@ -13,7 +13,7 @@ from tests.providers.mcp.connecting import DEFAULT, SOON_S, Session
 from tests.providers.mcp.linking import SHARE
 from tests.providers.mcp.oauth.asking import PERSON, SECRET, Daemon, logged_in, reach_of
 from tests.servers.authorization_server import OAuthServer, serving
-from tooldispatchd.checkers.inplace import IN_PLACE
+from tooldispatchd.checkers.pool import IN_PLACE
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.oauth.accounts import entry_name
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.memory import Memory
-from tooldispatchd.checkers.inplace import IN_PLACE
+from tooldispatchd.checkers.pool import IN_PLACE
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire

@@ -104,7 +104,7 @@ class _Explanation:
                 yield from _indented(program_lines(process.spec, self._catalog.enforceable))
                 depth = self._config.limits.agent_depth
                 channel = f"as profile {name}, on a channel of its own (limits.agent_depth is {depth})"
-                if process.spec.tools is not None or process.spec.mcp is not None:
+                if process.spec.is_profile:
                     yield f"{_INDENT}calls {f'tools: {channel}' if depth else 'no tools: limits.agent_depth is 0'}"
             if process.is_bare:
                 yield f"{_INDENT}in the base category: it may be made a tool, and cannot be wired"

@@ -39,12 +39,12 @@ Arrow = tuple[Type, Type]
 class _PipelineStage:
     """A process that is to be compiled at the streams `source`, or at its own type `arrow`; raises `WiringError`."""
 
-    def __init__(self, name: str, spec: ProcessSpec, declared: Declared, *, arrow: Arrow | None, is_bare: bool) -> None:
-        self._name = name
-        self._spec = spec
+    def __init__(self, process: "Process", declared: Declared) -> None:
+        self._name = process.name
+        self._spec = process.spec
+        self._arrow = process.arrow
+        self._is_bare = process.is_bare
         self._declared = declared
-        self._arrow = arrow
-        self._is_bare = is_bare
 
     def compile(self, upstream: Type | None) -> StreamMorphism:
         """What it does to streams of type `upstream` (None: of any, where it says no type itself)."""
@@ -213,7 +213,7 @@ class Process(msgspec.Struct, frozen=True):
     spec: ProcessSpec
     type_text: str
     is_bare: bool = False
-    arrow: tuple[Type, Type] | None = None
+    arrow: Arrow | None = None
     feed: Feed = JSON_FEED
     output: Output = Output.JSON
 
@@ -239,7 +239,6 @@ class Processes:
         self._config = config
         self._declared = declared
         self._lifted = lifted
-        self._types: dict[str, tuple[Type, Type]] = {}
         self._made: dict[tuple[str, Type | None], StreamMorphism] = {}
         self._tried: set[str] = set()
         # What is being compiled, outermost first: a chain that comes back to one of these has no end.
@@ -294,7 +293,7 @@ class Processes:
         if process.is_bare and not may_be_bare:
             raise bare(name)
         self._tried.add(name)
-        key = (name, None if name in self._types else upstream)
+        key = (name, upstream if process.arrow is None else None)
         if key in self._made:
             return self._made[key]
         if name in self._open:
@@ -313,9 +312,7 @@ class Processes:
             if process.kind == "plumb":
                 made = self._plumb(process, upstream)
             else:
-                spec, arrow = process.spec, self._types.get(name)
-                stage = _PipelineStage(name, spec, self._declared, arrow=arrow, is_bare=process.is_bare)
-                made = stage.compile(upstream)
+                made = _PipelineStage(process, self._declared).compile(upstream)
         finally:
             self._open.pop()
         self._made[key] = made
@@ -359,17 +356,16 @@ class Processes:
         lacking = _lacking(spec)
         if lacking:
             self._refuse(Problem(("processes", name), lacking))
-        is_bare = False
+        arrow, is_bare = None, False
         if spec.type is not None:
             try:
-                is_bare = self._declare_type(name, spec.type)
+                arrow, is_bare = self._declared_type(spec.type)
             except WiringError as error:
                 self._refuse(error.problem(("processes", name, "type")))
                 return
         elif spec.input_mode != "json" or spec.output_mode != "json":
             # A mode implies a type where none is written.
-            self._types[name] = (Stream(untyped_source(spec)), Stream(untyped_target(spec)))
-        arrow = self._types.get(name)
+            arrow = (Stream(untyped_source(spec)), Stream(untyped_target(spec)))
         source, target = (strip_stream(side, self._declared) for side in arrow or (JSON, JSON))
         feed, output, wrong = compile_modes(spec, source, target, self._declared, ("processes", name))
         for problem in wrong:
@@ -377,8 +373,8 @@ class Processes:
         type_text = spec.type if spec.type and arrow else ""
         self.by_name[name] = Process(name, spec, type_text, is_bare, arrow, feed, output)
 
-    def _declare_type(self, name: str, text: str) -> bool:
-        """Note the type as streams; whether it was written in the base category."""
+    def _declared_type(self, text: str) -> tuple[Arrow, bool]:
+        """A type as streams, and whether it was written in the base category. Raises `WiringError`."""
         source, target = parse_checked(text, self._declared)
         streams = [is_stream(side, self._declared) for side in (source, target)]
         is_unit = [resolve(side, self._declared) == UNIT for side in (source, target)]
@@ -386,15 +382,13 @@ class Processes:
             if has_stream(strip_stream(side, self._declared), self._declared):
                 raise WiringError(f"{show(side)} holds a stream within a message or a stream", value=text)
         if all(streams) and not all(is_unit):
-            self._types[name] = (source, target)
-            return False
+            return (source, target), False
         # `unit` is in both categories.
         if any(flag and not unit for flag, unit in zip(streams, is_unit, strict=True)):
             one = show(source if streams[0] else target)
             why = f"{one} is a stream, and the other side is none: both sides of a process are streams, or neither is"
             raise WiringError(why, value=text)
-        self._types[name] = (Stream(source), Stream(target))
-        return True
+        return (Stream(source), Stream(target)), True
 
     def _is_run(self, process: Process) -> bool:
         return process.spec.command is not None or self._config.agent_command is not None
@@ -402,7 +396,7 @@ class Processes:
     # --- chains ---
 
     def _plumb(self, process: Process, upstream: Type | None) -> StreamMorphism:
-        arrow = self._types.get(process.name)
+        arrow = process.arrow
         upstream = arrow[0] if arrow else upstream
         stages: list[StreamMorphism] = []
         for place, entry in enumerate(process.chain):
@@ -471,5 +465,5 @@ def unrun_agents(config: Config) -> list[str]:
     return [
         f"processes.{name}: nothing runs this agent: it has no command, and there is no agent_command"
         for name, spec in config.processes.items()
-        if spec.kind == "agent" and spec.command is None and spec.tools is None and spec.mcp is None
+        if spec.kind == "agent" and spec.command is None and not spec.is_profile
     ]

@@ -106,7 +106,7 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
     problems = [
         Problem(("agents", name), "the agent process of this name is a profile of this name already")
         for name in config.agents
-        if name in _agent_processes(config)
+        if name in config.processes and config.processes[name].is_profile
     ]
     profiles: dict[str, Profile] = {}
     if not config.agents:
@@ -119,18 +119,15 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
     return profiles, problems
 
 
-def _agent_processes(config: Config) -> dict[str, _Wanted]:
-    """The agent processes that are profiles."""
-    return {
+def _all_wanted(config: Config) -> dict[str, _Wanted]:
+    """What makes each profile: a table of its own, or an agent process that is one."""
+    processes = {
         name: _Wanted(("processes", name), spec.tools or (), spec.mcp or ())
         for name, spec in config.processes.items()
-        if spec.kind == "agent" and (spec.tools is not None or spec.mcp is not None)
+        if spec.is_profile
     }
-
-
-def _all_wanted(config: Config) -> dict[str, _Wanted]:
     tables = {name: _Wanted(("agents", name), spec.tools, spec.mcp, spec) for name, spec in config.agents.items()}
-    return _agent_processes(config) | tables
+    return processes | tables
 
 
 def narrow(profile: Profile, wish: Narrowing, servers: Mapping[str, Binding]) -> Profile | NotOffered:

@@ -225,16 +225,23 @@ class _ToolBuilder:
         return Both(half.check, compile_check(to_schema(type_, self._declared)))
 
     def _types(self, program: Morphism | None, expression: Expression | None) -> tuple[_Half, _Half] | None:
-        spec = self._spec
-        if self._signature is not None:
-            return self._halves_of_signature(self._signature)
+        """What the tool states, else what it is made of; for a function both, where it allows what is stated."""
+        spec, signature = self._spec, self._signature
+        stated: tuple[_Half, _Half] | None = None
         if spec.type is not None:
-            return self._halves_of_type(spec.type)
-        if program is not None:
-            return self._halves(program.source, program.target, "process")
-        if expression is not None:
-            return self._halves(JSON, expression.output, "map")
-        return self._halves_of_schemas()
+            stated = self._halves_of_type(spec.type)
+        elif self._is_typed or (signature is None and program is None and expression is None):
+            stated = self._halves_of_schemas()
+        elif signature is None and program is not None:
+            stated = self._halves(program.source, program.target, "process")
+        elif signature is None and expression is not None:
+            stated = self._halves(JSON, expression.output, "map")
+        if signature is None or (stated is None and self._is_typed):
+            return stated
+        said, given = stated or (None, None)
+        source = self._half_of_function(signature.input_schema, said, "input_schema")
+        target = self._half_of_function(signature.output_schema, given, "output_schema")
+        return None if source is None or target is None else (source, target)
 
     def _refuse(self, why: str, *keys: str, value: object = UNSET, allowed: str | None = None) -> None:
         path: Path = ("tools", self._name, *keys)
@@ -260,20 +267,6 @@ class _ToolBuilder:
             return self._halves(untyped_source(spec), given, "type")
         source = self._half_of_schema(spec.input_schema, "input_schema")
         target = self._half_of_schema(spec.output_schema, "output_schema")
-        return None if source is None or target is None else (source, target)
-
-    def _halves_of_signature(self, signature: Signature) -> tuple[_Half, _Half] | None:
-        """What a function takes and gives, or what the tool states in its place, where the function allows that."""
-        spec = self._spec
-        stated: tuple[_Half | None, _Half | None] | None = (None, None)
-        if spec.type is not None:
-            stated = self._halves_of_type(spec.type)
-        elif spec.input_schema is not None or spec.output_schema is not None:
-            stated = self._halves_of_schemas()
-        if stated is None:
-            return None
-        source = self._half_of_function(signature.input_schema, stated[0], "input_schema")
-        target = self._half_of_function(signature.output_schema, stated[1], "output_schema")
         return None if source is None or target is None else (source, target)
 
     def _half_of_function(self, schema: dict[str, object], stated: _Half | None, key: str) -> _Half | None:

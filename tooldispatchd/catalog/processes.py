@@ -121,8 +121,7 @@ class _PipelineStage:
         if all(SAME.holds(first, other, declared) for other in inner):
             return made
         # Of the others it is only known that they may be.
-        looking = guarded(made, Product(tuple(Stream(first) for _ in inner)), declared)
-        return msgspec.structs.replace(looking, source=streams)
+        return guarded(made, Product(tuple(Stream(first) for _ in inner)), declared)
 
     # --- the kinds that look at each message ---
 

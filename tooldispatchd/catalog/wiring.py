@@ -69,14 +69,14 @@ def check_of(type_: Type, declared: Declared) -> Check:
 
 
 def guarded(stage: StreamMorphism, source: Type, declared: Declared) -> StreamMorphism:
-    """The stage, which looks at each message before it takes any; `source` is what it takes."""
+    """The stage, which looks at each message before it takes any: whether it is of `source`."""
     look = _looker(stage.name, source, declared, is_input=True)
 
     def feed(bundle: Bundle) -> Flow:
         look(bundle)
         return (yield from stage.feed(bundle))
 
-    return msgspec.structs.replace(stage, feed=feed, source=source)
+    return msgspec.structs.replace(stage, feed=feed)
 
 
 def promised(stage: StreamMorphism, target: Type, declared: Declared) -> StreamMorphism:

@@ -7,6 +7,7 @@ here. How deep agents may call agents is bounded in any case (`limits.agent_dept
 configuration, which would only ever end at that bound.
 """
 
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -14,13 +15,15 @@ from typing import Final
 
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import Config
-from tooldispatchd.catalog.wiring import LIFT
 
 # A tool and a process may have one name.
 Node = tuple[str, str]
 
 TOOL: Final = "tool"
 PROCESS: Final = "process"
+
+LIFT: Final = re.compile(r"lift\(\s*(?P<tool>[^()\s]+)\s*\)")
+"""How a chain names a tool that it runs over every message."""
 
 
 def set_going(tool: str, config: Config) -> Iterator[Node]:

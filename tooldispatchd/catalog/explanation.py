@@ -32,9 +32,9 @@ def explain(catalog: Catalog, where: Callable[[Path], str] | None = None) -> lis
     explanation = _Explanation(catalog, where)
     return [
         *explanation.types(),
-        *explanation.tools(),
+        *(line for name in catalog.tools for line in explanation.tool(name)),
         *explanation.processes(),
-        *explanation.servers(),
+        *(line for name in catalog.servers for line in explanation.server(name)),
         *explanation.profiles(),
     ]
 
@@ -62,10 +62,6 @@ class _Explanation:
     def types(self) -> Iterator[str]:
         for name, text in self._config.types.items():
             yield f"type {name} = {_cut(text)}{self._at('types', name)}"
-
-    def tools(self) -> Iterator[str]:
-        for name in self._catalog.tools:
-            yield from self.tool(name)
 
     def tool(self, name: str) -> Iterator[str]:
         tool = self._catalog.tools[name]
@@ -109,10 +105,6 @@ class _Explanation:
             if process.is_bare:
                 yield f"{_INDENT}in the base category: it may be made a tool, and cannot be wired"
             yield f"{_INDENT}{_used_by(self._users_of_processes.get(name, ()))}"
-
-    def servers(self) -> Iterator[str]:
-        for name in self._catalog.servers:
-            yield from self.server(name)
 
     def server(self, name: str) -> Iterator[str]:
         binding = self._catalog.servers[name]

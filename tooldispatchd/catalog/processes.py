@@ -3,7 +3,7 @@
 A process without a type takes it from where it stands: `id`, `copy` and their like from the stage before, a `map` from
 its expression too. So one is compiled for every type that it is used at. A chain is compiled by compiling its stages
 from left to right, each at the type that the one before gives; where a type is only known as `json`, the message is
-looked at when it comes. What asks for a program (`agent`) or for a tool (`lift`) is compiled to an `Ask`.
+looked at when it comes. What asks for a program (`agent`) or for a tool (`lift`) is compiled to an `Invoke`.
 """
 
 import math
@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
+from msgspec import UNSET
 
 from tooldispatchd.catalog import morphisms
 from tooldispatchd.catalog.arguments import JSON_FEED, Feed, compile_modes, untyped_source, untyped_target
+from tooldispatchd.catalog.callgraph import LIFT
 from tooldispatchd.catalog.confinement import KEYS, problems_of
 from tooldispatchd.catalog.expressions.door import (
     Expression,
@@ -22,18 +24,84 @@ from tooldispatchd.catalog.expressions.door import (
     compile_expression,
     compile_predicate,
 )
-from tooldispatchd.catalog.meanings import Declared, has_stream, is_stream, resolve, strip_stream
-from tooldispatchd.catalog.morphisms import Broken, Morphism, StageError, StreamMorphism
+from tooldispatchd.catalog.meanings import (
+    TYPE_WORDS,
+    Declared,
+    check_names,
+    has_stream,
+    is_stream,
+    nearest_type,
+    resolve,
+    strip_stream,
+)
+from tooldispatchd.catalog.morphisms import Broken, Morphism, StageError, StreamMorphism, check_of, guarded, promised
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.relations import COMPATIBLE, SAME
 from tooldispatchd.catalog.schemas import Check, SchemaError
 from tooldispatchd.catalog.specs import Config, ProcessSpec
-from tooldispatchd.catalog.types import JSON, UNIT, Product, Stream, Type, show, show_arrow
-from tooldispatchd.catalog.wiring import LIFT, WiringError, bare, check_of, guarded, parse_checked, promised
+from tooldispatchd.catalog.types import (
+    JSON,
+    UNIT,
+    Product,
+    Stream,
+    Type,
+    TypeNameError,
+    TypeTextError,
+    column_of,
+    parse_arrow,
+    show,
+    show_arrow,
+)
 
 Arrow = tuple[Type, Type]
+
+
+class WiringError(ValueError):
+    """A process that cannot be used where it stands; `path` is where in the configuration, if it is known better.
+
+    One that `is_told` follows from a problem that has been told of something else.
+    """
+
+    def __init__(
+        self,
+        why: str,
+        path: Path = (),
+        value: object = UNSET,
+        *,
+        close: str | None = None,
+        allowed: str | None = None,
+        is_told: bool = False,
+    ) -> None:
+        super().__init__(why)
+        self.found = Problem(path, why, value=value, allowed=allowed, nearest=close)
+        self.is_told = is_told
+
+    def problem(self, path: Path) -> Problem:
+        """The same as a problem at `path`, or where it is known to stand."""
+        return self.found if self.found.path else msgspec.structs.replace(self.found, path=path)
+
+
+def bare(name: str) -> WiringError:
+    """What is said of a binding in the base category where a stream is wanted."""
+    return WiringError(f"'{name}' has bare types (base category); only stream morphisms can be wired into pipelines")
+
+
+def parse_checked(text: str, declared: Declared) -> tuple[Type, Type]:
+    """Input and output of `A -> B`, all names known. Raises `WiringError` with the column."""
+    try:
+        source, target = parse_arrow(text)
+    except TypeTextError as error:
+        raise WiringError(str(error), value=text, allowed='"A -> B"') from error
+    try:
+        check_names(source, declared)
+        check_names(target, declared)
+    except TypeNameError as error:
+        why = f"column {column_of(text, error.name)}: {error}"
+        close = nearest_type(error.name, declared)
+        raise WiringError(why, value=text, close=close, allowed=None if close else TYPE_WORDS) from error
+    return source, target
 
 
 class _PipelineStage:
@@ -74,7 +142,7 @@ class _PipelineStage:
                 made = self._of_several(source)
         return made if target is None else self._promised(made, target)
 
-    def _wrong(self, why: str, *keys: str, value: object = msgspec.UNSET) -> WiringError:
+    def _wrong(self, why: str, *keys: str, value: object = UNSET) -> WiringError:
         return WiringError(why, ("processes", self._name, *keys), value)
 
     def _promised(self, made: StreamMorphism, wanted: Type) -> StreamMorphism:

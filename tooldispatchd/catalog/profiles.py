@@ -197,15 +197,13 @@ def _uses(servers: Mapping[str, Iterable[str] | None]) -> tuple[ServerUse, ...]:
     return tuple(ServerUse(server, None if only is None else tuple(only)) for server, only in servers.items())
 
 
+def _each(owners: Owners | None) -> tuple[int | str, ...]:
+    return () if owners is None else owners if isinstance(owners, tuple) else (owners,)
+
+
 def _numbers(owners: Owners | None) -> frozenset[int] | None:
     """Users or groups by number; their names have been looked up where the configuration was read."""
-    if owners is None:
-        return None
-    return frozenset(owner for owner in _each(owners) if isinstance(owner, int))
-
-
-def _each(owners: Owners) -> tuple[int | str, ...]:
-    return owners if isinstance(owners, tuple) else (owners,)
+    return None if owners is None else frozenset(owner for owner in _each(owners) if isinstance(owner, int))
 
 
 def _by_prefix(servers: Mapping[str, Binding]) -> dict[str, str]:
@@ -246,7 +244,7 @@ class _ProfileBuilder:
         spec = wanted.spec
         for key, owners in (("uid", spec.uid), ("gid", spec.gid)):
             # A name that was not looked up would admit nobody, without a word.
-            for owner in () if owners is None else _each(owners):
+            for owner in _each(owners):
                 if isinstance(owner, str):
                     self._refuse((*wanted.path, key), "this name has not been looked up", owner, None)
         wrong = problems_of(spec, wanted.path)

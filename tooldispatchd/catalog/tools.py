@@ -7,7 +7,6 @@ built when it is first asked for, whatever the order of the tables, and one that
 """
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -24,14 +23,13 @@ from tooldispatchd.catalog.names import declared_name_problem
 from tooldispatchd.catalog.offered import is_object, show_schema
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.processes import MAX_NESTED, Process, Processes, checked
+from tooldispatchd.catalog.processes import MAX_NESTED, Process, Processes, WiringError, checked, parse_checked
 from tooldispatchd.catalog.relations import COMPATIBLE, SAME, STATED_INPUT, STATED_OUTPUT
 from tooldispatchd.catalog.schemas import Both, Check, SchemaError, compile_check
 from tooldispatchd.catalog.servers import Binding, ServerTool, server_tool
 from tooldispatchd.catalog.signatures import Signature, stated_misfit
 from tooldispatchd.catalog.specs import Config, ToolSpec
 from tooldispatchd.catalog.types import JSON, UNIT, Product, Stream, Type, column_of, show, show_arrow
-from tooldispatchd.catalog.wiring import WiringError, parse_checked
 
 WAYS: Final = ("process", "mcp", "inline", "map", "command", "python")
 _PROGRAMS: Final = ("command", "python")
@@ -367,11 +365,9 @@ def compile_transform(spec: ToolSpec, expression: Expression | None) -> Transfor
 
 # --- the tables ---
 
-_NO_SIGNATURES: Final[Mapping[str, Signature]] = MappingProxyType({})
-
 
 def build_tools(
-    config: Config, servers: Mapping[str, Binding], signatures: Mapping[str, Signature] = _NO_SIGNATURES
+    config: Config, servers: Mapping[str, Binding], signatures: Mapping[str, Signature]
 ) -> tuple[dict[str, DeclaredTool], dict[str, Process], list[Problem]]:
     """The tools without a problem and the processes by name, and every problem of types, processes and tools.
 

@@ -269,21 +269,16 @@ class _ProfileBuilder:
             self._refuse(path, "no such server in [mcp]", entry, close and f"{close}:{tool}")
             return
         spec = self._bindings[server].spec
+        table = f"mcp.{server}." if server in self._config.mcp else "the server's "
         if tool in spec.deny:
-            self._refuse(path, f"{self._where(server)}deny takes this tool away", entry, None)
+            self._refuse(path, f"{table}deny takes this tool away", entry, None)
         elif spec.tools is not None and tool not in spec.tools:
             close = nearest(tool, spec.tools)
-            self._refuse(
-                path, f"{self._where(server)}tools does not list this tool", entry, close and f"{prefix}:{close}"
-            )
+            self._refuse(path, f"{table}tools does not list this tool", entry, close and f"{prefix}:{close}")
         else:
             only = self._servers.setdefault(server, {})
             if only is not None:
                 only[tool] = None
-
-    def _where(self, server: str) -> str:
-        """What stands before the key of a server's table."""
-        return f"mcp.{server}." if server in self._config.mcp else "the server's "
 
     def _refuse(self, path: Path, why: str, value: str, close: str | None) -> None:
         self._problems.append(Problem(path, why, value=value, nearest=close))

@@ -11,14 +11,14 @@ TYPES = {"Query": "{text: string, limit?: int}", "Results": "[{title: string}]",
 
 def build(**tool: object) -> DeclaredTool:
     config = Config(types=TYPES, tools={"t": ToolSpec(**tool)})  # type: ignore[arg-type]
-    tools, _processes, problems = build_tools(config, {})
+    tools, _processes, problems = build_tools(config, {}, {})
     assert problems == []
     return tools["t"]
 
 
 def problems_of(**tool: object) -> list[Problem]:
     config = Config(types=TYPES, tools={"t": ToolSpec(**tool)})  # type: ignore[arg-type]
-    tools, _processes, problems = build_tools(config, {})
+    tools, _processes, problems = build_tools(config, {}, {})
     assert tools == {}
     return problems
 
@@ -267,7 +267,7 @@ def test_all_problems_are_told_at_once_and_right_tools_are_built() -> None:
             "named": ToolSpec(type="B -> B", inline="id"),
         },
     )
-    tools, _processes, problems = build_tools(config, {})
+    tools, _processes, problems = build_tools(config, {}, {})
     assert list(tools) == ["good", "named"]
     assert [problem.path for problem in problems] == [
         ("types", "A"),

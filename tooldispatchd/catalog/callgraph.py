@@ -7,6 +7,7 @@ here. How deep agents may call agents is bounded in any case (`limits.agent_dept
 configuration, which would only ever end at that bound.
 """
 
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -14,13 +15,15 @@ from typing import Final
 
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import Config
-from tooldispatchd.catalog.wiring import LIFT
 
 # A tool and a process may have one name.
 Node = tuple[str, str]
 
 TOOL: Final = "tool"
 PROCESS: Final = "process"
+
+LIFT: Final = re.compile(r"lift\(\s*(?P<tool>[^()\s]+)\s*\)")
+"""How a chain names a tool that it runs over every message."""
 
 
 def set_going(tool: str, config: Config) -> Iterator[Node]:
@@ -48,8 +51,8 @@ def agents_started(tool: str, config: Config) -> tuple[str, ...]:
 
     Those that these agents may start in turn are not among them. Each once, in the order they come.
     """
-    agents = _agents(config)
-    return tuple(name for kind, name in set_going(tool, config) if kind == PROCESS and name in agents)
+    started = (name for kind, name in set_going(tool, config) if kind == PROCESS)
+    return tuple(name for name in started if config.processes[name].is_profile)
 
 
 def find_cycles(config: Config) -> list[Problem]:
@@ -67,25 +70,16 @@ def find_cycles(config: Config) -> list[Problem]:
         return []
     problems: list[Problem] = []
     told: set[str] = set()
-    for name in _agents(config):
-        way = [] if name in told else _way_back((PROCESS, name), graph)
+    for name, spec in config.processes.items():
+        way = [] if name in told or not spec.is_profile else _way_back((PROCESS, name), graph)
         if not way:
             continue
         told.update(step for kind, step in way if kind == PROCESS)
         tool = way[1][1]
         why = f"an agent cannot lead back to itself: {' -> '.join(step for _, step in way)}"
-        place = (config.processes[name].tools or ()).index(tool)
+        place = (spec.tools or ()).index(tool)
         problems.append(Problem(("processes", name, "tools", place), why, value=tool))
     return problems
-
-
-def _agents(config: Config) -> dict[str, tuple[str, ...]]:
-    """The agent processes that are profiles of their own, each with the tools that it may call."""
-    return {
-        name: spec.tools or ()
-        for name, spec in config.processes.items()
-        if spec.kind == "agent" and (spec.tools is not None or spec.mcp is not None)
-    }
 
 
 def _next(node: Node, config: Config) -> Iterator[Node]:

@@ -11,12 +11,12 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.catalog.callgraph import PROCESS, TOOL, needs, set_going
+from tooldispatchd.catalog.callgraph import PROCESS, TOOL, set_going
 from tooldispatchd.catalog.confinement import NOTHING, Confinement, Means, asked_keys, confinement_of, merge
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.servers import Binding, path_of, server_tool
-from tooldispatchd.catalog.specs import Config, ConfinedSpec, ToolSpec
+from tooldispatchd.catalog.specs import Config, ConfinedSpec
 
 MEANS: Final[tuple[Means, ...]] = ("landlock", "bubblewrap")
 # A function is no program that could be started by another.
@@ -159,34 +159,37 @@ def programs(
             if below in seen:
                 continue
             seen.add(below)
-            for name in profiles[below].tools:
-                for path, spec in _tables(name, config):
-                    is_function = isinstance(spec, ToolSpec) and spec.python is not None
-                    program = ConfinedProgram(name, ((path, spec), *above), FOR_FUNCTIONS if is_function else MEANS)
-                    if program.asked != NOTHING:
-                        yield program
-                    if above and path[0] == "processes" and path[1] in profiles:
-                        waiting.append(str(path[1]))
-            needed = dict.fromkeys(each for name in profiles[below].tools for each in (name, *needs(name, config)))
-            meant = (server_tool(name, config.tools[name], servers) for name in needed)
-            own_servers = (use.server for use in profiles[below].servers)
-            for name in dict.fromkeys((*own_servers, *(tool.binding for tool in meant if tool is not None))):
-                spec = servers[name].spec
-                if not spec.enabled or spec.command is None:
-                    continue
-                own = (path_of(name, config, servers), spec)
-                program = ConfinedProgram(name, (own,) if spec.shared else (own, *above))
+            for program in _programs_of(profiles[below], above, config, servers):
                 if program.asked != NOTHING:
                     yield program
+                path = program.tables[0][0]
+                if above and path[0] == "processes" and len(path) == 2 and path[1] in profiles:
+                    waiting.append(str(path[1]))
 
 
-def _tables(tool: str, config: Config) -> Iterator[tuple[Path, ConfinedSpec]]:
-    """The tables of the programs that a tool may run, those of its chains too."""
-    for kind, name in set_going(tool, config):
-        if kind == TOOL and (config.tools[name].command is not None or config.tools[name].python is not None):
-            yield ("tools", name), config.tools[name]
-        elif kind == PROCESS and config.processes[name].kind == "agent":
-            yield ("processes", name), config.processes[name]
+def _programs_of(
+    profile: Profile, above: _Tables, config: Config, servers: Mapping[str, Binding]
+) -> Iterator[ConfinedProgram]:
+    """The programs of a profile's tools, those of their chains too, and of its servers; `above` bounds them as well."""
+    used = dict.fromkeys(use.server for use in profile.servers)
+    for name in profile.tools:
+        for kind, called in set_going(name, config):
+            if kind == PROCESS and config.processes[called].kind == "agent":
+                yield ConfinedProgram(name, ((("processes", called), config.processes[called]), *above))
+            elif kind == TOOL:
+                tool = config.tools[called]
+                own: _Tables = ((("tools", called), tool),)
+                meant = server_tool(called, tool, servers)
+                if meant is not None:
+                    used[meant.binding] = None
+                elif tool.command is not None or tool.python is not None:
+                    means = MEANS if tool.python is None else FOR_FUNCTIONS
+                    yield ConfinedProgram(name, (*own, *above), means)
+    for binding in used:
+        spec = servers[binding].spec
+        if spec.enabled and spec.command is not None:
+            own = ((path_of(binding, config, servers), spec),)
+            yield ConfinedProgram(binding, own if spec.shared else (*own, *above))
 
 
 def wrong(

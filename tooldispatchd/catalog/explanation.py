@@ -32,9 +32,9 @@ def explain(catalog: Catalog, where: Callable[[Path], str] | None = None) -> lis
     explanation = _Explanation(catalog, where)
     return [
         *explanation.types(),
-        *explanation.tools(),
+        *(line for name in catalog.tools for line in explanation.tool(name)),
         *explanation.processes(),
-        *explanation.servers(),
+        *(line for name in catalog.servers for line in explanation.server(name)),
         *explanation.profiles(),
     ]
 
@@ -62,10 +62,6 @@ class _Explanation:
     def types(self) -> Iterator[str]:
         for name, text in self._config.types.items():
             yield f"type {name} = {_cut(text)}{self._at('types', name)}"
-
-    def tools(self) -> Iterator[str]:
-        for name in self._catalog.tools:
-            yield from self.tool(name)
 
     def tool(self, name: str) -> Iterator[str]:
         tool = self._catalog.tools[name]
@@ -104,15 +100,11 @@ class _Explanation:
                 yield from _indented(program_lines(process.spec, self._catalog.enforceable))
                 depth = self._config.limits.agent_depth
                 channel = f"as profile {name}, on a channel of its own (limits.agent_depth is {depth})"
-                if process.spec.tools is not None or process.spec.mcp is not None:
+                if process.spec.is_profile:
                     yield f"{_INDENT}calls {f'tools: {channel}' if depth else 'no tools: limits.agent_depth is 0'}"
             if process.is_bare:
                 yield f"{_INDENT}in the base category: it may be made a tool, and cannot be wired"
             yield f"{_INDENT}{_used_by(self._users_of_processes.get(name, ()))}"
-
-    def servers(self) -> Iterator[str]:
-        for name in self._catalog.servers:
-            yield from self.server(name)
 
     def server(self, name: str) -> Iterator[str]:
         binding = self._catalog.servers[name]

@@ -5,7 +5,7 @@
 
 `lift` runs a tool over every message of a stream. `lower` makes a tool of a process: it feeds one message and takes the
 one result, so `lower(lift(f))` is `f`; the converse does not hold. Only total kinds can be lowered, and that a process
-kept to it is seen at each run as well.
+kept to it is seen at each run as well. Where a type promises too little, `guarded` and `promised` look at each message.
 
 What streams hold at one moment is a `Bundle`. Nothing here waits: a morphism is a generator that yields an `Invoke` for
 what must be run elsewhere, is sent the result, and returns its own; and None where it has worked for a while and others
@@ -18,8 +18,8 @@ from typing import Final, cast
 
 import msgspec
 
-from tooldispatchd.catalog.meanings import Declared, resolve, strip_stream
-from tooldispatchd.catalog.schemas import Check
+from tooldispatchd.catalog.meanings import Declared, resolve, strip_stream, to_schema
+from tooldispatchd.catalog.schemas import Check, compile_check
 from tooldispatchd.catalog.types import UNIT, Product, Stream, Type
 
 # Streams double in each `copy` that is merged again.
@@ -220,6 +220,11 @@ def asking(name: str, source: Type, target: Type, *, is_tool: bool, output: Chec
     return Morphism(name, source, target, apply, is_now=False, depth=depth)
 
 
+def check_of(type_: Type, declared: Declared) -> Check:
+    """The check of a message's type. Raises `SchemaError`."""
+    return compile_check(to_schema(type_, declared))
+
+
 def transform(name: str, kind: str, source: Type, target: Type, change: Callable[[Bundle], Bundle]) -> StreamMorphism:
     """A process that is a plain function of what its streams hold."""
 
@@ -289,6 +294,52 @@ def bound(bundle: Bundle, stage: str) -> None:
 def count(bundle: Bundle) -> int:
     """How many messages there are."""
     return len(bundle) if isinstance(bundle, list) else sum(count(part) for part in bundle)
+
+
+def guarded(stage: StreamMorphism, source: Type, declared: Declared) -> StreamMorphism:
+    """The stage, which looks at each message before it takes any: whether it is of `source`."""
+    look = _looker(stage.name, source, declared, is_input=True)
+
+    def feed(bundle: Bundle) -> Flow:
+        look(bundle)
+        return (yield from stage.feed(bundle))
+
+    return msgspec.structs.replace(stage, feed=feed)
+
+
+def promised(stage: StreamMorphism, target: Type, declared: Declared) -> StreamMorphism:
+    """The stage, which looks at each message that it gives; `target` is what it gives."""
+    look = _looker(stage.name, target, declared, is_input=False)
+
+    def feed(bundle: Bundle) -> Flow:
+        given = yield from stage.feed(bundle)
+        look(given)
+        return given
+
+    return msgspec.structs.replace(stage, feed=feed, target=target)
+
+
+def _looker(name: str, type_: Type, declared: Declared, *, is_input: bool) -> Callable[[Bundle], None]:
+    """A function that raises `StageError` where streams of a type hold a message that is not of it."""
+    meaning = resolve(type_, declared)
+    if isinstance(meaning, Product):
+        lookers = [_looker(name, item, declared, is_input=is_input) for item in meaning.items]
+
+        def look_into(bundle: Bundle) -> None:
+            for look, part in zip(lookers, cast("tuple[Bundle, ...]", bundle), strict=True):
+                look(part)
+
+        return look_into
+    if not isinstance(meaning, Stream):
+        return lambda _bundle: None
+    check = check_of(meaning.item, declared)
+
+    def look_at(bundle: Bundle) -> None:
+        for message in bundle:
+            if not check.is_valid(message):
+                raise StageError(name, Broken(check, message, is_input))
+
+    return look_at
 
 
 def _pour(type_: Type, message: object, declared: Declared) -> Bundle:

@@ -3,7 +3,7 @@
 A process without a type takes it from where it stands: `id`, `copy` and their like from the stage before, a `map` from
 its expression too. So one is compiled for every type that it is used at. A chain is compiled by compiling its stages
 from left to right, each at the type that the one before gives; where a type is only known as `json`, the message is
-looked at when it comes. What asks for a program (`agent`) or for a tool (`lift`) is compiled to an `Ask`.
+looked at when it comes. What asks for a program (`agent`) or for a tool (`lift`) is compiled to an `Invoke`.
 """
 
 import math
@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
+from msgspec import UNSET
 
 from tooldispatchd.catalog import morphisms
 from tooldispatchd.catalog.arguments import JSON_FEED, Feed, compile_modes, untyped_source, untyped_target
+from tooldispatchd.catalog.callgraph import LIFT
 from tooldispatchd.catalog.confinement import KEYS, problems_of
 from tooldispatchd.catalog.expressions.door import (
     Expression,
@@ -22,29 +24,95 @@ from tooldispatchd.catalog.expressions.door import (
     compile_expression,
     compile_predicate,
 )
-from tooldispatchd.catalog.meanings import Declared, has_stream, is_stream, resolve, strip_stream
-from tooldispatchd.catalog.morphisms import Broken, Morphism, StageError, StreamMorphism
+from tooldispatchd.catalog.meanings import (
+    TYPE_WORDS,
+    Declared,
+    check_names,
+    has_stream,
+    is_stream,
+    nearest_type,
+    resolve,
+    strip_stream,
+)
+from tooldispatchd.catalog.morphisms import Broken, Morphism, StageError, StreamMorphism, check_of, guarded, promised
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.relations import COMPATIBLE, SAME
 from tooldispatchd.catalog.schemas import Check, SchemaError
 from tooldispatchd.catalog.specs import Config, ProcessSpec
-from tooldispatchd.catalog.types import JSON, UNIT, Product, Stream, Type, show, show_arrow
-from tooldispatchd.catalog.wiring import LIFT, WiringError, bare, check_of, guarded, parse_checked, promised
+from tooldispatchd.catalog.types import (
+    JSON,
+    UNIT,
+    Product,
+    Stream,
+    Type,
+    TypeNameError,
+    TypeTextError,
+    column_of,
+    parse_arrow,
+    show,
+    show_arrow,
+)
 
 Arrow = tuple[Type, Type]
+
+
+class WiringError(ValueError):
+    """A process that cannot be used where it stands; `path` is where in the configuration, if it is known better.
+
+    One that `is_told` follows from a problem that has been told of something else.
+    """
+
+    def __init__(
+        self,
+        why: str,
+        path: Path = (),
+        value: object = UNSET,
+        *,
+        close: str | None = None,
+        allowed: str | None = None,
+        is_told: bool = False,
+    ) -> None:
+        super().__init__(why)
+        self.found = Problem(path, why, value=value, allowed=allowed, nearest=close)
+        self.is_told = is_told
+
+    def problem(self, path: Path) -> Problem:
+        """The same as a problem at `path`, or where it is known to stand."""
+        return self.found if self.found.path else msgspec.structs.replace(self.found, path=path)
+
+
+def bare(name: str) -> WiringError:
+    """What is said of a binding in the base category where a stream is wanted."""
+    return WiringError(f"'{name}' has bare types (base category); only stream morphisms can be wired into pipelines")
+
+
+def parse_checked(text: str, declared: Declared) -> tuple[Type, Type]:
+    """Input and output of `A -> B`, all names known. Raises `WiringError` with the column."""
+    try:
+        source, target = parse_arrow(text)
+    except TypeTextError as error:
+        raise WiringError(str(error), value=text, allowed='"A -> B"') from error
+    try:
+        check_names(source, declared)
+        check_names(target, declared)
+    except TypeNameError as error:
+        why = f"column {column_of(text, error.name)}: {error}"
+        close = nearest_type(error.name, declared)
+        raise WiringError(why, value=text, close=close, allowed=None if close else TYPE_WORDS) from error
+    return source, target
 
 
 class _PipelineStage:
     """A process that is to be compiled at the streams `source`, or at its own type `arrow`; raises `WiringError`."""
 
-    def __init__(self, name: str, spec: ProcessSpec, declared: Declared, *, arrow: Arrow | None, is_bare: bool) -> None:
-        self._name = name
-        self._spec = spec
+    def __init__(self, process: "Process", declared: Declared) -> None:
+        self._name = process.name
+        self._spec = process.spec
+        self._arrow = process.arrow
+        self._is_bare = process.is_bare
         self._declared = declared
-        self._arrow = arrow
-        self._is_bare = is_bare
 
     def compile(self, upstream: Type | None) -> StreamMorphism:
         """What it does to streams of type `upstream` (None: of any, where it says no type itself)."""
@@ -74,7 +142,7 @@ class _PipelineStage:
                 made = self._of_several(source)
         return made if target is None else self._promised(made, target)
 
-    def _wrong(self, why: str, *keys: str, value: object = msgspec.UNSET) -> WiringError:
+    def _wrong(self, why: str, *keys: str, value: object = UNSET) -> WiringError:
         return WiringError(why, ("processes", self._name, *keys), value)
 
     def _promised(self, made: StreamMorphism, wanted: Type) -> StreamMorphism:
@@ -121,8 +189,7 @@ class _PipelineStage:
         if all(SAME.holds(first, other, declared) for other in inner):
             return made
         # Of the others it is only known that they may be.
-        looking = guarded(made, Product(tuple(Stream(first) for _ in inner)), declared)
-        return msgspec.structs.replace(looking, source=streams)
+        return guarded(made, Product(tuple(Stream(first) for _ in inner)), declared)
 
     # --- the kinds that look at each message ---
 
@@ -213,7 +280,7 @@ class Process(msgspec.Struct, frozen=True):
     spec: ProcessSpec
     type_text: str
     is_bare: bool = False
-    arrow: tuple[Type, Type] | None = None
+    arrow: Arrow | None = None
     feed: Feed = JSON_FEED
     output: Output = Output.JSON
 
@@ -239,7 +306,6 @@ class Processes:
         self._config = config
         self._declared = declared
         self._lifted = lifted
-        self._types: dict[str, tuple[Type, Type]] = {}
         self._made: dict[tuple[str, Type | None], StreamMorphism] = {}
         self._tried: set[str] = set()
         # What is being compiled, outermost first: a chain that comes back to one of these has no end.
@@ -294,7 +360,7 @@ class Processes:
         if process.is_bare and not may_be_bare:
             raise bare(name)
         self._tried.add(name)
-        key = (name, None if name in self._types else upstream)
+        key = (name, upstream if process.arrow is None else None)
         if key in self._made:
             return self._made[key]
         if name in self._open:
@@ -313,9 +379,7 @@ class Processes:
             if process.kind == "plumb":
                 made = self._plumb(process, upstream)
             else:
-                spec, arrow = process.spec, self._types.get(name)
-                stage = _PipelineStage(name, spec, self._declared, arrow=arrow, is_bare=process.is_bare)
-                made = stage.compile(upstream)
+                made = _PipelineStage(process, self._declared).compile(upstream)
         finally:
             self._open.pop()
         self._made[key] = made
@@ -359,17 +423,16 @@ class Processes:
         lacking = _lacking(spec)
         if lacking:
             self._refuse(Problem(("processes", name), lacking))
-        is_bare = False
+        arrow, is_bare = None, False
         if spec.type is not None:
             try:
-                is_bare = self._declare_type(name, spec.type)
+                arrow, is_bare = self._declared_type(spec.type)
             except WiringError as error:
                 self._refuse(error.problem(("processes", name, "type")))
                 return
         elif spec.input_mode != "json" or spec.output_mode != "json":
             # A mode implies a type where none is written.
-            self._types[name] = (Stream(untyped_source(spec)), Stream(untyped_target(spec)))
-        arrow = self._types.get(name)
+            arrow = (Stream(untyped_source(spec)), Stream(untyped_target(spec)))
         source, target = (strip_stream(side, self._declared) for side in arrow or (JSON, JSON))
         feed, output, wrong = compile_modes(spec, source, target, self._declared, ("processes", name))
         for problem in wrong:
@@ -377,8 +440,8 @@ class Processes:
         type_text = spec.type if spec.type and arrow else ""
         self.by_name[name] = Process(name, spec, type_text, is_bare, arrow, feed, output)
 
-    def _declare_type(self, name: str, text: str) -> bool:
-        """Note the type as streams; whether it was written in the base category."""
+    def _declared_type(self, text: str) -> tuple[Arrow, bool]:
+        """A type as streams, and whether it was written in the base category. Raises `WiringError`."""
         source, target = parse_checked(text, self._declared)
         streams = [is_stream(side, self._declared) for side in (source, target)]
         is_unit = [resolve(side, self._declared) == UNIT for side in (source, target)]
@@ -386,15 +449,13 @@ class Processes:
             if has_stream(strip_stream(side, self._declared), self._declared):
                 raise WiringError(f"{show(side)} holds a stream within a message or a stream", value=text)
         if all(streams) and not all(is_unit):
-            self._types[name] = (source, target)
-            return False
+            return (source, target), False
         # `unit` is in both categories.
         if any(flag and not unit for flag, unit in zip(streams, is_unit, strict=True)):
             one = show(source if streams[0] else target)
             why = f"{one} is a stream, and the other side is none: both sides of a process are streams, or neither is"
             raise WiringError(why, value=text)
-        self._types[name] = (Stream(source), Stream(target))
-        return True
+        return (Stream(source), Stream(target)), True
 
     def _is_run(self, process: Process) -> bool:
         return process.spec.command is not None or self._config.agent_command is not None
@@ -402,7 +463,7 @@ class Processes:
     # --- chains ---
 
     def _plumb(self, process: Process, upstream: Type | None) -> StreamMorphism:
-        arrow = self._types.get(process.name)
+        arrow = process.arrow
         upstream = arrow[0] if arrow else upstream
         stages: list[StreamMorphism] = []
         for place, entry in enumerate(process.chain):
@@ -471,5 +532,5 @@ def unrun_agents(config: Config) -> list[str]:
     return [
         f"processes.{name}: nothing runs this agent: it has no command, and there is no agent_command"
         for name, spec in config.processes.items()
-        if spec.kind == "agent" and spec.command is None and spec.tools is None and spec.mcp is None
+        if spec.kind == "agent" and spec.command is None and not spec.is_profile
     ]

@@ -14,7 +14,7 @@ import msgspec
 from tooldispatchd.catalog.confinement import NOTHING, Confinement, confinement_of, problems_of
 from tooldispatchd.catalog.names import nearest, split_name
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.servers import Binding, binding_of, server_tool
+from tooldispatchd.catalog.servers import NO_SUCH_SERVER, Binding, binding_of, server_tool
 from tooldispatchd.catalog.speckinds import Owners
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, Server
 
@@ -106,7 +106,7 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
     problems = [
         Problem(("agents", name), "the agent process of this name is a profile of this name already")
         for name in config.agents
-        if name in _agent_processes(config)
+        if name in config.processes and config.processes[name].is_profile
     ]
     profiles: dict[str, Profile] = {}
     if not config.agents:
@@ -114,23 +114,83 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
         exposed = tuple(name for name, spec in config.tools.items() if spec.expose)
         disabled = tuple(name for name in config.mcp if not servers[name].spec.enabled)
         profiles[DEFAULT_PROFILE] = Profile(DEFAULT_PROFILE, exposed, whole, disabled=disabled)
+    by_prefix = _by_prefix(servers)
     for name, wanted in _all_wanted(config).items():
-        profiles[name] = _ProfileBuilder(config, servers, problems).build(name, wanted)
+        spec, path = wanted.spec, wanted.path
+        # None stands for the whole server.
+        used: dict[str, dict[str, None] | None] = {
+            binding: None for server in wanted.mcp if (binding := binding_of(server, servers)) in servers
+        }
+        tools: dict[str, None] = {}
+        for index, entry in enumerate(wanted.tools):
+            problem = _entry_problem(entry, (*path, "tools", index), config, servers=servers, by_prefix=by_prefix)
+            if problem is not None:
+                problems.append(problem)
+            elif ":" in entry:
+                prefix, tool = split_name(entry)
+                only = used.setdefault(by_prefix[prefix], {})
+                if only is not None:
+                    only[tool] = None
+            else:
+                tools[entry] = None
+        # A name that was not looked up would admit nobody, without a word.
+        owners = [(key, owner) for key, of_key in (("uid", spec.uid), ("gid", spec.gid)) for owner in _each(of_key)]
+        why = "this name has not been looked up"
+        problems += [Problem((*path, key), why, value=owner) for key, owner in owners if isinstance(owner, str)]
+        wrong = problems_of(spec, path)
+        problems += wrong
+        enabled = {server: only for server, only in used.items() if servers[server].spec.enabled}
+        profiles[name] = Profile(
+            name,
+            tuple(tools),
+            _uses(enabled),
+            jobs=spec.jobs,
+            uids=_numbers(spec.uid),
+            gids=_numbers(spec.gid),
+            confinement=NOTHING if wrong else confinement_of(spec),
+            disabled=tuple(server for server in used if server not in enabled),
+        )
     return profiles, problems
 
 
-def _agent_processes(config: Config) -> dict[str, _Wanted]:
-    """The agent processes that are profiles."""
-    return {
-        name: _Wanted(("processes", name), spec.tools or (), spec.mcp or ())
-        for name, spec in config.processes.items()
-        if spec.kind == "agent" and (spec.tools is not None or spec.mcp is not None)
-    }
+def _entry_problem(
+    entry: str, path: Path, config: Config, *, servers: Mapping[str, Binding], by_prefix: Mapping[str, str]
+) -> Problem | None:
+    """Why a profile cannot have what stands at `path` of its `tools`, or None where it can."""
+    if ":" not in entry:
+        declared = config.tools.get(entry)
+        if declared is not None:
+            why = f"tools.{entry} has expose = false: it is there for chains only"
+            return None if declared.expose else Problem(path, why, value=entry)
+        if entry in config.processes:
+            why = f"no such tool in [tools]: {entry} is a process; a tool can be made of it"
+            return Problem(path, why, value=entry)
+        return Problem(path, "no such tool in [tools]", value=entry, nearest=nearest(entry, config.tools))
+    prefix, tool = split_name(entry)
+    if prefix not in by_prefix:
+        close = nearest(prefix, by_prefix)
+        return Problem(path, NO_SUCH_SERVER, value=entry, nearest=close and f"{close}:{tool}")
+    server = by_prefix[prefix]
+    spec = servers[server].spec
+    table = f"mcp.{server}." if server in config.mcp else "the server's "
+    if tool in spec.deny:
+        return Problem(path, f"{table}deny takes this tool away", value=entry)
+    if spec.tools is not None and tool not in spec.tools:
+        close = nearest(tool, spec.tools)
+        why = f"{table}tools does not list this tool"
+        return Problem(path, why, value=entry, nearest=close and f"{prefix}:{close}")
+    return None
 
 
 def _all_wanted(config: Config) -> dict[str, _Wanted]:
+    """What makes each profile: a table of its own, or an agent process that is one."""
+    processes = {
+        name: _Wanted(("processes", name), spec.tools or (), spec.mcp or ())
+        for name, spec in config.processes.items()
+        if spec.is_profile
+    }
     tables = {name: _Wanted(("agents", name), spec.tools, spec.mcp, spec) for name, spec in config.agents.items()}
-    return _agent_processes(config) | tables
+    return processes | tables
 
 
 def narrow(profile: Profile, wish: Narrowing, servers: Mapping[str, Binding]) -> Profile | NotOffered:
@@ -200,95 +260,16 @@ def _uses(servers: Mapping[str, Iterable[str] | None]) -> tuple[ServerUse, ...]:
     return tuple(ServerUse(server, None if only is None else tuple(only)) for server, only in servers.items())
 
 
+def _each(owners: Owners | None) -> tuple[int | str, ...]:
+    return () if owners is None else owners if isinstance(owners, tuple) else (owners,)
+
+
 def _numbers(owners: Owners | None) -> frozenset[int] | None:
     """Users or groups by number; their names have been looked up where the configuration was read."""
-    if owners is None:
-        return None
-    return frozenset(owner for owner in _each(owners) if isinstance(owner, int))
-
-
-def _each(owners: Owners) -> tuple[int | str, ...]:
-    return owners if isinstance(owners, tuple) else (owners,)
+    return None if owners is None else frozenset(owner for owner in _each(owners) if isinstance(owner, int))
 
 
 def _by_prefix(servers: Mapping[str, Binding]) -> dict[str, str]:
     """Which binding is meant before the colon: a prefix wins, since that is what agents see; else a binding's name."""
     prefixes = {binding.prefix: name for name, binding in servers.items() if binding.prefix is not None}
     return {name: name for name in servers} | prefixes
-
-
-class _ProfileBuilder:
-    def __init__(self, config: Config, servers: Mapping[str, Binding], problems: list[Problem]) -> None:
-        self._config = config
-        self._bindings = servers
-        self._by_prefix = _by_prefix(servers)
-        self._problems = problems
-        self._tools: dict[str, None] = {}
-        # None stands for the whole server.
-        self._servers: dict[str, dict[str, None] | None] = {}
-
-    def build(self, name: str, wanted: _Wanted) -> Profile:
-        for server in wanted.mcp:
-            binding = binding_of(server, self._bindings)
-            if binding in self._bindings:
-                self._servers[binding] = None
-        for index, tool in enumerate(wanted.tools):
-            path: Path = (*wanted.path, "tools", index)
-            declared = self._config.tools.get(tool)
-            if ":" in tool:
-                self._add_server_tool(tool, path)
-            elif declared is None and tool in self._config.processes:
-                why = f"no such tool in [tools]: {tool} is a process; a tool can be made of it"
-                self._refuse(path, why, tool, None)
-            elif declared is None:
-                self._refuse(path, "no such tool in [tools]", tool, nearest(tool, self._config.tools))
-            elif not declared.expose:
-                self._refuse(path, f"tools.{tool} has expose = false: it is there for chains only", tool, None)
-            else:
-                self._tools[tool] = None
-        spec = wanted.spec
-        for key, owners in (("uid", spec.uid), ("gid", spec.gid)):
-            # A name that was not looked up would admit nobody, without a word.
-            for owner in () if owners is None else _each(owners):
-                if isinstance(owner, str):
-                    self._refuse((*wanted.path, key), "this name has not been looked up", owner, None)
-        wrong = problems_of(spec, wanted.path)
-        self._problems += wrong
-        enabled = {server: only for server, only in self._servers.items() if self._bindings[server].spec.enabled}
-        return Profile(
-            name,
-            tuple(self._tools),
-            _uses(enabled),
-            jobs=spec.jobs,
-            uids=_numbers(spec.uid),
-            gids=_numbers(spec.gid),
-            confinement=NOTHING if wrong else confinement_of(spec),
-            disabled=tuple(server for server in self._servers if server not in enabled),
-        )
-
-    def _add_server_tool(self, entry: str, path: Path) -> None:
-        prefix, tool = split_name(entry)
-        server = self._by_prefix.get(prefix)
-        if server is None:
-            close = nearest(prefix, self._by_prefix)
-            self._refuse(path, "no such server in [mcp]", entry, close and f"{close}:{tool}")
-            return
-        spec = self._bindings[server].spec
-        if tool in spec.deny:
-            self._refuse(path, f"{self._where(server)}deny takes this tool away", entry, None)
-        elif spec.tools is not None and tool not in spec.tools:
-            close = nearest(tool, spec.tools)
-            self._refuse(
-                path, f"{self._where(server)}tools does not list this tool", entry, close and f"{prefix}:{close}"
-            )
-        else:
-            only = self._servers.setdefault(server, {})
-            if only is not None:
-                only[tool] = None
-
-    def _where(self, server: str) -> str:
-        """What stands before the key of a server's table."""
-        return f"mcp.{server}." if server in self._config.mcp else "the server's "
-
-    def _refuse(self, path: Path, why: str, value: str, close: str | None) -> None:
-        self._problems.append(Problem(path, why, value=value, nearest=close))

@@ -64,17 +64,26 @@ class ExternalReferenceError(SchemaError):
 class Check:
     """A compiled schema. `is_valid(value)` is the validator's own method, for the hot path.
 
-    `weight` bounds what the schema makes of one part of a value, in comparisons of up to 75 ns; `patterns` are the
-    characters of its patterns, each of which may be looked at for every byte. See `is_light`.
+    `schemas` are what a value must match, each of them. `weight` bounds what they make of one part of a value, in
+    comparisons of up to 75 ns; `patterns` are the characters of their patterns, each of which may be looked at for
+    every byte. See `is_light`.
     """
 
-    __slots__ = ("_compiled", "_text", "is_valid", "patterns", "weight")
+    __slots__ = ("_compiled", "_text", "is_valid", "patterns", "schemas", "weight")
 
-    def __init__(self, compiled: Compiled | None, weight: int = 1, patterns: int = 0) -> None:
-        self._compiled = compiled
+    def __init__(
+        self,
+        schemas: list[dict[str, object] | bool],
+        compiled: Compiled | None = None,
+        *,
+        weight: int = 1,
+        patterns: int = 0,
+    ) -> None:
+        self.schemas = schemas
         self.is_valid: IsValid = (lambda _value: True) if compiled is None else compiled.validator.is_valid
         self.weight = weight
         self.patterns = patterns
+        self._compiled = compiled
         self._text: bytes | None = None
 
     @property
@@ -83,11 +92,6 @@ class Check:
         if self._text is None:
             self._text = msgspec.json.encode(self.schemas)
         return self._text
-
-    @property
-    def schemas(self) -> list[dict[str, object] | bool]:
-        """What a value must match, each of them."""
-        return [] if self._compiled is None else [self._compiled.schema]
 
     def mend(self, value: object) -> list[str]:
         """Take out of `value`, in place, the nulls that mean as much as nothing; pointers to the first 100 of them.
@@ -108,16 +112,12 @@ class Both(Check):
     __slots__ = ("_first", "_second")
 
     def __init__(self, first: Check, second: Check) -> None:
-        super().__init__(None, first.weight + second.weight, first.patterns + second.patterns)
+        schemas = [*first.schemas, *second.schemas]
+        super().__init__(schemas, weight=first.weight + second.weight, patterns=first.patterns + second.patterns)
         self._first = first
         self._second = second
         one, other = first.is_valid, second.is_valid
         self.is_valid = lambda value: one(value) and other(value)
-
-    @property
-    def schemas(self) -> list[dict[str, object] | bool]:
-        """What a value must match, each of them."""
-        return [*self._first.schemas, *self._second.schemas]
 
     def mend(self, value: object) -> list[str]:
         """By the first check, then by the second."""
@@ -131,16 +131,10 @@ class Both(Check):
 class DistantCheck(Check):
     """The check of a schema that is too large to be compiled here: no value is light under it."""
 
-    __slots__ = ("_schema",)
+    __slots__ = ()
 
     def __init__(self, schema: dict[str, object]) -> None:
-        super().__init__(None, MAX_WEIGHT)
-        self._schema = schema
-
-    @property
-    def schemas(self) -> list[dict[str, object] | bool]:
-        """The one."""
-        return [self._schema]
+        super().__init__([schema], weight=MAX_WEIGHT)
 
 
 def light_size(check: Check) -> int:
@@ -179,7 +173,7 @@ def compile_check(schema: dict[str, object] | bool) -> Check:  # noqa: FBT001 - 
     branches = unfolding.multiplies or unfolding.has_unions
     try:
         compiled = Compiled(schema, validator_of(schema), most, branches, unfolding.parts + patterns)
-        return Check(compiled, unfolding.weight, patterns)
+        return Check([schema], compiled, weight=unfolding.weight, patterns=patterns)
     except jsonschema_rs.ValidationError as error:
         elsewhere = _ELSEWHERE.match(error.message)
         if elsewhere is not None:
@@ -257,5 +251,5 @@ def _patterns_in(node: dict[object, object]) -> int:
     return sum(lengths)
 
 
-ACCEPT: Final = Check(None)
+ACCEPT: Final = Check([])
 """The check of `true` and of `{}`: every value passes."""

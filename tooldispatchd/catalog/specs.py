@@ -319,6 +319,10 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
     reuse: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     """How many calls of one caller one child may serve in turn, as of a tool."""
 
+    @property
+    def is_profile(self) -> bool:
+        return self.kind == "agent" and (self.tools is not None or self.mcp is not None)
+
 
 class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     """`[tools.NAME]`: one declared tool; exactly one of `process`, `mcp`, `inline`, `map`, `command` and `python` runs

@@ -74,7 +74,13 @@ def spell(name: str, provider: Provider, hash_length: int = HASH_LENGTH) -> str:
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     # The letters a to z and the digits 2 to 7, 52 of them.
     suffix = _HASHED + base64.b32encode(digest).decode().lower()[:hash_length]
-    return _stem(spelt, limit - len(suffix)) + suffix
+    # Cut between its pieces.
+    room = limit - len(suffix)
+    stem = spelt[: max((piece.end() for piece in _PIECE.finditer(spelt) if piece.end() <= room), default=0)]
+    if stem.endswith("_") and not stem.endswith("__"):
+        # An underscore before the hash would be read as part of its escape.
+        stem = stem[:-1]
+    return stem + suffix
 
 
 def unspell(text: str, provider: Provider) -> str | None:
@@ -127,15 +133,3 @@ def _unescape(piece: str) -> str:
     if piece.startswith(_HEX):
         return bytes.fromhex(piece[len(_HEX) :]).decode("utf-8", "surrogatepass")
     return piece
-
-
-def _stem(spelt: str, room: int) -> str:
-    """As much of a spelling as there is room for, cut between its pieces."""
-    end = 0
-    for piece in _PIECE.finditer(spelt):
-        if piece.end() > room:
-            break
-        end = piece.end()
-    stem = spelt[:end]
-    # An underscore before the hash would be read as part of its escape.
-    return stem[:-1] if stem.endswith("_") and not stem.endswith("__") else stem

@@ -7,7 +7,6 @@ built when it is first asked for, whatever the order of the tables, and one that
 """
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -24,14 +23,13 @@ from tooldispatchd.catalog.names import declared_name_problem
 from tooldispatchd.catalog.offered import is_object, show_schema
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.processes import MAX_NESTED, Process, Processes, checked
+from tooldispatchd.catalog.processes import MAX_NESTED, Process, Processes, WiringError, checked, parse_checked
 from tooldispatchd.catalog.relations import COMPATIBLE, SAME, STATED_INPUT, STATED_OUTPUT
 from tooldispatchd.catalog.schemas import Both, Check, SchemaError, compile_check
 from tooldispatchd.catalog.servers import Binding, ServerTool, server_tool
 from tooldispatchd.catalog.signatures import Signature, stated_misfit
 from tooldispatchd.catalog.specs import Config, ToolSpec
 from tooldispatchd.catalog.types import JSON, UNIT, Product, Stream, Type, column_of, show, show_arrow
-from tooldispatchd.catalog.wiring import WiringError, parse_checked
 
 WAYS: Final = ("process", "mcp", "inline", "map", "command", "python")
 _PROGRAMS: Final = ("command", "python")
@@ -225,16 +223,23 @@ class _ToolBuilder:
         return Both(half.check, compile_check(to_schema(type_, self._declared)))
 
     def _types(self, program: Morphism | None, expression: Expression | None) -> tuple[_Half, _Half] | None:
-        spec = self._spec
-        if self._signature is not None:
-            return self._halves_of_signature(self._signature)
+        """What the tool states, else what it is made of; for a function both, where it allows what is stated."""
+        spec, signature = self._spec, self._signature
+        stated: tuple[_Half, _Half] | None = None
         if spec.type is not None:
-            return self._halves_of_type(spec.type)
-        if program is not None:
-            return self._halves(program.source, program.target, "process")
-        if expression is not None:
-            return self._halves(JSON, expression.output, "map")
-        return self._halves_of_schemas()
+            stated = self._halves_of_type(spec.type)
+        elif self._is_typed or (signature is None and program is None and expression is None):
+            stated = self._halves_of_schemas()
+        elif signature is None and program is not None:
+            stated = self._halves(program.source, program.target, "process")
+        elif signature is None and expression is not None:
+            stated = self._halves(JSON, expression.output, "map")
+        if signature is None or (stated is None and self._is_typed):
+            return stated
+        said, given = stated or (None, None)
+        source = self._half_of_function(signature.input_schema, said, "input_schema")
+        target = self._half_of_function(signature.output_schema, given, "output_schema")
+        return None if source is None or target is None else (source, target)
 
     def _refuse(self, why: str, *keys: str, value: object = UNSET, allowed: str | None = None) -> None:
         path: Path = ("tools", self._name, *keys)
@@ -260,20 +265,6 @@ class _ToolBuilder:
             return self._halves(untyped_source(spec), given, "type")
         source = self._half_of_schema(spec.input_schema, "input_schema")
         target = self._half_of_schema(spec.output_schema, "output_schema")
-        return None if source is None or target is None else (source, target)
-
-    def _halves_of_signature(self, signature: Signature) -> tuple[_Half, _Half] | None:
-        """What a function takes and gives, or what the tool states in its place, where the function allows that."""
-        spec = self._spec
-        stated: tuple[_Half | None, _Half | None] | None = (None, None)
-        if spec.type is not None:
-            stated = self._halves_of_type(spec.type)
-        elif spec.input_schema is not None or spec.output_schema is not None:
-            stated = self._halves_of_schemas()
-        if stated is None:
-            return None
-        source = self._half_of_function(signature.input_schema, stated[0], "input_schema")
-        target = self._half_of_function(signature.output_schema, stated[1], "output_schema")
         return None if source is None or target is None else (source, target)
 
     def _half_of_function(self, schema: dict[str, object], stated: _Half | None, key: str) -> _Half | None:
@@ -374,11 +365,9 @@ def compile_transform(spec: ToolSpec, expression: Expression | None) -> Transfor
 
 # --- the tables ---
 
-_NO_SIGNATURES: Final[Mapping[str, Signature]] = MappingProxyType({})
-
 
 def build_tools(
-    config: Config, servers: Mapping[str, Binding], signatures: Mapping[str, Signature] = _NO_SIGNATURES
+    config: Config, servers: Mapping[str, Binding], signatures: Mapping[str, Signature]
 ) -> tuple[dict[str, DeclaredTool], dict[str, Process], list[Problem]]:
     """The tools without a problem and the processes by name, and every problem of types, processes and tools.
 

@@ -96,13 +96,11 @@ OF_SCHEMA: Final[dict[object, Primitive]] = {
 
 
 class TypeTextError(ValueError):
-    """A text that is no type: `column` is 1-based, `expected` says what would be right there, `why` what is wrong."""
+    """A text that is no type: `why` is what is wrong at the `column`, which is 1-based."""
 
-    def __init__(self, column: int, expected: str, found: str, why: str | None = None) -> None:
-        super().__init__(f"column {column}: {why or f'expected {expected}, found {found}'}")
+    def __init__(self, column: int, why: str) -> None:
+        super().__init__(f"column {column}: {why}")
         self.column = column
-        self.expected = expected
-        self.found = found
 
 
 class TypeNameError(ValueError):
@@ -111,7 +109,6 @@ class TypeNameError(ValueError):
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"{why}: {name}")
         self.name = name
-        self.why = why
 
 
 _Token = tuple[str, str, int]
@@ -173,7 +170,7 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_TEXT:
-            raise TypeTextError(1, f"at most {MAX_TEXT} characters", f"{len(text)}")
+            raise TypeTextError(1, f"expected at most {MAX_TEXT} characters, found {len(text)}")
         self._tokens = _tokens(text)
         self._kind, self._text, self._column = next(self._tokens)
         self._depth = 0
@@ -235,8 +232,7 @@ class _Parser:
             if self._kind != "name" or not FIELD_NAME.fullmatch(name):
                 raise self._error("a field's name" if fields else 'a field\'s name or "}"')
             if name in fields:
-                why = f'the field "{name[:40]}" stands here twice'
-                raise TypeTextError(self._column, "a field of another name", f'"{name[:40]}"', why)
+                raise TypeTextError(self._column, f'the field "{name[:40]}" stands here twice')
             self._next()
             optional = self._text == "?"
             if optional:
@@ -259,7 +255,7 @@ class _Parser:
 
     def _error(self, expected: str) -> TypeTextError:
         found = "the end" if self._kind == "end" else f'"{self._text[:40]}"'
-        return TypeTextError(self._column, expected, found)
+        return TypeTextError(self._column, f"expected {expected}, found {found}")
 
 
 def show(type_: Type) -> str:

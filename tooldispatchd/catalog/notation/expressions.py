@@ -96,9 +96,17 @@ class _Translation:
     def run(self) -> TranslatedExpression:
         for index, piece in enumerate(self._pieces):
             if piece.kind == "space":
+                text = piece.text
+                if "\n" in text:
+                    # Comments leave blanks at the ends of lines.
+                    while not self._parts[-1].strip(_BLANKS):
+                        self._parts.pop()
+                    if self._parts[-1].isspace():
+                        self._parts[-1] = self._parts[-1].rstrip(_BLANKS)
+                    text = re.sub(f"[{_BLANKS}]+\n", "\n", text)
                 # `not x` is `!x`.
-                if self._parts[-1] != "!" or piece.text.strip(" "):
-                    self._blank(piece.text)
+                if self._parts[-1] != "!" or text.strip(" "):
+                    self._append(text)
                 continue
             self._refuse_elsewhere(index)
             self._insert_comma(piece)
@@ -141,16 +149,6 @@ class _Translation:
         breaks = text.count("\n")
         self._line += breaks
         self._column = len(text) - text.rfind("\n") if breaks else self._column + len(text)
-
-    def _blank(self, text: str) -> None:
-        """Blanks as they are, but none at the end of a line, where comments leave them."""
-        if "\n" in text:
-            while not self._parts[-1].strip(_BLANKS):
-                self._parts.pop()
-            if self._parts[-1].isspace():
-                self._parts[-1] = self._parts[-1].rstrip(_BLANKS)
-            text = re.sub(f"[{_BLANKS}]+\n", "\n", text)
-        self._append(text)
 
     def _sign(self, piece: Piece, following: tuple[Piece, ...]) -> None:
         sign = piece.text

@@ -214,8 +214,17 @@ class Blocks:
                     others.append(pair)
                 else:
                     self._refuse(pair, f'"{pair.key}" is no key of an agent, and nearly one; {_TO_PROGRAM}', meant)
-        if others:
-            self._add_options(table, others, (*path, "options"))
+        if not others:
+            return table
+        inner = (*path, "options")
+        self._written.places.setdefault(inner, others[0].place)
+        options = table.setdefault("options", {})
+        if isinstance(options, dict):
+            for pair in others:
+                if pair.key in options:
+                    self._refuse(pair, f'"{pair.key}" stands in the options already')
+                self._written.places[*inner, pair.key] = pair.place
+                options[pair.key] = self._values.make(pair.value, (*inner, pair.key))
         return table
 
     def _make(self, pair: KeyValue, path: Path) -> object:
@@ -229,17 +238,6 @@ class Blocks:
             return None
         # A program without arguments is written as a text.
         return [made]
-
-    def _add_options(self, table: Table, others: list[KeyValue], path: Path) -> None:
-        options = table.setdefault("options", {})
-        self._written.places.setdefault(path, others[0].place)
-        if not isinstance(options, dict):
-            return
-        for pair in others:
-            if pair.key in options:
-                self._refuse(pair, f'"{pair.key}" stands in the options already')
-            self._written.places[*path, pair.key] = pair.place
-            options[pair.key] = self._values.make(pair.value, (*path, pair.key))
 
     def _refuse_type(self, pair: KeyValue) -> None:
         self._refuse(pair, "the type stands before the braces: let name : A -> B = …")

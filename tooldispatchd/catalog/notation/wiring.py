@@ -44,13 +44,6 @@ class _Node(msgspec.Struct, eq=False):
     before: "list[_Node]" = []
 
 
-def chain_of(plumb: Plumb) -> tuple[Element, ...]:
-    """The processes in order. Raises `NotationError` where the statements are no path, which says why."""
-    if plumb.ports is None:
-        return tuple(element for wire in plumb.statements if isinstance(wire, WireExpr) for element in wire.elements)
-    return _Body(plumb, plumb.ports).chain()
-
-
 class _Body:
     def __init__(self, plumb: Plumb, ports: tuple[Reference, ...]) -> None:
         self._plumb = plumb
@@ -67,6 +60,7 @@ class _Body:
         self._first, self._last = ports
 
     def chain(self) -> tuple[Element, ...]:
+        """The processes in order. Raises `NotationError` where the statements are no path, which says why."""
         for statement in self._plumb.statements:
             if isinstance(statement, ChannelLet):
                 self._declare(statement.name, statement.place, "channel")
@@ -208,7 +202,11 @@ class _Chain:
         path: Path = ("processes", self._owner, "chain")
         self._written.places[path] = plumb.place
         try:
-            elements = chain_of(plumb)
+            if plumb.ports is None:
+                wires = [statement for statement in plumb.statements if isinstance(statement, WireExpr)]
+                elements = tuple(element for wire in wires for element in wire.elements)
+            else:
+                elements = _Body(plumb, plumb.ports).chain()
         except NotationError as error:
             self._written.problems.extend(error.problems)
             return []

@@ -171,10 +171,10 @@ class _Builder:
     def named(self, name: Token) -> TypeText:
         if name.text.startswith("_"):
             raise refusal(name.place, f'expected a type, found "{name.text[:40]}"')
+        type_: Type = Named(name.text)
         if name.text in WORDS:
-            word = Primitive(name.text)  # type: ignore[arg-type]  # WORDS are the literals
-            return TypeText(word, 1, name.place, (name.place,))
-        return TypeText(Named(name.text), 1, name.place, (name.place,))
+            type_ = Primitive(name.text)  # type: ignore[arg-type]  # WORDS are the literals
+        return TypeText(type_, 1, name.place, (name.place,))
 
     def stream(self, sign: Token, item: TypeText) -> TypeText:
         # A union is written in parentheses there.

@@ -72,9 +72,8 @@ class _Body:
         self._raise_if_any()
         path = self._walk()
         self._refuse_what_is_off(path)
-        self._raise_if_any()
         chain = tuple(node.element for node in path if node.element is not None)
-        if not chain:
+        if not chain and not self._problems:
             self._refuse(self._plumb.place, "there is no process between the ports")
         self._raise_if_any()
         return chain

@@ -1,4 +1,4 @@
-"""The largest input that an expression takes: found once, when it is loaded, and held against each input in one look.
+"""The largest input that an expression takes: found once, when it is loaded, and compared with each input in one pass.
 
 The engine has no clock, and one evaluation stops everything else that the daemon does. So an expression has no loop
 within a loop, its patterns and time zones are literals, and its input is bounded by `VALUES` and `TEXTS`, of which it

@@ -1,4 +1,4 @@
-"""Rewritten schemas put together: two as one, and a root's alternatives as the one object that providers want."""
+"""Merge rewritten schemas: two into one, and a root's alternatives into the one object that providers want."""
 
 import re
 from collections.abc import Collection, Iterable

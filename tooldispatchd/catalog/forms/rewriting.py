@@ -1,9 +1,10 @@
-"""A schema in few keywords and without references, admitting whatever it admitted: the forms of providers start here.
+"""Rewrite a schema in few keywords and without references, so that it admits all that it admitted.
 
-References are written out where they stand; `oneOf` becomes `anyOf`, `allOf` is merged, `const` is an `enum` of one, a
-tuple's items may stand in any order; what has no such place (`not`, `if`, `patternProperties`, …) is dropped, and
-noted. What is left: title, description, default; type, enum, anyOf; properties, required, additionalProperties,
-minProperties, maxProperties; items, minItems, maxItems, uniqueItems; the keywords of numbers and strings.
+The forms of providers start here. References are written out where they stand; `oneOf` becomes `anyOf`, `allOf` is
+merged, `const` is an `enum` of one, a tuple's items may stand in any order. What has no such place (`not`, `if`,
+`patternProperties`, …) is dropped, and noted. What is left: title, description, default; type, enum, anyOf; properties,
+required, additionalProperties, minProperties, maxProperties; items, minItems, maxItems, uniqueItems; the keywords of
+numbers and strings.
 
 References make a small schema mean a large one, or an endless one. So the whole has an allowance, of which a part gets
 a fair share; what is over it, or too deep, is left open: `{}`.

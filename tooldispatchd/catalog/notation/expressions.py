@@ -1,4 +1,4 @@
-"""Expressions of `map(…)` and `filter(…)` to CEL, piece by piece; what is not of this notation is left to CEL.
+"""Translate the expressions of `map(…)` and `filter(…)` to CEL, piece by piece. What CEL has too is left as it is.
 
 `=` is `==`, `not x` is `!x`, a dot that follows nothing is the whole input, a record's keys are quoted where they are
 names, a name alone in a record takes the field of that name, and the commas of a record may be left out.
@@ -40,7 +40,7 @@ _LIKE_SIGNS: Final = frozenset("=<>!&|")
 
 
 class SourceMap(msgspec.Struct, frozen=True):
-    """From where the parts of a CEL text came: its lines and columns (1-based), ascending, and the file's places."""
+    """Where the parts of a CEL text came from: their lines and columns (1-based, ascending), and the file's places."""
 
     marks: tuple[tuple[int, int], ...]
     places: tuple[SourcePosition, ...]
@@ -79,7 +79,7 @@ class _Frame(msgspec.Struct):
 
 
 class _Translation:
-    """Goes over the pieces once, with one that is not blank looked at ahead."""
+    """One pass over the pieces. It looks ahead to the next piece that is not blank."""
 
     def __init__(self, pieces: tuple[Piece, ...]) -> None:
         meant = [index for index, piece in enumerate(pieces) if piece.kind != "space"]

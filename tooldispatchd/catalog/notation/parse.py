@@ -1,7 +1,8 @@
-"""A text to declarations: its tokens, one by one, through lark's parser, and its syntax errors in our words.
+"""Parse a text into declarations, and say its syntax errors in our words.
 
-Its builder makes the values bottom-up and never by recursion, so that no text exhausts the stack. What the grammar
-cannot say is refused there: a field or a key that stands there twice, a type nested too deep to be read again.
+The tokens go to lark's parser one by one. The builder makes values bottom-up and never by recursion, so that no text
+exhausts the stack. It also refuses what the grammar cannot: a field or a key that stands there twice, and a type that
+is nested too deep to be read again.
 
 The parser is made when this module is imported, which takes some 40 ms. So that happens with the first plumb file.
 """

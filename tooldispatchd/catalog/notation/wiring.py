@@ -1,9 +1,8 @@
-"""The body of `plumb(input, output) {…}` to a chain: its statements must form one path from the first port to the
-second.
+"""Make a chain of the body of `plumb(input, output) {…}`, whose statements must form one path between the two ports.
 
-A name stands for one thing in the whole body, wherever it is written, so that `input ; a` and `a ; output` meet in `a`;
-an anonymous element and each `spawn` is a thing of its own. Ports and channels join what they stand between and are
-left out of the chain.
+A name stands for one thing in the whole body, wherever it is written: `input ; a` and `a ; output` meet in `a`. Each
+anonymous element and each `spawn` is a thing of its own. Ports and channels join what they stand between, and are left
+out of the chain.
 """
 
 from collections.abc import Iterable

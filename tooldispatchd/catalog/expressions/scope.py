@@ -50,9 +50,8 @@ class Scope:
         self.input = input_type
         meaning = resolve(input_type, declared)
         self.is_record = isinstance(meaning, Record)
-        self._fields: dict[str, Field] = (
-            {field.name: field for field in meaning.fields} if isinstance(meaning, Record) else {}
-        )
+        fields = meaning.fields if isinstance(meaning, Record) else ()
+        self._fields: dict[str, Field] = {field.name: field for field in fields}
         self.paths = list(paths_in(source))
         self.roots = {path[0] for path in self.paths}
         self.free_name = INPUT if self.is_record else self._find_free_name()
@@ -179,10 +178,8 @@ class Scope:
             _refuse_function(str(error), self._source)
             free = free_names_in(str(error))
             if len(free) > 1:
-                why = (
-                    f"the input is {show(self.input)}, so one free name stands for it: there are {', '.join(free[:5])}"
-                )
-                first = explain(str(error))
+                names, first = ", ".join(free[:5]), explain(str(error))
+                why = f"the input is {show(self.input)}, so one free name stands for it: there are {names}"
                 raise ExpressionError(why, first.line, first.column) from error
             return free[0] if free else INPUT
         return INPUT

@@ -444,9 +444,9 @@ class CountedRuns:
 def test_an_evaluation_that_fails_is_not_run_again(source: str, arrow: str, value: object) -> None:
     input_type, output_type = parse_arrow(arrow)
     scope = Scope(source, input_type, {})
-    counted = CountedRuns(scope.compile_to_run(source))
-    made = scope.check_types(source).root
-    evaluate = ExpressionRun(scope, counted, output_type).fast_path(scope.check_types(source).type_of(made))
+    counted = CountedRuns(scope.compile_to_run())
+    made = scope.check_types().root
+    evaluate = ExpressionRun(scope, counted, output_type).fast_path(scope.check_types().type_of(made))
     assert isinstance(evaluate(value), FailedEvaluation)
     assert counted.count == 1
 

@@ -63,5 +63,5 @@ def bounded() -> list[tuple[str, InputBounds]]:
 @pytest.mark.parametrize(("source", "bounds"), bounded())
 def test_each_expression_sees_as_much_as_the_document_says(source: str, bounds: InputBounds) -> None:
     scope = Scope(source, TYPE, {})
-    tree = read_tree(scope.compile_to_run(source).serialize())
+    tree = read_tree(scope.compile_to_run().serialize())
     assert bounds_of(tree, scope.variables, {}) == bounds

@@ -1,4 +1,4 @@
-"""The largest input that an expression takes: found once, when it is loaded, and held against each input in one look.
+"""The largest input that an expression takes: found once, when it is loaded, and compared with each input in one pass.
 
 The engine has no clock, and one evaluation stops everything else that the daemon does. So an expression has no loop
 within a loop, its patterns and time zones are literals, and its input is bounded by `VALUES` and `TEXTS`, of which it
@@ -161,8 +161,29 @@ class Work:
     def visit(self, node: Node, inner: Mapping[str, Size], rounds: float) -> Size:
         """The size of what a node makes in all rounds; `inner` has the sizes of the variables of its loop."""
         self.spent += NODE_NS * rounds
+        name = node.text or ""
+        if node.kind == "constant":
+            length = byte_length(name)
+            size = Size(rounds, rounds * length, 0, length)
+        elif node.kind == "name":
+            given = self._given
+            size = inner.get(name) or Size(rounds * given.values, rounds * given.text, given.width, given.longest)
+        elif node.kind == "loop":
+            size = self._loop(node)
+        else:
+            parts = [self.visit(part, inner, rounds) for part in node.parts]
+            if node.kind == "select":
+                size = parts[0]
+            elif node.kind == "call":
+                size = self._call(node, parts, rounds)
+            else:
+                self.spent += PART_NS * rounds * len(parts)
+                both = _together(parts)
+                width = max([len(parts), *(part.width for part in parts)])
+                longest = max([0, *(part.longest for part in parts)])
+                size = Size(both.values + (1 + HELD) * rounds, both.text, width, longest)
+        # Of some types a value is surely smaller than what it was made of.
         made = self._type_of(node)
-        size = self._made(node, inner, rounds)
         if made.name in _SCALARS:
             return Size(rounds)
         if made.name == "STRING":
@@ -178,30 +199,6 @@ class Work:
         type_ = _type_read(node, self._variables, self._declared)
         meaning = None if type_ is None else resolve(type_, self._declared)
         return Made(_MADE.get(meaning.word, "DYN") if isinstance(meaning, Primitive) else "DYN")
-
-    def _made(self, node: Node, inner: Mapping[str, Size], rounds: float) -> Size:
-        name = node.text or ""
-        match node.kind:
-            case "constant":
-                length = byte_length(name)
-                return Size(rounds, rounds * length, 0, length)
-            case "name":
-                given = self._given
-                return inner.get(name) or Size(rounds * given.values, rounds * given.text, given.width, given.longest)
-            case "loop":
-                return self._loop(node)
-        parts = [self.visit(part, inner, rounds) for part in node.parts]
-        match node.kind:
-            case "select":
-                return parts[0]
-            case "call":
-                return self._call(node, parts, rounds)
-            case _:
-                self.spent += PART_NS * rounds * len(parts)
-                both = _together(parts)
-                width = max([len(parts), *(part.width for part in parts)])
-                longest = max([0, *(part.longest for part in parts)])
-                return Size(both.values + (1 + HELD) * rounds, both.text, width, longest)
 
     def _loop(self, node: Node) -> Size:
         over, first, condition, step, result = node.parts

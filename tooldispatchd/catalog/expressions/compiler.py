@@ -1,8 +1,8 @@
 """One expression, from its source to the function that evaluates it.
 
 The fields of a record are variables, `input` is the whole. Where the input is no record, one free name stands for it.
-The engine gives run-time errors as values whose plain value is their text: a result that is a string is never taken
-without a look at its type. It ends an input's texts at a null character without a word, so such an input is refused.
+The engine gives run-time errors as values whose plain value is their text, so a result that is a string is never taken
+without a look at its type. It silently cuts a text at a null character, so an input that has one is refused.
 """
 
 from typing import Final
@@ -74,7 +74,7 @@ def _check(source: str, input_type: Type, declared: Declared) -> tuple[Scope, Tr
     if not source.strip():
         raise ExpressionError("an expression is expected")
     scope = Scope(source, input_type, declared)
-    tree = scope.check_types(source)
+    tree = scope.check_types()
     made = tree.type_of(tree.root)
     if not made.is_json:
         raise _error_at(tree.root, tree, source, f"the expression makes {show_made(made)}, which JSON cannot say")
@@ -83,7 +83,7 @@ def _check(source: str, input_type: Type, declared: Declared) -> tuple[Scope, Tr
 
 def _compile_to_run(source: str, scope: Scope, made: Made, output: Type) -> Evaluate:
     """The function that evaluates a checked source. Raises `ExpressionError` where it breaks a rule (see `bounds`)."""
-    compiled = scope.compile_to_run(source)
+    compiled = scope.compile_to_run()
     tree = read_tree(compiled.serialize())
     try:
         check_rules(tree.root)

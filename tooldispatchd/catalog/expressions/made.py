@@ -24,8 +24,6 @@ from tooldispatchd.catalog.types import (
 
 # How deep lists within lists are told apart: the engine takes 13 levels, and a recursive type has no end of them.
 MAX_LISTS: Final = 8
-# Records within records that are still looked into; what is deeper is left to the check of each result.
-MAX_RECORDS: Final = 16
 
 _PRIMITIVES: Final = {
     "INT": Primitive("int"),

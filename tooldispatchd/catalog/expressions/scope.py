@@ -44,17 +44,17 @@ class Scope:
 
     def __init__(self, source: str, input_type: Type, declared: Declared) -> None:
         self._cel = load_engine()
+        self._source = source
         self.error_type: object = self._cel.Type.ERROR
         self.declared = declared
         self.input = input_type
         meaning = resolve(input_type, declared)
         self.is_record = isinstance(meaning, Record)
-        self._fields: dict[str, Field] = (
-            {field.name: field for field in meaning.fields} if isinstance(meaning, Record) else {}
-        )
+        fields = meaning.fields if isinstance(meaning, Record) else ()
+        self._fields: dict[str, Field] = {field.name: field for field in fields}
         self.paths = list(paths_in(source))
         self.roots = {path[0] for path in self.paths}
-        self.free_name = INPUT if self.is_record else self._find_free_name(source)
+        self.free_name = INPUT if self.is_record else self._find_free_name()
 
     def needs_exact(self, *, typed: bool) -> bool:
         """Whether the expression reads numbers that CEL sees as dynamic values; not `typed`: whether it reads any."""
@@ -127,16 +127,17 @@ class Scope:
             if name in self.roots and name != INPUT and name not in TYPE_NAMES
         }
 
-    def check_types(self, source: str) -> Tree:
+    def check_types(self) -> Tree:
         """The tree with the types of its nodes. Raises `ExpressionError` where its names or types are wrong."""
         variables: dict[str, str] = {}
         for path in self.paths:
             variables.update(self._declare(path))
-        return read_tree(self._compile(without_has(source), variables).serialize())
+        return read_tree(self._compile(without_has(self._source), variables).serialize())
 
-    def compile_to_run(self, source: str) -> CompiledExpression:
+    def compile_to_run(self) -> CompiledExpression:
         """The expression as it runs: a variable for the whole and for each field that is mentioned."""
-        return self._compile(source, {name: signature(type_, self.declared) for name, type_ in self.variables.items()})
+        variables = {name: signature(type_, self.declared) for name, type_ in self.variables.items()}
+        return self._compile(self._source, variables)
 
     def binder(self) -> Callable[[object], Mapping[str, object]]:
         """A function from an input to the variables of a run; names that are not declared are ignored there."""
@@ -168,19 +169,17 @@ class Scope:
             meaning = resolve(type_, self.declared)
         return {".".join(path[:known]): signature(type_, self.declared)}
 
-    def _find_free_name(self, source: str) -> str:
+    def _find_free_name(self) -> str:
         """The one name in the expression that is nothing else; `input` where there is none."""
         whole = signature(self.input, self.declared)
         try:
-            self._environment({INPUT: whole}).compile(source)
+            self._environment({INPUT: whole}).compile(self._source)
         except RuntimeError as error:
-            _refuse_function(str(error), source)
+            _refuse_function(str(error), self._source)
             free = free_names_in(str(error))
             if len(free) > 1:
-                why = (
-                    f"the input is {show(self.input)}, so one free name stands for it: there are {', '.join(free[:5])}"
-                )
-                first = explain(str(error))
+                names, first = ", ".join(free[:5]), explain(str(error))
+                why = f"the input is {show(self.input)}, so one free name stands for it: there are {names}"
                 raise ExpressionError(why, first.line, first.column) from error
             return free[0] if free else INPUT
         return INPUT

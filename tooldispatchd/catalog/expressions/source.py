@@ -1,4 +1,4 @@
-"""A CEL expression as text: which names it mentions, where its errors are, and what they mean in our words."""
+"""A CEL expression as text: which names it mentions, where its errors are, and the engine's messages in our words."""
 
 import re
 from collections.abc import Iterator

@@ -86,14 +86,12 @@ def _held(way: str, inner: object) -> Iterable[object]:
 def reads_alike(schema: Schema) -> bool:
     """Whether a schema means the same in 2020-12 as in its own draft, and has no resource of its own within."""
     draft = draft_of(schema)
-    if draft == 2020:
-        return not any("$id" in node for node in subschemas(schema) if node is not schema)
     if draft < 7:
         return False
     for node in subschemas(schema):
-        if not _NEWER.isdisjoint(node) or isinstance(node.get("items"), list):
-            return False
         if "$id" in node and node is not schema:
+            return False
+        if draft < 2020 and (isinstance(node.get("items"), list) or not _NEWER.isdisjoint(node)):
             return False
     return True
 

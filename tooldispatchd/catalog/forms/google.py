@@ -185,8 +185,17 @@ def _single(kind: str, schema: Schema, path: Path, notes: Notes) -> Schema:
     """A schema of one type other than null, with the fields that this type may have."""
     shown: Schema = {"type": kind.upper()}
     shown |= {key: schema[key] for key in _WORDS if key in schema}
-    if "enum" in schema:
-        return shown | _enumerated(kind, schema, path, notes)
+    listed = schema.get("enum")
+    if isinstance(listed, list):
+        values = [value for value in listed if _type_of(value) == kind]
+        if kind == "string" and all(values):
+            return shown | {"format": "enum", "enum": list(dict.fromkeys(values))}
+        # An enum has strings only, and no empty one.
+        notes.add("the enum at", path, "is told in the description")
+        said = cut(", ".join(json.dumps(value, ensure_ascii=False) for value in values), _MAX_QUOTED)
+        about = schema.get("description")
+        shown["description"] = f"{about} One of: {said}." if isinstance(about, str) else f"One of: {said}."
+        return shown | ({"items": _items({}, path, notes)} if kind == "array" else {})
     for key in _FIELDS.get(kind, ()):
         # There are no exclusive limits here: an inclusive one admits one value more.
         value = schema.get(key, schema.get(_EXCLUSIVE.get(key, "")))
@@ -224,17 +233,3 @@ def _items(schema: Schema, path: Path, notes: Notes) -> Schema:
 
 def _is_anything(schema: Schema) -> bool:
     return all(key in _WORDS for key in schema)
-
-
-def _enumerated(kind: str, schema: Schema, path: Path, notes: Notes) -> Schema:
-    """An enum's values of one type: as an enum where they are strings, in the description where they are not."""
-    listed = schema["enum"]
-    assert isinstance(listed, list)
-    values = [value for value in listed if _type_of(value) == kind]
-    if kind == "string" and all(values):
-        return {"format": "enum", "enum": list(dict.fromkeys(values))}
-    notes.add("the enum at", path, "is told in the description")
-    said = cut(", ".join(json.dumps(value, ensure_ascii=False) for value in values), _MAX_QUOTED)
-    about = schema.get("description")
-    shown: Schema = {"description": f"{about} One of: {said}." if isinstance(about, str) else f"One of: {said}."}
-    return shown | ({"items": _items({}, path, notes)} if kind == "array" else {})

@@ -1,4 +1,4 @@
-"""Rewritten schemas put together: two as one, and a root's alternatives as the one object that providers want."""
+"""Merge rewritten schemas: two into one, and a root's alternatives into the one object that providers want."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -174,15 +174,13 @@ def _properties_of_any(options: list[Schema], known: Collection[str], notes: Not
     if len(listing) * len(rests) > MAX_JOINED:
         notes.add("the properties of the alternatives at", (), "are left open: there are too many")
         return {name: {} for name in listing}
-    return {name: _any_of(listed, rests.values()) for name, listed in listing.items()}
-
-
-def _any_of(listed: dict[int, Schema], rests: Iterable[tuple[Schema, list[int]]]) -> Schema:
-    """One property: what the options at the places in `listed` say of it, and the rest of each of the others."""
-    said = dict(listed)
-    for rest, places in rests:
-        # No more places are looked at than there are options that list the property.
-        first = next((place for place in places if place not in listed), None)
-        if first is not None:
-            said[first] = rest
-    return alternatives(said[place] for place in sorted(said))
+    joined: dict[str, Schema] = {}
+    for name, listed in listing.items():
+        said = dict(listed)
+        for rest, places in rests.values():
+            # No more places are looked at than there are options that list the property.
+            first = next((place for place in places if place not in listed), None)
+            if first is not None:
+                said[first] = rest
+        joined[name] = alternatives(said[place] for place in sorted(said))
+    return joined

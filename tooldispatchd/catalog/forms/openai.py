@@ -5,6 +5,7 @@ object with `properties` and without `anyOf`, `oneOf`, `allOf`, `enum`, `not`; a
 a function in chat completions has at most 1,024 characters. What strict mode wants more stands below.
 """
 
+from collections.abc import Collection
 from copy import deepcopy
 from typing import Final
 
@@ -114,8 +115,7 @@ def is_strict(schema: Schema) -> bool:
     definitions = schema.get("$defs", {})
     if not isinstance(definitions, dict):
         return False
-    census = _Census()
-    census.name(definitions)
+    parts: list[Schema] = []
     # A definition counts its levels from its own: written out in its place a recursive one would have no end of them.
     waiting: list[tuple[object, int]] = [(schema, 1), *((definition, 1) for definition in definitions.values())]
     while waiting:
@@ -128,45 +128,30 @@ def is_strict(schema: Schema) -> bool:
             head, _, name = str(node["$ref"]).rpartition("/")
             if len(node) > 1 or not (node["$ref"] == "#" or (head == "#/$defs" and name in definitions)):
                 return False
-        elif not _is_part(node) or not census.count(node):
+        elif not _is_part(node):
             return False
+        else:
+            parts.append(node)
         # What an object and an array hold is a level further in; an option is not.
         waiting.extend((one, level + 1) for one in properties_of(node).values())
         if "items" in node:
             waiting.append((node["items"], level + 1))
         waiting.extend((one, level) for one in options_of(node))
-    return True
+    return _is_within_limits(parts, definitions)
 
 
-class _Census:
-    """What strict mode limits over a whole schema."""
-
-    def __init__(self) -> None:
-        self._properties = 0
-        self._chars = 0
-        self._values = 0
-
-    def name(self, names: dict[str, object]) -> None:
-        self._chars += sum(map(len, names))
-
-    def count(self, node: Schema) -> bool:
-        """Count what a part has; whether everything is within the limits still."""
-        properties = node.get("properties")
-        if isinstance(properties, dict):
-            self.name(properties)
-            self._properties += len(properties)
-        values = node.get("enum", [])
-        if not isinstance(values, list):
+def _is_within_limits(parts: list[Schema], definitions: Collection[str]) -> bool:
+    properties, values, chars = 0, 0, sum(map(len, definitions))
+    for part in parts:
+        named, enum = properties_of(part), part.get("enum")
+        listed = enum if isinstance(enum, list) else []
+        said = sum(len(value) for value in [*listed, part.get("const")] if isinstance(value, str))
+        if len(listed) > LONG_ENUM and said > MAX_LONG_ENUM_CHARS:
             return False
-        self._values += len(values)
-        chars = sum(len(value) for value in [*values, node.get("const")] if isinstance(value, str))
-        self._chars += chars
-        return (
-            self._properties <= MAX_PROPERTIES
-            and self._chars <= MAX_NAMED_CHARS
-            and self._values <= MAX_ENUM_VALUES
-            and not (len(values) > LONG_ENUM and chars > MAX_LONG_ENUM_CHARS)
-        )
+        properties += len(named)
+        values += len(listed)
+        chars += sum(map(len, named)) + said
+    return properties <= MAX_PROPERTIES and values <= MAX_ENUM_VALUES and chars <= MAX_NAMED_CHARS
 
 
 def _is_part(node: Schema) -> bool:
@@ -179,9 +164,7 @@ def _is_part(node: Schema) -> bool:
     known = _KNOWN[types[0]] if len(types) == 1 else _COMMON.union(*(_KNOWN[kind] for kind in types))
     if not known.issuperset(node):
         return False
-    if "anyOf" in node and not (isinstance(node["anyOf"], list) and node["anyOf"]):
-        return False
-    if "enum" in node and not node["enum"]:
+    if any(key in node and not (isinstance(node[key], list) and node[key]) for key in ("anyOf", "enum")):
         return False
     if "format" in node and node["format"] not in _FORMATS:
         return False

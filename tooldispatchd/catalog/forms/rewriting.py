@@ -1,9 +1,10 @@
-"""A schema in few keywords and without references, admitting whatever it admitted: the forms of providers start here.
+"""Rewrite a schema in few keywords and without references, so that it admits all that it admitted.
 
-References are written out where they stand; `oneOf` becomes `anyOf`, `allOf` is merged, `const` is an `enum` of one, a
-tuple's items may stand in any order; what has no such place (`not`, `if`, `patternProperties`, …) is dropped, and
-noted. What is left: title, description, default; type, enum, anyOf; properties, required, additionalProperties,
-minProperties, maxProperties; items, minItems, maxItems, uniqueItems; the keywords of numbers and strings.
+The forms of providers start here. References are written out where they stand; `oneOf` becomes `anyOf`, `allOf` is
+merged, `const` is an `enum` of one, a tuple's items may stand in any order. What has no such place (`not`, `if`,
+`patternProperties`, …) is dropped, and noted. What is left: title, description, default; type, enum, anyOf; properties,
+required, additionalProperties, minProperties, maxProperties; items, minItems, maxItems, uniqueItems; the keywords of
+numbers and strings.
 
 References make a small schema mean a large one, or an endless one. So the whole has an allowance, of which a part gets
 a fair share; what is over it, or too deep, is left open: `{}`.
@@ -43,7 +44,8 @@ _DROPPED: Final = (
 
 def rewrite(schema: Schema, notes: Notes) -> Schema:
     """The schema in the keywords above, every value that it admits still admitted."""
-    return _Rewriting(notes).rewrite(schema)
+    rewritten = _Rewriting(notes).part(schema, _Place(schema, (), 0))
+    return {} if rewritten is None else rewritten
 
 
 class _Place(NamedTuple):
@@ -73,11 +75,7 @@ class _Rewriting:
         self._found: dict[tuple[int, str], object] = {}
         self._drafts: dict[int, int] = {}
 
-    def rewrite(self, schema: Schema) -> Schema:
-        rewritten = self._schema(schema, _Place(schema, (), 0))
-        return {} if rewritten is None else rewritten
-
-    def _schema(self, node: object, place: _Place) -> Schema | None:
+    def part(self, node: object, place: _Place) -> Schema | None:
         if node is False:
             return None
         if not isinstance(node, dict):
@@ -189,7 +187,7 @@ class _Rewriting:
             kept["required"] = wanted
         # The rest of an object is what no pattern names either, so that with patterns nothing is said of it.
         if "additionalProperties" in node and not node.get("patternProperties"):
-            rest = self._schema(node["additionalProperties"], place.at("additionalProperties"))
+            rest = self.part(node["additionalProperties"], place.at("additionalProperties"))
             if rest != {}:
                 kept["additionalProperties"] = False if rest is None else rest
         return kept
@@ -203,7 +201,7 @@ class _Rewriting:
         if not isinstance(first, list):
             if rest is None:
                 return kept
-            items = self._schema(rest, place.at("items"))
+            items = self.part(rest, place.at("items"))
             return kept | ({"maxItems": 0} if items is None else {"items": items})
         if not self._pay(len(first)):
             return kept
@@ -234,7 +232,7 @@ class _Rewriting:
         for index, (node, place) in enumerate(zip(nodes, places, strict=True)):
             share = (self._parts - reserved) // (len(nodes) - index)
             self._reserved = self._parts - share
-            inner.append(self._schema(node, place))
+            inner.append(self.part(node, place))
         self._reserved = reserved
         return inner
 
@@ -252,7 +250,7 @@ class _Rewriting:
             self._notes.add("the reference at", place.path, "is left open: it leads elsewhere")
             return {}
         turns.append(place.path)
-        rewritten = self._schema(target, place._replace(depth=place.depth + 1))
+        rewritten = self.part(target, place._replace(depth=place.depth + 1))
         turns.pop()
         return rewritten
 

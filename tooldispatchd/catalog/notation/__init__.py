@@ -1,7 +1,7 @@
-"""A wing: the plumb notation, the same tables as TOML written as typed declarations.
+"""The wing of the plumb notation: the tables of a configuration, written as typed declarations.
 
-`reader` is its door, imported where a configuration names a plumb file, and lark with it; `places` has the plain values
-that its callers handle, and imports nothing of it.
+`reader` is its door. It is imported, and lark with it, where a configuration names a plumb file. `places` holds the
+plain values that callers handle, and imports nothing else of this folder.
 
     text ── tokens ──▶ parse ──▶ syntax ──▶ tables (wiring, values, expressions) ──▶ [types] [mcp] [processes] [tools]
 """

@@ -1,4 +1,4 @@
-"""Expressions of `map(…)` and `filter(…)` to CEL, piece by piece; what is not of this notation is left to CEL.
+"""Translate the expressions of `map(…)` and `filter(…)` to CEL, piece by piece. What CEL has too is left as it is.
 
 `=` is `==`, `not x` is `!x`, a dot that follows nothing is the whole input, a record's keys are quoted where they are
 names, a name alone in a record takes the field of that name, and the commas of a record may be left out.
@@ -40,7 +40,7 @@ _LIKE_SIGNS: Final = frozenset("=<>!&|")
 
 
 class SourceMap(msgspec.Struct, frozen=True):
-    """From where the parts of a CEL text came: its lines and columns (1-based), ascending, and the file's places."""
+    """Where the parts of a CEL text came from: their lines and columns (1-based, ascending), and the file's places."""
 
     marks: tuple[tuple[int, int], ...]
     places: tuple[SourcePosition, ...]
@@ -79,7 +79,7 @@ class _Frame(msgspec.Struct):
 
 
 class _Translation:
-    """Goes over the pieces once, with one that is not blank looked at ahead."""
+    """One pass over the pieces. It looks ahead to the next piece that is not blank."""
 
     def __init__(self, pieces: tuple[Piece, ...]) -> None:
         meant = [index for index, piece in enumerate(pieces) if piece.kind != "space"]
@@ -96,9 +96,17 @@ class _Translation:
     def run(self) -> TranslatedExpression:
         for index, piece in enumerate(self._pieces):
             if piece.kind == "space":
+                text = piece.text
+                if "\n" in text:
+                    # Comments leave blanks at the ends of lines.
+                    while not self._parts[-1].strip(_BLANKS):
+                        self._parts.pop()
+                    if self._parts[-1].isspace():
+                        self._parts[-1] = self._parts[-1].rstrip(_BLANKS)
+                    text = re.sub(f"[{_BLANKS}]+\n", "\n", text)
                 # `not x` is `!x`.
-                if self._parts[-1] != "!" or piece.text.strip(" "):
-                    self._blank(piece.text)
+                if self._parts[-1] != "!" or text.strip(" "):
+                    self._append(text)
                 continue
             self._refuse_elsewhere(index)
             self._insert_comma(piece)
@@ -141,16 +149,6 @@ class _Translation:
         breaks = text.count("\n")
         self._line += breaks
         self._column = len(text) - text.rfind("\n") if breaks else self._column + len(text)
-
-    def _blank(self, text: str) -> None:
-        """Blanks as they are, but none at the end of a line, where comments leave them."""
-        if "\n" in text:
-            while not self._parts[-1].strip(_BLANKS):
-                self._parts.pop()
-            if self._parts[-1].isspace():
-                self._parts[-1] = self._parts[-1].rstrip(_BLANKS)
-            text = re.sub(f"[{_BLANKS}]+\n", "\n", text)
-        self._append(text)
 
     def _sign(self, piece: Piece, following: tuple[Piece, ...]) -> None:
         sign = piece.text

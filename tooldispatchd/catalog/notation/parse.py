@@ -1,7 +1,8 @@
-"""A text to declarations: its tokens, one by one, through lark's parser, and its syntax errors in our words.
+"""Parse a text into declarations, and say its syntax errors in our words.
 
-Its builder makes the values bottom-up and never by recursion, so that no text exhausts the stack. What the grammar
-cannot say is refused there: a field or a key that stands there twice, a type nested too deep to be read again.
+The tokens go to lark's parser one by one. The builder makes values bottom-up and never by recursion, so that no text
+exhausts the stack. It also refuses what the grammar cannot: a field or a key that stands there twice, and a type that
+is nested too deep to be read again.
 
 The parser is made when this module is imported, which takes some 40 ms. So that happens with the first plumb file.
 """
@@ -171,10 +172,10 @@ class _Builder:
     def named(self, name: Token) -> TypeText:
         if name.text.startswith("_"):
             raise refusal(name.place, f'expected a type, found "{name.text[:40]}"')
+        type_: Type = Named(name.text)
         if name.text in WORDS:
-            word = Primitive(name.text)  # type: ignore[arg-type]  # WORDS are the literals
-            return TypeText(word, 1, name.place, (name.place,))
-        return TypeText(Named(name.text), 1, name.place, (name.place,))
+            type_ = Primitive(name.text)  # type: ignore[arg-type]  # WORDS are the literals
+        return TypeText(type_, 1, name.place, (name.place,))
 
     def stream(self, sign: Token, item: TypeText) -> TypeText:
         # A union is written in parentheses there.

@@ -1,9 +1,9 @@
-"""Files in the plumb notation to the tables of a configuration, with the place of everything in them.
+"""Read files of the plumb notation into the tables of a configuration, with the place of everything in them.
 
     texts ── parse ──▶ declarations ── names of all files ──▶ [types] [mcp] [processes] [tools], and places
 
-All files share one namespace. What a table may hold is the catalog's to judge, which knows the other tables too; here
-stands only what the notation itself says.
+All files share one namespace. What a table may hold is for the catalog to judge, which knows the other tables too. Here
+only the notation's own rules are checked.
 """
 
 from collections.abc import Collection, Iterator, Sequence

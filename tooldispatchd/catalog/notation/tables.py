@@ -1,4 +1,4 @@
-"""Declarations to the tables of a configuration: which of `[tools]` and `[processes]` a `let` means, and its keys.
+"""Write declarations to the tables of a configuration: decide whether a `let` is a tool or a process, and its keys.
 
 A -> B     id, copy, discard, map, tool {…}            a tool
 A -> B     agent, plumb, filter, merge, barrier, …     a process, and a tool that is made of it
@@ -6,7 +6,6 @@ A -> B     agent, plumb, filter, merge, barrier, …     a process, and a tool t
 no type    as with a stream's type, which is inferred; a tool {…} may state schemas
 """
 
-from collections.abc import Iterable
 from itertools import takewhile
 from typing import Final
 
@@ -29,7 +28,7 @@ from tooldispatchd.catalog.notation.wiring import write_chain
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.specs import ToolSpec
 
-# What an annotation's value is; `tool` and `call_s` are looked at here, because later they are no longer as written.
+# Every annotation; all but `tool` are keys of a table.
 ANNOTATIONS: Final = ("tool", "description", "title", "hint", "doc", "call_s")
 # What runs where a tool is called, without a process.
 _INLINE: Final = frozenset({"id", "copy", "discard", "map"})
@@ -47,7 +46,17 @@ class Tables:
 
     def declare(self, name: str, let: LetDeclaration) -> None:
         """`let NAME …`."""
-        annotations = self._by_name(let.annotations)
+        annotations: _Annotations = {}
+        for annotation in let.annotations:
+            key = annotation.name
+            if key not in ANNOTATIONS:
+                self._written.refuse_unknown(annotation.place, f"there is no annotation @{key[:40]}", key, ANNOTATIONS)
+            elif key in annotations:
+                self._written.refuse(annotation.place, f"@{key} stands here again")
+            elif key == "tool" and _truth(annotation) is None:
+                self._written.refuse(annotation.place, "@tool takes true or false")
+            else:
+                annotations[key] = annotation
         is_bare = not any(side is None or self._types.has_stream(side) for side in (let.source, let.target))
         kind = let.implementation.kind
         if kind == "tool" and let.source is not None and not is_bare:
@@ -124,21 +133,6 @@ class Tables:
         if let.source is not None and let.target is not None:
             table["type"] = self._types.write_arrow(let.source, let.target, (*path, "type"))
 
-    def _by_name(self, annotations: Iterable[Annotation]) -> _Annotations:
-        known: _Annotations = {}
-        for annotation in annotations:
-            name = annotation.name
-            if name not in ANNOTATIONS:
-                why = f"there is no annotation @{name[:40]}"
-                self._written.refuse_unknown(annotation.place, why, name, ANNOTATIONS)
-            elif name in known:
-                self._written.refuse(annotation.place, f"@{name} stands here again")
-            elif name == "tool" and _truth(annotation) is None:
-                self._written.refuse(annotation.place, "@tool takes true or false")
-            else:
-                known[name] = annotation
-        return known
-
     def _annotate(self, table: Table, path: Path, annotations: _Annotations) -> None:
         for name, annotation in annotations.items():
             if name == "tool":
@@ -214,8 +208,17 @@ class Blocks:
                     others.append(pair)
                 else:
                     self._refuse(pair, f'"{pair.key}" is no key of an agent, and nearly one; {_TO_PROGRAM}', meant)
-        if others:
-            self._add_options(table, others, (*path, "options"))
+        if not others:
+            return table
+        inner = (*path, "options")
+        self._written.places.setdefault(inner, others[0].place)
+        options = table.setdefault("options", {})
+        if isinstance(options, dict):
+            for pair in others:
+                if pair.key in options:
+                    self._refuse(pair, f'"{pair.key}" stands in the options already')
+                self._written.places[*inner, pair.key] = pair.place
+                options[pair.key] = self._values.make(pair.value, (*inner, pair.key))
         return table
 
     def _make(self, pair: KeyValue, path: Path) -> object:
@@ -229,17 +232,6 @@ class Blocks:
             return None
         # A program without arguments is written as a text.
         return [made]
-
-    def _add_options(self, table: Table, others: list[KeyValue], path: Path) -> None:
-        options = table.setdefault("options", {})
-        self._written.places.setdefault(path, others[0].place)
-        if not isinstance(options, dict):
-            return
-        for pair in others:
-            if pair.key in options:
-                self._refuse(pair, f'"{pair.key}" stands in the options already')
-            self._written.places[*path, pair.key] = pair.place
-            options[pair.key] = self._values.make(pair.value, (*path, pair.key))
 
     def _refuse_type(self, pair: KeyValue) -> None:
         self._refuse(pair, "the type stands before the braces: let name : A -> B = …")

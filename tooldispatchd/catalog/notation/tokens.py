@@ -1,10 +1,10 @@
-"""The grammar, and a text of the notation as its tokens; linear in the text, and no deeper than 64 brackets.
+"""The grammar, and the tokens of a text. Reading them is linear in the text, and brackets nest at most 64 deep.
 
-The grammar declares its terminals only: they are made here, because comments nest and an expression is taken as a
-whole. One with an underscore in front leaves no trace in what is built.
+The grammar only declares its terminals. They are made here, because comments nest and an expression is taken as a
+whole. A terminal that begins with an underscore leaves no trace in what is built.
 
-What stands in the parentheses of `map(…)` and `filter(…)` is one token, whose pieces `expressions` translates: there a
-hyphen is a minus, and signs mean what they mean in CEL.
+What stands in the parentheses of `map(…)` and `filter(…)` is one token, and `expressions` translates its pieces. There
+a hyphen is a minus, and signs mean what they mean in CEL.
 """
 
 import json

@@ -1,9 +1,7 @@
-"""What names mean, and with them values and types: written to tables, with the place of each key.
+"""Resolve names, and write values and types to the tables, with the place of each key.
 
-Names of value bindings are replaced by what they stand for.
-
-What a name means depends on where it stands: where tools, processes or servers are named it is their name, unless a
-value binding has it. A record that is bound to a name and used as a server becomes a server of that name, once.
+The name of a value binding is replaced by what the binding holds. Any other name is that of a tool, a process or a
+server, where these are named. A record that is bound to a name and used as a server becomes one of that name, once.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -1,9 +1,8 @@
-"""The body of `plumb(input, output) {…}` to a chain: its statements must form one path from the first port to the
-second.
+"""Make a chain of the body of `plumb(input, output) {…}`, whose statements must form one path between the two ports.
 
-A name stands for one thing in the whole body, wherever it is written, so that `input ; a` and `a ; output` meet in `a`;
-an anonymous element and each `spawn` is a thing of its own. Ports and channels join what they stand between and are
-left out of the chain.
+A name stands for one thing in the whole body, wherever it is written: `input ; a` and `a ; output` meet in `a`. Each
+anonymous element and each `spawn` is a thing of its own. Ports and channels join what they stand between, and are left
+out of the chain.
 """
 
 from collections.abc import Iterable
@@ -44,13 +43,6 @@ class _Node(msgspec.Struct, eq=False):
     before: "list[_Node]" = []
 
 
-def chain_of(plumb: Plumb) -> tuple[Element, ...]:
-    """The processes in order. Raises `NotationError` where the statements are no path, which says why."""
-    if plumb.ports is None:
-        return tuple(element for wire in plumb.statements if isinstance(wire, WireExpr) for element in wire.elements)
-    return _Body(plumb, plumb.ports).chain()
-
-
 class _Body:
     def __init__(self, plumb: Plumb, ports: tuple[Reference, ...]) -> None:
         self._plumb = plumb
@@ -67,6 +59,7 @@ class _Body:
         self._first, self._last = ports
 
     def chain(self) -> tuple[Element, ...]:
+        """The processes in order. Raises `NotationError` where the statements are no path, which says why."""
         for statement in self._plumb.statements:
             if isinstance(statement, ChannelLet):
                 self._declare(statement.name, statement.place, "channel")
@@ -78,9 +71,8 @@ class _Body:
         self._raise_if_any()
         path = self._walk()
         self._refuse_what_is_off(path)
-        self._raise_if_any()
         chain = tuple(node.element for node in path if node.element is not None)
-        if not chain:
+        if not chain and not self._problems:
             self._refuse(self._plumb.place, "there is no process between the ports")
         self._raise_if_any()
         return chain
@@ -208,7 +200,11 @@ class _Chain:
         path: Path = ("processes", self._owner, "chain")
         self._written.places[path] = plumb.place
         try:
-            elements = chain_of(plumb)
+            if plumb.ports is None:
+                wires = [statement for statement in plumb.statements if isinstance(statement, WireExpr)]
+                elements = tuple(element for wire in wires for element in wire.elements)
+            else:
+                elements = _Body(plumb, plumb.ports).chain()
         except NotationError as error:
             self._written.problems.extend(error.problems)
             return []

@@ -9,8 +9,6 @@ from tooldispatchd.providers.mcp.http.wire import Authorizer
 from tooldispatchd.providers.mcp.link import Inbox, Link, Transport, origin_of
 from tooldispatchd.providers.mcp.server import Reach, Server
 
-__all__ = ["Authorizer", "PairWay", "StreamableWay", "http_way"]
-
 # Makes the authorizer of one link, or raises `LinkError`.
 Authorize = Callable[[], Authorizer]
 

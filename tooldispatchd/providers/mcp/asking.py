@@ -314,7 +314,7 @@ class ServerRequests:
         if isinstance(answer, int):
             self._numbers[id_] = answer
         else:
-            self._send(_answer(id_, answer))
+            self._answered(id_, answer)
 
     def take_notification(self, message: Incoming) -> None:
         """Note what the server tells, but progress; what is unknown is ignored."""

@@ -255,12 +255,6 @@ def error_in(reply: Incoming) -> Raw | None:
     return reply.error
 
 
-def is_header_mismatch(reply: Incoming) -> bool:
-    """Whether the server says that headers and body differ: its list of tools is newer than ours (MCP 2026-07-28)."""
-    error = error_in(reply)
-    return error is not None and error_words(error)[1] == HEADER_MISMATCH
-
-
 def error_words(error: Raw, method: str = "") -> tuple[str, int | float | str | None]:
     """The words of a JSON-RPC error to a request of `method`, with its code, and the code alone."""
     try:

@@ -1,7 +1,8 @@
-"""JSON-RPC 2.0 as MCP speaks it over stdio: one message a line, read leniently; `dialects` writes.
+"""JSON-RPC 2.0 as MCP speaks it over stdio, one message a line: read leniently here, and written by `dialects`.
 
 Reading decodes only the envelope: `result`, `error` and `params` stay raw until somebody waits for them. What cannot be
-read gives None, never an exception; the connection counts it.
+read gives None, never an exception; the connection counts it. Then come those parts of a message that are the same for
+whoever waits: progress, errors, and what a server must know first.
 """
 
 import re

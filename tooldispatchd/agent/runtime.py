@@ -23,7 +23,7 @@ from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.checkers.pool import CHECKERS, Checkers
 from tooldispatchd.children.family import Family
 from tooldispatchd.front.timer import Timer
-from tooldispatchd.providers.mcp.ways import Authorizers
+from tooldispatchd.providers.mcp.link import Authorizers
 from tooldispatchd.wire.faults import Fault
 
 

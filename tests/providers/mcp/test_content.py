@@ -9,7 +9,7 @@ from msgspec import Raw
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.providers.mcp.content import outcome_of
-from tooldispatchd.providers.mcp.messages import Incoming, InputRequest, InputRequired, is_header_mismatch
+from tooldispatchd.providers.mcp.messages import Incoming, InputRequest, InputRequired
 from tooldispatchd.providers.mcp.server import McpTool, Result, Server
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -185,19 +185,6 @@ def test_what_an_error_says_is_bounded() -> None:
     assert len(refused(msgspec.json.encode(error)).detail) < 4200
     assert refused(msgspec.json.encode({"code": "x" * 5000})).extras["rpc_code"] == "x" * 64
     assert "uuu" not in refused(msgspec.json.encode({"code": -32042, "data": {"elicitations": urls}})).detail
-
-
-@pytest.mark.parametrize(
-    ("reply", "is_one"),
-    [
-        (Incoming(id=1, error=Raw(b'{"code":-32020}')), True),
-        (Incoming(id=1, error=Raw(b'{"code":-32602}')), False),
-        (Incoming(id=1, error=Raw(b"null"), result=Raw(b"{}")), False),
-        (Incoming(id=1, result=Raw(b"{}")), False),
-    ],
-)
-def test_a_header_mismatch_is_seen(reply: Incoming, *, is_one: bool) -> None:
-    assert is_header_mismatch(reply) is is_one
 
 
 # --- what is no outcome yet ---

@@ -10,8 +10,8 @@ import trio
 from tests.providers.mcp.linking import LEGACY, Inbox, answering, at, each
 from tests.servers.raw_http import serving
 from tooldispatchd.children.family import open_family
-from tooldispatchd.providers.mcp.http.door import PairWay, StreamableWay
-from tooldispatchd.providers.mcp.http.wire import Authorizer, Headers, HttpRequest, HttpWire
+from tooldispatchd.providers.mcp.http.door import PairWay, StreamableWay, http_way
+from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire
 from tooldispatchd.providers.mcp.link import LinkError, Transport, origin_of
 from tooldispatchd.providers.mcp.reach import OAuth, Reach
 from tooldispatchd.providers.mcp.server import Server
@@ -94,10 +94,13 @@ class Token:
 class Tokens:
     """Has a token for the server `far`, and for no other."""
 
-    def authorizer(self, name: str, reach: Reach) -> Authorizer:
-        if name != "far":
-            raise LinkError("it needs a login")
-        return Token()
+    def way(self, server: Server, reach: Reach) -> Transport:
+        def authorize() -> Token:
+            if server.name != "far":
+                raise LinkError("it needs a login")
+            return Token()
+
+        return http_way(server, reach, authorize)
 
 
 @pytest.mark.parametrize("transport", ["auto", "sse"])

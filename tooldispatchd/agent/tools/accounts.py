@@ -12,8 +12,8 @@ from tooldispatchd.agent.tools.servers import reach_of
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.specs import LimitsSpec
+from tooldispatchd.providers.mcp.link import Authorizers
 from tooldispatchd.providers.mcp.server import Server
-from tooldispatchd.providers.mcp.ways import Authorizers
 
 # As much as a login reads of a server, a page of its list of tools among it; with room.
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024

@@ -99,7 +99,7 @@ class SharedServer:
 
 
 class View:
-    """One session's side of a shared server; see `Kept`.
+    """One session's side of a shared server; a `ServerHandle`.
 
     `settled` is called once, unless the server `is_settled` already; `changed` when its tools have changed since, and
     `flush_agent` after calls of this session were completed.

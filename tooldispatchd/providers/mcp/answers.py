@@ -18,13 +18,13 @@ from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
 from tooldispatchd.checkers.pool import CheckerError, Running
 from tooldispatchd.providers.mcp.asking import InputRound, ServerRequests
-from tooldispatchd.providers.mcp.content import ReadMessage, failed, found_in, job_for, outcome_of, read_large
+from tooldispatchd.providers.mcp.content import failed, found_in, job_for, outcome_of, read_large
 from tooldispatchd.providers.mcp.link import NO_ROOM, LinkError
 from tooldispatchd.providers.mcp.logmessages import BoundLog, log_message
 from tooldispatchd.providers.mcp.messages import (
+    HEADER_MISMATCH,
     Incoming,
     InputRequired,
-    is_header_mismatch,
     peek_last_number,
     peek_number,
     read_message,
@@ -284,17 +284,17 @@ class Answers:
             if output is not None and isinstance(message.result, Raw) and not is_light(message.result, output):
                 return False
             self.pending.take(number)
-            is_mismatch = not isinstance(message.error, UnsetType) and is_header_mismatch(message)
-            self._finish(entry, outcome_of(message, entry.tool, self._server), is_mismatch=is_mismatch)
+            self._finish(entry, outcome_of(message, entry.tool, self._server))
         else:
             self.pending.take(number)
             self._reply(entry, message)
         return True
 
-    def _finish(self, call: PendingCall, outcome: Outcome | InputRequired, *, is_mismatch: bool) -> None:
+    def _finish(self, call: PendingCall, outcome: Outcome | InputRequired) -> None:
         if isinstance(outcome, InputRequired):
             self._more(call, outcome)
-        elif is_mismatch and not call.rounds:
+        elif isinstance(outcome, Fault) and outcome.extras.get("rpc_code") == HEADER_MISMATCH and not call.rounds:
+            # Its list of tools is newer than ours, so that headers and body differ (MCP 2026-07-28).
             self._more(call, None)
         else:
             self.has_completed = True
@@ -326,10 +326,9 @@ class Answers:
         try:
             with trio.fail_after(self._server.call_s):
                 found = await self._read(line, number)
-                message = found.message
-                if message is not None and not isinstance(message.method, str):
-                    answered = request_number(message.id)
-                    if answered != number and isinstance(self._call(answered), PendingCall):
+                if isinstance(found, Incoming) and not isinstance(found.method, str):
+                    answered = request_number(found.id)
+                    if answered != number and self._call(answered) is not None:
                         number = answered
                         found = await self._read(line, number)
         except (CheckerError, trio.TooSlowError) as error:
@@ -339,26 +338,27 @@ class Answers:
                 self._fail(number, failed(self._server, f"its answer cannot be checked: {why}"))
             self.share.let_go(line)
             return
-        if self._server.traced and not is_traced and (found.message or found.outcome):
-            log_message(self._log, "message received", found.message or Incoming(id=number), len(line))
-        if found.outcome is not None:
+        if self._server.traced and not is_traced and found is not None:
+            message = found if isinstance(found, Incoming) else Incoming(id=number)
+            log_message(self._log, "message received", message, len(line))
+        if isinstance(found, Incoming):
+            # It may lie in the line, which is not let go then.
+            self._take_message(found)
+            return
+        if found is None:
+            self.skipped += 1
+        else:
             # It may have been cancelled, or the connection ended, meanwhile.
             entry = None if number is None else self.pending.take(number)
             if isinstance(entry, PendingCall):
-                self._finish(entry, found.outcome, is_mismatch=found.is_mismatch)
-        elif found.message is None:
-            self.skipped += 1
-        else:
-            # It may lie in the line.
-            self._take_message(found.message)
-            return
+                self._finish(entry, found)
         self.share.let_go(line)
 
     def _call(self, number: int | None) -> PendingCall | None:
         entry = None if number is None else self.pending.get(number)
         return entry if isinstance(entry, PendingCall) else None
 
-    async def _read(self, line: bytes | bytearray | Raw, number: int | None) -> ReadMessage:
+    async def _read(self, line: bytes | bytearray | Raw, number: int | None) -> Incoming | Outcome | None:
         call = self._call(number)
         # What was completed until now need not wait.
         self._taken()

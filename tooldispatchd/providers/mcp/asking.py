@@ -1,11 +1,16 @@
-"""A server's own requests to its client, and its notifications other than progress.
+"""What a server asks: its own requests and notifications but progress, and what it must know to answer a call.
 
-    server ── request ──▶ Asked ── sampling, elicitation ──▶ Relay ── ask ──▶ agent
-       ◀── result, error ──┘ ping, roots, all others at once   ◀── ask_resp ──┘
+    server ── request ──▶ ServerRequests ── sampling, elicitation ──▶ QuestionRelay ── ask ──▶ agent
+       ◀── result, error ──┘ ping, roots, all others at once               ◀──── ask_resp ──────┘
 
 Every request is answered exactly once, unless the server cancels it or the connection ends: servers wait for ever. An
 agent is asked only what it said that it answers; what it says reaches the server only in the shape that was asked for.
 Sources: MCP 2024-11-05 to 2025-11-25, "Roots", "Sampling", "Elicitation", "Ping", "Cancellation".
+
+    tools/call ──▶ input_required: requests, state ──▶ InputRound asks the agent ──▶ tools/call again, with both
+
+In the newer revision (2026-07-28, `InputRequiredResult`) the server keeps nothing meanwhile: its `requestState` goes
+back as it came, and is never looked into. What may be asked, and for how long, is the same rule of the `QuestionRelay`.
 """
 
 import math
@@ -314,7 +319,7 @@ class ServerRequests:
         if isinstance(answer, int):
             self._numbers[id_] = answer
         else:
-            self._send(_answer(id_, answer))
+            self._answered(id_, answer)
 
     def take_notification(self, message: Incoming) -> None:
         """Note what the server tells, but progress; what is unknown is ignored."""

@@ -57,56 +57,6 @@ _GOOD_CODES: Final = frozenset({None, 0, 128 + signal.SIGTERM})
 Slots = AbstractAsyncContextManager[object]
 
 
-class Subscription:
-    """Changes of the tools, told on a request that stays open (MCP 2026-07-28, "Subscriptions").
-
-    `subscribe` makes the request, `list_again` has the tools listed. One that ends (a proxy that cuts what is idle, a
-    server that is renewed) is made again after the waits of `SUBSCRIBE_AGAIN_S`, and once it stands the tools are
-    listed again, as changes may have been missed. One that is refused is not made again.
-    """
-
-    __slots__ = ("_began", "_due", "_ends", "_list_again", "_open", "_subscribe")
-
-    def __init__(self, subscribe: Callable[[], PendingRequest], list_again: Callable[[], None]) -> None:
-        self._subscribe = subscribe
-        self._list_again = list_again
-        self._open: PendingRequest | None = None
-        self._due = self._began = -math.inf
-        # In a row, since one lived for long.
-        self._ends = 0
-
-    def look(self, now: float) -> float:
-        """Subscribe where that is due at `now`, see whether the subscription has ended, and say when to look again.
-
-        In trio's time; infinite while it is open and nothing was missed.
-        """
-        reply = None if self._open is None else self._open.reply
-        if reply is not None:
-            self._open = None
-            self._ends = 1 if now - self._began >= STEADY_S else self._ends + 1
-            again_s = SUBSCRIBE_AGAIN_S[min(self._ends, len(SUBSCRIBE_AGAIN_S)) - 1]
-            self._due = math.inf if _is_refusal(reply) else now + again_s
-        if now >= self._due:
-            if self._open is None:
-                # What the first one could have missed, the handshake has listed.
-                self._due = now + STANDS_S if self._ends else math.inf
-                self._began = now
-                self._open = self._subscribe()
-            else:
-                # Listed after the subscription stands: a change in between is told, and not lost.
-                self._due = math.inf
-                self._list_again()
-        return self._due
-
-
-def _is_refusal(reply: Incoming | Fault) -> bool:
-    """Whether it makes no sense to ask again: an error, or a status of HTTP that says no."""
-    if isinstance(reply, Fault):
-        status = reply.extras.get("http_status")
-        return isinstance(status, int) and status // 100 == 4 and status not in {408, 429}
-    return error_in(reply) is not None
-
-
 class Connection:
     """A connection to `server`, reached by `way`; it lives as long as `run` runs, and its memory is counted on `share`.
 
@@ -542,3 +492,53 @@ class Connection:
         )
         if stderr and not is_bad:
             self._log.debug("stderr ended", server=server, stderr_tail=stderr)
+
+
+class Subscription:
+    """Changes of the tools, told on a request that stays open (MCP 2026-07-28, "Subscriptions").
+
+    `subscribe` makes the request, `list_again` has the tools listed. One that ends (a proxy that cuts what is idle, a
+    server that is renewed) is made again after the waits of `SUBSCRIBE_AGAIN_S`, and once it stands the tools are
+    listed again, as changes may have been missed. One that is refused is not made again.
+    """
+
+    __slots__ = ("_began", "_due", "_ends", "_list_again", "_open", "_subscribe")
+
+    def __init__(self, subscribe: Callable[[], PendingRequest], list_again: Callable[[], None]) -> None:
+        self._subscribe = subscribe
+        self._list_again = list_again
+        self._open: PendingRequest | None = None
+        self._due = self._began = -math.inf
+        # In a row, since one lived for long.
+        self._ends = 0
+
+    def look(self, now: float) -> float:
+        """Subscribe where that is due at `now`, see whether the subscription has ended, and say when to look again.
+
+        In trio's time; infinite while it is open and nothing was missed.
+        """
+        reply = None if self._open is None else self._open.reply
+        if reply is not None:
+            self._open = None
+            self._ends = 1 if now - self._began >= STEADY_S else self._ends + 1
+            again_s = SUBSCRIBE_AGAIN_S[min(self._ends, len(SUBSCRIBE_AGAIN_S)) - 1]
+            self._due = math.inf if _is_refusal(reply) else now + again_s
+        if now >= self._due:
+            if self._open is None:
+                # What the first one could have missed, the handshake has listed.
+                self._due = now + STANDS_S if self._ends else math.inf
+                self._began = now
+                self._open = self._subscribe()
+            else:
+                # Listed after the subscription stands: a change in between is told, and not lost.
+                self._due = math.inf
+                self._list_again()
+        return self._due
+
+
+def _is_refusal(reply: Incoming | Fault) -> bool:
+    """Whether it makes no sense to ask again: an error, or a status of HTTP that says no."""
+    if isinstance(reply, Fault):
+        status = reply.extras.get("http_status")
+        return isinstance(status, int) and status // 100 == 4 and status not in {408, 429}
+    return error_in(reply) is not None

@@ -31,7 +31,6 @@ from tooldispatchd.providers.mcp.messages import (
     InputRequired,
     error_in,
     error_words,
-    is_header_mismatch,
     read_input_required,
     read_message,
     request_number,
@@ -130,54 +129,41 @@ def _read(reply: Incoming, tool: McpTool, server: Server) -> Outcome | InputRequ
     is_error = not isinstance(result.is_error, UnsetType) and bytes(result.is_error) not in {b"false", b"null"}
     if tool.output is not None:
         if not is_error:
-            if tool.result is Result.LISTED:
-                return _checked(result.structured, tool.output)
-            return _typed(result, tool, tool.output)
+            return _checked(result, tool, tool.output)
         if not isinstance(result.structured, UnsetType) and bytes(result.structured) != b"null":
             return Answer(_compact(result.structured), is_error)
     text = _text_of(result.content)
     return failed(server, "its content is not a list") if text is None else Answer(text, is_error)
 
 
-def _checked(structured: Raw | UnsetType, output: Check) -> Outcome:
-    if isinstance(structured, UnsetType):
+def _checked(result: _Result, tool: McpTool, output: Check) -> Outcome:
+    """The value that a schema asks for; of a tool whose type is declared a text may hold it too."""
+    structured, content = result.structured, result.content
+    value: object = None
+    if not isinstance(structured, UnsetType) and (tool.result is Result.LISTED or bytes(structured) != b"null"):
+        value = _decode(structured)
+    elif tool.result is Result.LISTED:
         return _invalid("structuredContent is missing, though the tool declares an output schema")
-    value = _decode(structured)
-    return _delivered(value, output)
-
-
-def _typed(result: _Result, tool: McpTool, output: Check) -> Outcome:
-    """The value of a tool whose type is declared; a server that says nothing at all has said null."""
-    structured = result.structured
-    if not isinstance(structured, UnsetType) and bytes(structured) != b"null":
-        return _checked(structured, output)
-    text = None if isinstance(result.content, UnsetType) else _lone_text(result.content)
-    if text is None:
-        if isinstance(result.content, UnsetType) or _compact(result.content) in EMPTY:
-            return _delivered(None, output)
+    elif isinstance(content, Raw) and (text := _lone_text(content)) is not None:
+        try:
+            value = _decode(text)
+        except DECODE_ERRORS:
+            if tool.result is not Result.TEXT:
+                return _invalid("its text is not JSON, as its declared type needs")
+        if tool.result is Result.TEXT and not isinstance(value, str):
+            # A text that is no JSON, or happens to be some: `42`, or a file of settings.
+            value = text
+    elif isinstance(content, Raw) and _compact(content) not in EMPTY:
         return _invalid("its answer is neither structuredContent nor one block of text")
-    try:
-        value: object = _decode(text)
-    except DECODE_ERRORS:
-        if tool.result is not Result.TEXT:
-            return _invalid("its text is not JSON, as its declared type needs")
-        value = text
-    if tool.result is Result.TEXT and not isinstance(value, str):
-        # A text that happens to be JSON too: `42`, or a file of settings.
-        value = text
-    return _delivered(value, output)
+    # A server that says nothing at all has said null.
+    if not output.is_valid(value):
+        return fault_of(Code.INVALID_OUTPUT, output, value)
+    # Encoded anew: what is delivered is what was checked, also where a key stood twice.
+    return Answer(_encode(value).decode())
 
 
 def _invalid(why: str) -> Fault:
     return fault_at(Code.INVALID_OUTPUT, [Violation("", why)])
-
-
-def _delivered(value: object, output: Check) -> Outcome:
-    if not output.is_valid(value):
-        return fault_of(Code.INVALID_OUTPUT, output, value)
-    # Encoded anew: what is delivered is what was checked, also where a key stood twice.
-    content = _encode(value)
-    return Answer(content.decode())
 
 
 def _text_of(content: Raw | UnsetType) -> str | None:
@@ -267,7 +253,6 @@ class MessageRead(msgspec.Struct, frozen=True):
     size: int | None = None
     is_error: bool = False
     is_quoted: bool = False
-    is_mismatch: bool = False
 
 
 _decode_read: Final = msgspec.msgpack.Decoder(MessageRead).decode
@@ -283,27 +268,19 @@ def job_for(server: Server, number: int | None, tool: McpTool | None) -> bytes:
     return msgspec.msgpack.encode(job)
 
 
-class ReadMessage(msgspec.Struct, frozen=True):
-    """A message; with an `outcome` it is the answer to the call that was asked for."""
-
-    message: Incoming | None
-    outcome: Outcome | None = None
-    is_mismatch: bool = False
-
-
-def found_in(reply: bytes, content: bytearray, line: bytes | bytearray | Raw) -> ReadMessage:
+def found_in(reply: bytes, content: bytearray, line: bytes | bytearray | Raw) -> Incoming | Outcome | None:
+    """The outcome of the call that a checker was told of, or any other message, which may lie in `line`."""
     read = _decode_read(reply)
     if read.fault is not None:
-        return ReadMessage(None, read.fault, read.is_mismatch)
+        return read.fault
     if read.size is not None:
-        text = content_of(content, read.size, is_quoted=read.is_quoted)
-        return ReadMessage(None, Answer(text, read.is_error))
+        return Answer(content_of(content, read.size, is_quoted=read.is_quoted), read.is_error)
     if read.light is None:
-        return ReadMessage(None)
+        return None
     message = _decode_incoming(read.light)
     if read.cut is not None:
         read.cut.put_back(message, line)
-    return ReadMessage(message)
+    return message
 
 
 def read_large(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
@@ -319,7 +296,7 @@ def read_large(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
         server = Server(name=job.server, max_line_bytes=0, max_content_bytes=job.max_content_bytes)
         outcome = outcome_of(message, tool, server)
         if isinstance(outcome, Fault):
-            return msgspec.msgpack.encode(MessageRead(fault=outcome, is_mismatch=is_header_mismatch(message))), b""
+            return msgspec.msgpack.encode(MessageRead(fault=outcome)), b""
         if not isinstance(outcome, InputRequired):
             assert isinstance(outcome.content, str)
             content = outcome.content.encode()

@@ -18,6 +18,8 @@ import trio
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.messages import Incoming, Outgoing
+from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.wire.faults import Fault
 
 _PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
@@ -133,6 +135,13 @@ class Transport(Protocol):
 
     def older(self) -> "Transport | None":
         """The way to try where a server refuses both forms of POST; None where there is none."""
+
+
+class Authorizers(Protocol):
+    """The source of tokens for servers with `reach.oauth`; `oauth.accounts.Accounts`."""
+
+    def way(self, server: Server, reach: Reach) -> Transport:
+        """The way over HTTP to a server that wants a token, on which each request has one."""
 
 
 def origin_of(url: str) -> tuple[str, str, int, str]:

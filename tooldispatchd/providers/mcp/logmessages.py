@@ -77,6 +77,11 @@ class ServerLog:
             self._dropped += 1
             self.due = self._window_ends
             return
+        try:
+            text = _decode_text(message.data)
+        except DECODE_ERRORS:
+            # No string; or one that cannot be decoded, of which there is something to show all the same.
+            text = bytes(msgspec.json.format(message.data, indent=-1)).decode(errors="replace")
         log = self._log
         # What no revision knows as a level is a notice.
         methods = {"debug": log.debug, "warning": log.warning, **dict.fromkeys(FAILURES, log.error)}
@@ -86,7 +91,7 @@ class ServerLog:
             # `level` in the log is the daemon's own.
             said_level=printable(message.level, MAX_LOGGER_CHARS),
             logger=None if message.logger is None else printable(message.logger, MAX_LOGGER_CHARS),
-            text=_text_of(message.data),
+            text=printable(text, MAX_TEXT_CHARS),
         )
 
     def tell(self, now: float) -> None:
@@ -121,12 +126,3 @@ def printable(text: str, max_chars: int) -> str:
         return text
     escaped = (each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
     return "".join(escaped)[:max_chars]
-
-
-def _text_of(data: Raw) -> str:
-    try:
-        text = _decode_text(data)
-    except DECODE_ERRORS:
-        # No string; or one that cannot be decoded, of which there is something to show all the same.
-        text = bytes(msgspec.json.format(data, indent=-1)).decode(errors="replace")
-    return printable(text, MAX_TEXT_CHARS)

@@ -1,7 +1,8 @@
-"""JSON-RPC 2.0 as MCP speaks it over stdio: one message a line, read leniently; `dialects` writes.
+"""JSON-RPC 2.0 as MCP speaks it over stdio, one message a line: read leniently here, and written by `dialects`.
 
 Reading decodes only the envelope: `result`, `error` and `params` stay raw until somebody waits for them. What cannot be
-read gives None, never an exception; the connection counts it.
+read gives None, never an exception; the connection counts it. Then come those parts of a message that are the same for
+whoever waits: progress, errors, and what a server must know first.
 """
 
 import re
@@ -253,12 +254,6 @@ def error_in(reply: Incoming) -> Raw | None:
     if isinstance(reply.error, UnsetType) or bytes(reply.error) == b"null":
         return None
     return reply.error
-
-
-def is_header_mismatch(reply: Incoming) -> bool:
-    """Whether the server says that headers and body differ: its list of tools is newer than ours (MCP 2026-07-28)."""
-    error = error_in(reply)
-    return error is not None and error_words(error)[1] == HEADER_MISMATCH
 
 
 def error_words(error: Raw, method: str = "") -> tuple[str, int | float | str | None]:

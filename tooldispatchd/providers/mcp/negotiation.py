@@ -21,7 +21,7 @@ from enum import StrEnum
 from typing import Final
 
 import msgspec
-from msgspec import Raw, UnsetType
+from msgspec import UnsetType
 
 from tooldispatchd.providers.mcp.dialects import Dialect, Legacy, Modern
 from tooldispatchd.providers.mcp.greeting import (
@@ -317,7 +317,14 @@ class Negotiation:
     def answered(self, reply: Incoming) -> None:
         error = error_in(reply)
         if error is not None:
-            self._take_error(error)
+            words, code = error_words(error)
+            supported = read_supported(error) if code == UNSUPPORTED_REVISION else None
+            if supported:
+                self._take_revisions(supported)
+            else:
+                is_modern = self._is_http and self._stage in DISCOVERING and code in _MODERN_CODES
+                why = f"it refused {self._method}: {printable(words, MAX_WORDS)}"
+                self._fail(Sign.FOREIGN if is_modern else Sign.REFUSED, why)
         elif isinstance(reply.result, UnsetType):
             self._fail(Sign.REFUSED, f"its answer to {self._method} holds no result")
         elif self._stage in DISCOVERING:
@@ -364,17 +371,6 @@ class Negotiation:
             self._fail(Sign.OUTAGE, why, told)
         else:
             self._fail(Sign.ABSENT if status in _ABSENT else Sign.REFUSED, why, told)
-
-    def _take_error(self, error: Raw) -> None:
-        words, code = error_words(error)
-        why = f"it refused {self._method}: {printable(words, MAX_WORDS)}"
-        supported = read_supported(error) if code == UNSUPPORTED_REVISION else None
-        if supported:
-            self._take_revisions(supported)
-        elif self._is_http and self._stage in DISCOVERING and code in _MODERN_CODES:
-            self._fail(Sign.FOREIGN, why)
-        else:
-            self._fail(Sign.REFUSED, why)
 
     def _take_revisions(self, supported: list[str]) -> None:
         """The server speaks these, and not in the way in which it was spoken to."""

@@ -63,10 +63,8 @@ class Recent(Generic[Key, Value]):
         self._known.pop(key, None)
 
 
-class Eras(Recent[Hashable, Era]):
-    """The era of each origin, where it is known."""
-
-    __slots__ = ()
+# The era of each origin, where it is known.
+Eras = Recent[Hashable, Era]
 
 
 class ToolLists:

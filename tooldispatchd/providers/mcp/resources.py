@@ -191,16 +191,14 @@ def _describe(prompts: list[Prompt]) -> str:
     room = MAX_DESCRIPTION_CHARS
     shown = prompts[:MAX_PROMPTS]
     for count, prompt in enumerate(shown):
-        arguments = ", ".join(_show(each) for each in prompt.arguments)
-        line = f"- {prompt.name}({arguments})" + (f": {prompt.description}" if prompt.description else "")
+        arguments = [
+            each.name + ("" if each.is_required else "?") + (f" ({each.description})" if each.description else "")
+            for each in prompt.arguments
+        ]
+        line = f"- {prompt.name}({', '.join(arguments)})" + (f": {prompt.description}" if prompt.description else "")
         room -= len(line)
         if room < 0:
             lines.append(f"- and {len(shown) - count} more")
             break
         lines.append(line)
     return "\n".join(lines)
-
-
-def _show(argument: PromptArgument) -> str:
-    name = argument.name if argument.is_required else f"{argument.name}?"
-    return f"{name} ({argument.description})" if argument.description else name

@@ -5,26 +5,13 @@ daemon without servers behind URLs has no use for them.
 """
 
 from collections.abc import Callable
-from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
 
 from tooldispatchd.children.family import Family
-from tooldispatchd.providers.mcp.link import Transport
+from tooldispatchd.providers.mcp.link import Authorizers, Transport
 from tooldispatchd.providers.mcp.reach import Reach
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.stdio import Housing, StdioWay
-
-if TYPE_CHECKING:
-    # For a signature alone; there are no Structs here.
-    from tooldispatchd.providers.mcp.http.door import Authorizer
-
-
-class Authorizers(Protocol):
-    """The source of tokens for servers with `reach.oauth`; `oauth.accounts.Accounts`."""
-
-    def authorizer(self, name: str, reach: Reach) -> "Authorizer":
-        """The authorizer of the requests of one connection to the server `name`. Raises `LinkError`."""
 
 
 def way_to(
@@ -40,11 +27,11 @@ def url_way(server: Server, reach: Reach, authorizers: Authorizers | None = None
         from tooldispatchd.providers.mcp.websocket import WebSocketWay  # noqa: PLC0415  # as the module says
 
         return WebSocketWay(server, reach)
+    if authorizers is not None and reach.oauth is not None:
+        return authorizers.way(server, reach)
     from tooldispatchd.providers.mcp.http.door import http_way  # noqa: PLC0415  # as the module says
 
-    if authorizers is None or reach.oauth is None:
-        return http_way(server, reach)
-    return http_way(server, reach, partial(authorizers.authorizer, server.name, reach))
+    return http_way(server, reach)
 
 
 def preload(url: str) -> None:

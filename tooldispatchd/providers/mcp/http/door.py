@@ -10,8 +10,6 @@ from tooldispatchd.providers.mcp.link import Inbox, Link, Transport, origin_of
 from tooldispatchd.providers.mcp.reach import Reach
 from tooldispatchd.providers.mcp.server import Server
 
-__all__ = ["Authorizer", "PairWay", "StreamableWay", "http_way"]
-
 # Makes the authorizer of one link, or raises `LinkError`.
 Authorize = Callable[[], Authorizer]
 

@@ -17,13 +17,16 @@ from typing import Final
 import trio
 from msgspec.structs import replace
 
+from tooldispatchd.providers.mcp.http.door import http_way
 from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire
+from tooldispatchd.providers.mcp.link import Transport
 from tooldispatchd.providers.mcp.logmessages import BoundLog
 from tooldispatchd.providers.mcp.oauth.documents import MAX_HEADER, Challenge, missing_scopes, read_challenge, union
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError, login_needed
 from tooldispatchd.providers.mcp.oauth.flow import OAuthFlow
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, TokenStoreError
 from tooldispatchd.providers.mcp.reach import OAuth, Reach
+from tooldispatchd.providers.mcp.server import Server
 
 # A token that is refused so soon after it was given will be refused again: another flow would only cost.
 FRESH_S: Final = 5.0
@@ -43,6 +46,10 @@ class Accounts:
         self._store = TokenStore(environ)
         self._log = log
         self._accounts: dict[tuple[str, OAuth], OAuthAccount] = {}
+
+    def way(self, server: Server, reach: Reach) -> Transport:
+        """As `link.Authorizers.way`; an authorizer for each link."""
+        return http_way(server, reach, partial(self.authorizer, server.name, reach))
 
     def authorizer(self, name: str, reach: Reach) -> "OAuthAuthorizer":
         """Authorise the requests of one connection to the server `name`, which has `reach.oauth`."""

@@ -17,8 +17,10 @@ from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.memory import Memory
 from tooldispatchd.checkers.pool import IN_PLACE
 from tooldispatchd.providers.mcp.connection import Connection
+from tooldispatchd.providers.mcp.http.door import http_way
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire
+from tooldispatchd.providers.mcp.link import Transport
 from tooldispatchd.providers.mcp.oauth.accounts import bearer, entry_name
 from tooldispatchd.providers.mcp.oauth.documents import (
     Challenge,
@@ -142,8 +144,8 @@ class _Probe:
         self.wire: HttpWire | None = None
         self._token = token
 
-    def authorizer(self, name: str, reach: Reach) -> "_Probe":  # noqa: ARG002  # there is one server
-        return self
+    def way(self, server: Server, reach: Reach) -> Transport:
+        return http_way(server, reach, lambda: self)
 
     async def credentials(self, asked: HttpRequest, wire: HttpWire) -> Headers:  # noqa: ARG002  # all requests are equal
         self.wire = wire

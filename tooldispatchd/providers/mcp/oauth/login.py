@@ -19,7 +19,7 @@ from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire
-from tooldispatchd.providers.mcp.oauth.accounts import bearer, entry_name
+from tooldispatchd.providers.mcp.oauth.accounts import bearer
 from tooldispatchd.providers.mcp.oauth.documents import (
     Challenge,
     RegisteredClient,
@@ -30,7 +30,7 @@ from tooldispatchd.providers.mcp.oauth.documents import (
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
 from tooldispatchd.providers.mcp.oauth.flow import MAX_ANSWER_BYTES, UNKNOWN_CLIENT, OAuthFlow, Person
 from tooldispatchd.providers.mcp.oauth.redirect import Redirected, open_listener, port_in
-from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, TokenStoreError
+from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, entry_name
 from tooldispatchd.providers.mcp.reach import Reach
 from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import Server
@@ -49,34 +49,35 @@ async def log_in(
     assert server.reach is not None
     assert server.reach.oauth is not None
     store, entry = TokenStore(environ), entry_name(server.reach.url, server.reach.oauth)
-    try:
-        before = store.read(entry) or Grant()
-        before = replace(before, trusted=(*before.trusted, *trusted))
-        challenge = await _ask(server)
-        grant = await _Login(server.reach, store, entry, show).obtain(before, challenge)
-        async with store.lock(entry):
-            store.write(entry, grant)
-        refused = await _try(server, grant)
-        if refused is not None:
-            missing = missing_scopes(grant.scope, refused.scope) if refused.asks_for_more else ()
-            if missing:
-                async with store.lock(entry):
-                    store.write(entry, replace(grant, wanted=union(grant.scope, refused.scope)))
-            raise _refusal(refused, missing)
+    before = store.read(entry) or Grant()
+    before = replace(before, trusted=(*before.trusted, *trusted))
+    probe = _Probe(None)
+    why = await _connect(server, probe)
+    if why is not None and (probe.wire is None or not probe.wire.has_answered):
+        raise WireError(why)
+    grant = await _Login(server.reach, store, entry, show).obtain(before, probe.challenge or Challenge(200))
+    async with store.lock(entry):
+        store.write(entry, grant)
+    # A refusal of the new token is better found now than at the first call.
+    probe = _Probe(grant.access_token)
+    refused = None if await _connect(server, probe) is None else probe.challenge
+    if refused is None:
         return store.path_of(entry)
-    except TokenStoreError as error:
-        raise AuthorizationError(str(error)) from None
+    why = f"the tokens are stored, but the server refuses them (HTTP {refused.status})"
+    missing = missing_scopes(grant.scope, refused.scope) if refused.asks_for_more else ()
+    if missing:
+        async with store.lock(entry):
+            store.write(entry, replace(grant, wanted=union(grant.scope, refused.scope)))
+        why += f": it wants {' '.join(missing)} too, which the next login asks for"
+    raise AuthorizationError(why)
 
 
 async def forget(reach: Reach, environ: Mapping[str, str]) -> bool:
     """Remove the tokens for the server of `reach`; whether there were any. Raises `AuthorizationError`."""
     assert reach.oauth is not None
     store, entry = TokenStore(environ), entry_name(reach.url, reach.oauth)
-    try:
-        async with store.lock(entry):
-            return store.forget(entry)
-    except TokenStoreError as error:
-        raise AuthorizationError(str(error)) from None
+    async with store.lock(entry):
+        return store.forget(entry)
 
 
 class _Login:
@@ -123,12 +124,9 @@ class _Login:
 
     async def _registered(self, client: RegisteredClient) -> None:
         """Store a registration before the person is asked: without it, giving up would cost another one."""
-        try:
-            async with self._store.lock(self._entry):
-                kept = self._store.read(self._entry) or Grant()
-                self._store.write(self._entry, replace(kept, client=client))
-        except TokenStoreError as error:
-            raise AuthorizationError(str(error)) from None
+        async with self._store.lock(self._entry):
+            kept = self._store.read(self._entry) or Grant()
+            self._store.write(self._entry, replace(kept, client=client))
 
 
 # --- the server ------------------------------------------------------------------------------------------------------
@@ -195,25 +193,3 @@ async def _connect(server: Server, probe: _Probe) -> str | None:
 
     await connection.run(settled)
     return whys[0]
-
-
-async def _ask(server: Server) -> Challenge:
-    """The server's challenge to a connection without a token. Raises `WireError` where the server does not answer."""
-    probe = _Probe(None)
-    why = await _connect(server, probe)
-    if why is not None and (probe.wire is None or not probe.wire.has_answered):
-        raise WireError(why)
-    return probe.challenge or Challenge(200)
-
-
-async def _try(server: Server, grant: Grant) -> Challenge | None:
-    """The server's refusal of a new token, better found now than at the first call; None where it takes it."""
-    probe = _Probe(grant.access_token)
-    return None if await _connect(server, probe) is None else probe.challenge
-
-
-def _refusal(refused: Challenge, missing: tuple[str, ...]) -> AuthorizationError:
-    why = f"the tokens are stored, but the server refuses them (HTTP {refused.status})"
-    if missing:
-        why += f": it wants {' '.join(missing)} too, which the next login asks for"
-    return AuthorizationError(why)

@@ -168,7 +168,9 @@ class Warm:
         is_fit = False
         try:
             if leaf is not None and peer.child is not None and not tool.resident:
-                move(peer.child.pid, leaf)
+                # One that has died goes nowhere.
+                with suppress(ProcessLookupError):
+                    Path(leaf, "cgroup.procs").write_text(str(peer.child.pid))
             peer.begin(frames, update)
             if peer.child is None:
                 await fork_child(place, peer, leaf)
@@ -184,16 +186,12 @@ class Warm:
         # A worker's processor time is that of all its calls, and says nothing of this one.
         remains = Remains(exited, peer.stderr, None if tool.resident else peer.cpu)
         if is_fit:
-            self._keep(place, peer)
+            peer.waits_since = now = trio.current_time()
+            place.waiting.append(peer)
+            # The last is taken first. So the first has waited longest, and it ends if it was not needed.
+            if place.waiting[0].waits_since < now - self._spare_s:
+                self._nursery.start_soon(place.waiting.pop(0).end)
         return ending, remains
-
-    def _keep(self, place: WarmTool, worker: WorkerPipes) -> None:
-        """Have a worker wait for another call, and the one that has waited longest end if it was not needed."""
-        worker.waits_since = now = trio.current_time()
-        place.waiting.append(worker)
-        # The last is taken first, and so the first has waited longest.
-        if place.waiting[0].waits_since < now - self._spare_s:
-            self._nursery.start_soon(place.waiting.pop(0).end)
 
     def _take(self, place: WarmTool) -> WorkerPipes | None:
         """A child that waits for a call. Those of worn parents are ended, or the parents would stay."""
@@ -277,12 +275,6 @@ def is_fit_for_more(place: WarmTool, worker: WorkerPipes, ending: Ending) -> boo
 
 def has_current_parent(peer: WorkerPipes) -> bool:
     return peer.parent is not None and peer.parent.forker.is_usable
-
-
-def move(pid: int, leaf: str) -> None:
-    """Move a child that waits for its call into a cgroup; one that has died goes nowhere."""
-    with suppress(ProcessLookupError):
-        Path(leaf, "cgroup.procs").write_text(str(pid))
 
 
 def take_all(place: WarmTool) -> list[WorkerPipes]:

@@ -133,7 +133,16 @@ class TokenStore:
         self._require_key()
         try:
             _check(path.parent, path.parent.lstat())
-            content = _read_private(path)
+            # A link could lead to a file of somebody else's, a pipe would be waited for.
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(descriptor, "rb") as file:
+                found = os.fstat(file.fileno())
+                if not stat.S_ISREG(found.st_mode):
+                    raise TokenStoreError(f"cannot read {path}: it is not a regular file")
+                _check(path, found)
+                content = file.read(MAX_FILE_BYTES + 1)
+            if len(content) > MAX_FILE_BYTES:
+                raise TokenStoreError(f"cannot read {path}: it is over {MAX_FILE_BYTES // 1024} KiB")
             if content.startswith(MAGIC):
                 if self._seal is None:
                     raise TokenStoreError(f"cannot open {path}: it is sealed, and there is no credential {CREDENTIAL}")
@@ -282,20 +291,6 @@ def _check(path: Path, found: os.stat_result) -> None:
     if found.st_mode & 0o077:
         mode = stat.S_IMODE(found.st_mode)
         raise TokenStoreError(f"cannot use {path}: others may get at it (mode {mode:04o})")
-
-
-def _read_private(path: Path) -> bytes:
-    # A link could lead to a file of somebody else's, a pipe would be waited for.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise TokenStoreError(f"cannot read {path}: it is not a regular file")
-        _check(path, found)
-        content = file.read(MAX_FILE_BYTES + 1)
-    if len(content) > MAX_FILE_BYTES:
-        raise TokenStoreError(f"cannot read {path}: it is over {MAX_FILE_BYTES // 1024} KiB")
-    return content
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -358,7 +358,7 @@ class PostingLink(TaskLink):
         inbox: Inbox,
         nursery: trio.Nursery,
         *,
-        authorize: Callable[[], Authorizer] | None,
+        authorize: Callable[[], Authorizer] | None = None,
         notice_s: float = NOTICE_S,
     ) -> None:
         super().__init__(server, inbox, nursery)

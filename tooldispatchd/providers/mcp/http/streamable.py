@@ -30,7 +30,6 @@ from tooldispatchd.providers.mcp.http.posting import (
     EVENT_STREAM,
     INITIALIZE,
     JSON,
-    NOTICE_S,
     POST_HEADERS,
     SESSION_HEADER,
     HttpPeer,
@@ -39,11 +38,8 @@ from tooldispatchd.providers.mcp.http.posting import (
     wrong_transport,
 )
 from tooldispatchd.providers.mcp.http.reply import HttpReply
-from tooldispatchd.providers.mcp.http.wire import Authorizer
-from tooldispatchd.providers.mcp.link import Inbox
 from tooldispatchd.providers.mcp.logmessages import printable
 from tooldispatchd.providers.mcp.messages import Outgoing
-from tooldispatchd.providers.mcp.server import Server
 
 # Tries in a row that bring nothing new, before an answer counts as lost.
 MAX_FRUITLESS: Final = 3
@@ -243,8 +239,6 @@ class Listening:
         return False
 
 
-# The first call waits for the stream, so that nothing is missed that it brings about; but not for ever.
-GREETED_S: Final = 5.0
 # To end the MCP session: a server that hangs gets as long as one that is asked to end politely.
 DELETE_S: Final = 2.0
 CLOSE_S: Final = posting.CLOSE_S + DELETE_S
@@ -256,18 +250,8 @@ _NO_MESSAGE: Final = Outgoing(b"")
 class StreamableLink(PostingLink):
     """A server behind one URL, which takes each message as a POST."""
 
-    def __init__(
-        self,
-        server: Server,
-        inbox: Inbox,
-        nursery: trio.Nursery,
-        *,
-        authorize: Callable[[], Authorizer] | None = None,
-        notice_s: float = NOTICE_S,
-        greeted_s: float = GREETED_S,
-    ) -> None:
-        super().__init__(server, inbox, nursery, authorize=authorize, notice_s=notice_s)
-        self._greeted_s = greeted_s
+    # The first call waits for the stream, so that nothing is missed that it brings about; but not for ever.
+    greeted_s = 5.0
 
     async def open(self) -> None:
         """Get ready; nothing is connected before the first message. Raises `LinkError`."""
@@ -280,7 +264,7 @@ class StreamableLink(PostingLink):
             return
         listening = Listening(self._peer, self._bare_headers)
         self._tasks.start(functools.partial(self._listen, listening))
-        with trio.move_on_after(self._greeted_s):
+        with trio.move_on_after(self.greeted_s):
             await listening.settled.wait()
 
     def give_up(self, number: int) -> bool:

@@ -17,7 +17,7 @@ from typing import Final
 import trio
 from msgspec.structs import replace
 
-from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire
+from tooldispatchd.providers.mcp.http.wire import Headers, HttpWire
 from tooldispatchd.providers.mcp.logmessages import BoundLog
 from tooldispatchd.providers.mcp.oauth.documents import MAX_HEADER, Challenge, missing_scopes, read_challenge, union
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError, login_needed
@@ -62,19 +62,13 @@ class OAuthAuthorizer:
         self._name = name
         self._account = account
 
-    async def credentials(self, asked: HttpRequest, wire: HttpWire) -> Headers:  # noqa: ARG002  # all requests are equal
+    async def credentials(self, wire: HttpWire) -> Headers:
         """The bearer token, renewed if it is over; none where a challenge must tell first how to get one."""
         token = await self._account.token(self._name, wire)
         _used.set(token)
         return bearer(token)
 
-    async def challenged(
-        self,
-        asked: HttpRequest,  # noqa: ARG002
-        status: int,
-        headers: Mapping[str, str],
-        wire: HttpWire,
-    ) -> Headers | None:
+    async def challenged(self, status: int, headers: Mapping[str, str], wire: HttpWire) -> Headers | None:
         """Another token for one more attempt; None where none would help."""
         challenge = read_challenge(status, headers.get("www-authenticate", ""))
         if status == 403 and not challenge.asks_for_more:

@@ -18,7 +18,7 @@ from tooldispatchd.calls.memory import Memory
 from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire
+from tooldispatchd.providers.mcp.http.wire import Headers, HttpWire
 from tooldispatchd.providers.mcp.oauth.accounts import bearer
 from tooldispatchd.providers.mcp.oauth.documents import (
     Challenge,
@@ -143,13 +143,12 @@ class _Probe:
     def authorizer(self, name: str, reach: Reach) -> "_Probe":  # noqa: ARG002  # there is one server
         return self
 
-    async def credentials(self, asked: HttpRequest, wire: HttpWire) -> Headers:  # noqa: ARG002  # all requests are equal
+    async def credentials(self, wire: HttpWire) -> Headers:
         self.wire = wire
         return bearer(self._token)
 
     async def challenged(
         self,
-        asked: HttpRequest,  # noqa: ARG002
         status: int,
         headers: Mapping[str, str],
         wire: HttpWire,  # noqa: ARG002

@@ -118,15 +118,15 @@ class _Login:
                 self._show(url)
                 return await listener.redirected(state)
 
-            flow = OAuthFlow(self._reach.url, self._oauth, wire, granted.append, registered=self._registered)
+            async def registered(client: RegisteredClient) -> None:
+                # Stored before the person is asked: else giving up would cost another registration.
+                async with self._store.lock(self._entry):
+                    kept = self._store.read(self._entry) or Grant()
+                    self._store.write(self._entry, replace(kept, client=client))
+
+            flow = OAuthFlow(self._reach.url, self._oauth, wire, granted.append, registered=registered)
             await flow.obtain(before, asked, Person(listener.uri, consent))
         return granted[0]
-
-    async def _registered(self, client: RegisteredClient) -> None:
-        """Store a registration before the person is asked: without it, giving up would cost another one."""
-        async with self._store.lock(self._entry):
-            kept = self._store.read(self._entry) or Grant()
-            self._store.write(self._entry, replace(kept, client=client))
 
 
 # --- the server ------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ class Tokens:
     async def challenged(self, status: int, headers: Mapping[str, str], wire: HttpWire) -> Headers | None:
         self.seen.append((status, headers.get("www-authenticate", "")))
         if self.token_url is not None:
-            _, _, body = await wire.fetch("GET", self.token_url, (), b"")
+            _, body = await wire.fetch("GET", self.token_url, (), b"")
             self.next_token = body.decode()
         if self.next_token is None:
             return None

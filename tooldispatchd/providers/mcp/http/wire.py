@@ -34,8 +34,8 @@ MAX_IDLE: Final = 32
 IDLE_S: Final = 50.0
 # A request's way to the server, and a slow moment of either.
 KEEP_ALIVE_MARGIN_S: Final = 1.0
-# A discovery document or a token is a few KiB.
-MAX_FETCHED_BYTES: Final = 1024 * 1024
+# Metadata, registrations and tokens are a few KiB.
+MAX_FETCHED_BYTES: Final = 64 * 1024
 # To read an unwanted answer to its end for so long costs less than a new TCP connection.
 _LEFTOVER_S: Final = 0.25
 # Repeating these once more than asked for does no harm (RFC 9110, 9.2.2).
@@ -115,10 +115,8 @@ class HttpWire:
             finally:
                 self._put_back(reply)
 
-    async def fetch(
-        self, method: str, url: str, headers: Headers, body: Text, max_bytes: int = MAX_FETCHED_BYTES
-    ) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body of an exchange with a URL that the server named, where it may lead there.
+    async def fetch(self, method: str, url: str, headers: Headers, body: Text) -> tuple[int, bytes]:
+        """Status and body of an exchange with a URL that the server named, where it may lead there.
 
         The headers of the configuration go along to the server's own origin alone, and the authorizer is not asked.
         Raises `WireError`.
@@ -127,7 +125,7 @@ class HttpWire:
         # goes out here may hold a client's secret: nothing but a GET is redirected to another origin.
         reply = await self._followed(self.territory.admit(url), method, headers, (), body, may_leave=method == "GET")
         try:
-            return reply.status, dict(reply.headers), await reply.read(max_bytes)
+            return reply.status, await reply.read(MAX_FETCHED_BYTES)
         finally:
             self._put_back(reply)
 

@@ -44,8 +44,6 @@ from tooldispatchd.providers.mcp.reach import OAuth
 FLOW_S: Final = 30.0
 # To find the browser, to log in there, to read what is asked and to answer it.
 PERSON_S: Final = 300.0
-# Metadata, registrations and tokens are a few kilobytes.
-MAX_ANSWER_BYTES: Final = 64 * 1024
 # The time that is left to a token request under way when nobody waits for it any more.
 FINISH_S: Final = 2.0
 # How long a signed assertion is valid: longer than the clocks of two machines differ.
@@ -432,9 +430,7 @@ class OAuthFlow:
         origin = str(place(url).origin)
         status = None
         try:
-            status, _, said = await self._wire.fetch(
-                method, url, [*headers, ("Accept", "application/json")], body, MAX_ANSWER_BYTES
-            )
+            status, said = await self._wire.fetch(method, url, [*headers, ("Accept", "application/json")], body)
         finally:
             # Of an address no more than the origin: a path or a query may hold a key.
             self._debug("oauth step", step=step, origin=origin, status=status)

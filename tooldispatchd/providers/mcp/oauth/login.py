@@ -18,7 +18,7 @@ from tooldispatchd.calls.memory import Memory
 from tooldispatchd.checkers.inplace import IN_PLACE
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.wire import Headers, HttpWire
+from tooldispatchd.providers.mcp.http.wire import MAX_FETCHED_BYTES, Headers, HttpWire
 from tooldispatchd.providers.mcp.oauth.accounts import bearer
 from tooldispatchd.providers.mcp.oauth.documents import (
     Challenge,
@@ -28,7 +28,7 @@ from tooldispatchd.providers.mcp.oauth.documents import (
     union,
 )
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
-from tooldispatchd.providers.mcp.oauth.flow import MAX_ANSWER_BYTES, UNKNOWN_CLIENT, OAuthFlow, Person
+from tooldispatchd.providers.mcp.oauth.flow import UNKNOWN_CLIENT, OAuthFlow, Person
 from tooldispatchd.providers.mcp.oauth.redirect import Redirected, open_listener, port_in
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, entry_name
 from tooldispatchd.providers.mcp.reach import Reach
@@ -108,7 +108,7 @@ class _Login:
     async def _flow(self, before: Grant, asked: Challenge) -> Grant:
         granted: list[Grant] = []
         async with (
-            HttpWire(self._reach, max_bytes=MAX_ANSWER_BYTES) as wire,
+            HttpWire(self._reach, max_bytes=MAX_FETCHED_BYTES) as wire,
             open_listener(self._oauth.redirect_port, port_in(before.client)) as listener,
         ):
             for origin in before.trusted:

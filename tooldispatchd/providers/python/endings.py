@@ -89,9 +89,9 @@ def judge(tool: PythonTool, ending: Ending, remains: Remains) -> ReturnedValue |
     return ended(name, exited, stderr, limits=tool.limits, limit=limit, by_itself=by_itself)
 
 
-def not_started(tool: PythonTool, why: str, stderr: str = "") -> Fault:
+def not_started(tool: PythonTool, why: str) -> Fault:
     """No child could be had for the call."""
-    return tool_failed(f"cannot run '{tool.function}': {why}", stderr)
+    return tool_failed(f"cannot run '{tool.function}': {why}", "")
 
 
 def _no_value(tool: PythonTool, error: UnreadableError) -> Fault:

@@ -174,7 +174,10 @@ class Warm:
             peer.begin(frames, update)
             if peer.child is None:
                 await fork_child(place, peer, leaf)
-            self._fork_ahead(place)
+            if not tool.resident and place.is_kept:
+                while len(place.waiting) + place.expected < tool.prefork:
+                    place.expected += 1
+                    self._nursery.start_soon(self._fork_one_ahead, place)
             ending = await peer.finish()
             if ending.error is not None and ending.error.kind == "import" and peer.parent is not None:
                 place.environment.failed(peer.parent, tool.function)
@@ -204,13 +207,6 @@ class Warm:
             else:
                 self._nursery.start_soon(peer.end)
         return place.waiting.pop() if place.waiting else None
-
-    def _fork_ahead(self, place: WarmTool) -> None:
-        if place.tool.resident or not place.is_kept:
-            return
-        while len(place.waiting) + place.expected < place.tool.prefork:
-            place.expected += 1
-            self._nursery.start_soon(self._fork_one_ahead, place)
 
     async def _fork_one_ahead(self, place: WarmTool) -> None:
         # Where none can be had now, the next call asks again, and is told why if that fails too.

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Final
 
 from tooldispatchd.calls.violations import fault_at, fault_of
-from tooldispatchd.catalog.expressions.door import Expression, FailedEvaluation
-from tooldispatchd.catalog.morphisms import Broken, Morphism, StageError, run_now
+from tooldispatchd.catalog.expressions.door import FailedEvaluation
+from tooldispatchd.catalog.morphisms import Broken, StageError, run_now
 from tooldispatchd.catalog.tools import DeclaredTool, Transform, compile_transform
 from tooldispatchd.catalog.violations import Violation
 from tooldispatchd.wire.faults import Code, Fault
@@ -17,32 +17,24 @@ MAX_DETAIL: Final = 2_000
 def compile_inline(tool: DeclaredTool) -> Transform:
     """The function of a tool that asks for nothing; it returns the result, or a `Fault` where there is none."""
     if tool.program is not None:
-        return _compile_program(tool.program)
+        apply: Callable[..., object] = tool.program.apply
+
+        def run_program(value: object) -> object:
+            try:
+                return run_now(apply(value))  # type: ignore[arg-type]  # a run, as a program's always is
+            except StageError as error:
+                return fault_of_stage(error)
+
+        return run_program
     if tool.expression is not None:
-        return _compile_map(tool.expression)
+        evaluate = tool.expression.evaluate
+
+        def run_map(value: object) -> object:
+            result = evaluate(value)
+            return fault_of_failed(result) if type(result) is FailedEvaluation else result
+
+        return run_map
     return compile_transform(tool.spec, None)
-
-
-def _compile_map(expression: Expression) -> Transform:
-    evaluate = expression.evaluate
-
-    def run(value: object) -> object:
-        result = evaluate(value)
-        return fault_of_failed(result) if type(result) is FailedEvaluation else result
-
-    return run
-
-
-def _compile_program(program: Morphism) -> Transform:
-    apply: Callable[..., object] = program.apply
-
-    def run(value: object) -> object:
-        try:
-            return run_now(apply(value))  # type: ignore[arg-type]  # a run, as a program's always is
-        except StageError as error:
-            return fault_of_stage(error)
-
-    return run
 
 
 def fault_of_failed(failed: FailedEvaluation) -> Fault:

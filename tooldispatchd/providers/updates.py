@@ -101,32 +101,26 @@ _decode_line: Final = msgspec.json.Decoder(_Line).decode
 
 
 class UpdateLines(Held):
-    """One program's lines in, its merged updates out; `skipped` counts the lines that are none, or too long."""
+    """One program's lines in, its merged updates out. Lines that are none, or too long, are passed over."""
 
-    __slots__ = ("_cutter", "skipped")
+    __slots__ = ("_cutter",)
 
     def __init__(self, tell: Tell) -> None:
         super().__init__(tell)
-        self.skipped = 0
         self._cutter = LineCutter(MAX_UPDATE_BYTES)
 
     def take(self, chunk: bytes) -> None:
         """Take a chunk that was read."""
         for line in self._cutter.cut(chunk):
-            if isinstance(line, LongLine):
-                self.skipped += 1
-            elif line and not line.isspace():
-                self._take_line(line)
+            if isinstance(line, LongLine) or not line or line.isspace():
+                continue
+            try:
+                said = _decode_line(line)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                continue
+            self.add(Update(said.progress, said.total, said.message, said.content))
 
     def end(self) -> None:
         """Tell what is left; a last line need not have its newline."""
         self.take(b"\n")
         self.tell()
-
-    def _take_line(self, line: bytes | bytearray) -> None:
-        try:
-            said = _decode_line(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            self.skipped += 1
-            return
-        self.add(Update(said.progress, said.total, said.message, said.content))

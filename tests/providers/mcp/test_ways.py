@@ -11,7 +11,7 @@ from tests.providers.mcp.linking import LEGACY, Inbox, answering, at, each
 from tests.servers.raw_http import serving
 from tooldispatchd.children.family import open_family
 from tooldispatchd.providers.mcp.http.door import PairWay, StreamableWay, http_way
-from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire
+from tooldispatchd.providers.mcp.http.wire import Headers, HttpWire
 from tooldispatchd.providers.mcp.link import LinkError, Transport, origin_of
 from tooldispatchd.providers.mcp.reach import OAuth, Reach
 from tooldispatchd.providers.mcp.server import Server
@@ -84,10 +84,10 @@ async def test_a_url_that_is_none_is_why_a_link_cannot_be_opened(url: str, trans
 class Token:
     """An authorizer that has a token."""
 
-    async def credentials(self, asked: HttpRequest, wire: HttpWire) -> Headers:
+    async def credentials(self, wire: HttpWire) -> Headers:
         return [("Authorization", "Bearer t")]
 
-    async def challenged(self, asked: HttpRequest, status: int, headers: Mapping[str, str], wire: HttpWire) -> None:
+    async def challenged(self, status: int, headers: Mapping[str, str], wire: HttpWire) -> None:
         return None
 
 

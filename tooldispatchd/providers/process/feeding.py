@@ -2,13 +2,13 @@
 
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from tooldispatchd.calls.violations import fault_at
-from tooldispatchd.catalog.arguments import WHOLE, WHOLE_VARIABLE, Each, Feed, Flag, Slot, Template, text_of
+from tooldispatchd.catalog.arguments import WHOLE, WHOLE_VARIABLE, Each, Feed, Flag, Slot, text_of
 from tooldispatchd.catalog.pointers import escape
 from tooldispatchd.catalog.violations import Violation
 from tooldispatchd.children.spawn import SpawnError
@@ -81,16 +81,14 @@ def _arguments(feed: Feed, fields: Mapping[str, object]) -> Fed | Fault:
                 return _refused(_pointer(feed, slot.name), why)
             filled[slot] = [text_of(item) for item in items]
             texts[_pointer(feed, slot.name)] = "".join(filled[slot])
-    words = tuple(word for template in feed.templates for word in _words(template, filled))
-    return _refused_nul(texts) or Fed(b"", words=words, texts=texts)
-
-
-def _words(template: Template, filled: Mapping[Slot | Each | Flag, list[str]]) -> Iterator[str]:
-    """The argument; none where a place in it has nothing, and one for each item of the list in it."""
-    places = [[part] if isinstance(part, str) else filled[part] for part in template.parts]
-    if all(places):
-        for number in range(max(map(len, places))):
-            yield "".join(texts[number] if len(texts) > 1 else texts[0] for texts in places)
+    words: list[str] = []
+    for template in feed.templates:
+        places = [[part] if isinstance(part, str) else filled[part] for part in template.parts]
+        # No argument where a place in it has nothing, and one for each item of the list in it.
+        if all(places):
+            many = range(max(map(len, places)))
+            words += ["".join(place[number] if len(place) > 1 else place[0] for place in places) for number in many]
+    return _refused_nul(texts) or Fed(b"", words=tuple(words), texts=texts)
 
 
 def _refused_nul(texts: Mapping[str, str]) -> Fault | None:

@@ -25,9 +25,25 @@ def read_output(output: Output, stdout: bytes | bytearray, *, max_bytes: int) ->
         case Output.TEXT:
             return _text(stdout).removesuffix("\n")
         case Output.LINES:
-            return _lines(stdout, max_bytes)
+            # Each line as it is, blank ones too; the last one need not have a newline.
+            if not stdout:
+                return []
+            # Many short lines would take far more memory than their text.
+            if len(stdout) + QUOTES * stdout.count(b"\n") > max_bytes:
+                why = f"wrote lines that are more than {max_bytes} bytes as a JSON list"
+                raise UnreadableError(why, "content_bytes")
+            return _text(stdout).removesuffix("\n").split("\n")
         case Output.JSON_LINES:
-            return _values(stdout)
+            values: list[object] = []
+            # One line after the other: all of them at once would take far more memory than their bytes.
+            for number, line in enumerate(BytesIO(stdout), 1):
+                if line.isspace():
+                    continue
+                try:
+                    values.append(_decode(line))
+                except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
+                    raise UnreadableError(f"wrote a line, number {number}, that {_why(error)}") from error
+            return values
         case _:
             assert_never(output)
 
@@ -39,30 +55,6 @@ def _value(stdout: bytes | bytearray) -> object:
         return _decode(stdout)
     except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
         raise UnreadableError(f"wrote an answer that {_why(error)}") from error
-
-
-def _values(stdout: bytes | bytearray) -> list[object]:
-    """One value in each line that is not blank."""
-    values: list[object] = []
-    # One line after the other: all of them at once would take far more memory than their bytes.
-    for number, line in enumerate(BytesIO(stdout), 1):
-        if line.isspace():
-            continue
-        try:
-            values.append(_decode(line))
-        except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
-            raise UnreadableError(f"wrote a line, number {number}, that {_why(error)}") from error
-    return values
-
-
-def _lines(stdout: bytes | bytearray, max_bytes: int) -> list[str]:
-    """Each line as it is, blank ones too, without its newline; the last one need not have one."""
-    if not stdout:
-        return []
-    # Many short lines would take far more memory than their text.
-    if len(stdout) + QUOTES * stdout.count(b"\n") > max_bytes:
-        raise UnreadableError(f"wrote lines that are more than {max_bytes} bytes as a JSON list", "content_bytes")
-    return _text(stdout).removesuffix("\n").split("\n")
 
 
 def _text(stdout: bytes | bytearray) -> str:

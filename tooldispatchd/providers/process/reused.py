@@ -194,14 +194,19 @@ class Turn:
             return Unread(self._line, Output.JSON, max_bytes, partial(no_answer, argv0, streams.errors.text()))
         if flaw is None:
             try:
-                value = read_output(Output.JSON, self._line, max_bytes=max_bytes)
-                return ProgramValue(value, 0 if self._updates is None else self._updates.skipped)
+                return ProgramValue(read_output(Output.JSON, self._line, max_bytes=max_bytes))
             except UnreadableError as error:
                 streams.hear()
                 return no_answer(argv0, streams.errors.text(), error)
         streams.hear()
         if flaw is Flaw.ENDED and self._child.has_exited():
-            self._note_end()
+            if command.limits.cpu_s is not None:
+                # The kernel tells it until the child is reaped.
+                self._cpu = processor_time(self._child.pid)
+            unread = bytearray(4)
+            fcntl.ioctl(self._child.stdin, termios.FIONREAD, unread)
+            written = len(self._asked) - len(streams.unwritten)
+            self.is_unread = int.from_bytes(unread, sys.byteorder) == written and not self._line
             return None
         if flaw is Flaw.LONG:
             return too_much(command, streams.errors.text())
@@ -214,15 +219,6 @@ class Turn:
             return no_answer(command.argv[0], stderr, UnreadableError("exited before it had answered"))
         counted = None if passed is None else partial(passed, self._child)
         return ended_badly(command, ended, stderr, cpu=self._cpu, passed=counted)
-
-    def _note_end(self) -> None:
-        if self._command.limits.cpu_s is not None:
-            # The kernel tells it until the child is reaped.
-            self._cpu = processor_time(self._child.pid)
-        unread = bytearray(4)
-        fcntl.ioctl(self._child.stdin, termios.FIONREAD, unread)
-        written = len(self._asked) - len(self._streams.unwritten)
-        self.is_unread = int.from_bytes(unread, sys.byteorder) == written and not self._line
 
     def _take(self, chunk: bytes) -> bool:
         line, newline, more = chunk.partition(b"\n")
@@ -432,8 +428,24 @@ class Reused:
                 outcome = await self._ask(turn, passed)
         finally:
             self._busy.discard(kept)
-        if isinstance(outcome, ProgramValue | Unread):
-            self._rest(kept)
+        if isinstance(outcome, Fault):
+            return outcome
+        kept.calls -= 1
+        if kept.calls == 0 or self._is_closed:
+            self._idle_children.end(kept)
+            return outcome
+        kept.rest()
+        try:
+            self._idle_children.add(kept)
+        except OSError:
+            # The call has its answer; the next one starts a child of its own.
+            self._idle_children.end(kept)
+            return outcome
+        self._idle.append(kept)
+        if len(self._idle) > MAX_IDLE_EACH:
+            oldest = self._idle[0]
+            self.take_out(oldest)
+            self._idle_children.end(oldest)
         return outcome
 
     async def _ask(self, turn: Turn, passed: Passed | None) -> ProgramValue | Unread | Fault:
@@ -449,21 +461,3 @@ class Reused:
                     outcome = turn.fault_of(ended, passed)
                 await kept.leave()  # noqa: ASYNC102  # as above
         return outcome
-
-    def _rest(self, kept: ReusedChild) -> None:
-        kept.calls -= 1
-        if kept.calls == 0 or self._is_closed:
-            self._idle_children.end(kept)
-            return
-        kept.rest()
-        try:
-            self._idle_children.add(kept)
-        except OSError:
-            # The call has its answer; the next one starts a child of its own.
-            self._idle_children.end(kept)
-            return
-        self._idle.append(kept)
-        if len(self._idle) > MAX_IDLE_EACH:
-            oldest = self._idle[0]
-            self.take_out(oldest)
-            self._idle_children.end(oldest)

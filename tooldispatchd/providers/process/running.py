@@ -62,10 +62,9 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class ProgramValue(msgspec.Struct, frozen=True):
-    """The value that a program answered with; how many of its lines of updates were none; the end of its stderr."""
+    """The value that a program answered with, and the end of its stderr."""
 
     value: object
-    skipped_updates: int = 0
     stderr: str = ""
 
 
@@ -114,7 +113,7 @@ async def run_command(
 class _Run:
     """One child, and what is known of it; `exit` once it is reaped."""
 
-    __slots__ = ("_child", "_command", "_cpu", "_errors", "_output", "_room", "_skipped", "exit")
+    __slots__ = ("_child", "_command", "_cpu", "_errors", "_output", "_room", "exit")
 
     _errors: Tail
 
@@ -122,7 +121,6 @@ class _Run:
         self._command = command
         self._child = child
         self._cpu: ProcessorTime | None = None
-        self._skipped = 0
         self._room = command.max_output_bytes
         # The one chunk, or all in one: of a program that writes byte by byte each would be an object.
         self._output: bytes | bytearray = b""
@@ -149,8 +147,6 @@ class _Run:
             streams.drain_updates()
             self.exit = await child.kill()
         self._errors = streams.errors
-        if updates is not None:
-            self._skipped = updates.skipped
 
     def judge(self, passed: Callable[[], str | None] | None) -> ProgramValue | Unread | Fault:
         """The value, or why there is none."""
@@ -168,7 +164,7 @@ class _Run:
             value = read_output(command.output, self._output, max_bytes=max_bytes)
         except UnreadableError as error:
             return no_answer(argv0, stderr, error)
-        return ProgramValue(value, self._skipped, stderr)
+        return ProgramValue(value, stderr)
 
     def _take(self, chunk: bytes) -> bool:
         self._room -= len(chunk)

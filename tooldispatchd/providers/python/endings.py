@@ -68,7 +68,13 @@ def judge(tool: PythonTool, ending: Ending, remains: Remains) -> ReturnedValue |
     """The value, or why there is none; `remains` tell where the child wrote no answer."""
     exited, stderr = remains.exited, remains.stderr
     if ending.value is not None:
-        return _decode(tool, ending.value, stderr)
+        if not is_light(ending.value, ACCEPT):
+            return Unread(ending.value, Output.JSON, tool.max_output_bytes, partial(_no_value, tool), stderr)
+        try:
+            return ReturnedValue(msgspec.json.decode(ending.value), stderr)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            why = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+            return _no_value(tool, UnreadableError(why))
     if ending.error is not None:
         return _raised(tool, ending.error, stderr)
     name = tool.function
@@ -83,19 +89,9 @@ def judge(tool: PythonTool, ending: Ending, remains: Remains) -> ReturnedValue |
     return ended(name, exited, stderr, limits=tool.limits, limit=limit, by_itself=by_itself)
 
 
-def not_started(tool: PythonTool, why: str, stderr: str = "") -> Fault:
+def not_started(tool: PythonTool, why: str) -> Fault:
     """No child could be had for the call."""
-    return tool_failed(f"cannot run '{tool.function}': {why}", stderr)
-
-
-def _decode(tool: PythonTool, value: bytes | bytearray, stderr: str) -> ReturnedValue | Unread | Fault:
-    if not is_light(value, ACCEPT):
-        return Unread(value, Output.JSON, tool.max_output_bytes, partial(_no_value, tool), stderr)
-    try:
-        return ReturnedValue(msgspec.json.decode(value), stderr)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        why = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
-        return _no_value(tool, UnreadableError(why))
+    return tool_failed(f"cannot run '{tool.function}': {why}", "")
 
 
 def _no_value(tool: PythonTool, error: UnreadableError) -> Fault:

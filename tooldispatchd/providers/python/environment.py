@@ -99,10 +99,6 @@ class WarmEnvironment:
         self._retry_at = -math.inf
         self._failure: NoParentError | None = None
 
-    def add(self, tool: PythonTool) -> None:
-        """Have the next parent know the tool, if this one does not."""
-        self._tools[tool.function, tool.policy] = tool
-
     def keep(self, tools: Sequence[PythonTool]) -> None:
         """Forget all other tools; without any, the parent ends after its last child."""
         self._tools = {(tool.function, tool.policy): tool for tool in tools}
@@ -112,8 +108,9 @@ class WarmEnvironment:
     async def parent(self, tool: PythonTool) -> ParentLease:
         """One that knows the tool; raises NoParentError where none can be had now."""
         while True:
-            # Again each time: `keep` may have been called meanwhile.
-            self.add(tool)
+            # The next parent is to know the tool, if this one does not. Again each time: `keep` may have been called
+            # meanwhile.
+            self._tools[tool.function, tool.policy] = tool
             parent = self._parent
             if parent is not None and parent.serves(tool):
                 if tool.function not in parent.failed or trio.current_time() < self._retry_at:

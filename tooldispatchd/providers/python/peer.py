@@ -142,7 +142,20 @@ class WorkerPipes:
     async def _serve(self) -> None:
         while self._ending is None:
             await self._pipes.wait(math.inf if self._held is None else self._held.tell_due(trio.current_time()))
-            self._serve_ready()
+            ready = self._pipes.ready()
+            if self._stderr in ready:
+                self._tail.add(self._pipes.read(self._stderr) or b"")
+            if self._sock in ready:
+                if ready[self._sock] & select.EPOLLOUT:
+                    self._write()
+                    if not self._pending:
+                        self._pipes.watch(self._sock)
+                for _ in range(LOOKS):
+                    if not self._read():
+                        break
+            if self._ending is None and self._has_gone(ready):
+                is_unread = self._is_reset or bool(self._pending)
+                self._ending = Ending(is_unread=is_unread, is_cut=not self._reader.is_between)
 
     def _reset(self, frames: bytes | bytearray, update: Callable[[Update], None] | None) -> None:
         self._pending = memoryview(frames)
@@ -156,21 +169,6 @@ class WorkerPipes:
         self._is_leaving = False
         self._is_reset = False
         self._ending = None
-
-    def _serve_ready(self) -> None:
-        ready = self._pipes.ready()
-        if self._stderr in ready:
-            self._tail.add(self._pipes.read(self._stderr) or b"")
-        if self._sock in ready:
-            if ready[self._sock] & select.EPOLLOUT:
-                self._write()
-                if not self._pending:
-                    self._pipes.watch(self._sock)
-            for _ in range(LOOKS):
-                if not self._read():
-                    break
-        if self._ending is None and self._has_gone(ready):
-            self._ending = Ending(is_unread=self._is_reset or bool(self._pending), is_cut=not self._reader.is_between)
 
     def _has_gone(self, ready: dict[int, int]) -> bool:
         """Whether nothing can come any more; what had come by then has been read."""

@@ -168,11 +168,16 @@ class Warm:
         is_fit = False
         try:
             if leaf is not None and peer.child is not None and not tool.resident:
-                move(peer.child.pid, leaf)
+                # One that has died goes nowhere.
+                with suppress(ProcessLookupError):
+                    Path(leaf, "cgroup.procs").write_text(str(peer.child.pid))
             peer.begin(frames, update)
             if peer.child is None:
                 await fork_child(place, peer, leaf)
-            self._fork_ahead(place)
+            if not tool.resident and place.is_kept:
+                while len(place.waiting) + place.expected < tool.prefork:
+                    place.expected += 1
+                    self._nursery.start_soon(self._fork_one_ahead, place)
             ending = await peer.finish()
             if ending.error is not None and ending.error.kind == "import" and peer.parent is not None:
                 place.environment.failed(peer.parent, tool.function)
@@ -184,16 +189,12 @@ class Warm:
         # A worker's processor time is that of all its calls, and says nothing of this one.
         remains = Remains(exited, peer.stderr, None if tool.resident else peer.cpu)
         if is_fit:
-            self._keep(place, peer)
+            peer.waits_since = now = trio.current_time()
+            place.waiting.append(peer)
+            # The last is taken first. So the first has waited longest, and it ends if it was not needed.
+            if place.waiting[0].waits_since < now - self._spare_s:
+                self._nursery.start_soon(place.waiting.pop(0).end)
         return ending, remains
-
-    def _keep(self, place: WarmTool, worker: WorkerPipes) -> None:
-        """Have a worker wait for another call, and the one that has waited longest end if it was not needed."""
-        worker.waits_since = now = trio.current_time()
-        place.waiting.append(worker)
-        # The last is taken first, and so the first has waited longest.
-        if place.waiting[0].waits_since < now - self._spare_s:
-            self._nursery.start_soon(place.waiting.pop(0).end)
 
     def _take(self, place: WarmTool) -> WorkerPipes | None:
         """A child that waits for a call. Those of worn parents are ended, or the parents would stay."""
@@ -206,13 +207,6 @@ class Warm:
             else:
                 self._nursery.start_soon(peer.end)
         return place.waiting.pop() if place.waiting else None
-
-    def _fork_ahead(self, place: WarmTool) -> None:
-        if place.tool.resident or not place.is_kept:
-            return
-        while len(place.waiting) + place.expected < place.tool.prefork:
-            place.expected += 1
-            self._nursery.start_soon(self._fork_one_ahead, place)
 
     async def _fork_one_ahead(self, place: WarmTool) -> None:
         # Where none can be had now, the next call asks again, and is told why if that fails too.
@@ -277,12 +271,6 @@ def is_fit_for_more(place: WarmTool, worker: WorkerPipes, ending: Ending) -> boo
 
 def has_current_parent(peer: WorkerPipes) -> bool:
     return peer.parent is not None and peer.parent.forker.is_usable
-
-
-def move(pid: int, leaf: str) -> None:
-    """Move a child that waits for its call into a cgroup; one that has died goes nowhere."""
-    with suppress(ProcessLookupError):
-        Path(leaf, "cgroup.procs").write_text(str(pid))
 
 
 def take_all(place: WarmTool) -> list[WorkerPipes]:

@@ -136,7 +136,8 @@ async def test_a_server_that_cannot_be_reached_is_why_it_cannot_be_opened() -> N
 
 async def test_a_server_that_names_no_endpoint_is_left_in_time() -> None:
     async with serving(each(streaming(event(b"{}"), is_ended=False))) as server, trio.open_nursery() as nursery:
-        link = pair.PairLink(at(server.url), Inbox(), nursery, endpoint_s=0.1)
+        link = pair.PairLink(at(server.url), Inbox(), nursery)
+        link.endpoint_s = 0.1
         with pytest.raises(LinkError, match=r"^it named no endpoint within 0\.1 s$"):
             await link.open()
         await link.close()

@@ -105,7 +105,7 @@ async def test_nothing_is_resumed_where_there_is_no_such_thing(revision: str, id
 
 
 async def test_nothing_is_resumed_for_a_request_that_nobody_waits_for() -> None:
-    site = Site(tools_call=streaming(event(id_="p-1", retry=20)))
+    site = Site(tools_call=streaming(event(id_="p-1", retry=200)))
     async with serving(each(site)) as server, linked(way(server.url)) as far:
         number = far.ask()
         with trio.fail_after(5):
@@ -113,7 +113,7 @@ async def test_nothing_is_resumed_for_a_request_that_nobody_waits_for() -> None:
                 await trio.sleep(0.001)
         far.inbox.waiting.discard(number)
         # Longer than the server wants to be left alone.
-        await trio.sleep(0.1)
+        await trio.sleep(0.3)
         assert [asked.method for asked in server.asked] == ["POST"]
 
 

@@ -288,7 +288,8 @@ async def test_an_event_over_the_bound_on_the_server_s_own_stream_harms_nobody()
 async def test_a_server_that_does_not_say_whether_it_has_a_stream_is_not_waited_for_long() -> None:
     async with serving(each(Site(GET=silent))) as server, trio.open_nursery() as nursery:
         inbox = Inbox()
-        link = StreamableLink(at(server.url), inbox, nursery, greeted_s=0.1)
+        link = StreamableLink(at(server.url), inbox, nursery)
+        link.greeted_s = 0.1
         link.dialect = LEGACY
         await link.open()
         with trio.fail_after(2):
@@ -300,7 +301,8 @@ async def test_a_server_that_does_not_say_whether_it_has_a_stream_is_not_waited_
 async def test_a_server_that_hangs_at_the_end_of_the_handshake_is_asked_all_the_same() -> None:
     async with serving(each(Site(notifications_initialized=silent))) as server, trio.open_nursery() as nursery:
         inbox = Inbox()
-        link = StreamableLink(at(server.url), inbox, nursery, notice_s=0.1, greeted_s=0.05)
+        link = StreamableLink(at(server.url), inbox, nursery, notice_s=0.1)
+        link.greeted_s = 0.05
         link.dialect = LEGACY
         await link.open()
         far = Linked(link, inbox)

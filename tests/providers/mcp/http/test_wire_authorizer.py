@@ -8,7 +8,7 @@ import trio
 
 from tests.servers.raw_http import Peer, polite, serving
 from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire
+from tooldispatchd.providers.mcp.http.wire import Headers, HttpWire
 from tooldispatchd.providers.mcp.reach import Reach
 
 
@@ -19,22 +19,20 @@ class Tokens:
     token: str | None = None
     next_token: str | None = None
     token_url: str | None = None
-    seen: list[tuple[str, int, str]] = field(default_factory=list)
+    seen: list[tuple[int, str]] = field(default_factory=list)
 
-    async def credentials(self, asked: HttpRequest, wire: HttpWire) -> Headers:
+    async def credentials(self, wire: HttpWire) -> Headers:
         return [] if self.token is None else [("Authorization", f"Bearer {self.token}")]
 
-    async def challenged(
-        self, asked: HttpRequest, status: int, headers: Mapping[str, str], wire: HttpWire
-    ) -> Headers | None:
-        self.seen.append((asked.method, status, headers.get("www-authenticate", "")))
+    async def challenged(self, status: int, headers: Mapping[str, str], wire: HttpWire) -> Headers | None:
+        self.seen.append((status, headers.get("www-authenticate", "")))
         if self.token_url is not None:
-            _, _, body = await wire.fetch("GET", self.token_url, (), b"")
+            _, body = await wire.fetch("GET", self.token_url, (), b"")
             self.next_token = body.decode()
         if self.next_token is None:
             return None
         self.token = self.next_token
-        return await self.credentials(asked, wire)
+        return await self.credentials(wire)
 
 
 async def guarded(peer: Peer) -> None:
@@ -70,7 +68,7 @@ async def test_a_challenge_is_met_by_one_more_attempt() -> None:
         async with HttpWire(Reach(url=server.url), max_bytes=1000, authorizer=tokens) as wire:
             assert await ask(wire) == (200, b"{}")
             assert await ask(wire) == (200, b"{}")
-        assert tokens.seen == [("POST", 401, 'Bearer error="invalid_token"')]
+        assert tokens.seen == [(401, 'Bearer error="invalid_token"')]
         assert [asked.target for asked in server.asked] == ["/mcp", "/token", "/mcp", "/mcp"]
 
 

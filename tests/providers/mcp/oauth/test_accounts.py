@@ -45,7 +45,6 @@ async def test_a_wrong_secret_is_said_and_not_shown(tmp_path: Path) -> None:
         with pytest.raises(AuthorizationError) as caught:
             await call(wire)
     assert caught.value.why == "cannot get a token: HTTP 401 invalid_client"
-    assert not caught.value.needs_login
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256"])

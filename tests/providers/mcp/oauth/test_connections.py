@@ -15,8 +15,7 @@ from tests.providers.mcp.oauth.asking import PERSON, SECRET, Daemon, logged_in, 
 from tests.servers.authorization_server import OAuthServer, serving
 from tooldispatchd.checkers.pool import IN_PLACE
 from tooldispatchd.providers.mcp.connection import Connection
-from tooldispatchd.providers.mcp.oauth.accounts import entry_name
-from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
+from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, entry_name
 from tooldispatchd.providers.mcp.reach import OAuth
 from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.ways import url_way

@@ -239,9 +239,7 @@ async def test_a_flow_that_takes_too_long_is_ended(tmp_path: Path, autojump_cloc
     began = trio.current_time()
 
     class Never(HttpWire):
-        async def fetch(
-            self, method: str, url: str, headers: Headers, body: Text, max_bytes: int = 0
-        ) -> tuple[int, dict[str, str], bytes]:
+        async def fetch(self, method: str, url: str, headers: Headers, body: Text) -> tuple[int, bytes]:
             await trio.sleep_forever()
             raise AssertionError
 

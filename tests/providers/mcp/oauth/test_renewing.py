@@ -11,9 +11,8 @@ import trio.testing
 from tests.providers.mcp.oauth.asking import PERSON, Daemon, call, until
 from tests.servers.authorization_server import OAuthServer, Reply, serving
 from tooldispatchd.providers.mcp.http.wire import HttpWire
-from tooldispatchd.providers.mcp.oauth.accounts import entry_name
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
-from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
+from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, entry_name
 
 LOGIN = "it needs a login: run tooldispatchd login docs"
 
@@ -32,7 +31,7 @@ async def test_without_a_login_nothing_is_asked_and_the_login_is_named(tmp_path:
     async with serving(server), daemon.wire(server, PERSON) as wire:
         with pytest.raises(AuthorizationError) as caught:
             await call(wire)
-    assert (caught.value.why, caught.value.needs_login, caught.value.was_sent) == (LOGIN, True, False)
+    assert (caught.value.why, caught.value.was_sent) == (LOGIN, False)
     assert server.requests == []
 
 

@@ -16,10 +16,11 @@ from tooldispatchd.providers.mcp.oauth.tokens import (
     SealError,
     TokenStore,
     TokenStoreError,
+    entry_name,
     find_directory,
     find_seal,
-    is_sealed,
 )
+from tooldispatchd.providers.mcp.reach import OAuth
 
 KEY = bytes(range(32))
 GRANT = Grant(
@@ -225,7 +226,6 @@ def test_what_cannot_be_opened_can_be_forgotten(tmp_path: Path) -> None:
 
 def test_what_is_sealed_is_opened_by_an_equal_key() -> None:
     sealed = Seal(KEY).close(b"content", "a.json")
-    assert is_sealed(sealed)
     assert b"content" not in sealed
     assert Seal(KEY).open(sealed, "a.json") == b"content"
 
@@ -314,11 +314,10 @@ async def test_a_lock_that_is_never_given_up_is_waited_for_no_longer_than_a_flow
 
 
 def test_entries_differ_by_server_client_grant_and_scopes_and_show_none_of_them() -> None:
-    named: list[tuple[str, str | None, str, tuple[str, ...]]]
-    named = [("https://a/", None, "x", ()), ("https://b/", None, "x", ()), ("https://a/", "c", "x", ())]
-    named += [("https://a/", None, "y", ()), ("https://a/", None, "x", ("s",))]
-    names = {TokenStore.name_of(*each) for each in named}
-    assert len(names) == len(named)
+    plain = OAuth(grant="x")
+    others = [OAuth(grant="x", client_id="c"), OAuth(grant="y"), OAuth(grant="x", scopes=("s",))]
+    names = {entry_name("https://b/", plain), *(entry_name("https://a/", each) for each in (plain, *others))}
+    assert len(names) == 5
     assert all(len(name) == 40 and name.isalnum() for name in names)
 
 

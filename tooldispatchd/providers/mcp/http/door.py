@@ -36,7 +36,7 @@ class StreamableWay(_HttpWay):
     """Streamable HTTP."""
 
     may_probe = True
-    close_s = streamable.CLOSE_S
+    close_s = posting.CLOSE_S + posting.DELETE_S
 
     def link(self, inbox: Inbox, nursery: trio.Nursery | None) -> Link:
         assert nursery is not None

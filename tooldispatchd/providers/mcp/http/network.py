@@ -69,7 +69,16 @@ async def connect(host: str, port: int) -> Socket:
     try:
         stream = await trio.open_tcp_stream(host, port)
     except OSError as error:
-        raise WireError(f"cannot connect to {host} port {port}: {_reason(error)}") from error
+        # Without trio's own sentence around it; the first attempt's words, as the others' are mostly the same.
+        cause = error.__cause__
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        found = cause if isinstance(cause, OSError) else error
+        why = found.strerror or str(found)
+        # The name service has numbers below zero, with texts of its own.
+        if found.errno is not None and found.errno >= 0:
+            why = os.strerror(found.errno)
+        raise WireError(f"cannot connect to {host} port {port}: {why}") from error
     return Socket(stream.socket)
 
 
@@ -83,18 +92,6 @@ async def connect_public(host: str, port: int) -> Socket:
             except WireError:
                 continue
     raise WireError(f"cannot connect to {host} port {port}: none of its addresses answers")
-
-
-def _reason(error: OSError) -> str:
-    """Why, without trio's own sentence around it: the first attempt's words, as the others' are mostly the same."""
-    cause = error.__cause__
-    while isinstance(cause, BaseExceptionGroup):
-        cause = cause.exceptions[0]
-    found = cause if isinstance(cause, OSError) else error
-    # The name service has numbers below zero, with texts of its own.
-    if found.errno is None or found.errno < 0:
-        return found.strerror or str(found)
-    return os.strerror(found.errno)
 
 
 class Proxy(NamedTuple):
@@ -166,7 +163,14 @@ def files_of(reach: Reach) -> Files:
 
 async def context(files: Files) -> ssl.SSLContext:
     """The context for these files. Raises `WireError`, which names the file that is wrong."""
-    key = files, tuple(_stamp(path) for path in files)
+    stamps: list[_Stamp] = []
+    for path in files:
+        try:
+            status = None if path is None else Path(path).stat()
+        except OSError as error:
+            raise WireError(f"cannot read {path}: {error.strerror}") from error
+        stamps.append(None if status is None else (status.st_ino, status.st_mtime_ns, status.st_size))
+    key = files, tuple(stamps)
     found = _contexts.pop(key, None)
     if found is None:
         found = await trio.to_thread.run_sync(_load, files, abandon_on_cancel=True, limiter=_LOADS)
@@ -175,16 +179,6 @@ async def context(files: Files) -> ssl.SSLContext:
     while len(_contexts) > MAX_CONTEXTS:
         del _contexts[next(iter(_contexts))]
     return found
-
-
-def _stamp(path: str | None) -> _Stamp:
-    if path is None:
-        return None
-    try:
-        status = Path(path).stat()
-    except OSError as error:
-        raise WireError(f"cannot read {path}: {error.strerror}") from error
-    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _load(files: Files) -> ssl.SSLContext:

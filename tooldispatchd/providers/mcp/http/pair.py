@@ -6,7 +6,6 @@
 The stream is the connection: it cannot be resumed, as the server forgets its client with it.
 """
 
-from collections.abc import Callable
 from typing import Final
 from urllib.parse import urljoin
 
@@ -23,12 +22,8 @@ from tooldispatchd.providers.mcp.http.posting import (
     Sent,
     wrong_transport,
 )
-from tooldispatchd.providers.mcp.http.wire import Authorizer
-from tooldispatchd.providers.mcp.link import Inbox, LinkError
-from tooldispatchd.providers.mcp.server import Server
+from tooldispatchd.providers.mcp.link import LinkError
 
-# The endpoint comes with the head of the stream.
-ENDPOINT_S: Final = 10.0
 # A path and a session's id.
 MAX_ENDPOINT_BYTES: Final = 8 * 1024
 
@@ -36,27 +31,18 @@ MAX_ENDPOINT_BYTES: Final = 8 * 1024
 class PairLink(PostingLink):
     """A server that speaks through one stream and listens at an endpoint."""
 
-    def __init__(
-        self,
-        server: Server,
-        inbox: Inbox,
-        nursery: trio.Nursery,
-        *,
-        authorize: Callable[[], Authorizer] | None = None,
-        endpoint_s: float = ENDPOINT_S,
-    ) -> None:
-        super().__init__(server, inbox, nursery, authorize=authorize)
-        self._endpoint_s = endpoint_s
+    # The endpoint comes with the head of the stream.
+    endpoint_s = 10.0
 
     async def open(self) -> None:
         """Open the stream and wait for the endpoint. Raises `LinkError`."""
         self._meet()
         self._tasks.start(self._listen)
-        until = trio.current_time() + self._endpoint_s
+        until = trio.current_time() + self.endpoint_s
         while self._endpoint is None:
             if trio.current_time() >= until:
                 hint = wrong_transport(self._server, 200)
-                raise LinkError(f"it named no endpoint within {self._endpoint_s:g} s{hint}")
+                raise LinkError(f"it named no endpoint within {self.endpoint_s:g} s{hint}")
             await self._bell.wait(until)
 
     async def greeted(self) -> None:

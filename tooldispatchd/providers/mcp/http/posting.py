@@ -40,6 +40,8 @@ TASKS_S: Final = 1.0
 LAST_S: Final = 1.0
 WIRE_S: Final = 1.0
 CLOSE_S: Final = TASKS_S + LAST_S + WIRE_S
+# And to end the session of Streamable HTTP: a server that hangs gets as long as one that is asked to end politely.
+DELETE_S: Final = 2.0
 
 INITIALIZED: Final = "notifications/initialized"
 CANCELLED: Final = "notifications/cancelled"
@@ -347,6 +349,10 @@ def is_of_session(body: bytes, number: int | None) -> bool:
     return not is_ours and code not in _OF_REQUESTS and _OF_SESSIONS.search(words) is not None
 
 
+# Stands for requests without a message, where headers are asked for.
+_NO_MESSAGE: Final = Outgoing(b"")
+
+
 class PostingLink(TaskLink):
     """A link that POSTs, to the server's URL or to `_endpoint`; how requests are answered, its form of HTTP says."""
 
@@ -356,7 +362,7 @@ class PostingLink(TaskLink):
         inbox: Inbox,
         nursery: trio.Nursery,
         *,
-        authorize: Callable[[], Authorizer] | None,
+        authorize: Callable[[], Authorizer] | None = None,
         notice_s: float = NOTICE_S,
     ) -> None:
         super().__init__(server, inbox, nursery)
@@ -427,11 +433,17 @@ class PostingLink(TaskLink):
         if not self._bell.is_lost:
             with trio.move_on_after(LAST_S, shield=True):
                 await self._outbox.say_last()
-            await self._take_leave(peer)
+            if peer.session_id is not None and not self._bell.is_lost:
+                # A server that does not let clients end sessions answers 405, and ends them by itself.
+                with trio.move_on_after(DELETE_S, shield=True), suppress(WireError):
+                    async with peer.wire.exchange("DELETE", self._bare_headers(), b"") as reply:
+                        await reply.drain(DRAIN_S)
         with trio.move_on_after(WIRE_S, shield=True):
             await peer.wire.aclose()
         self._peer = None
         self._outbox.forget()
 
-    async def _take_leave(self, peer: HttpPeer) -> None:
-        """Tell the server that this was all, where its form of HTTP has a word for that."""
+    def _bare_headers(self) -> list[tuple[str, str]]:
+        """The headers of a request without a message: the revision and the session."""
+        headers = [] if self.dialect is None else self.dialect.headers(_NO_MESSAGE)
+        return headers + ([] if self._peer is None else self._peer.session_headers())

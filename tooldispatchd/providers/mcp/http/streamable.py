@@ -14,13 +14,11 @@ request, never an exception. What ends the link is the server's word that the se
 
 import functools
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 import trio
 
 from tooldispatchd.calls.memory import Holding
-from tooldispatchd.providers.mcp.http import posting
 from tooldispatchd.providers.mcp.http.errors import WireError, status_words
 from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent, ServerStream, is_message, no_room
 from tooldispatchd.providers.mcp.http.posting import (
@@ -29,7 +27,6 @@ from tooldispatchd.providers.mcp.http.posting import (
     EVENT_STREAM,
     INITIALIZE,
     JSON,
-    NOTICE_S,
     POST_HEADERS,
     SESSION_HEADER,
     HttpPeer,
@@ -38,11 +35,8 @@ from tooldispatchd.providers.mcp.http.posting import (
     wrong_transport,
 )
 from tooldispatchd.providers.mcp.http.reply import HttpReply
-from tooldispatchd.providers.mcp.http.wire import Authorizer
-from tooldispatchd.providers.mcp.link import Inbox
 from tooldispatchd.providers.mcp.logmessages import printable
-from tooldispatchd.providers.mcp.messages import Outgoing
-from tooldispatchd.providers.mcp.server import Server, call_failed
+from tooldispatchd.providers.mcp.server import call_failed
 
 # Tries in a row that bring nothing new, before an answer counts as lost.
 MAX_FRUITLESS: Final = 3
@@ -96,25 +90,21 @@ class HttpExchange:
             elif reply.media_type == EVENT_STREAM:
                 await self._follow(reply)
             elif reply.media_type == JSON:
-                await self._take_body(reply)
+                held = Holding(peer.inbox.share)
+                try:
+                    body = await reply.read(peer.server.max_line_bytes, held)
+                    if len(body) > held.held:
+                        raise no_room(peer.inbox.share)
+                    if body.strip():
+                        await peer.inbox.take(body)
+                finally:
+                    held.resize(0)
+                if self._is_waiting():
+                    what = "holds no answer to it" if body.strip() else "is empty"
+                    self._fail(f"its HTTP response {what}", {"http_status": reply.status})
             else:
                 kind = printable(reply.media_type, MAX_KIND) or "no content type"
                 self._fail(f"it answered with {kind} instead of JSON", {"http_status": reply.status})
-
-    async def _take_body(self, reply: HttpReply) -> None:
-        share = self._peer.inbox.share
-        held = Holding(share)
-        try:
-            body = await reply.read(self._peer.server.max_line_bytes, held)
-            if len(body) > held.held:
-                raise no_room(share)
-            if body.strip():
-                await self._peer.inbox.take(body)
-        finally:
-            held.resize(0)
-        if self._is_waiting():
-            what = "its HTTP response is empty" if not body.strip() else "its HTTP response holds no answer to it"
-            self._fail(what, {"http_status": reply.status})
 
     # --- streams -----------------------------------------------------------------------------------------------------
 
@@ -242,31 +232,11 @@ class Listening:
         return False
 
 
-# The first call waits for the stream, so that nothing is missed that it brings about; but not for ever.
-GREETED_S: Final = 5.0
-# To end the MCP session: a server that hangs gets as long as one that is asked to end politely.
-DELETE_S: Final = 2.0
-CLOSE_S: Final = posting.CLOSE_S + DELETE_S
-
-# Stands for requests without a message, where headers are asked for.
-_NO_MESSAGE: Final = Outgoing(b"")
-
-
 class StreamableLink(PostingLink):
     """A server behind one URL, which takes each message as a POST."""
 
-    def __init__(
-        self,
-        server: Server,
-        inbox: Inbox,
-        nursery: trio.Nursery,
-        *,
-        authorize: Callable[[], Authorizer] | None = None,
-        notice_s: float = NOTICE_S,
-        greeted_s: float = GREETED_S,
-    ) -> None:
-        super().__init__(server, inbox, nursery, authorize=authorize, notice_s=notice_s)
-        self._greeted_s = greeted_s
+    # The first call waits for the stream, so that nothing is missed that it brings about; but not for ever.
+    greeted_s = 5.0
 
     async def open(self) -> None:
         """Get ready; nothing is connected before the first message. Raises `LinkError`."""
@@ -279,7 +249,7 @@ class StreamableLink(PostingLink):
             return
         listening = Listening(self._peer, self._bare_headers)
         self._tasks.start(functools.partial(self._listen, listening))
-        with trio.move_on_after(self._greeted_s):
+        with trio.move_on_after(self.greeted_s):
             await listening.settled.wait()
 
     def give_up(self, number: int) -> bool:
@@ -288,13 +258,6 @@ class StreamableLink(PostingLink):
         if is_told is None:
             return self.dialect is not None and self.dialect.is_modern
         return is_told
-
-    async def _take_leave(self, peer: HttpPeer) -> None:
-        if peer.session_id is not None and not self._bell.is_lost:
-            # A server that does not let clients end sessions answers 405, and ends them by itself.
-            with trio.move_on_after(DELETE_S, shield=True), suppress(WireError):
-                async with peer.wire.exchange("DELETE", self._bare_headers(), b"") as reply:
-                    await reply.drain(DRAIN_S)
 
     # --- exchanges ---------------------------------------------------------------------------------------------------
 
@@ -305,8 +268,3 @@ class StreamableLink(PostingLink):
     async def _request(self, sent: Sent) -> None:
         assert self._peer is not None
         await HttpExchange(self._peer, sent).run()
-
-    def _bare_headers(self) -> list[tuple[str, str]]:
-        """The headers of a request without a message: the revision and the session."""
-        headers = [] if self.dialect is None else self.dialect.headers(_NO_MESSAGE)
-        return headers + ([] if self._peer is None else self._peer.session_headers())

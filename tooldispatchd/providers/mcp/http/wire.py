@@ -10,7 +10,7 @@ but connecting and writing takes is the caller's to bound.
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, NamedTuple, Protocol, Self
+from typing import Final, Protocol, Self
 
 import h11
 import trio
@@ -34,20 +34,12 @@ MAX_IDLE: Final = 32
 IDLE_S: Final = 50.0
 # A request's way to the server, and a slow moment of either.
 KEEP_ALIVE_MARGIN_S: Final = 1.0
-# A discovery document or a token is a few KiB.
-MAX_FETCHED_BYTES: Final = 1024 * 1024
+# Metadata, registrations and tokens are a few KiB.
+MAX_FETCHED_BYTES: Final = 64 * 1024
 # To read an unwanted answer to its end for so long costs less than a new TCP connection.
 _LEFTOVER_S: Final = 0.25
 # Repeating these once more than asked for does no harm (RFC 9110, 9.2.2).
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
-
-
-class HttpRequest(NamedTuple):
-    """A request as the caller of `exchange` made it, without credentials."""
-
-    method: str
-    url: str
-    headers: Headers
 
 
 class Authorizer(Protocol):
@@ -57,12 +49,10 @@ class Authorizer(Protocol):
     exchanges ask at the same time.
     """
 
-    async def credentials(self, asked: HttpRequest, wire: "HttpWire") -> Headers:
-        """The headers to send with a request; none where there are no credentials yet."""
+    async def credentials(self, wire: "HttpWire") -> Headers:
+        """The headers to send with any request; none where there are no credentials yet."""
 
-    async def challenged(
-        self, asked: HttpRequest, status: int, headers: Mapping[str, str], wire: "HttpWire"
-    ) -> Headers | None:
+    async def challenged(self, status: int, headers: Mapping[str, str], wire: "HttpWire") -> Headers | None:
         """The server answered 401 or 403 (`headers` in lower case): those for one more attempt; None to let it be."""
 
 
@@ -119,16 +109,14 @@ class HttpWire:
         if place.origin != self._own.origin:
             raise WireError(f"it leads to {place.origin}, which is not its own origin")
         async with self._slots:
-            reply = await self._authorized(HttpRequest(method, place.url, headers), place, body)
+            reply = await self._authorized(place, method, headers, body)
             try:
                 yield reply
             finally:
                 self._put_back(reply)
 
-    async def fetch(
-        self, method: str, url: str, headers: Headers, body: Text, max_bytes: int = MAX_FETCHED_BYTES
-    ) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body of an exchange with a URL that the server named, where it may lead there.
+    async def fetch(self, method: str, url: str, headers: Headers, body: Text) -> tuple[int, bytes]:
+        """Status and body of an exchange with a URL that the server named, where it may lead there.
 
         The headers of the configuration go along to the server's own origin alone, and the authorizer is not asked.
         Raises `WireError`.
@@ -137,7 +125,7 @@ class HttpWire:
         # goes out here may hold a client's secret: nothing but a GET is redirected to another origin.
         reply = await self._followed(self.territory.admit(url), method, headers, (), body, may_leave=method == "GET")
         try:
-            return reply.status, dict(reply.headers), await reply.read(max_bytes)
+            return reply.status, await reply.read(MAX_FETCHED_BYTES)
         finally:
             self._put_back(reply)
 
@@ -149,17 +137,17 @@ class HttpWire:
         self._idle.clear()
         await trio.lowlevel.checkpoint()
 
-    async def _authorized(self, asked: HttpRequest, place: HttpTarget, body: Text) -> HttpReply:
+    async def _authorized(self, place: HttpTarget, method: str, headers: Headers, body: Text) -> HttpReply:
         """The exchange, and once more if the authorizer got other credentials for it."""
         if self._authorizer is None:
-            return await self._followed(place, asked.method, asked.headers, (), body)
-        given = await self._authorizer.credentials(asked, self)
-        reply = await self._followed(place, asked.method, asked.headers, given, body)
+            return await self._followed(place, method, headers, (), body)
+        given = await self._authorizer.credentials(self)
+        reply = await self._followed(place, method, headers, given, body)
         # What another origin refuses, these credentials are not for.
         if reply.status not in {401, 403} or reply.origin != self._own.origin:
             return reply
         try:
-            again = await self._authorizer.challenged(asked, reply.status, reply.headers, self)
+            again = await self._authorizer.challenged(reply.status, reply.headers, self)
         except BaseException:
             reply.close()
             self._put_back(reply)
@@ -167,7 +155,7 @@ class HttpWire:
         if again is None:
             return reply
         await self._leave(reply)
-        return await self._followed(place, asked.method, asked.headers, again, body)
+        return await self._followed(place, method, headers, again, body)
 
     async def _followed(
         self, place: HttpTarget, method: str, headers: Headers, given: Headers, body: Text, *, may_leave: bool = True

@@ -18,13 +18,13 @@ import trio
 from msgspec.structs import replace
 
 from tooldispatchd.providers.mcp.http.door import http_way
-from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire
+from tooldispatchd.providers.mcp.http.wire import Headers, HttpWire
 from tooldispatchd.providers.mcp.link import Transport
 from tooldispatchd.providers.mcp.logmessages import BoundLog
 from tooldispatchd.providers.mcp.oauth.documents import MAX_HEADER, Challenge, missing_scopes, read_challenge, union
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError, login_needed
 from tooldispatchd.providers.mcp.oauth.flow import OAuthFlow
-from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, TokenStoreError
+from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, TokenStoreError, entry_name
 from tooldispatchd.providers.mcp.reach import OAuth, Reach
 from tooldispatchd.providers.mcp.server import Server
 
@@ -69,19 +69,13 @@ class OAuthAuthorizer:
         self._name = name
         self._account = account
 
-    async def credentials(self, asked: HttpRequest, wire: HttpWire) -> Headers:  # noqa: ARG002  # all requests are equal
+    async def credentials(self, wire: HttpWire) -> Headers:
         """The bearer token, renewed if it is over; none where a challenge must tell first how to get one."""
         token = await self._account.token(self._name, wire)
         _used.set(token)
         return bearer(token)
 
-    async def challenged(
-        self,
-        asked: HttpRequest,  # noqa: ARG002
-        status: int,
-        headers: Mapping[str, str],
-        wire: HttpWire,
-    ) -> Headers | None:
+    async def challenged(self, status: int, headers: Mapping[str, str], wire: HttpWire) -> Headers | None:
         """Another token for one more attempt; None where none would help."""
         challenge = read_challenge(status, headers.get("www-authenticate", ""))
         if status == 403 and not challenge.asks_for_more:
@@ -134,21 +128,21 @@ class OAuthAccount:
 
     async def answer(self, challenge: Challenge, name: str, wire: HttpWire, *, refused: str | None) -> str | None:
         """The token to try after `refused` was challenged; None where none would help. Raises `AuthorizationError`."""
-        if refused is not None and refused == self._grant.access_token and self._is_fresh(challenge):
-            return None
+        if refused is not None and refused == self._grant.access_token:
+            # It may have just been got for the same reason.
+            is_same = challenge.status == 401 or challenge == self._answered
+            if is_same and time.monotonic() - self._given_at < FRESH_S:
+                return None
         get = self._renew if self._has_person else self._obtain
         try:
             token = await self._share(partial(get, challenge, name, wire), refused=refused)
         except AuthorizationError as error:
-            self._warn_of(name, error.why)
+            if error.why not in self._warned and len(self._warned) < MAX_WARNED:
+                self._warned.add(error.why)
+                self._log.warning("no token", server=name, reason=error.why)
             raise
         self._answered = challenge
         return None if token == refused else token
-
-    def _is_fresh(self, challenge: Challenge) -> bool:
-        """Whether the token has just been got for the same reason."""
-        is_same = challenge.status == 401 or challenge == self._answered
-        return is_same and time.monotonic() - self._given_at < FRESH_S
 
     async def _share(self, get: Callable[[], Awaitable[None]], *, refused: str | None) -> str | None:
         """Run one flow for all tasks that wait for a token; they share its failure too, or each would try in turn."""
@@ -171,13 +165,10 @@ class OAuthAccount:
     async def _renew(self, challenge: Challenge | None, name: str, wire: HttpWire) -> None:
         """Get another token without a person: one that another process stored, or by the refresh token."""
         refused = self._grant.access_token
-        try:
-            async with self._store.lock(self._entry):
-                self._read()
-                if self._grant.access_token in {None, refused}:
-                    await self._refresh(challenge, name, wire)
-        except TokenStoreError as error:
-            raise AuthorizationError(str(error)) from None
+        async with self._store.lock(self._entry):
+            self._read()
+            if self._grant.access_token in {None, refused}:
+                await self._refresh(challenge, name, wire)
 
     async def _refresh(self, challenge: Challenge | None, name: str, wire: HttpWire) -> None:
         """Use the refresh token. Where that fails, drop the access token after a 401 only.
@@ -239,11 +230,6 @@ class OAuthAccount:
         debug = partial(self._log.debug, server=name)
         return OAuthFlow(self._url, self._oauth, wire, self._keep, debug=debug)
 
-    def _warn_of(self, name: str, why: str) -> None:
-        if why not in self._warned and len(self._warned) < MAX_WARNED:
-            self._warned.add(why)
-            self._log.warning("no token", server=name, reason=why)
-
     def _keep(self, grant: Grant) -> None:
         """Use the grant of a flow; nothing is awaited between the server's answer and this."""
         self._given_at = time.monotonic()
@@ -266,17 +252,8 @@ class OAuthAccount:
 
     def _read(self) -> None:
         """Use the grant in the file: a login, or another daemon, may have changed it. Raises as `token`."""
-        if self._is_ahead:
-            return
-        try:
+        if not self._is_ahead:
             self._grant = self._store.read(self._entry) or Grant()
-        except TokenStoreError as error:
-            raise AuthorizationError(str(error)) from None
-
-
-def entry_name(url: str, oauth: OAuth) -> str:
-    """The name of the entry that holds what `oauth` was granted at the server `url`."""
-    return TokenStore.name_of(url, oauth.client_id or oauth.client_metadata_url, oauth.grant, oauth.scopes)
 
 
 def bearer(token: str | None) -> Headers:

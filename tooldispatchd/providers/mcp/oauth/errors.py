@@ -9,8 +9,8 @@ NEEDS_EXTRA = 'needs tooldispatchd[oauth]: pip install "tooldispatchd[oauth]"'
 class AuthorizationError(WireError):
     """A request cannot be authorised; `why` follows the server's name, `extras` are those of a fault.
 
-    `needs_login` is whether only a person can change that. With `was_sent` the server had refused the request itself.
-    `said` is the authorization server's error, where that is a registered one.
+    With `was_sent` the server had refused the request itself. `said` is the authorization server's error, where that is
+    a registered one.
     """
 
     def __init__(
@@ -18,18 +18,15 @@ class AuthorizationError(WireError):
         why: str,
         *,
         was_sent: bool = False,
-        needs_login: bool = False,
         extras: dict[str, object] | None = None,
         said: str | None = None,
     ) -> None:
         super().__init__(why, was_sent=was_sent, extras=extras)
-        self.needs_login = needs_login
         self.said = said
 
     def again(self) -> "AuthorizationError":
         """Copy it for another task that waited for the same flow: an exception is raised in one task only."""
-        extras = dict(self.extras)
-        return AuthorizationError(self.why, was_sent=self.was_sent, needs_login=self.needs_login, extras=extras)
+        return AuthorizationError(self.why, was_sent=self.was_sent, extras=dict(self.extras))
 
 
 class UntrustedError(AuthorizationError):
@@ -64,4 +61,4 @@ def login_needed(name: str, *, status: int | None = None, missing: tuple[str, ..
     if missing:
         extras["missing_scopes"] = list(missing)
         why = f"{why} for {'more scopes' if len(missing) > 1 else 'another scope'} ({' '.join(missing)})"
-    return AuthorizationError(f"{why}: run tooldispatchd login {name}", needs_login=True, extras=extras)
+    return AuthorizationError(f"{why}: run tooldispatchd login {name}", extras=extras)

@@ -44,8 +44,6 @@ from tooldispatchd.providers.mcp.reach import OAuth
 FLOW_S: Final = 30.0
 # To find the browser, to log in there, to read what is asked and to answer it.
 PERSON_S: Final = 300.0
-# Metadata, registrations and tokens are a few kilobytes.
-MAX_ANSWER_BYTES: Final = 64 * 1024
 # The time that is left to a token request under way when nobody waits for it any more.
 FINISH_S: Final = 2.0
 # How long a signed assertion is valid: longer than the clocks of two machines differ.
@@ -252,7 +250,13 @@ class OAuthFlow:
         """The authorization server that the resource names; without a name the server's own origin (MCP 2025-03-26)."""
         assumed = self._assumed_server()
         named = None if self._resource is None else self._resource.authorization_servers[0]
-        for url in _metadata_urls(named or assumed.issuer):
+        # RFC 8414, 3.1 and 5; OpenID Connect Discovery, 4.
+        at = place(named or assumed.issuer)
+        root, path = f"{at.origin}", at.target.partition("?")[0].rstrip("/")
+        urls = [f"{root}/.well-known/{name}{path}" for name in ("oauth-authorization-server", "openid-configuration")]
+        if path:
+            urls.append(f"{root}{path}/.well-known/openid-configuration")
+        for url in urls:
             status, found = await self._discover(url, AuthorizationServer)
             if status >= 500:
                 break
@@ -317,10 +321,7 @@ class OAuthFlow:
                 return RegisteredClient(client_id=document, redirect_uris=(person.redirect_uri,), issuer=issuer)
         if kept is not None and person.redirect_uri in kept.redirect_uris and kept.issuer in {None, issuer}:
             return kept
-        return await self._register(person, wanted)
-
-    async def _register(self, person: Person, wanted: dict[str, str]) -> RegisteredClient:
-        """Register the daemon (RFC 7591)."""
+        # RFC 7591.
         failed, other = "cannot register at its authorization server", "oauth.client_id names a client"
         if self._server.registration_endpoint is None:
             raise AuthorizationError(f"{failed}: it registers nobody; {other}")
@@ -429,21 +430,11 @@ class OAuthFlow:
         origin = str(place(url).origin)
         status = None
         try:
-            status, _, said = await self._wire.fetch(
-                method, url, [*headers, ("Accept", "application/json")], body, MAX_ANSWER_BYTES
-            )
+            status, said = await self._wire.fetch(method, url, [*headers, ("Accept", "application/json")], body)
         finally:
             # Of an address no more than the origin: a path or a query may hold a key.
             self._debug("oauth step", step=step, origin=origin, status=status)
         return _Answer(status, said)
-
-
-def _metadata_urls(issuer: str) -> list[str]:
-    """Where an authorization server's metadata may be (RFC 8414, 3.1 and 5; OpenID Connect Discovery, 4)."""
-    found = place(issuer)
-    root, path = str(found.origin), found.target.partition("?")[0].rstrip("/")
-    urls = [f"{root}/.well-known/{name}{path}" for name in ("oauth-authorization-server", "openid-configuration")]
-    return [*urls, f"{root}{path}/.well-known/openid-configuration"] if path else urls
 
 
 async def _untrusted(refused: UntrustedOriginError) -> UntrustedError:

@@ -19,9 +19,9 @@ from tooldispatchd.checkers.pool import IN_PLACE
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.http.door import http_way
 from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.wire import Headers, HttpRequest, HttpWire
+from tooldispatchd.providers.mcp.http.wire import MAX_FETCHED_BYTES, Headers, HttpWire
 from tooldispatchd.providers.mcp.link import Transport
-from tooldispatchd.providers.mcp.oauth.accounts import bearer, entry_name
+from tooldispatchd.providers.mcp.oauth.accounts import bearer
 from tooldispatchd.providers.mcp.oauth.documents import (
     Challenge,
     RegisteredClient,
@@ -30,9 +30,9 @@ from tooldispatchd.providers.mcp.oauth.documents import (
     union,
 )
 from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
-from tooldispatchd.providers.mcp.oauth.flow import MAX_ANSWER_BYTES, UNKNOWN_CLIENT, OAuthFlow, Person
+from tooldispatchd.providers.mcp.oauth.flow import UNKNOWN_CLIENT, OAuthFlow, Person
 from tooldispatchd.providers.mcp.oauth.redirect import Redirected, open_listener, port_in
-from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, TokenStoreError
+from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, entry_name
 from tooldispatchd.providers.mcp.reach import Reach
 from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import Server
@@ -51,34 +51,35 @@ async def log_in(
     assert server.reach is not None
     assert server.reach.oauth is not None
     store, entry = TokenStore(environ), entry_name(server.reach.url, server.reach.oauth)
-    try:
-        before = store.read(entry) or Grant()
-        before = replace(before, trusted=(*before.trusted, *trusted))
-        challenge = await _ask(server)
-        grant = await _Login(server.reach, store, entry, show).obtain(before, challenge)
-        async with store.lock(entry):
-            store.write(entry, grant)
-        refused = await _try(server, grant)
-        if refused is not None:
-            missing = missing_scopes(grant.scope, refused.scope) if refused.asks_for_more else ()
-            if missing:
-                async with store.lock(entry):
-                    store.write(entry, replace(grant, wanted=union(grant.scope, refused.scope)))
-            raise _refusal(refused, missing)
+    before = store.read(entry) or Grant()
+    before = replace(before, trusted=(*before.trusted, *trusted))
+    probe = _Probe(None)
+    why = await _connect(server, probe)
+    if why is not None and (probe.wire is None or not probe.wire.has_answered):
+        raise WireError(why)
+    grant = await _Login(server.reach, store, entry, show).obtain(before, probe.challenge or Challenge(200))
+    async with store.lock(entry):
+        store.write(entry, grant)
+    # A refusal of the new token is better found now than at the first call.
+    probe = _Probe(grant.access_token)
+    refused = None if await _connect(server, probe) is None else probe.challenge
+    if refused is None:
         return store.path_of(entry)
-    except TokenStoreError as error:
-        raise AuthorizationError(str(error)) from None
+    why = f"the tokens are stored, but the server refuses them (HTTP {refused.status})"
+    missing = missing_scopes(grant.scope, refused.scope) if refused.asks_for_more else ()
+    if missing:
+        async with store.lock(entry):
+            store.write(entry, replace(grant, wanted=union(grant.scope, refused.scope)))
+        why += f": it wants {' '.join(missing)} too, which the next login asks for"
+    raise AuthorizationError(why)
 
 
 async def forget(reach: Reach, environ: Mapping[str, str]) -> bool:
     """Remove the tokens for the server of `reach`; whether there were any. Raises `AuthorizationError`."""
     assert reach.oauth is not None
     store, entry = TokenStore(environ), entry_name(reach.url, reach.oauth)
-    try:
-        async with store.lock(entry):
-            return store.forget(entry)
-    except TokenStoreError as error:
-        raise AuthorizationError(str(error)) from None
+    async with store.lock(entry):
+        return store.forget(entry)
 
 
 class _Login:
@@ -109,7 +110,7 @@ class _Login:
     async def _flow(self, before: Grant, asked: Challenge) -> Grant:
         granted: list[Grant] = []
         async with (
-            HttpWire(self._reach, max_bytes=MAX_ANSWER_BYTES) as wire,
+            HttpWire(self._reach, max_bytes=MAX_FETCHED_BYTES) as wire,
             open_listener(self._oauth.redirect_port, port_in(before.client)) as listener,
         ):
             for origin in before.trusted:
@@ -119,18 +120,15 @@ class _Login:
                 self._show(url)
                 return await listener.redirected(state)
 
-            flow = OAuthFlow(self._reach.url, self._oauth, wire, granted.append, registered=self._registered)
+            async def registered(client: RegisteredClient) -> None:
+                # Stored before the person is asked: else giving up would cost another registration.
+                async with self._store.lock(self._entry):
+                    kept = self._store.read(self._entry) or Grant()
+                    self._store.write(self._entry, replace(kept, client=client))
+
+            flow = OAuthFlow(self._reach.url, self._oauth, wire, granted.append, registered=registered)
             await flow.obtain(before, asked, Person(listener.uri, consent))
         return granted[0]
-
-    async def _registered(self, client: RegisteredClient) -> None:
-        """Store a registration before the person is asked: without it, giving up would cost another one."""
-        try:
-            async with self._store.lock(self._entry):
-                kept = self._store.read(self._entry) or Grant()
-                self._store.write(self._entry, replace(kept, client=client))
-        except TokenStoreError as error:
-            raise AuthorizationError(str(error)) from None
 
 
 # --- the server ------------------------------------------------------------------------------------------------------
@@ -147,13 +145,12 @@ class _Probe:
     def way(self, server: Server, reach: Reach) -> Transport:
         return http_way(server, reach, lambda: self)
 
-    async def credentials(self, asked: HttpRequest, wire: HttpWire) -> Headers:  # noqa: ARG002  # all requests are equal
+    async def credentials(self, wire: HttpWire) -> Headers:
         self.wire = wire
         return bearer(self._token)
 
     async def challenged(
         self,
-        asked: HttpRequest,  # noqa: ARG002
         status: int,
         headers: Mapping[str, str],
         wire: HttpWire,  # noqa: ARG002
@@ -197,25 +194,3 @@ async def _connect(server: Server, probe: _Probe) -> str | None:
 
     await connection.run(settled)
     return whys[0]
-
-
-async def _ask(server: Server) -> Challenge:
-    """The server's challenge to a connection without a token. Raises `WireError` where the server does not answer."""
-    probe = _Probe(None)
-    why = await _connect(server, probe)
-    if why is not None and (probe.wire is None or not probe.wire.has_answered):
-        raise WireError(why)
-    return probe.challenge or Challenge(200)
-
-
-async def _try(server: Server, grant: Grant) -> Challenge | None:
-    """The server's refusal of a new token, better found now than at the first call; None where it takes it."""
-    probe = _Probe(grant.access_token)
-    return None if await _connect(server, probe) is None else probe.challenge
-
-
-def _refusal(refused: Challenge, missing: tuple[str, ...]) -> AuthorizationError:
-    why = f"the tokens are stored, but the server refuses them (HTTP {refused.status})"
-    if missing:
-        why += f": it wants {' '.join(missing)} too, which the next login asks for"
-    return AuthorizationError(why)

@@ -98,9 +98,14 @@ class RedirectListener:
 
     def _takes(self, request: h11.Request) -> bool:
         target = request.target.decode("ascii", "replace")
-        said = _parameters(target)
         if self._said is not None or request.method != b"GET" or target.partition("?")[0] != PATH:
             return False
+        try:
+            found = parse_qs(urlsplit(target).query, max_num_fields=32)
+        except ValueError:
+            return False
+        # One that is given twice is left out (RFC 6749, 3.1).
+        said = {name: values[0] for name, values in found.items() if len(values) == 1}
         if self._state is None or said.get("state") != self._state or not said.keys() & {"code", "error"}:
             return False
         self._said = said
@@ -135,12 +140,3 @@ def port_in(client: RegisteredClient | None) -> int | None:
     """The port that a client was registered for; None where its redirect does not lead to a listener like this one."""
     found = _URI.fullmatch(client.redirect_uris[0]) if client is not None and client.redirect_uris else None
     return None if found is None or int(found[1]) > 65535 else int(found[1])
-
-
-def _parameters(url: str) -> dict[str, str]:
-    """The parameters of a URL's query; one that is given twice is left out (RFC 6749, 3.1)."""
-    try:
-        found = parse_qs(urlsplit(url).query, max_num_fields=32)
-    except ValueError:
-        return {}
-    return {name: values[0] for name, values in found.items() if len(values) == 1}

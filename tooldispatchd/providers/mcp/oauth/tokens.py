@@ -28,7 +28,8 @@ import trio
 
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
 from tooldispatchd.providers.mcp.oauth.documents import AuthorizationServer, ProtectedResource, RegisteredClient
-from tooldispatchd.providers.mcp.oauth.errors import NEEDS_EXTRA
+from tooldispatchd.providers.mcp.oauth.errors import NEEDS_EXTRA, AuthorizationError
+from tooldispatchd.providers.mcp.reach import OAuth
 
 # A registration and two metadata documents of 64 KiB each, which is what the flow reads at most, and the tokens.
 MAX_FILE_BYTES: Final = 512 * 1024
@@ -47,7 +48,7 @@ _PRIVATE: Final = 0o600
 _PRIVATE_DIRECTORY: Final = 0o700
 
 
-class TokenStoreError(Exception):
+class TokenStoreError(AuthorizationError):
     """The store cannot be used; the text is a clause that says why, and shows nothing of its content."""
 
 
@@ -75,6 +76,12 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         """Name the members that are set, and show no value."""
         held = [name for name in self.__struct_fields__ if getattr(self, name)]
         return f"Grant({', '.join(held)})"
+
+
+def entry_name(url: str, oauth: OAuth) -> str:
+    """The name of the entry that holds what `oauth` was granted at the server `url`."""
+    key = msgspec.json.encode([url, oauth.client_id or oauth.client_metadata_url, oauth.grant, sorted(oauth.scopes)])
+    return hashlib.sha256(key).hexdigest()[:40]
 
 
 def find_directory(environ: Mapping[str, str]) -> Path:
@@ -114,12 +121,6 @@ class TokenStore:
     def __repr__(self) -> str:
         return f"TokenStore({str(self._directory)!r})"
 
-    @staticmethod
-    def name_of(url: str, client_id: str | None, grant: str, scopes: tuple[str, ...]) -> str:
-        """The name of the entry for a server's URL, a client, a kind of grant and the scopes asked for."""
-        key = msgspec.json.encode([url, client_id, grant, sorted(scopes)])
-        return hashlib.sha256(key).hexdigest()[:40]
-
     def path_of(self, name: str) -> Path:
         """The path of the entry `name`, whether it exists or not."""
         if self._directory is None:
@@ -132,7 +133,21 @@ class TokenStore:
         self._require_key()
         try:
             _check(path.parent, path.parent.lstat())
-            return msgspec.json.decode(self._opened(_read_private(path), path.name), type=Grant)
+            # A link could lead to a file of somebody else's, a pipe would be waited for.
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(descriptor, "rb") as file:
+                found = os.fstat(file.fileno())
+                if not stat.S_ISREG(found.st_mode):
+                    raise TokenStoreError(f"cannot read {path}: it is not a regular file")
+                _check(path, found)
+                content = file.read(MAX_FILE_BYTES + 1)
+            if len(content) > MAX_FILE_BYTES:
+                raise TokenStoreError(f"cannot read {path}: it is over {MAX_FILE_BYTES // 1024} KiB")
+            if content.startswith(MAGIC):
+                if self._seal is None:
+                    raise TokenStoreError(f"cannot open {path}: it is sealed, and there is no credential {CREDENTIAL}")
+                content = self._seal.open(content, path.name)
+            return msgspec.json.decode(content, type=Grant)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -177,8 +192,14 @@ class TokenStore:
         try:
             with trio.move_on_after(LOCK_S) as waiting:
                 # The other process cannot tell us; and to wait in the kernel would stop the loop.
-                while not _is_locked(path, descriptor):  # noqa: ASYNC110
-                    await trio.sleep(_LOCK_EVERY_S)
+                while True:
+                    try:
+                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        break
+                    except BlockingIOError:
+                        await trio.sleep(_LOCK_EVERY_S)
+                    except OSError as error:  # a file system without locks
+                        raise TokenStoreError(f"cannot lock {path}: {error.strerror}") from None
             if waiting.cancelled_caught:
                 raise TokenStoreError(f"cannot lock {path}: another process has held it for {LOCK_S:.0f} s")
             yield
@@ -198,13 +219,6 @@ class TokenStore:
         except OSError as error:
             raise TokenStoreError(f"cannot make {path.parent}: {error.strerror}") from None
         return path
-
-    def _opened(self, content: bytes, name: str) -> bytes:
-        if not is_sealed(content):
-            return content
-        if self._seal is None:
-            raise SealError(f"it is sealed, and there is no credential {CREDENTIAL}")
-        return self._seal.open(content, name)
 
 
 # --- sealing ---------------------------------------------------------------------------------------------------------
@@ -249,11 +263,6 @@ class Seal:
             raise SealError(f"it was sealed with another key than the credential {CREDENTIAL}, or changed") from None
 
 
-def is_sealed(content: bytes) -> bool:
-    """Whether a file's content is sealed."""
-    return content.startswith(MAGIC)
-
-
 def find_seal(environ: Mapping[str, str]) -> Seal | None:
     """The seal of the credential in `$CREDENTIALS_DIRECTORY`; None where there is none. Raises `SealError`."""
     directory = environ.get("CREDENTIALS_DIRECTORY")
@@ -284,20 +293,6 @@ def _check(path: Path, found: os.stat_result) -> None:
         raise TokenStoreError(f"cannot use {path}: others may get at it (mode {mode:04o})")
 
 
-def _read_private(path: Path) -> bytes:
-    # A link could lead to a file of somebody else's, a pipe would be waited for.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise TokenStoreError(f"cannot read {path}: it is not a regular file")
-        _check(path, found)
-        content = file.read(MAX_FILE_BYTES + 1)
-    if len(content) > MAX_FILE_BYTES:
-        raise TokenStoreError(f"cannot read {path}: it is over {MAX_FILE_BYTES // 1024} KiB")
-    return content
-
-
 def _replace(path: Path, content: bytes) -> None:
     """Replace a file at once: a reader sees the old content or the new, also after a power cut."""
     if len(content) > MAX_FILE_BYTES:
@@ -319,13 +314,3 @@ def _replace(path: Path, content: bytes) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
-
-
-def _is_locked(path: Path, descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:  # a file system without locks
-        raise TokenStoreError(f"cannot lock {path}: {error.strerror}") from None
-    return True

@@ -34,22 +34,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words and words[0] in COMMANDS:
         # Without the parsers of all others, which would take as long as a call does.
         module = import_module(f"tooldispatchd.cli.{words[0]}")
-        parser = argparse.ArgumentParser(f"tooldispatchd {words[0]}", description=_sentence(COMMANDS[words[0]]))
+        summary = COMMANDS[words[0]]
+        description = f"{summary[0].upper()}{summary[1:]}."
+        parser = argparse.ArgumentParser(f"tooldispatchd {words[0]}", description=description)
         module.add_arguments(parser)
         code: int = module.run(parser.parse_args(words[1:]))
         return code
-    parser = _overview()
-    if parser.parse_args(words).version:
-        from importlib.metadata import version
-
-        print(f"tooldispatchd {version('tooldispatchd')}")
-        return 0
-    parser.print_help()
-    return 2
-
-
-def _overview() -> argparse.ArgumentParser:
-    """What there is to be said where no command comes first."""
     parser = argparse.ArgumentParser(
         prog="tooldispatchd",
         description="One daemon through which many LLM agents call their tools: JSON lines in, exactly one answer out.",
@@ -59,44 +49,41 @@ def _overview() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     for name, summary in COMMANDS.items():
         commands.add_parser(name, help=summary)
-    return parser
+    if parser.parse_args(words).version:
+        from importlib.metadata import version
 
-
-def _sentence(summary: str) -> str:
-    return f"{summary[0].upper()}{summary[1:]}."
+        print(f"tooldispatchd {version('tooldispatchd')}")
+        return 0
+    parser.print_help()
+    return 2
 
 
 def program() -> NoReturn:
     """As `main`, for a process of its own: Ctrl-C, and a reader who has gone, end it without a word."""
-    code = _code()
+    try:
+        code = main()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        code = SIGNALLED + 13
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print(f"tooldispatchd: cannot write the output: {error.strerror}", file=sys.stderr)
+        code = 1
+    except KeyboardInterrupt:
+        code = SIGNALLED + 2
+    except BaseExceptionGroup as group:
+        # So trio gives it.
+        if group.split(KeyboardInterrupt)[1] is not None:
+            raise
+        code = SIGNALLED + 2
     if sys.stderr is not None:
         with suppress(OSError):
             sys.stderr.flush()
     # Without the interpreter's own end: a thread in which a name is still being looked up would die of that, and what
     # waits for a reader who has gone could not be written.
     os._exit(code)
-
-
-def _code() -> int:
-    try:
-        code = main()
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        return SIGNALLED + 13
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        print(f"tooldispatchd: cannot write the output: {error.strerror}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return SIGNALLED + 2
-    except BaseExceptionGroup as group:
-        # So trio gives it.
-        if group.split(KeyboardInterrupt)[1] is not None:
-            raise
-        return SIGNALLED + 2
-    return code
 
 
 if __name__ == "__main__":

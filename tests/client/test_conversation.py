@@ -12,18 +12,22 @@ from tooldispatchd.client.conversation import (
     Answered,
     Call,
     Event,
-    FailedTicket,
     PendingRequests,
     Refusal,
     Updated,
     Verdict,
 )
-from tooldispatchd.client.errors import ClientError
+from tooldispatchd.client.errors import ClientError, FaultError
 from tooldispatchd.wire.decode import Refused, decode_line
 from tooldispatchd.wire.messages import ApproveReq, Ask, Bye, Pong, Ready, ToolReq, ToolResp, Tools
 
 READY = {"__port": "ready", "profile": "p", "protocol": 1, "tools": [], "warnings": []}
 FAULT = {"__port": "fault", "error": "invalid_request", "category": "invalid", "detail": "no"}
+
+
+def failed(events: list[Event]) -> list[int]:
+    """The tickets that a fault answers."""
+    return [each.ticket for each in events if isinstance(each, Answered) and isinstance(each.answer, FaultError)]
 
 
 def line(message: dict[str, Any]) -> bytes:
@@ -130,11 +134,14 @@ def test_a_fault_in_an_answer_fails_the_call_and_a_tools_own_error_does_not() ->
         resp(third, "no json", is_error=True, fault=True),
     )
     full, own, odd = events
-    assert isinstance(full, FailedTicket)
-    assert (full.ticket, full.fault.code, full.fault.retry_after_ms) == (first, "queue_full", 5.0)
+    assert isinstance(full, Answered)
+    assert isinstance(full.answer, FaultError)
+    assert (full.ticket, full.answer.code, full.answer.retry_after_ms) == (first, "queue_full", 5.0)
     assert isinstance(own, Answered)
-    assert isinstance(odd, FailedTicket)
-    assert (odd.fault.code, odd.fault.detail) == ("internal_error", "no json")
+    assert isinstance(own.answer, ToolResp)
+    assert isinstance(odd, Answered)
+    assert isinstance(odd.answer, FaultError)
+    assert (odd.answer.code, odd.answer.detail) == ("internal_error", "no json")
 
 
 def test_a_fault_names_the_line_that_it_is_about() -> None:
@@ -146,7 +153,7 @@ def test_a_fault_names_the_line_that_it_is_about() -> None:
         conversation.ping(),
     ]
     events = hear(conversation, FAULT | {"line": 3}, FAULT | {"line": 2}, FAULT | {"line": 3}, FAULT | {"line": 1})
-    assert [each.ticket for each in events if isinstance(each, FailedTicket)] == [tickets[2], tickets[1], tickets[0]]
+    assert failed(events) == [tickets[2], tickets[1], tickets[0]]
     answered = hear(conversation, {"__port": "pong", "t": tickets[3]})
     assert [each.ticket for each in answered if isinstance(each, Answered)] == [tickets[3]]
 
@@ -155,8 +162,8 @@ def test_a_refusal_without_a_line_is_for_the_hello_of_its_agent() -> None:
     conversation = PendingRequests()
     own, named = conversation.hello(None), conversation.hello("a")
     events = hear(conversation, FAULT | {"agent": "a"}, FAULT | {"agent": "b"}, READY)
-    assert [each.ticket for each in events if isinstance(each, FailedTicket)] == [named]
-    assert [each.ticket for each in events if isinstance(each, Answered)] == [own]
+    assert failed(events) == [named]
+    assert [each.ticket for each in events if isinstance(each, Answered)] == [named, own]
 
 
 def test_on_a_shared_channel_a_fault_is_for_the_oldest_question_of_its_agent() -> None:
@@ -169,7 +176,7 @@ def test_on_a_shared_channel_a_fault_is_for_the_oldest_question_of_its_agent() -
         FAULT | {"line": 5, "id": str(call)},
     ]
     events = hear(conversation, *faults, FAULT | {"line": 3})
-    assert [each.ticket for each in events if isinstance(each, FailedTicket)] == [tickets[0], tickets[2], tickets[1]]
+    assert failed(events) == [tickets[0], tickets[2], tickets[1]]
 
 
 def test_a_duplicate_id_of_somebody_else_does_not_fail_the_first() -> None:
@@ -276,7 +283,7 @@ def test_cutting_the_bytes_anywhere_changes_nothing(cuts: list[int]) -> None:
         Updated,
         Answered,
         Answered,
-        FailedTicket,
+        Answered,
         Answered,
     ]
     assert [msgspec.json.encode(event, enc_hook=str) for event in events] == [
@@ -284,13 +291,13 @@ def test_cutting_the_bytes_anywhere_changes_nothing(cuts: list[int]) -> None:
     ]
     assert out == out_whole
     kinds = [type(event.answer) for event in events if isinstance(event, Answered)]
-    assert kinds == [Pong, Ready, ToolResp, Tools, Bye]
+    assert kinds == [Pong, Ready, ToolResp, Tools, FaultError, Bye]
 
 
 @given(st.lists(st.binary(max_size=60) | st.sampled_from(SPOKEN.splitlines(keepends=True)), max_size=20))
 def test_any_bytes_are_events_or_the_end_and_never_an_exception(chunks: list[bytes]) -> None:
     events, _ = spoken(chunks)
-    tickets = [event.ticket for event in events if isinstance(event, Answered | FailedTicket)]
+    tickets = [event.ticket for event in events if isinstance(event, Answered)]
     assert len(tickets) == len(set(tickets))
 
 

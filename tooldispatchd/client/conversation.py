@@ -1,7 +1,7 @@
 """One channel as its agent sees it, without I/O: which bytes to send, and which request each line answers.
 
     hello, call, … ─▶ Ticket          take ─▶ bytes to send
-    bytes ─▶ receive ─▶ events        `Answered` and `FailedTicket` have the ticket of the request that they answer
+    bytes ─▶ receive ─▶ events        `Answered` has the ticket of the request that it answers
 
 An answer is matched to its request: a call by its id, a ping by its `t`, any other question by the number of its line
 if it was refused, else by its port and its agent, oldest first. Lines that answer nothing are dropped. Tools in a line
@@ -58,6 +58,7 @@ LAST_WORDS_S: Final = 5.0
 
 Ticket = int
 Answer = Ready | ShownReady | ToolResp | Tools | ShownTools | Pong | Bye
+AnswerT = TypeVar("AnswerT", Ready, ShownReady, ToolResp, Tools, ShownTools, Pong, Bye)
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -100,15 +101,10 @@ def answers(*, approves: bool, asks: bool) -> Sequence[str] | None:
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """The answer to a ticket; an error that a tool reports is one too, with `is_error`."""
+    """The answer to a ticket, or its fault; an error that a tool reports is an answer, with `is_error`."""
 
     ticket: Ticket
-    answer: Answer
-
-
-class FailedTicket(msgspec.Struct, frozen=True):
-    ticket: Ticket
-    fault: FaultError
+    answer: Answer | FaultError
 
 
 class Updated(msgspec.Struct, frozen=True):
@@ -116,8 +112,7 @@ class Updated(msgspec.Struct, frozen=True):
     update: ToolUpdate
 
 
-Changed = ToolsChanged | ShownToolsChanged
-Event = Answered | FailedTicket | Updated | Changed | ApproveReq | Ask
+Event = Answered | Updated | ToolsChanged | ShownToolsChanged | ApproveReq | Ask
 
 
 # The port that answers a question, and the agent that asked.
@@ -308,7 +303,7 @@ class PendingRequests:
             if waiting is None:
                 return None
             del self._waiting[waiting.line]
-            return FailedTicket(waiting.ticket, fault_of(said)) if said.fault else Answered(waiting.ticket, said)
+            return Answered(waiting.ticket, fault_of(said) if said.fault else said)
         if isinstance(said, FaultLine):
             return self._fault(said, FaultError(_decoded(partial(_decode_fields, line))))
         if isinstance(said, ToolUpdate):
@@ -360,7 +355,7 @@ class PendingRequests:
             self._last_words = fault
             return None
         self._forget(waiting)
-        return FailedTicket(waiting.ticket, fault)
+        return Answered(waiting.ticket, fault)
 
     def _oldest(self, agent: str | None, ports: tuple[str, ...]) -> _Waiting | None:
         questions = (self._questions.get((port, agent)) for port in ports)

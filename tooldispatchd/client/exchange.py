@@ -12,7 +12,7 @@ import os
 import socket
 import stat
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 import trio
@@ -23,8 +23,8 @@ from tooldispatchd.client.conversation import (
     NO_VERDICT,
     Answer,
     Answered,
+    AnswerT,
     Event,
-    FailedTicket,
     PendingRequests,
     Ticket,
     Updated,
@@ -35,18 +35,14 @@ from tooldispatchd.client.shown import (
     OnShownChanged,
     OnToolsChanged,
     ShownReady,
-    ShownTools,
     ShownToolsChanged,
     is_plain,
 )
 from tooldispatchd.wire.messages import (
     ApproveReq,
     Ask,
-    Bye,
-    Pong,
     Ready,
     ToolResp,
-    Tools,
     ToolsChanged,
     ToolUpdate,
 )
@@ -57,7 +53,6 @@ MAX_UNSENT_BYTES: Final = 1024 * 1024
 # Four times what a daemon asks of one agent at once.
 MAX_QUESTIONS: Final = 1024
 
-AnswerT = TypeVar("AnswerT", Ready, ShownReady, ToolResp, Tools, ShownTools, Pong, Bye)
 OnApprove = Callable[[ApproveReq], Awaitable[Verdict]]
 OnAsk = Callable[[Ask], Awaitable[object]]
 OnUpdate = Callable[[ToolUpdate], object]
@@ -169,10 +164,10 @@ class ClientExchange:
     # --- what came ---
 
     def _handle(self, event: Event) -> None:
-        if isinstance(event, Answered | FailedTicket):
+        if isinstance(event, Answered):
             waiter = self._waiters.pop(event.ticket, None)
             if waiter is not None:
-                waiter.found = event.answer if isinstance(event, Answered) else event.fault
+                waiter.found = event.answer
                 waiter.done.set()
         elif isinstance(event, Updated):
             waiter = self._waiters.get(event.ticket)

@@ -3,7 +3,6 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TypeVar
 
 import msgspec
 
@@ -13,8 +12,8 @@ from tooldispatchd.client.conversation import (
     NO_VERDICT,
     Answer,
     Answered,
+    AnswerT,
     Event,
-    FailedTicket,
     PendingRequests,
     Ticket,
     Updated,
@@ -22,11 +21,10 @@ from tooldispatchd.client.conversation import (
 )
 from tooldispatchd.client.duplex import Duplex
 from tooldispatchd.client.errors import ClientError, FaultError, lost_error
-from tooldispatchd.client.shown import OnShownChanged, OnToolsChanged, ShownReady, ShownTools, ShownToolsChanged
-from tooldispatchd.wire.messages import ApproveReq, Ask, Bye, Pong, Ready, ToolResp, Tools, ToolsChanged
+from tooldispatchd.client.shown import OnShownChanged, OnToolsChanged, ShownToolsChanged
+from tooldispatchd.wire.messages import ApproveReq, Ask, ToolResp, ToolsChanged
 from tooldispatchd.wire.messages import ToolUpdate as Update
 
-AnswerT = TypeVar("AnswerT", Ready, ShownReady, ToolResp, Tools, ShownTools, Pong, Bye)
 OnApprove = Callable[[ApproveReq], Verdict]
 OnAsk = Callable[[Ask], object]
 OnUpdate = Callable[[Update], object]
@@ -187,9 +185,9 @@ class Waiting:
     # --- what came ---
 
     def _handle(self, event: Event) -> None:
-        if isinstance(event, Answered | FailedTicket):
+        if isinstance(event, Answered):
             if event.ticket in self._expected:
-                self._done[event.ticket] = event.answer if isinstance(event, Answered) else event.fault
+                self._done[event.ticket] = event.answer
         elif isinstance(event, Updated):
             _, on_update = self._expected.get(event.ticket, (None, None))
             if on_update is not None:

@@ -198,7 +198,7 @@ def _build(
         # Few configurations have such tools.
         from tooldispatchd.config.python_tools import as_called, read_signatures  # noqa: PLC0415  # as above
 
-        python = read_signatures(as_called(config, config.tools), directory, environ)
+        python = read_signatures(as_called(config), directory, environ)
         signatures, problems = python.signatures, list(python.problems)
     catalog = build_catalog(config, tokens, signatures)
     if not isinstance(catalog, Catalog):

@@ -18,7 +18,7 @@ from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import is_meant_as_url
 from tooldispatchd.catalog.speckinds import HEADER_VALUE_PATTERN, MAX_HEADER_CHARS
 from tooldispatchd.config.key_patterns import KeyLocation, Pattern, Table, places
-from tooldispatchd.config.listen_values import check_listen, quote_path
+from tooldispatchd.config.listen_values import parse_place, quote_path
 
 
 class _Meaning(Enum):
@@ -119,7 +119,7 @@ def _is_argument(path: Path) -> bool:
 
 def expand_file(text: str, environ: Mapping[str, str], directory: FilePath) -> FilePath | None:
     """The file that `text` names, or None where `expand` has a problem with it."""
-    place = KeyLocation(("plumb", 0), [text])
+    place = KeyLocation(("plumb", 0), {0: text})
     if _expand_place(place, text, _Meaning.FILE, environ=environ, directory=directory):
         return None
     return FilePath(str(place.value))
@@ -159,11 +159,12 @@ def _expand_place(
         return [Problem(place.path, "no directory of this machine", value=text, allowed=allowed)]
     value = _anchored(meaning, expanded, directory)
     place.put(value)
-    problem = check_listen(value, place.path) if meaning is _Meaning.LISTEN else None
+    problem = parse_place(value) if meaning is _Meaning.LISTEN else None
+    if not isinstance(problem, Problem):
+        return []
     # Nothing that comes from the environment may be shown, not even in a guess.
-    if problem and text != expanded:
-        problem = msgspec.structs.replace(problem, value=text, nearest=None)
-    return [problem] if problem else []
+    hidden = {} if text == expanded else {"value": text, "nearest": None}
+    return [msgspec.structs.replace(problem, path=place.path, **hidden)]
 
 
 def _text_problems(text: str, environ: Mapping[str, str], path: Path) -> Iterator[Problem]:

@@ -159,7 +159,16 @@ class _Translation:
                 allowed = "an array of tools' names"
                 self._problems.append(Problem((*self._path, key), "wrong kind of value", allowed=allowed))
         if "type" in given:
-            self._add_type(table, given["type"], (*self._path, "type"))
+            path, kind = (*self._path, "type"), str(given["type"])
+            way, transport = _TYPES.get(kind, ("", "auto"))
+            if not way:
+                allowed = ", ".join(f'"{each}"' for each in _TYPES)
+                close = nearest(kind, _TYPES)
+                self._problems.append(Problem(path, "no such type", allowed=allowed, nearest=close))
+            elif way not in table:
+                self._problems.append(Problem(path, f'a server of type "{kind}" has a {way}'))
+            elif transport != "auto":
+                table["transport"] = transport
         return table
 
     def _switches(self, given: Table) -> Table:
@@ -172,18 +181,6 @@ class _Translation:
             elif key in given:
                 self._problems.append(Problem((*self._path, key), "wrong kind of value", allowed="true or false"))
         return {"enabled": all(said)} if said else {}
-
-    def _add_type(self, table: Table, kind: object, path: Path) -> None:
-        """What the type of a server says of its table; `path` is where it stands."""
-        way, transport = _TYPES.get(str(kind), ("", "auto"))
-        if not way:
-            allowed = ", ".join(f'"{each}"' for each in _TYPES)
-            close = nearest(str(kind), _TYPES)
-            self._problems.append(Problem(path, "no such type", allowed=allowed, nearest=close))
-        elif way not in table:
-            self._problems.append(Problem(path, f'a server of type "{kind}" has a {way}'))
-        elif transport != "auto":
-            table["transport"] = transport
 
     def _rewritten(self, value: object) -> object:
         """A value with its texts as the configuration writes them; in these files a dollar alone is a dollar."""

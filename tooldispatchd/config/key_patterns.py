@@ -12,24 +12,19 @@ Table = dict[str, object]
 
 
 class KeyLocation(msgspec.Struct, frozen=True):
-    """One value of a parsed file: where it stands, and what holds it."""
+    """One value of a parsed file: where it stands, and what holds it, a table or a list."""
 
     path: Path
-    holder: Table | list[object]
+    holder: dict[str | int, object]
 
     @property
     def value(self) -> object:
         """What stands there now."""
-        if isinstance(self.holder, list):
-            return self.holder[cast("int", self.path[-1])]
-        return self.holder[cast("str", self.path[-1])]
+        return self.holder[self.path[-1]]
 
     def put(self, value: object) -> None:
         """Set another value."""
-        if isinstance(self.holder, list):
-            self.holder[cast("int", self.path[-1])] = value
-        else:
-            self.holder[cast("str", self.path[-1])] = value
+        self.holder[self.path[-1]] = value
 
 
 def entries(holder: object) -> list[tuple[str | int, object]]:
@@ -48,7 +43,7 @@ def places(holder: object, pattern: Pattern, path: Path = ()) -> Iterator[KeyLoc
     elif isinstance(holder, list) and want == "#":
         found = range(len(holder))
     for key in found:
-        place = KeyLocation((*path, key), cast("Table | list[object]", holder))
+        place = KeyLocation((*path, key), cast("dict[str | int, object]", holder))
         if rest:
             yield from places(place.value, rest, place.path)
         else:

@@ -16,7 +16,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from tooldispatchd.catalog.names import nearest
-from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.problems import Problem
 
 ALLOWED: Final = '"unix:PATH", "unix:@NAME", "stdio", "fd:READ,WRITE" or "systemd", each with options behind a "?"'
 # sockaddr_un has 108 bytes (unix(7)): one is the NUL at the end, four the suffix of the name that is bound first.
@@ -29,7 +29,6 @@ MAX_ACCOUNT: Final = 2**32 - 2
 ANY: Final = "any"
 STANDARD_ERROR: Final = 2
 
-_PATH: Final = ("a socket's path", MAX_SOCKET_PATH_BYTES)
 _NO_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _FDS: Final = re.compile(r"([0-9]{1,9}),([0-9]{1,9})")
 _MODE: Final = re.compile(r"[0-7]{1,4}")
@@ -136,12 +135,6 @@ def _taken_twice(places: Iterable[ListenAddress]) -> Iterator[Problem]:
         fds.update(place.fds or ())
 
 
-def check_listen(value: str, path: Path = ()) -> Problem | None:
-    """The problem of one place to listen, if it has one; `path` is where it stands in the configuration."""
-    place = parse_place(value)
-    return msgspec.structs.replace(place, path=path) if isinstance(place, Problem) else None
-
-
 def in_a_line(problem: Problem) -> str:
     """A problem of a place, for the command line."""
     allowed = f"allowed: {problem.allowed}" if problem.allowed else None
@@ -175,9 +168,10 @@ def _parse_where(text: str, where: str) -> ListenAddress:
             raise _PlaceError('a "%" begins no escape', '"%25" for a percent sign, "%3F" for a "?"')
         if not name or "\0" in name:
             raise _PlaceError("a socket's name has a character at least, and no NUL")
-        what, limit = ("an abstract socket's name", MAX_ABSTRACT_BYTES) if is_abstract else _PATH
-        if len(os.fsencode(name)) > limit:
-            raise _PlaceError(f"{what} has at most {limit} bytes")
+        if is_abstract and len(os.fsencode(name)) > MAX_ABSTRACT_BYTES:
+            raise _PlaceError(f"an abstract socket's name has at most {MAX_ABSTRACT_BYTES} bytes")
+        if not is_abstract and len(os.fsencode(name)) > MAX_SOCKET_PATH_BYTES:
+            raise _PlaceError(f"a socket's path has at most {MAX_SOCKET_PATH_BYTES} bytes")
         return ListenAddress(text, ListenKind.ABSTRACT if is_abstract else ListenKind.UNIX, name)
     is_path = where.startswith(("/", "./", "@"))
     raise _PlaceError(

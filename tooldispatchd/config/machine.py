@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.enforcement import MEANS, Enforceable, programs
 from tooldispatchd.catalog.specs import McpSpec, ProcessSpec, ProfileSpec, ToolSpec
-from tooldispatchd.children.abilities import Abilities, AbilitiesError, read_abilities
+from tooldispatchd.children.abilities import AbilitiesError, read_abilities
 
 # What a program can be bounded by, and what it can be shut in from.
 BOUNDS: Final = ("cpu_s", "memory", "processes", "files", "file_size", "nice", "user")
@@ -37,13 +37,13 @@ def absent(catalog: Catalog, environ: Mapping[str, str]) -> list[str]:
             if program is not None:
                 said += _no_program(where, program, spec.cwd or ".", spec.env.get("PATH", path))
             directories = {} if spec.cwd is None else {"cwd": spec.cwd}
-        said += [
-            f"{where}{key}: there is no such directory" for key, each in directories.items() if not _is_there(each)
-        ]
+        missing = (key for key, each in directories.items() if not Path(each).is_dir())
+        said += [f"{where}{key}: there is no such directory" for key in missing]
         # A program that is shut in could not start.
         for key, shown in (("read", spec.read), ("write", spec.write)):
-            missing = (index for index, place in enumerate(shown or ()) if not Path(place).exists())
-            said += [f"{where}{key}[{index}]: there is nothing of this name" for index in missing]
+            for index, place in enumerate(shown or ()):
+                if not Path(place).exists():
+                    said.append(f"{where}{key}[{index}]: there is nothing of this name")
         if spec.sandbox in MEANS and spec.network and spec.read is None and spec.write is None:
             said.append(f"{where}sandbox: it says how, and not what: by itself it shuts nothing in")
     return said
@@ -75,27 +75,16 @@ def _no_program(where: str, program: str, directory: str, path: str) -> list[str
     return [f"{where}command: there is no such program{in_path}{more}"]
 
 
-def _is_there(path: str) -> bool:
-    try:
-        return Path(path).is_dir()
-    except ValueError:
-        # A NUL, which a URI may have written as %00.
-        return False
-
-
 def enforceable_for(catalog: Catalog) -> Enforceable:
     """What can be enforced; it is tried only where a program of the catalog asks for something."""
     if not any(programs(catalog.config, catalog.profiles, catalog.servers)):
         return Enforceable()
     try:
-        return enforceable_by(read_abilities())
+        abilities = read_abilities()
     except AbilitiesError as error:
         of_means = (f"{means}.{key}" for means in MEANS for key in SHUT_IN)
         return Enforceable(dict.fromkeys((*BOUNDS, *of_means, "memory_cgroup", "processes_cgroup"), str(error)))
-
-
-def enforceable_by(abilities: Abilities) -> Enforceable:
-    """The abilities by the names that `enforce` has for them, and what the daemon's cgroup adds."""
+    # By the names that `enforce` has for them.
     lacking = {key: getattr(abilities, key) for key in BOUNDS}
     for means in MEANS:
         lacking |= {f"{means}.{key}": getattr(getattr(abilities, means), key) for key in SHUT_IN}

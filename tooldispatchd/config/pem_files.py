@@ -50,7 +50,12 @@ def _check_files(path: Path, files: dict[str, str]) -> list[Problem]:
         _check_certificate(files["cert"])
     if not ours or holder == "key":
         with _telling(ours, (*path, holder)):
-            _check_key(files[holder], what)
+            text = _read(files[holder], what)
+            if _PRIVATE_KEY not in text:
+                allowed = 'a certificate and its key in one file, or "key" beside it' if holder == "cert" else None
+                raise SecretError("there is no PEM private key in this file", allowed)
+            if any(sign in text for sign in _ENCRYPTED):
+                raise SecretError("the key is encrypted, and nobody is there to type its passphrase")
     if not ours:
         with _telling(ours, (*path, holder)):
             # Without a password OpenSSL would ask for one at the terminal.
@@ -78,16 +83,6 @@ def _check_certificate(file: str) -> None:
     """Raise `SecretError` where `file` holds no certificate at all."""
     if _CERTIFICATE not in _read(file, "certificate"):
         raise SecretError("there is no PEM certificate in this file")
-
-
-def _check_key(file: str, what: str) -> None:
-    """Raise `SecretError` where `file`, that of a `what`, holds no private key that can be read without a person."""
-    text = _read(file, what)
-    if _PRIVATE_KEY not in text:
-        allowed = 'a certificate and its key in one file, or "key" beside it' if what == "certificate" else None
-        raise SecretError("there is no PEM private key in this file", allowed)
-    if any(sign in text for sign in _ENCRYPTED):
-        raise SecretError("the key is encrypted, and nobody is there to type its passphrase")
 
 
 def _read(file: str, what: str) -> str:

@@ -36,9 +36,9 @@ class _CannotError(Exception):
         self.why = why
 
 
-def as_called(config: Config, tools: Mapping[str, ToolSpec]) -> dict[str, ToolSpec]:
+def as_called(config: Config) -> dict[str, ToolSpec]:
     """The tools as their profiles run them: where one names a user, a function's module is not imported as another."""
-    whole = dict(tools)
+    whole = dict(config.tools)
     for profile in config.agents.values():
         for name in profile.tools:
             spec = whole.get(name)

@@ -42,7 +42,6 @@ class ForkerReply(msgspec.Struct, frozen=True):
     code: int | None = None
     signal: int | None = None
     error: str | None = None
-    errno: int | None = None
     retiring: bool = False
     """Whether the forker wants no more children."""
 

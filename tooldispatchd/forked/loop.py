@@ -6,7 +6,7 @@ A request is a dict of one key, and of a second one when it tells which children
 in its version 2, which all interpreters read. It has at most 64 KiB in one datagram; a larger one is a datagram
 `{"memfd": size}` whose last descriptor is a file in memory that holds it.
 
-    {"spawn": {…}}, {"fork": …}   ──▶ {"pid": n} | {"error": words, "errno": n}
+    {"spawn": {…}}, {"fork": …}   ──▶ {"pid": n} | {"error": words}
     {"status": pid}               ──▶ {"code": n} | {"signal": n}; asked once the child has exited
     {"reap": [pid, …]}            ──▶ no reply, or that of the other key; they have exited, or were killed
 
@@ -73,9 +73,7 @@ def refuse(error: OSError) -> None:
 
 def failure(error: OSError | ValueError) -> dict[str, Any]:
     """`error` as a reply."""
-    if isinstance(error, OSError):
-        return {"error": error.strerror or str(error), "errno": error.errno}
-    return {"error": str(error)}
+    return {"error": (error.strerror if isinstance(error, OSError) else None) or str(error)}
 
 
 def _say(control: socket.socket, reply: bytes) -> None:

@@ -83,10 +83,11 @@ class PreparedFunction:
     awaited.
     """
 
-    __slots__ = ("_decoder", "_encoder", "_names", "_result", "function", "is_async", "takes_ctx")
+    __slots__ = ("_decoder", "_encoder", "_names", "_result", "function", "is_async", "signature", "takes_ctx")
 
     def __init__(self, function: Callable[..., object], signature: "_Signature") -> None:
         self.function = function
+        self.signature = signature
         self.takes_ctx = signature.takes_ctx
         self.is_async = inspect.iscoroutinefunction(_innermost(function))
         self._names = tuple(parameter.name for parameter in signature.parameters)
@@ -142,20 +143,30 @@ class PreparedFunction:
 
 def prepare(function: object) -> PreparedFunction:
     """The function, made ready to be called; raises FunctionError where it cannot be a tool."""
-    plain = _plain(function)
-    return _prepare(plain, _read(plain))
+    if inspect.isclass(function):
+        raise FunctionError("it is a class; a tool is a function, or a static or class method of one")
+    if not callable(function):
+        raise FunctionError(f"it cannot be called: it is of the type {type(function).__name__}")
+    inner = _innermost(function)
+    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        raise FunctionError("it is a generator; a tool gives one result, such as a list")
+    signature = _read(function)
+    try:
+        return PreparedFunction(function, signature)
+    except TypeError as error:
+        # Each type is fine by itself: two classes of one name, or whatever else only shows together.
+        first_line, _, _ = str(error).partition("\n")
+        raise FunctionError(f"its types cannot be read from JSON: {first_line}") from error
 
 
 def describe(function: object) -> "dict[str, object]":
     """A function as the daemon is told of it, in JSON: `input_schema`, `output_schema`, `description`, `takes_ctx` and
     `is_async`. Raises FunctionError where it cannot be a tool.
     """
-    plain = _plain(function)
-    signature = _read(plain)
-    prepared = _prepare(plain, signature)
+    prepared = prepare(function)
     return {
-        "input_schema": _input_schema(signature.parameters),
-        "output_schema": _output_schema(signature.result),
+        "input_schema": _input_schema(prepared.signature.parameters),
+        "output_schema": _output_schema(prepared.signature.result),
         "description": _description(function),
         "takes_ctx": prepared.takes_ctx,
         "is_async": prepared.is_async,
@@ -168,27 +179,6 @@ class _Signature(typing.NamedTuple):
     parameters: "list[Parameter]"
     result: object
     takes_ctx: bool
-
-
-def _prepare(function: Callable[..., object], signature: _Signature) -> PreparedFunction:
-    try:
-        return PreparedFunction(function, signature)
-    except TypeError as error:
-        # Each type is fine by itself: two classes of one name, or whatever else only shows together.
-        first_line, _, _ = str(error).partition("\n")
-        raise FunctionError(f"its types cannot be read from JSON: {first_line}") from error
-
-
-def _plain(function: object) -> Callable[..., object]:
-    """The function itself, once it is known to be one that can be called for one result."""
-    if inspect.isclass(function):
-        raise FunctionError("it is a class; a tool is a function, or a static or class method of one")
-    if not callable(function):
-        raise FunctionError(f"it cannot be called: it is of the type {type(function).__name__}")
-    inner = _innermost(function)
-    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
-        raise FunctionError("it is a generator; a tool gives one result, such as a list")
-    return function
 
 
 def _innermost(function: object) -> object:

@@ -19,7 +19,7 @@ MAX_WORDS = 800
 class FunctionError(Exception):
     """A function that cannot be a tool: `why` says so in a sentence, `nearest` is the name that was probably meant."""
 
-    def __init__(self, why: str, nearest: "str | None" = None) -> None:
+    def __init__(self, why: str, nearest: str | None = None) -> None:
         self.why = why if len(why) <= MAX_WORDS else why[: MAX_WORDS - 1] + "…"
         super().__init__(self.why)
         self.nearest = nearest
@@ -81,5 +81,5 @@ def _import(name: str) -> object:
         raise FunctionError(f"cannot import {name}: {last_line(error)}") from error
 
 
-def _nearest(name: str, known: "Iterable[str]") -> "str | None":
+def _nearest(name: str, known: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name, sorted(known), 1)), None)

@@ -104,7 +104,7 @@ class PreparedFunction:
         # A result of any type needs no check.
         self._result = None if signature.result is Any else msgspec.json.Decoder(signature.result)
 
-    def decode(self, raw: "bytes | bytearray | memoryview | str") -> "dict[str, object]":
+    def decode(self, raw: bytes | bytearray | memoryview | str) -> dict[str, object]:
         """The keyword arguments that a JSON object means, those that it leaves out not among them; raises InputError.
 
         What `__post_init__` of a type raises as ValueError or TypeError is an InputError too.
@@ -159,7 +159,7 @@ def prepare(function: object) -> PreparedFunction:
         raise FunctionError(f"its types cannot be read from JSON: {first_line}") from error
 
 
-def describe(function: object) -> "dict[str, object]":
+def describe(function: object) -> dict[str, object]:
     """A function as the daemon is told of it, in JSON: `input_schema`, `output_schema`, `description`, `takes_ctx` and
     `is_async`. Raises FunctionError where it cannot be a tool.
     """
@@ -176,7 +176,7 @@ def describe(function: object) -> "dict[str, object]":
 class _Signature(typing.NamedTuple):
     """The parameters and the result of a function, in types that JSON can be converted to and from."""
 
-    parameters: "list[Parameter]"
+    parameters: list[Parameter]
     result: object
     takes_ctx: bool
 
@@ -221,7 +221,7 @@ def _read(function: Callable[..., object]) -> _Signature:
     return _Signature(parameters, result, context is not None)
 
 
-def _hints(function: object) -> "Mapping[str, object]":
+def _hints(function: object) -> Mapping[str, object]:
     """The annotations, with those that are text looked up; that of the context may mean nothing here."""
     written = {name: type_ for name, type_ in getattr(function, "__annotations__", {}).items() if name != CONTEXT}
     names = getattr(function, "__globals__", {})
@@ -239,7 +239,7 @@ def _hints(function: object) -> "Mapping[str, object]":
         raise FunctionError(f"cannot read {which}: {last_line(error)}") from error
 
 
-def _looked_up(written: "dict[str, object]", names: "dict[str, object]") -> "dict[str, object]":
+def _looked_up(written: dict[str, object], names: dict[str, object]) -> dict[str, object]:
     def bearer() -> None:
         pass
 
@@ -266,7 +266,7 @@ def _check_type(which: str, type_: object) -> None:
         raise FunctionError(f"{which} has a type that no JSON is of, {shown}: {' '.join(why.split())}") from error
 
 
-def _input_schema(parameters: "list[Parameter]") -> "dict[str, object]":
+def _input_schema(parameters: list[Parameter]) -> dict[str, object]:
     types = [parameter.type for parameter in parameters]
     schemas, definitions = msgspec.json.schema_components(types, ref_template=f"{_REFERENCE}{{name}}")
     properties = {}
@@ -288,7 +288,7 @@ def _input_schema(parameters: "list[Parameter]") -> "dict[str, object]":
     return {**schema, "$defs": definitions} if definitions else schema
 
 
-def _output_schema(type_: object) -> "dict[str, object]":
+def _output_schema(type_: object) -> dict[str, object]:
     """The schema of a result; a record stands at its root, unless it is also found within itself."""
     (schema,), definitions = msgspec.json.schema_components([type_], ref_template=f"{_REFERENCE}{{name}}")
     reference = schema.get("$ref")

@@ -164,7 +164,7 @@ def confine(
         _enter_namespaces(prepared, scratch, counted=counted)
         if prepared.handled is not None:
             step = "give up privileges"
-            seccomp.forbid_privileges()
+            libc.forbid_privileges()
             step = "restrict files (landlock)"
             _restrict_files(prepared, program, scratch, also)
             step = "drop capabilities"

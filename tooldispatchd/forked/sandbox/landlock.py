@@ -7,6 +7,7 @@ attributes, entering directories, and, before ABI 9, connecting to the path of a
 kernel's userspace-api/landlock.
 """
 
+import contextlib
 import errno
 import functools
 import os
@@ -143,8 +144,6 @@ def open_places(paths: Sequence[str]) -> list[tuple[int, bool]]:
     """As `open_place`, without those that are not there or cannot be reached."""
     places = []
     for path in paths:
-        try:
+        with contextlib.suppress(OSError):
             places.append(open_place(path))
-        except OSError:
-            continue
     return places

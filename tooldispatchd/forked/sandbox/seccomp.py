@@ -160,7 +160,6 @@ _X32_BIT: Final = 0x40000000
 _LEAF: Final = 3
 """Calls that are compared one by one where the halving ends."""
 
-_PR_SET_NO_NEW_PRIVS: Final = 38
 _PR_SET_SECCOMP: Final = 22
 _MODE_FILTER: Final = 2
 
@@ -272,11 +271,6 @@ def _without_bits(index: int, bits: int) -> _Code:
 
 class _Fprog(ctypes.Structure):
     _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
-
-
-def forbid_privileges() -> None:
-    """Set no_new_privs: from now on no program gives this process more than it has (set-user-ID programs do not)."""
-    prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def install(code: bytes) -> None:

@@ -77,10 +77,9 @@ class Parameter(typing.NamedTuple):
 
 
 class PreparedFunction:
-    """A function that is ready to be called with JSON, as often as one likes; what it costs was paid when it was made.
+    """A function that is ready to be called with JSON, any number of times; the costly part is done when it is made.
 
-    `takes_ctx` says that it wants the keyword `ctx` beside what `decode` gives, `is_async` that its result must be
-    awaited.
+    `takes_ctx`: it wants the keyword `ctx` beside what `decode` gives. `is_async`: its result must be awaited.
     """
 
     __slots__ = ("_decoder", "_encoder", "_names", "_result", "function", "is_async", "signature", "takes_ctx")
@@ -105,7 +104,7 @@ class PreparedFunction:
         self._result = None if signature.result is Any else msgspec.json.Decoder(signature.result)
 
     def decode(self, raw: bytes | bytearray | memoryview | str) -> dict[str, object]:
-        """The keyword arguments that a JSON object means, those that it leaves out not among them; raises InputError.
+        """The keyword arguments that a JSON object gives, without those that it leaves out; raises InputError.
 
         What `__post_init__` of a type raises as ValueError or TypeError is an InputError too.
         """

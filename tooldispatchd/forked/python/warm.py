@@ -194,7 +194,7 @@ class WarmParent:
         channel.answer(self._answer(errand, channel, header, line))
 
     def _confine(self, errand: Errand, channel: CallSocket, scratch: str | None, leaf: int | None = None) -> None:
-        """Raises Gone where it cannot be, which the daemon is told."""
+        """Shut this child in; raises Gone where that cannot be, once the daemon has been told."""
         try:
             enter_given(scratch)
             policy = self._policies[errand.policy]
@@ -212,6 +212,7 @@ class WarmParent:
             raise Gone from error
 
     def _serve(self, errand: Errand, channel: CallSocket) -> None:
+        """Serve call after call, until one leaves a thread behind; raises Gone where no more come."""
         before = threads()
         places = files_places()
         cpu_s = self._policies[errand.policy].cpu_s

@@ -36,7 +36,7 @@ Place = tuple[int, bool]
 
 
 _held: Final[list[tuple[int, int]]] = []
-"""Ranges of descriptors that are places, from the first to before the end, for as long as this forker lives."""
+"""Ranges of descriptors that name places, each as its first and its end; open for as long as this forker lives."""
 
 
 class ConfineError(OSError):
@@ -149,8 +149,8 @@ def confine(
 ) -> None:
     """Shut this process, freshly forked and with one thread, in for good; raises ConfineError.
 
-    `program` is the path of what will be executed, by which it may be read and executed, and its interpreter where it
-    is a script; not the directory that it stands in. `scratch` may be read and changed, `also` read. `leaf` is a
+    `program` is the path of what will be executed. It may be read and executed, and so may its interpreter where it is
+    a script, but not the directory that it stands in. `scratch` may be read and changed, `also` read. `leaf` is a
     descriptor of the `cgroup.procs` of a cgroup, opened by a process that may move others there.
     """
     prepared = prepare(policy)

@@ -112,7 +112,7 @@ class Ruleset:
             syscall(_ADD_RULE, self._fd, _PATH_BENEATH, struct.pack("=Qi", rights, fd), 0)
 
     def allow_path(self, path: str, rights: int, *, is_straight: bool = False) -> None:
-        """As `allow` and `open_place`; raises OSError where there is no such path."""
+        """As `allow`, for what `open_place` finds at `path`; raises OSError where there is nothing."""
         fd, is_directory = open_place(path, is_straight=is_straight)
         try:
             self.allow(fd, rights, is_directory=is_directory)

@@ -15,6 +15,7 @@ from tests.processes import PATIENCE_S, is_running, until_gone
 from tooldispatchd.children import guardian as guardian_module
 from tooldispatchd.children.family import Family, open_family
 from tooldispatchd.children.guardian import Guardians
+from tooldispatchd.children.sweep import DIRECTORY
 
 # It starts a child, one in the child's group, one that left it, and one in the group that dropped its environment;
 # it prints their numbers.
@@ -319,14 +320,14 @@ async def test_what_is_to_go_away_is_told_to_each_guardian(nothing_left: None, t
     for directory in (first, second):
         (directory / "below").mkdir(parents=True)
     guardians = Guardians("run")
-    guardians.also_remove(str(first))
+    guardians.tell(DIRECTORY, str(first))
     guardians.ensure()
     died = guardians.pids
     for pid in died:
         os.kill(pid, signal.SIGKILL)
     await until_gone(*died)
     # Those that died are told in vain.
-    guardians.also_remove(str(second))
+    guardians.tell(DIRECTORY, str(second))
     guardians.ensure()
     await guardians.end()
     assert list(tmp_path.iterdir()) == []
@@ -338,9 +339,9 @@ async def test_guardians_that_were_stopped_are_told_without_waiting(nothing_left
     for pid in guardians.pids:
         os.kill(pid, signal.SIGSTOP)
     for number in range(100):
-        guardians.also_remove(str(tmp_path / f"{number:0100}"))
+        guardians.tell(DIRECTORY, str(tmp_path / f"{number:0100}"))
     with pytest.raises(ValueError, match="too many paths"):
-        guardians.also_remove("x" * guardian_module.MAX_TOLD_BYTES)
+        guardians.tell(DIRECTORY, "x" * guardian_module.MAX_TOLD_BYTES)
     (tmp_path / f"{99:0100}").mkdir()
     await guardians.end()
     assert list(tmp_path.iterdir()) == []

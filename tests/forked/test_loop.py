@@ -86,7 +86,7 @@ def test_a_child_stays_a_zombie_until_it_is_reaped(peer: Peer) -> None:
     assert Path(f"/proc/{pid}").exists()
     peer.say({"reap": [pid]})
     # Requests are served in order, so that the next reply comes after the reaping.
-    assert peer.ask({"status": pid}) == {"error": "No child processes", "errno": 10}
+    assert peer.ask({"status": pid}) == {"error": "No child processes"}
 
 
 def test_children_are_reaped_with_another_request_once_that_is_answered(peer: Peer) -> None:
@@ -95,7 +95,7 @@ def test_children_are_reaped_with_another_request_once_that_is_answered(peer: Pe
     other = peer.ask({"fork": {}, "reap": [pid]})
     assert isinstance(other, dict)
     assert peer.ask({"status": other["pid"]}) == {"code": 0}
-    assert peer.ask({"status": pid}) == {"error": "No child processes", "errno": 10}
+    assert peer.ask({"status": pid}) == {"error": "No child processes"}
 
 
 def test_a_child_that_has_not_ended_yet_holds_nobody_up_and_is_reaped_later(peer: Peer) -> None:
@@ -109,7 +109,7 @@ def test_a_child_that_has_not_ended_yet_holds_nobody_up_and_is_reaped_later(peer
     os.close(reading)
     until_ended(pid["pid"])
     assert peer.ask({"status": fork(peer)}) == {"code": 0}
-    assert peer.ask({"status": pid["pid"]}) == {"error": "No child processes", "errno": 10}
+    assert peer.ask({"status": pid["pid"]}) == {"error": "No child processes"}
 
 
 def test_descriptors_come_along_in_order_and_are_closed(peer: Peer) -> None:
@@ -124,7 +124,7 @@ def test_descriptors_come_along_in_order_and_are_closed(peer: Peer) -> None:
 
 
 def test_what_cannot_be_started_is_told_and_the_next_goes_on(peer: Peer) -> None:
-    assert peer.ask({"spawn": {"errno": 2}}) == {"error": "no such luck", "errno": 2}
+    assert peer.ask({"spawn": {"errno": 2}}) == {"error": "no such luck"}
     assert peer.ask({"spawn": {"value": "bad word"}}) == {"error": "bad word"}
     assert peer.ask({"status": fork(peer)}) == {"code": 0}
 
@@ -186,9 +186,9 @@ def test_a_request_whose_descriptors_find_no_room_is_told_so_and_the_next_goes_o
     peer.hear()
     pid = fork(peer)
     until_ended(pid)
-    refused = {"error": "its forker: Too many open files", "errno": 24}
+    refused = {"error": "its forker: Too many open files"}
     assert peer.ask({"fork": {}, "reap": [pid]}, *[0] * 10) == refused
-    assert peer.ask({"status": pid}) == {"error": "No child processes", "errno": 10}
+    assert peer.ask({"status": pid}) == {"error": "No child processes"}
     assert peer.ask({"status": fork(peer)}) == {"code": 0}
     # What is to be reaped may have been in the memory that was lost.
     assert peer.ask({"memfd": 100}, *[0] * 10) == {**refused, "retiring": True}

@@ -87,8 +87,6 @@ def _work(name: str) -> Work:
 
 def _receive(control: socket.socket, size: int) -> bytearray | None:
     """So many bytes; None where the daemon is gone."""
-    if not size:
-        return bytearray()
     chunk = bytearray(size)
     view = memoryview(chunk)
     while view:

@@ -57,20 +57,8 @@ class Abilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     landlock: Means
     bubblewrap: Means
 
-    @property
-    def network(self) -> str | None:
-        return self._by_any("network")
-
-    @property
-    def read(self) -> str | None:
-        return self._by_any("read")
-
-    @property
-    def write(self) -> str | None:
-        return self._by_any("write")
-
-    def _by_any(self, key: str) -> str | None:
-        """Why no means can enforce `key`; None where one can."""
+    def by_any(self, key: str) -> str | None:
+        """Why no means can enforce `key` (`network`, `read`, `write`); None where one can."""
         by_landlock, by_bubblewrap = getattr(self.landlock, key), getattr(self.bubblewrap, key)
         if by_landlock is None or by_bubblewrap is None:
             return None

@@ -42,7 +42,6 @@ class ForkerReply(msgspec.Struct, frozen=True):
     code: int | None = None
     signal: int | None = None
     error: str | None = None
-    errno: int | None = None
     retiring: bool = False
     """Whether the forker wants no more children."""
 
@@ -58,7 +57,7 @@ class _Waiter:
 
 
 class Control:
-    """Our end of the socket. `answer_s` bounds every answer, in seconds.
+    """Our end of the socket, of datagrams in order. `answer_s` bounds every answer, in seconds.
 
     `take` is called with each reply as soon as it is read, before the task that waits for it has its turn; `fail` with
     the reason as soon as the forker ends the conversation, and must `close` it.
@@ -67,6 +66,7 @@ class Control:
     def __init__(
         self, own: socket.socket, *, answer_s: float, take: Callable[[ForkerReply], None], fail: Callable[[str], None]
     ) -> None:
+        own.setblocking(False)  # noqa: FBT003  # the standard library's own
         self._socket = own
         self._answer_s = answer_s
         self._take = take
@@ -215,13 +215,6 @@ class Control:
             waiter.reply = reply
             waiter.woken.set()
             self._take(reply)
-
-
-def open_control() -> tuple[socket.socket, socket.socket]:
-    """Our end, which does not block, and the forker's; raises OSError."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.setblocking(False)  # noqa: FBT003  # the standard library's own
-    return ours, theirs
 
 
 def _encode(request: Mapping[str, object]) -> bytes:

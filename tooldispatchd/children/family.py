@@ -17,6 +17,7 @@ from tooldispatchd.children.guardian import Guardian, Guardians
 from tooldispatchd.children.inheritance import CHILD, RUN_ID, UPDATES_FD, environment, seal
 from tooldispatchd.children.orphans import TICK_S, Orphans
 from tooldispatchd.children.spawn import KILL_S, Child, SpawnError, spawn
+from tooldispatchd.children.sweep import CGROUPS, DIRECTORY
 
 # Between two tries to start a guardian where the kernel had no room for it.
 RETRY_S: Final = 1.0
@@ -112,12 +113,12 @@ class Family:
         self._guardians.free(reserved.slot)
 
     def also_remove(self, directory: str) -> None:
-        """Have the guardians remove `directory` with all that is in it, should the daemon be killed."""
-        self._guardians.also_remove(directory)
+        """Have the guardians remove `directory`, an absolute path, and all in it, should the daemon be killed."""
+        self._guardians.tell(DIRECTORY, directory)
 
     def also_dissolve(self, tree: str) -> None:
         """Have the guardians end what runs in the cgroups of `tree` and remove them, should the daemon be killed."""
-        self._guardians.also_dissolve(tree)
+        self._guardians.tell(CGROUPS, tree)
 
     def kill_all(self) -> None:
         """KILL every group at once and wait for nothing; their owners reap them."""

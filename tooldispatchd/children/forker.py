@@ -12,13 +12,14 @@ has, and is killed.
 import os
 import re
 import signal
+import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
 import trio
 
-from tooldispatchd.children.control import Control, ForkerGone, ForkerReply, open_control
+from tooldispatchd.children.control import Control, ForkerGone, ForkerReply
 from tooldispatchd.children.family import Family, Reservation
 from tooldispatchd.children.pipes import rest
 from tooldispatchd.children.procstat import fields_of
@@ -63,7 +64,7 @@ class Forker:
         self._is_retiring = False
         self._errors = Tail(STDERR_TAIL_BYTES)
         try:
-            ours, theirs = open_control()
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         except OSError as error:
             raise SpawnError(argv[0], error.strerror or str(error)) from error
         try:

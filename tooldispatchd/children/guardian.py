@@ -19,7 +19,7 @@ from typing import Final
 import trio
 
 from tooldispatchd.children.descriptors import close_all, has_exited, lift, open_pidfd, open_pipe
-from tooldispatchd.children.sweep import CGROUPS, DIRECTORY, DISSOLVE_S, END, SLOT_BYTES, SWEEP_S
+from tooldispatchd.children.sweep import DISSOLVE_S, END, SLOT_BYTES, SWEEP_S
 
 PROGRAM: Final = Path(__file__).with_name("sweep.py")
 
@@ -75,17 +75,6 @@ class Guardians:
         self.enter(slot, 0)
         self._free.append(slot)
 
-    def also_remove(self, directory: str) -> None:
-        """Have them remove `directory`, an absolute path, with all that is in it: after whatever end of the daemon.
-
-        Raises ValueError where the paths are too long for them to hold.
-        """
-        self._tell(DIRECTORY, directory)
-
-    def also_dissolve(self, tree: str) -> None:
-        """Have them kill what runs in the cgroups of a `leaves` tree and remove them, likewise."""
-        self._tell(CGROUPS, tree)
-
     async def end(self) -> None:
         """Let one sweep, wait for it and reap it; cannot be cancelled, takes END_S at most. Idempotent."""
         if self.pids:
@@ -101,7 +90,11 @@ class Guardians:
             os.close(self._table)
             self._table = -1
 
-    def _tell(self, kind: bytes, path: str) -> None:
+    def tell(self, kind: bytes, path: str) -> None:
+        """Have them remove what lies at `path`, which is of `kind` (`sweep`): after whatever end of the daemon.
+
+        Raises ValueError where the paths are too long for them to hold.
+        """
         message = kind + os.fsencode(path) + END
         if len(self._told) + len(message) > MAX_TOLD_BYTES:
             raise ValueError(f"cannot have '{path}' removed: too many paths")

@@ -11,7 +11,7 @@ import signal
 from pathlib import Path
 from typing import Final
 
-from tooldispatchd.forked.libc import prctl
+from tooldispatchd.forked.libc import forbid_privileges
 
 RUN_ID: Final = "TOOLDISPATCHD_RUN_ID"
 # A number of the child's own, never used again, by which its orphans are known.
@@ -25,9 +25,6 @@ PASSED_ON: Final = (
     *("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
 )
 
-# linux/prctl.h; Python has no name for it.
-PR_SET_NO_NEW_PRIVS: Final = 38
-
 
 def environment() -> dict[str, str]:
     """The variables that every child shares with the daemon, where the daemon has them."""
@@ -40,7 +37,7 @@ def seal() -> None:
     Must run in the thread that will spawn, because the kernel keeps no_new_privs per thread. Raises OSError.
     """
     try:
-        prctl(PR_SET_NO_NEW_PRIVS, 1)
+        forbid_privileges()
     except OSError as error:
         raise OSError(error.errno, f"cannot set no_new_privs: {error.strerror}") from error
     # Python's own descriptors are closed on exec already; those that our parent gave us are not.

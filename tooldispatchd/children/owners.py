@@ -28,11 +28,10 @@ def owner_of(user: int | None, group: int | None) -> RunAs:
 
 def home_of(user: int | None) -> dict[str, str]:
     """The variables that a login as the user would say of it; none for the daemon's own, or without an account."""
-    try:
-        account = None if user is None else pwd.getpwuid(user)
-    except KeyError:
-        account = None
-    if account is None:
+    if user is None:
         return {}
-    names = dict.fromkeys(("USER", "LOGNAME"), account.pw_name)
-    return {"HOME": account.pw_dir, "SHELL": account.pw_shell, **names}
+    try:
+        account = pwd.getpwuid(user)
+    except KeyError:
+        return {}
+    return {"HOME": account.pw_dir, "SHELL": account.pw_shell, "USER": account.pw_name, "LOGNAME": account.pw_name}

@@ -266,11 +266,10 @@ def spawn(
     with_updates: bool,
     extra: Mapping[int, int] = {},
 ) -> Child:
-    """Start `argv` with exactly the environment `env`; raises SpawnError.
+    """As `Family.spawn`, with exactly the environment `env` and for any `owner`; raises SpawnError.
 
-    A program without a slash is looked for in the PATH of `env`. Where `cwd` is given, a relative program or PATH
-    entry starts there. A child `with_updates` has a pipe to write to as its descriptor 3; any other has nothing there,
-    unless `extra` says so: our descriptors by their numbers in the child, which stay open here.
+    A child `with_updates` has a pipe to write to as its descriptor 3; any other has nothing there, unless `extra` says
+    so.
     """
     try:
         theirs, ours = open_pipes(4 if with_updates else 3)

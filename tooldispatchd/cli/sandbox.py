@@ -30,7 +30,7 @@ def report(abilities: Abilities, cgroup: Mapping[str, str | None]) -> Iterator[s
             yield f"    {'but':{WIDTH}}{gap}"
     yield "sandbox"
     for key in SHUT_IN:
-        yield _line(key, getattr(abilities, key))
+        yield _line(key, abilities.by_any(key))
 
 
 def _line(key: str, why_not: str | None, more: str = "") -> str:

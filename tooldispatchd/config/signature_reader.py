@@ -3,7 +3,8 @@
     started ──▶ ready ──▶ a line for each function ──▶ group killed, reaped
         └── ends, is refused, says too much, takes too long: whoever is next in turn is to blame
 
-The program that answers is `forked.reading`.
+The program that answers is `forked.python.reading`. The pipes are not those of `children.pipes`, which wait with trio:
+importing that would make the reading of a configuration slower by a fifth of a second.
 """
 
 import contextlib

@@ -2,20 +2,21 @@
 
     greeting ──▶ request ──▶ reply ──▶ request … ──▶ the daemon closed the socket, or it spoke nonsense: the end
 
-A request is a dict of one key, and of a second one when it tells which children may be reaped, as `marshal` writes it
-in its version 2, which all interpreters read. It has at most 64 KiB in one datagram; a larger one is a datagram
-`{"memfd": size}` whose last descriptor is a file in memory that holds it.
+A request is a dict of one key, as version 2 of `marshal` writes it, which every interpreter reads. `reap` may also
+stand beside another key. A request is one datagram of at most 64 KiB. A larger one is a datagram `{"memfd": size}`,
+whose last descriptor is a file in memory that holds the request.
 
-    {"spawn": {…}}, {"fork": …}   ──▶ {"pid": n} | {"error": words, "errno": n}
+    {"spawn": {…}}, {"fork": …}   ──▶ {"pid": n} | {"error": words}
     {"status": pid}               ──▶ {"code": n} | {"signal": n}; asked once the child has exited
     {"reap": [pid, …]}            ──▶ no reply, or that of the other key; they have exited, or were killed
 
-Replies are JSON, for they come from where a tool's own code may be, and are not to be trusted; requests come from the
-daemon alone. The first thing said is the greeting, `{"ready": true}` or an error. A reply may say `"retiring": true`:
-another forker should take this one's place. A child is reaped when it is allowed and never before, so that its number
-stays its own; one that has been killed and has not ended yet is reaped after a later request. A request for whose
-descriptors there is no room here is answered with an error.
-Single-threaded and blocking: nothing here waits for anything but the daemon, an exec and children that have ended.
+Requests come from the daemon alone. Replies come from where a tool's own code may run and cannot be trusted, so they
+are JSON. The first reply is the greeting, `{"ready": true}` or an error. A reply with `"retiring": true` asks for
+another forker in this one's place. A request whose descriptors find no room here is answered with an error.
+
+A child is reaped when the daemon allows it and never before, so that its number stays its own. One that has been killed
+and has not ended yet is reaped after a later request. This process has one thread, which waits for the daemon, for an
+exec, and for children that have ended.
 """
 
 import errno
@@ -38,9 +39,10 @@ FDS_SPACE: Final = socket.CMSG_SPACE(MAX_FDS * array("i").itemsize)
 STARTS: Final = ("fork", "spawn")
 
 Start = Callable[[Any, list[int]], int]
-"""Starts a child for what the request says with the descriptors that came along, which are closed afterwards; its pid.
+"""Starts the child that a request asks for, and gives its pid; raises OSError or ValueError where it cannot.
 
-Raises OSError or ValueError where it cannot. A child that it forks must never return, and begins a session of its own.
+The descriptors that came along are closed afterwards. A child that is forked must never return, and begins a session of
+its own.
 """
 
 
@@ -73,9 +75,7 @@ def refuse(error: OSError) -> None:
 
 def failure(error: OSError | ValueError) -> dict[str, Any]:
     """`error` as a reply."""
-    if isinstance(error, OSError):
-        return {"error": error.strerror or str(error), "errno": error.errno}
-    return {"error": str(error)}
+    return {"error": (error.strerror if isinstance(error, OSError) else None) or str(error)}
 
 
 def _say(control: socket.socket, reply: bytes) -> None:

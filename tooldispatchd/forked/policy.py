@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 
 class Policy(NamedTuple):
-    """Resolved and whole: numbers for users, bytes for sizes, absolute paths without symbolic links.
+    """Users are numbers, sizes are bytes, paths are absolute and without symbolic links. None asks for nothing.
 
-    None asks for nothing. `read` and `write` are all that may be read or changed, the system's own directories and the
-    program's not yet among `read`; `means` says what enforces them and `network`.
+    Only what is in `read` may be read, and only what is in `write` changed. The system's own directories and the
+    program's can be read too, and are not among `read` yet. `means` says what enforces these two and `network`.
     """
 
     cpu_s: int | None = None

@@ -1,4 +1,4 @@
-"""Signals: which ones the daemon ignores, which a program must find as by default, how they are told. Stdlib only."""
+"""Signals: those that the daemon ignores, those that a program starts with as by default, their names. Stdlib only."""
 
 import signal
 from typing import Final
@@ -16,7 +16,7 @@ ignored by the parent of the daemon (nohup, a shell's background job), and a pro
 
 
 def signal_name(signum: int) -> str:
-    """As in `SIGKILL`; of one that has no name, as most real-time signals, `signal 40`."""
+    """Its name, such as `SIGKILL`; `signal 40` where it has none, as most real-time signals."""
     try:
         return signal.Signals(signum).name
     except ValueError:

@@ -18,6 +18,7 @@ ROOT = str(Path(tooldispatchd.__file__).parent.parent)
 START = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
+from tooldispatchd.forked import libc
 from tooldispatchd.forked.sandbox import confine, landlock, namespaces, seccomp
 from tooldispatchd.forked.policy import Policy
 """

@@ -134,7 +134,7 @@ print(tried(lambda: os.unlink(sys.argv[3] + "/../file")))
         before=REFUSED
         + """
 import errno
-seccomp.forbid_privileges()
+libc.forbid_privileges()
 seccomp.install(seccomp.build(network=True, attributes=True))
 """,
         scratch=tmp_path / "mine",

@@ -42,7 +42,7 @@ def test_a_domain_keeps_what_its_rules_give_and_no_more(tmp_path: Path) -> None:
         """
 import pathlib
 here = pathlib.Path(sys.argv[2])
-seccomp.forbid_privileges()
+libc.forbid_privileges()
 with landlock.Ruleset(landlock.handled(landlock.abi(), read=True, write=True, network=True)) as rules:
     # Of a file's rule only what a file can have is taken.
     rules.allow_path(str(here / "file"), landlock.READ | 1 << 7)

@@ -191,7 +191,7 @@ def test_threads_start_where_clone3_is_missing() -> None:
 
     said = run_python("""
 import threading
-seccomp.forbid_privileges()
+libc.forbid_privileges()
 seccomp.install(seccomp.build(network=False, attributes=False))
 thread = threading.Thread(target=print, args=("ran",))
 thread.start()
@@ -206,7 +206,7 @@ def test_files_keep_their_attributes_where_no_mounts_can_keep_them() -> None:
 
     said = run_python("""
 fd = os.memfd_create("file")
-seccomp.forbid_privileges()
+libc.forbid_privileges()
 seccomp.install(seccomp.build(network=True, attributes=False))
 def tried(action, *words):
     try:

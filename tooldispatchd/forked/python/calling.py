@@ -145,21 +145,22 @@ def perform(function: Function, header: bytes, line: bytes, channel: CallSocket)
 
 
 def failure(kind: str, error: BaseException) -> bytes:
-    """The payload of an ERROR: the stage (`import`, `input`, `exception`, `output`), and what was raised in it."""
+    """The payload of an ERROR: what was raised, and at which stage.
+
+    `kind` is `import`, `confine`, `input`, `exception` or `output`, or `child` where a child could not serve at all.
+    """
     try:
-        flush()
-        said = {"kind": kind, "message": message_of(error), "trace": trace_of(error), "limit": limit_of(error)}
+        for stream in (sys.stdout, sys.stderr):
+            # The tool may have put anything there; a lost line of output is no failure of the call.
+            with suppress(Exception):
+                stream.flush()
+        text, name = str(error), type(error).__name__
+        message = (f"{name}: {text}" if text else name)[:MAX_MESSAGE_CHARS]
+        said = {"kind": kind, "message": message, "trace": trace_of(error), "limit": limit_of(error)}
         return json.dumps(said).encode()
     except BaseException:  # noqa: BLE001, ASYNC103  # no memory is left, or the exception's own methods raise
         said = {"kind": kind, "message": type(error).__name__, "trace": "", "limit": limit_of(error)}
         return json.dumps(said).encode()  # noqa: ASYNC104  # as above
-
-
-def message_of(error: BaseException) -> str:
-    """`TypeName: message` in one line's worth of words."""
-    text = str(error)
-    name = type(error).__name__
-    return (f"{name}: {text}" if text else name)[:MAX_MESSAGE_CHARS]
 
 
 def trace_of(error: BaseException) -> str:
@@ -190,13 +191,6 @@ def limit_of(error: BaseException) -> str | None:
         if one is not None:
             waiting += (one.__cause__, one.__context__)
     return None
-
-
-def flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        # The tool may have put anything there; a lost line of output is no failure of the call.
-        with suppress(Exception):
-            stream.flush()
 
 
 def caller(function: Callable[..., Any], *, is_async: bool) -> Callable[..., object]:

@@ -19,7 +19,7 @@ MAX_WORDS = 800
 class FunctionError(Exception):
     """A function that cannot be a tool: `why` says so in a sentence, `nearest` is the name that was probably meant."""
 
-    def __init__(self, why: str, nearest: "str | None" = None) -> None:
+    def __init__(self, why: str, nearest: str | None = None) -> None:
         self.why = why if len(why) <= MAX_WORDS else why[: MAX_WORDS - 1] + "…"
         super().__init__(self.why)
         self.nearest = nearest
@@ -31,11 +31,7 @@ def find_function(path: str) -> object:
     A method must be static or of the class: there is no object for another one.
     """
     module_name, _, names = path.partition(":")
-    try:
-        found: object = _import(module_name)
-    except FunctionError as error:
-        error.nearest = error.nearest and f"{error.nearest}:{names}"
-        raise
+    found: object = _import(module_name, names)
     holder = f"the module {module_name}"
     steps = names.split(".")
     for place, name in enumerate(steps):
@@ -59,8 +55,8 @@ def last_line(error: BaseException) -> str:
     return words if len(words) <= MAX_LINE else words[: MAX_LINE - 1] + "…"
 
 
-def _import(name: str) -> object:
-    """The module; raises FunctionError, which says what of its path is missing."""
+def _import(name: str, names: str) -> object:
+    """The module `name`, to look for `names` in; raises FunctionError, which says what part of it is missing."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -74,12 +70,12 @@ def _import(name: str) -> object:
             raise FunctionError(f"{parent} is a module and no package, so that there is no {missing}") from error
         meant = _nearest(last, {module.name for module in pkgutil.iter_modules(places)})
         above, below = f"{parent}." if parent else "", name[len(missing) :]
-        nearest = None if meant is None else f"{above}{meant}{below}"
+        nearest = None if meant is None else f"{above}{meant}{below}:{names}"
         raise FunctionError(f"there is no module {missing}", nearest) from error
     # The module is a user's: it may raise anything, and end the interpreter that asks.
     except (Exception, SystemExit) as error:
         raise FunctionError(f"cannot import {name}: {last_line(error)}") from error
 
 
-def _nearest(name: str, known: "Iterable[str]") -> "str | None":
+def _nearest(name: str, known: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name, sorted(known), 1)), None)

@@ -61,19 +61,19 @@ def main(argv: Sequence[str]) -> NoReturn:
     os._exit(0)
 
 
-def _tell(stream: "IO[bytes]", answer: "dict[str, object]") -> None:
+def _tell(stream: IO[bytes], answer: dict[str, object]) -> None:
     # Half a surrogate pair in a docstring is nothing that JSON can say.
     left = memoryview(json.dumps(answer, ensure_ascii=False).encode(errors="replace") + b"\n")
     while left:
         left = left[stream.write(left) or 0 :]
 
 
-def _threads() -> "set[str]":
+def _threads() -> set[str]:
     """The kernel's numbers of this process's threads, those of libraries too, of which Python knows nothing."""
     return {entry.name for entry in Path("/proc/self/task").iterdir()}
 
 
-def _new_threads(before: "set[str]") -> "list[str]":
+def _new_threads(before: set[str]) -> list[str]:
     """The names of threads that an import has started and that still run."""
     for _ in range(_TRIES):
         new = _threads() - before

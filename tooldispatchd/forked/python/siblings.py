@@ -69,7 +69,10 @@ class Siblings:
 
 
 def around(load_path: Sequence[str], own_path: Sequence[str], functions: Iterable[str]) -> dict[str, Siblings]:
-    """Those of each directory of `sys.path` that is, or holds, one of `load_path`; `own_path` was the interpreter's."""
+    """The siblings by directory: each one of `sys.path` that is, or holds, one of `load_path`.
+
+    `own_path` is the interpreter's own, of which none counts. `functions` are those of the tools.
+    """
     own = {function.partition(":")[0].partition(".")[0] for function in functions}
     beneath = [os.path.realpath(path) for path in load_path]
     return {

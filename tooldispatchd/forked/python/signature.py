@@ -77,16 +77,16 @@ class Parameter(typing.NamedTuple):
 
 
 class PreparedFunction:
-    """A function that is ready to be called with JSON, as often as one likes; what it costs was paid when it was made.
+    """A function that is ready to be called with JSON, any number of times; the costly part is done when it is made.
 
-    `takes_ctx` says that it wants the keyword `ctx` beside what `decode` gives, `is_async` that its result must be
-    awaited.
+    `takes_ctx`: it wants the keyword `ctx` beside what `decode` gives. `is_async`: its result must be awaited.
     """
 
-    __slots__ = ("_decoder", "_encoder", "_names", "_result", "function", "is_async", "takes_ctx")
+    __slots__ = ("_decoder", "_encoder", "_names", "_result", "function", "is_async", "signature", "takes_ctx")
 
     def __init__(self, function: Callable[..., object], signature: "_Signature") -> None:
         self.function = function
+        self.signature = signature
         self.takes_ctx = signature.takes_ctx
         self.is_async = inspect.iscoroutinefunction(_innermost(function))
         self._names = tuple(parameter.name for parameter in signature.parameters)
@@ -103,8 +103,8 @@ class PreparedFunction:
         # A result of any type needs no check.
         self._result = None if signature.result is Any else msgspec.json.Decoder(signature.result)
 
-    def decode(self, raw: "bytes | bytearray | memoryview | str") -> "dict[str, object]":
-        """The keyword arguments that a JSON object means, those that it leaves out not among them; raises InputError.
+    def decode(self, raw: bytes | bytearray | memoryview | str) -> dict[str, object]:
+        """The keyword arguments that a JSON object gives, without those that it leaves out; raises InputError.
 
         What `__post_init__` of a type raises as ValueError or TypeError is an InputError too.
         """
@@ -142,20 +142,30 @@ class PreparedFunction:
 
 def prepare(function: object) -> PreparedFunction:
     """The function, made ready to be called; raises FunctionError where it cannot be a tool."""
-    plain = _plain(function)
-    return _prepare(plain, _read(plain))
+    if inspect.isclass(function):
+        raise FunctionError("it is a class; a tool is a function, or a static or class method of one")
+    if not callable(function):
+        raise FunctionError(f"it cannot be called: it is of the type {type(function).__name__}")
+    inner = _innermost(function)
+    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        raise FunctionError("it is a generator; a tool gives one result, such as a list")
+    signature = _read(function)
+    try:
+        return PreparedFunction(function, signature)
+    except TypeError as error:
+        # Each type is fine by itself: two classes of one name, or whatever else only shows together.
+        first_line, _, _ = str(error).partition("\n")
+        raise FunctionError(f"its types cannot be read from JSON: {first_line}") from error
 
 
-def describe(function: object) -> "dict[str, object]":
+def describe(function: object) -> dict[str, object]:
     """A function as the daemon is told of it, in JSON: `input_schema`, `output_schema`, `description`, `takes_ctx` and
     `is_async`. Raises FunctionError where it cannot be a tool.
     """
-    plain = _plain(function)
-    signature = _read(plain)
-    prepared = _prepare(plain, signature)
+    prepared = prepare(function)
     return {
-        "input_schema": _input_schema(signature.parameters),
-        "output_schema": _output_schema(signature.result),
+        "input_schema": _input_schema(prepared.signature.parameters),
+        "output_schema": _output_schema(prepared.signature.result),
         "description": _description(function),
         "takes_ctx": prepared.takes_ctx,
         "is_async": prepared.is_async,
@@ -165,30 +175,9 @@ def describe(function: object) -> "dict[str, object]":
 class _Signature(typing.NamedTuple):
     """The parameters and the result of a function, in types that JSON can be converted to and from."""
 
-    parameters: "list[Parameter]"
+    parameters: list[Parameter]
     result: object
     takes_ctx: bool
-
-
-def _prepare(function: Callable[..., object], signature: _Signature) -> PreparedFunction:
-    try:
-        return PreparedFunction(function, signature)
-    except TypeError as error:
-        # Each type is fine by itself: two classes of one name, or whatever else only shows together.
-        first_line, _, _ = str(error).partition("\n")
-        raise FunctionError(f"its types cannot be read from JSON: {first_line}") from error
-
-
-def _plain(function: object) -> Callable[..., object]:
-    """The function itself, once it is known to be one that can be called for one result."""
-    if inspect.isclass(function):
-        raise FunctionError("it is a class; a tool is a function, or a static or class method of one")
-    if not callable(function):
-        raise FunctionError(f"it cannot be called: it is of the type {type(function).__name__}")
-    inner = _innermost(function)
-    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
-        raise FunctionError("it is a generator; a tool gives one result, such as a list")
-    return function
 
 
 def _innermost(function: object) -> object:
@@ -231,7 +220,7 @@ def _read(function: Callable[..., object]) -> _Signature:
     return _Signature(parameters, result, context is not None)
 
 
-def _hints(function: object) -> "Mapping[str, object]":
+def _hints(function: object) -> Mapping[str, object]:
     """The annotations, with those that are text looked up; that of the context may mean nothing here."""
     written = {name: type_ for name, type_ in getattr(function, "__annotations__", {}).items() if name != CONTEXT}
     names = getattr(function, "__globals__", {})
@@ -249,7 +238,7 @@ def _hints(function: object) -> "Mapping[str, object]":
         raise FunctionError(f"cannot read {which}: {last_line(error)}") from error
 
 
-def _looked_up(written: "dict[str, object]", names: "dict[str, object]") -> "dict[str, object]":
+def _looked_up(written: dict[str, object], names: dict[str, object]) -> dict[str, object]:
     def bearer() -> None:
         pass
 
@@ -276,7 +265,7 @@ def _check_type(which: str, type_: object) -> None:
         raise FunctionError(f"{which} has a type that no JSON is of, {shown}: {' '.join(why.split())}") from error
 
 
-def _input_schema(parameters: "list[Parameter]") -> "dict[str, object]":
+def _input_schema(parameters: list[Parameter]) -> dict[str, object]:
     types = [parameter.type for parameter in parameters]
     schemas, definitions = msgspec.json.schema_components(types, ref_template=f"{_REFERENCE}{{name}}")
     properties = {}
@@ -298,7 +287,7 @@ def _input_schema(parameters: "list[Parameter]") -> "dict[str, object]":
     return {**schema, "$defs": definitions} if definitions else schema
 
 
-def _output_schema(type_: object) -> "dict[str, object]":
+def _output_schema(type_: object) -> dict[str, object]:
     """The schema of a result; a record stands at its root, unless it is also found within itself."""
     (schema,), definitions = msgspec.json.schema_components([type_], ref_template=f"{_REFERENCE}{{name}}")
     reference = schema.get("$ref")

@@ -145,6 +145,7 @@ class WarmParent:
             os._exit(code)
 
     def _load(self, name: str) -> None:
+        """Make the function `name` ready to be called, or note why it cannot be."""
         before = threads()
         try:
             # Here, since an interpreter may lack what it needs; then every call is told so.
@@ -161,7 +162,12 @@ class WarmParent:
             )
         except BaseException as error:  # noqa: BLE001, ASYNC103  # a module's code may raise anything, and be told of it
             self._failures[name] = failure("import", error)
-        if has_more_threads(before):
+        for _ in range(LOOKS):
+            # One that has ended is counted a moment longer.
+            if threads() <= before:
+                break
+            time.sleep(ENDING_S)
+        else:
             # A lock that another thread holds while we fork is held in the child for ever: no function can be trusted.
             why = (
                 f"importing '{name.partition(':')[0]}' started a thread, and a process with threads cannot be forked"
@@ -188,7 +194,7 @@ class WarmParent:
         channel.answer(self._answer(errand, channel, header, line))
 
     def _confine(self, errand: Errand, channel: CallSocket, scratch: str | None, leaf: int | None = None) -> None:
-        """Raises Gone where it cannot be, which the daemon is told."""
+        """Shut this child in; raises Gone where that cannot be, once the daemon has been told."""
         try:
             enter_given(scratch)
             policy = self._policies[errand.policy]
@@ -206,6 +212,7 @@ class WarmParent:
             raise Gone from error
 
     def _serve(self, errand: Errand, channel: CallSocket) -> None:
+        """Serve call after call, until one leaves a thread behind; raises Gone where no more come."""
         before = threads()
         places = files_places()
         cpu_s = self._policies[errand.policy].cpu_s
@@ -239,15 +246,6 @@ def threads() -> int:
     except OSError:
         # Shut off from /proc; nor can a C library's threads be seen then.
         return sys.modules["threading"].active_count() if "threading" in sys.modules else 1
-
-
-def has_more_threads(before: int) -> bool:
-    """Whether there are more than `before` for good: one that has ended is counted a moment longer."""
-    for _ in range(LOOKS):
-        if threads() <= before:
-            return False
-        time.sleep(ENDING_S)
-    return True
 
 
 def free_descriptor() -> int:

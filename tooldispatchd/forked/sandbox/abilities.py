@@ -16,6 +16,7 @@ import subprocess
 from collections.abc import Callable
 from typing import Final
 
+from tooldispatchd.forked import libc
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.forked.sandbox import bubble, confine, landlock, namespaces, seccomp
 
@@ -134,7 +135,7 @@ def _try_user() -> str | None:
 
 
 def _try_seccomp() -> str | None:
-    seccomp.forbid_privileges()
+    libc.forbid_privileges()
     seccomp.install(seccomp.build(network=False, attributes=True))
     return _refused(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM), errno.EACCES)
 

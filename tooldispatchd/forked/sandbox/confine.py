@@ -36,7 +36,7 @@ Place = tuple[int, bool]
 
 
 _held: Final[list[tuple[int, int]]] = []
-"""Ranges of descriptors that are places, from the first to before the end, for as long as this forker lives."""
+"""Ranges of descriptors that name places, each as its first and its end; open for as long as this forker lives."""
 
 
 class ConfineError(OSError):
@@ -47,14 +47,14 @@ class PreparedPolicy(NamedTuple):
     """The parts that all calls under one policy share; its descriptors are closed when a program is executed."""
 
     policy: Policy
-    handled: landlock.Handled | None
+    handled: landlock.Handled | None = None
     """The rights that Landlock takes away; None where nothing is shut in, or bubblewrap does it."""
-    readable: tuple[Place, ...]
-    devices: tuple[Place, ...]
-    writable: tuple[Place, ...]
-    code: bytes
+    readable: tuple[Place, ...] = ()
+    devices: tuple[Place, ...] = ()
+    writable: tuple[Place, ...] = ()
+    code: bytes = b""
     """The filter of system calls; empty where nothing is shut in."""
-    has_mounts: bool
+    has_mounts: bool = False
     """Whether forks get mounts of their own, in which files, or those of the kernel, are read-only."""
 
 
@@ -111,7 +111,7 @@ def prepare(policy: Policy) -> PreparedPolicy:
     libc.load()
     landlock.abi()
     if not policy.is_sandboxed:
-        return PreparedPolicy(policy, None, (), (), (), b"", has_mounts=False)
+        return PreparedPolicy(policy)
     # Where the root may be written to, everything may, and nothing can be mounted over it.
     restricts_writes = policy.write is not None and "/" not in policy.write
     in_bubble = policy.means == "bubblewrap"
@@ -124,7 +124,7 @@ def prepare(policy: Policy) -> PreparedPolicy:
     except ValueError as error:
         raise ConfineError(str(error)) from error
     if in_bubble:
-        return PreparedPolicy(policy, None, (), (), (), code, has_mounts=False)
+        return PreparedPolicy(policy, code=code)
     version, least = landlock.abi(), 1 if policy.write is None else 3
     if version < least:
         raise ConfineError(f"cannot restrict files: this needs Landlock ABI {least}, and the kernel has {version}")
@@ -149,8 +149,8 @@ def confine(
 ) -> None:
     """Shut this process, freshly forked and with one thread, in for good; raises ConfineError.
 
-    `program` is the path of what will be executed, by which it may be read and executed, and its interpreter where it
-    is a script; not the directory that it stands in. `scratch` may be read and changed, `also` read. `leaf` is a
+    `program` is the path of what will be executed. It may be read and executed, and so may its interpreter where it is
+    a script, but not the directory that it stands in. `scratch` may be read and changed, `also` read. `leaf` is a
     descriptor of the `cgroup.procs` of a cgroup, opened by a process that may move others there.
     """
     prepared = prepare(policy)
@@ -164,7 +164,7 @@ def confine(
         _enter_namespaces(prepared, scratch, counted=counted)
         if prepared.handled is not None:
             step = "give up privileges"
-            seccomp.forbid_privileges()
+            libc.forbid_privileges()
             step = "restrict files (landlock)"
             _restrict_files(prepared, program, scratch, also)
             step = "drop capabilities"

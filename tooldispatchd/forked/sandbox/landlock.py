@@ -7,6 +7,7 @@ attributes, entering directories, and, before ABI 9, connecting to the path of a
 kernel's userspace-api/landlock.
 """
 
+import contextlib
 import errno
 import functools
 import os
@@ -111,7 +112,7 @@ class Ruleset:
             syscall(_ADD_RULE, self._fd, _PATH_BENEATH, struct.pack("=Qi", rights, fd), 0)
 
     def allow_path(self, path: str, rights: int, *, is_straight: bool = False) -> None:
-        """As `allow` and `open_place`; raises OSError where there is no such path."""
+        """As `allow`, for what `open_place` finds at `path`; raises OSError where there is nothing."""
         fd, is_directory = open_place(path, is_straight=is_straight)
         try:
             self.allow(fd, rights, is_directory=is_directory)
@@ -143,8 +144,6 @@ def open_places(paths: Sequence[str]) -> list[tuple[int, bool]]:
     """As `open_place`, without those that are not there or cannot be reached."""
     places = []
     for path in paths:
-        try:
+        with contextlib.suppress(OSError):
             places.append(open_place(path))
-        except OSError:
-            continue
     return places

@@ -134,15 +134,14 @@ class Launcher:
         if not why:
             return pid
         os.waitpid(pid, 0)
-        number, _, words = why.decode(errors="replace").partition(" ")
-        raise OSError(int(number), words)
+        raise OSError(why.decode(errors="replace"))
 
     def _become(
         self, launch: LaunchRequest, program: str, sources: list[tuple[int, int]], leaf: int | None, writing: int
     ) -> NoReturn:
         """In the fork: shut this process in and execute the program, or say why not, and end."""
         # Prepared, as there may be no memory left to say more.
-        said = b"0 it cannot be said why"
+        said = b"it cannot be said why"
         try:
             os.setsid()
             for signum in RESET_SIGNALS:
@@ -153,9 +152,10 @@ class Launcher:
             confine.confine(self._policy, program=program, scratch=launch.scratch, leaf=leaf)
             os.execve(program, launch.argv, launch.env)  # noqa: S606  # no shell is wanted
         except OSError as error:
-            said = f"{error.errno or 0} {error.strerror or error}".encode(errors="replace")
+            # Never empty, which would say that the program has been executed.
+            said = (error.strerror or str(error) or type(error).__name__).encode(errors="replace")
         except BaseException as error:  # noqa: ASYNC103, BLE001  # nothing of the parent's may run on in the child
-            said = f"0 {type(error).__name__}: {error}".encode(errors="replace")
+            said = f"{type(error).__name__}: {error}".encode(errors="replace")
         finally:
             try:
                 os.write(writing, said[:MAX_WHY_BYTES])

@@ -1,12 +1,15 @@
 """Which system calls a shut-in process may not make: a filter in classic BPF, for the kernel and for bubblewrap.
 
-All calls are let through but those of the tables below: what reaches into other processes, changes mounts and
-namespaces or the machine, and what has been a way out of sandboxes. They fail as if the process lacked the privilege
-(EPERM). As if the kernel were too old (ENOSYS) fail `clone3` and `openat2`, whose arguments a filter cannot look at and
-for which the C library then uses older calls, `io_uring_*`, in whose place programs wait with epoll, and the memory and
-messages of System V and POSIX that all processes of a user share. A process that makes a call of another architecture
-(32-bit programs on a 64-bit kernel) is killed with SIGSYS, since the numbers would mean other calls; x32 is answered
-ENOSYS, as by a kernel that lacks it. See seccomp(2).
+All calls are let through but those of the tables below. What reaches into other processes, changes mounts, namespaces
+or the machine, or has been a way out of sandboxes, fails with EPERM, as if the process lacked the privilege. Some calls
+fail with ENOSYS, as if the kernel were too old:
+
+- `clone3` and `openat2`, whose arguments a filter cannot look at; the C library then uses older calls;
+- `io_uring_*`, in whose place programs wait with epoll;
+- the memory and messages of System V and POSIX, which all processes of a user share.
+
+A process that makes a call of another architecture (32-bit programs on a 64-bit kernel) is killed with SIGSYS, since
+the numbers would mean other calls. x32 is answered ENOSYS, as by a kernel that lacks it. See seccomp(2).
 
 Not refused, though it reaches further: to bind other processes of the same user to processors (`sched_setaffinity`),
 since threads are bound by the same call.
@@ -160,7 +163,6 @@ _X32_BIT: Final = 0x40000000
 _LEAF: Final = 3
 """Calls that are compared one by one where the halving ends."""
 
-_PR_SET_NO_NEW_PRIVS: Final = 38
 _PR_SET_SECCOMP: Final = 22
 _MODE_FILTER: Final = 2
 
@@ -272,11 +274,6 @@ def _without_bits(index: int, bits: int) -> _Code:
 
 class _Fprog(ctypes.Structure):
     _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
-
-
-def forbid_privileges() -> None:
-    """Set no_new_privs: from now on no program gives this process more than it has (set-user-ID programs do not)."""
-    prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def install(code: bytes) -> None:

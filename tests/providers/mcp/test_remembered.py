@@ -27,29 +27,25 @@ def test_forgetting_what_is_not_known_is_nothing() -> None:
     Eras().forget("https://docs.example")
 
 
+def full() -> Eras:
+    """As many eras as are remembered; their origins are numbers."""
+    eras = Eras()
+    for number in range(MAX_SERVERS):
+        eras.keep(number, Era.LEGACY)
+    return eras
+
+
 def test_the_origin_that_was_not_asked_for_longest_leaves_first() -> None:
-    eras = Eras(limit=2)
-    eras.keep("a", Era.LEGACY)
-    eras.keep("b", Era.SSE)
-    eras.get("a")
-    eras.keep("c", Era.MODERN)
-    assert [eras.get(origin) for origin in "abc"] == [Era.LEGACY, None, Era.MODERN]
+    eras = full()
+    eras.get(0)
+    eras.keep("new", Era.MODERN)
+    assert [eras.get(origin) for origin in (0, 1, 2, "new")] == [Era.LEGACY, None, Era.LEGACY, Era.MODERN]
 
 
 def test_learning_an_origin_anew_makes_none_leave() -> None:
-    eras = Eras(limit=2)
-    eras.keep("a", Era.LEGACY)
-    eras.keep("b", Era.LEGACY)
-    eras.keep("a", Era.MODERN)
-    assert [eras.get(origin) for origin in "ab"] == [Era.MODERN, Era.LEGACY]
-
-
-def test_no_more_than_so_many_origins_are_remembered() -> None:
-    eras = Eras()
-    for number in range(MAX_SERVERS + 1):
-        eras.keep(number, Era.LEGACY)
-    assert eras.get(0) is None
-    assert eras.get(1) is Era.LEGACY
+    eras = full()
+    eras.keep(1, Era.MODERN)
+    assert [eras.get(origin) for origin in (0, 1)] == [Era.LEGACY, Era.MODERN]
 
 
 KNOWN = ServerOffer(tools={"echo": ECHO}, listed=("echo",), said_name="s")
@@ -75,12 +71,12 @@ def test_what_is_forgotten_is_not_known() -> None:
 
 
 def test_the_list_that_was_not_asked_for_longest_leaves() -> None:
-    lists = ToolLists(limit=2)
-    lists.keep(b"a", KNOWN, 0.0)
-    lists.keep(b"b", KNOWN, 0.0)
-    lists.get(b"a", 0.0)
-    lists.keep(b"c", KNOWN, 0.0)
-    assert [key for key in (b"a", b"b", b"c") if lists.get(key, 0.0) is not None] == [b"a", b"c"]
+    lists = ToolLists()
+    for number in range(MAX_SERVERS):
+        lists.keep(b"%d" % number, KNOWN, 0.0)
+    lists.get(b"0", 0.0)
+    lists.keep(b"new", KNOWN, 0.0)
+    assert [key for key in (b"0", b"1", b"new") if lists.get(key, 0.0) is not None] == [b"0", b"new"]
 
 
 def test_equal_servers_have_one_key() -> None:

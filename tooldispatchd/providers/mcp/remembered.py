@@ -37,12 +37,11 @@ class Era(StrEnum):
 
 
 class Recent(Generic[Key, Value]):
-    """What is known by key; of more than `limit` the one that was not asked for longest leaves."""
+    """What is known by key; of more than `MAX_SERVERS` the one that was not asked for longest leaves."""
 
-    __slots__ = ("_known", "_limit")
+    __slots__ = ("_known",)
 
-    def __init__(self, *, limit: int = MAX_SERVERS) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._known: OrderedDict[Key, Value] = OrderedDict()
 
     def get(self, key: Key) -> Value | None:
@@ -56,7 +55,7 @@ class Recent(Generic[Key, Value]):
         """Remember `value`, in the place of what was known under `key` before."""
         self._known[key] = value
         self._known.move_to_end(key)
-        if len(self._known) > self._limit:
+        if len(self._known) > MAX_SERVERS:
             self._known.popitem(last=False)
 
     def forget(self, key: Key) -> None:
@@ -72,9 +71,9 @@ class ToolLists:
 
     __slots__ = ("_lists",)
 
-    def __init__(self, *, limit: int = MAX_SERVERS) -> None:
+    def __init__(self) -> None:
         # Each with the time until which it is good.
-        self._lists: Recent[bytes, tuple[ServerOffer, float]] = Recent(limit=limit)
+        self._lists: Recent[bytes, tuple[ServerOffer, float]] = Recent()
 
     def get(self, key: bytes, now: float) -> ServerOffer | None:
         """The offer of the server of that key; None where it is not known, or not any more at `now`."""

@@ -59,8 +59,9 @@ class Violation(msgspec.Struct, frozen=True):
 class Compiled(msgspec.Struct, frozen=True):
     """A schema with its validator, and how a value that breaks it is explained.
 
-    One of up to `most` parts is explained in full. A larger one is walked where unions make the schema `branch`, and
-    then `parts` of it are compiled to ask about a place; otherwise the validator's first error is told.
+    One of up to `most` parts is explained in full. A larger one is walked where the schema `branches`, by a union or by
+    a recursion that asks several times of one place, and then `parts` of it are compiled to ask about a place.
+    Otherwise the validator's first error is told.
     """
 
     schema: Schema | bool

@@ -177,7 +177,7 @@ class _Tokens:
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
         # A mark that some editors put before the first character.
         self._at = 1 if text.startswith("\ufeff") else 0
-        self._open: list[str] = []
+        self._depth = 0
         if len(text) > MAX_TEXT:
             raise refusal(self._place(0), f"a file has at most {MAX_TEXT} characters, and this one has {len(text)}")
 
@@ -216,11 +216,11 @@ class _Tokens:
         if kind == "sign":
             # Which one a bracket closes is the parser's matter; that it is not too deep is not.
             if text in _CLOSING:
-                if len(self._open) == MAX_DEPTH:
+                if self._depth == MAX_DEPTH:
                     raise refusal(place, f"nested more than {MAX_DEPTH} deep")
-                self._open.append(text)
-            elif text in _CLOSING.values() and self._open:
-                self._open.pop()
+                self._depth += 1
+            elif text in _CLOSING.values() and self._depth:
+                self._depth -= 1
             return Token(SIGNS[text], text, place)
         if kind == "number":
             return Token("NUMBER", text, place, _number(text, place))

@@ -99,8 +99,8 @@ class Scratches:
         scope, done = self._removals[path]
         try:
             with scope:
-                # As root a program may have mounted something, which rm takes for its own where it is of the same file
-                # system.
+                # As root a program may have mounted something. Where it is of the same file system, rm takes it for
+                # the program's own.
                 if os.geteuid() != 0 or not has_mounts(path):
                     await self._run(("rm", "-rf", "--one-file-system", "--", path))
                 for pause_s in PAUSES_S:

@@ -47,14 +47,14 @@ class PreparedPolicy(NamedTuple):
     """The parts that all calls under one policy share; its descriptors are closed when a program is executed."""
 
     policy: Policy
-    handled: landlock.Handled | None = None
+    handled: landlock.Handled | None
     """The rights that Landlock takes away; None where nothing is shut in, or bubblewrap does it."""
-    readable: tuple[Place, ...] = ()
-    devices: tuple[Place, ...] = ()
-    writable: tuple[Place, ...] = ()
-    code: bytes = b""
+    readable: tuple[Place, ...]
+    devices: tuple[Place, ...]
+    writable: tuple[Place, ...]
+    code: bytes
     """The filter of system calls; empty where nothing is shut in."""
-    has_mounts: bool = False
+    has_mounts: bool
     """Whether forks get mounts of their own, in which files, or those of the kernel, are read-only."""
 
 
@@ -111,7 +111,7 @@ def prepare(policy: Policy) -> PreparedPolicy:
     libc.load()
     landlock.abi()
     if not policy.is_sandboxed:
-        return PreparedPolicy(policy)
+        return PreparedPolicy(policy, None, (), (), (), b"", has_mounts=False)
     # Where the root may be written to, everything may, and nothing can be mounted over it.
     restricts_writes = policy.write is not None and "/" not in policy.write
     in_bubble = policy.means == "bubblewrap"
@@ -124,7 +124,7 @@ def prepare(policy: Policy) -> PreparedPolicy:
     except ValueError as error:
         raise ConfineError(str(error)) from error
     if in_bubble:
-        return PreparedPolicy(policy, code=code)
+        return PreparedPolicy(policy, None, (), (), (), code, has_mounts=False)
     version, least = landlock.abi(), 1 if policy.write is None else 3
     if version < least:
         raise ConfineError(f"cannot restrict files: this needs Landlock ABI {least}, and the kernel has {version}")

@@ -198,10 +198,7 @@ class Warm:
 
     def _take(self, place: WarmTool) -> WorkerPipes | None:
         """A child that waits for a call. Those of worn parents are ended, or the parents would stay."""
-        if not place.waiting:
-            return None
-        waiting = take_all(place)
-        for peer in waiting:
+        for peer in take_all(place):
             if has_current_parent(peer):
                 place.waiting.append(peer)
             else:

@@ -103,7 +103,12 @@ class HttpReply:
         self.connection = connection
         self.origin = origin
         self.status = response.status_code
-        self.headers: Mapping[str, str] = MappingProxyType(_read_headers(response))
+        found: dict[str, list[str]] = {}
+        for name, value in response.headers:
+            found.setdefault(name.decode("ascii"), []).append(value.decode("latin-1"))
+        # Joined at the end: one after the other thousands of them would be copied thousands of times.
+        joined = {name: ", ".join(values) for name, values in found.items()}
+        self.headers: Mapping[str, str] = MappingProxyType(joined)
         self._pieces: Iterator[bytes] = iter(())
         self._is_ended = False
         try:
@@ -214,18 +219,3 @@ class HttpReply:
             is_too_large=True,
             extras={"http_status": self.status},
         )
-
-
-def _read_headers(response: h11.Response) -> dict[str, str]:
-    found: dict[str, str] = {}
-    repeated: dict[str, list[str]] = {}
-    for name, value in response.headers:
-        key, text = name.decode("ascii"), value.decode("latin-1")
-        if key not in found:
-            found[key] = text
-        else:
-            repeated.setdefault(key, [found[key]]).append(text)
-    # Joined at the end: one after the other thousands of them would be copied thousands of times.
-    for key, texts in repeated.items():
-        found[key] = ", ".join(texts)
-    return found

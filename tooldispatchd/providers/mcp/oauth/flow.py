@@ -196,7 +196,15 @@ class OAuthFlow:
         if grant.server is None or not challenge.asks_for_more:
             self._resource = await self._find_resource(challenge.resource_metadata) or grant.resource
             self._server = await self._find_server()
-        scope = self._scope(challenge, grant.scope)
+        # Those of the challenge, else all that there are; at a step-up those granted too.
+        offered = self._server.scopes_supported
+        listed = None if self._resource is None else self._resource.scopes_supported
+        scope = challenge.scope or union(*((offered if listed is None else listed) or ()))
+        if scope is not None and self._oauth.grant == "authorization_code" and "offline_access" in (offered or ()):
+            # OpenID Connect Core, 11: without it there is no refresh token.
+            scope = union(scope, "offline_access")
+        if challenge.asks_for_more:
+            scope = union(grant.scope, scope)
         wanted = {} if scope is None else {"scope": scope}
         client = self._configured()
         if person is not None:
@@ -282,17 +290,6 @@ class OAuthFlow:
             token_endpoint=f"{root}/token",
             registration_endpoint=f"{root}/register",
         )
-
-    def _scope(self, challenge: Challenge, granted: str | None) -> str | None:
-        """The scopes to ask for: those of the challenge, else all that there are; at a step-up those granted too."""
-        offered = self._server.scopes_supported
-        listed = None if self._resource is None else self._resource.scopes_supported
-        listed = offered if listed is None else listed
-        scope = challenge.scope or union(*(listed or ()))
-        if scope is not None and self._oauth.grant == "authorization_code" and "offline_access" in (offered or ()):
-            # OpenID Connect Core, 11: without it there is no refresh token.
-            scope = union(scope, "offline_access")
-        return union(granted, scope) if challenge.asks_for_more else scope
 
     # --- the client --------------------------------------------------------------------------------------------------
 

@@ -151,7 +151,19 @@ def json_text(words: Sequence[str], tool: str) -> str | None:
     else:
         if len(words) == 1:
             return words[0]
-    raise ShellInputError(f"the input is not JSON: {why}\n{_example(words, tool)}")
+    # How it could have been meant: the quotes of JSON have to pass the shell.
+    call = f"tooldispatchd call {tool}"
+    if words[0].startswith(("{", "[")):
+        quoted = f"""{call} '{{"name": "Ada"}}'"""
+        example = f"in a shell JSON stands in single quotes: {quoted}, or for short: {call} name=Ada"
+    else:
+        import shlex
+
+        meant = shlex.quote(json.dumps(" ".join(words), ensure_ascii=False))
+        example = f"a text is JSON in quotes of its own, which the shell must leave: {call} {meant}"
+        if NAMED.fullmatch(f"{words[0]}="):
+            example += f"; a field has its value after a =: {call} {words[0]}=VALUE"
+    raise ShellInputError(f"the input is not JSON: {why}\n{example}")
 
 
 def typed(values: Mapping[str, str], schema: object) -> dict[str, object]:
@@ -201,15 +213,3 @@ def _parse(text: str) -> object:
 
     text.encode()  # raises ValueError for bytes that are not UTF-8
     return json.loads(text, parse_constant=refuse)
-
-
-def _example(words: Sequence[str], tool: str) -> str:
-    """How it could have been meant: the quotes of JSON have to pass the shell."""
-    call = f"tooldispatchd call {tool}"
-    if words[0].startswith(("{", "[")):
-        return f"""in a shell JSON stands in single quotes: {call} '{{"name": "Ada"}}', or for short: {call} name=Ada"""
-    import shlex
-
-    meant = shlex.quote(json.dumps(" ".join(words), ensure_ascii=False))
-    field = f"; a field has its value after a =: {call} {words[0]}=VALUE" if NAMED.fullmatch(f"{words[0]}=") else ""
-    return f"a text is JSON in quotes of its own, which the shell must leave: {call} {meant}{field}"

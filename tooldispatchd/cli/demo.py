@@ -56,7 +56,20 @@ def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  # every command 
         path = Path(directory) / "dispatch.sock"
         print("$ tooldispatchd serve --config tooldispatchd.toml --listen unix:dispatch.sock")
         with _daemon(config, path) as daemon:
-            _converse(path, daemon.pid)
+            with socket.socket(socket.AF_UNIX) as channel:
+                channel.settimeout(PATIENCE_S)
+                channel.connect(str(path))
+                answers = channel.makefile("rb")
+                for about, line in SCRIPT:
+                    print(f"\n# {about}\n→ {line}")
+                    channel.sendall(line.encode() + b"\n")
+                    answer = answers.readline().decode().rstrip("\n")
+                    if not answer:
+                        raise SystemExit("the daemon closed the channel")
+                    print(f"← {answer if len(answer) <= SHOWN else answer[:SHOWN] + '…'}")
+                    if '"__port":"hello"' in line:
+                        _show("Running for this agent", daemon.pid)
+            _show("Left of it", daemon.pid)
             everyone = [daemon.pid, *(pid for pid, _words in _descendants(daemon.pid))]
         left = [pid for pid in everyone if Path(f"/proc/{pid}").exists()]
         presence = "still there" if path.exists() else "gone"
@@ -84,23 +97,6 @@ def _daemon(config: Path, path: Path) -> Iterator[subprocess.Popen[bytes]]:
     finally:
         daemon.terminate()
         daemon.wait(PATIENCE_S)
-
-
-def _converse(path: Path, daemon: int) -> None:
-    with socket.socket(socket.AF_UNIX) as channel:
-        channel.settimeout(PATIENCE_S)
-        channel.connect(str(path))
-        answers = channel.makefile("rb")
-        for about, line in SCRIPT:
-            print(f"\n# {about}\n→ {line}")
-            channel.sendall(line.encode() + b"\n")
-            answer = answers.readline().decode().rstrip("\n")
-            if not answer:
-                raise SystemExit("the daemon closed the channel")
-            print(f"← {answer if len(answer) <= SHOWN else answer[:SHOWN] + '…'}")
-            if '"__port":"hello"' in line:
-                _show("Running for this agent", daemon)
-    _show("Left of it", daemon)
 
 
 def _show(title: str, daemon: int) -> None:

@@ -71,7 +71,18 @@ class Duplex:
         if not ready:
             raise TimeoutError
         if ready.get(self._write_fd, 0) & (select.POLLOUT | select.POLLERR | select.POLLHUP) and self._unsent:
-            self._send()
+            try:
+                if self._socket is None:
+                    sent = os.write(self._write_fd, self._unsent[:PIPE_BYTES])
+                else:
+                    sent = self._socket.send(self._unsent[:READ_BYTES], socket.MSG_DONTWAIT)
+                del self._unsent[:sent]
+            except BlockingIOError:
+                pass
+            except OSError as error:
+                # There may still be lines that the other side wrote before it stopped reading.
+                self.write_error = error.strerror or str(error)
+                self._unsent.clear()
         if not ready.get(self._read_fd, 0) & ~select.POLLOUT:
             return b""
         return os.read(self._read_fd, READ_BYTES) or None
@@ -86,18 +97,3 @@ class Duplex:
         # A set: they may be the same.
         for fd in {self._read_fd, self._write_fd}:
             os.close(fd)
-
-    def _send(self) -> None:
-        try:
-            if self._socket is None:
-                sent = os.write(self._write_fd, self._unsent[:PIPE_BYTES])
-            else:
-                sent = self._socket.send(self._unsent[:READ_BYTES], socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return
-        except OSError as error:
-            # There may still be lines that the other side wrote before it stopped reading.
-            self.write_error = error.strerror or str(error)
-            self._unsent.clear()
-            return
-        del self._unsent[:sent]

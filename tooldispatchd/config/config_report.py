@@ -68,11 +68,8 @@ class TomlLines:
 
     def line_of(self, path: Path) -> int | None:
         """The line, from 1, of the key at `path`, or of the nearest table around it; None where there is neither."""
-        for length in range(len(path), 0, -1):
-            line = self._lines.get(path[:length])
-            if line is not None:
-                return line
-        return None
+        around = (path[:length] for length in range(len(path), 0, -1))
+        return next((self._lines[each] for each in around if each in self._lines), None)
 
     def _read_header(self, statement: str, line: int) -> None:
         is_element = statement.lstrip().startswith("[[")

@@ -53,11 +53,6 @@ _PEM: Final = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*-----END ", re
 class AccountError(Exception):
     """A user or a group that this host does not have."""
 
-    def __init__(self, kind: str, name: str) -> None:
-        super().__init__(f"no such {kind}: {name}")
-        self.kind = kind
-        self.name = name
-
 
 class SecretError(Exception):
     """A secret cannot be read; caught where the place that names it is known."""
@@ -160,7 +155,7 @@ def find_uid(name: str) -> int:
     try:
         return pwd.getpwnam(name).pw_uid
     except KeyError:
-        raise AccountError("user", name) from None
+        raise AccountError(f"no such user: {name}") from None
 
 
 def find_gid(name: str) -> int:
@@ -170,7 +165,7 @@ def find_gid(name: str) -> int:
     try:
         return grp.getgrnam(name).gr_gid
     except KeyError:
-        raise AccountError("group", name) from None
+        raise AccountError(f"no such group: {name}") from None
 
 
 def _of_servers(table: Table) -> Iterator[tuple[Path, str, int]]:

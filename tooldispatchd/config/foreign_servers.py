@@ -117,15 +117,21 @@ class _Translation:
     def translate(self, entry: Table) -> ForeignServer:
         given = {key: value for key, value in entry.items() if value is not None}
         unknown = [key for key in given if key not in _KEYS]
-        switches = self._switches(given)
+        # Whether the server is wanted, by each switch that says it.
+        said: list[bool] = []
+        for key in _SWITCHES:
+            value = given.get(key)
+            if isinstance(value, bool):
+                said.append(value == (key == "enabled"))
+            elif key in given:
+                self._problems.append(Problem((*self._path, key), "wrong kind of value", allowed="true or false"))
         if unknown and not any(way in given for way in WAYS):
-            # Other clients have `serverUrl`, and a way may be misspelt. What else it has belongs to the way that is not
-            # there.
+            # Other clients have `serverUrl`, and a way may be misspelt. Its other keys belong to the missing way.
             meant = {key: next((way for way in WAYS if way in key.lower()), nearest(key, WAYS)) for key in unknown}
             problems = [Problem((*self._path, key), "unknown key", nearest=way) for key, way in meant.items() if way]
             why = f"a server has command or url, this one has neither; unknown: {listed(unknown)}"
             return ForeignServer({}, [*self._problems, *(problems or [Problem(self._path, why)])], [])
-        if switches.get("enabled") is False or self._own.get("enabled") is False:
+        if not all(said) or self._own.get("enabled") is False:
             # It is never started: nothing is asked of the environment for it.
             ways = {way: given[way] for way in WAYS if way in given}
             blank = {way: _ANY_VARIABLE.sub("x", text) if isinstance(text, str) else text for way, text in ways.items()}
@@ -137,7 +143,10 @@ class _Translation:
                 close = nearest(key, (*LISTS, *_SWITCHES))
                 why = "unknown key, which may restrict the server"
                 self._problems.append(Problem((*self._path, key), why, allowed=allowed, nearest=close))
-        return ForeignServer(self._table(given) | switches, self._problems, unknown)
+        table = self._table(given)
+        if said:
+            table["enabled"] = True
+        return ForeignServer(table, self._problems, unknown)
 
     def _table(self, given: Table) -> Table:
         table: Table = {key: self._rewritten(given[key]) for key in _COPIED if key in given}
@@ -170,17 +179,6 @@ class _Translation:
             elif transport != "auto":
                 table["transport"] = transport
         return table
-
-    def _switches(self, given: Table) -> Table:
-        """`enabled`, where the entry says anything of it."""
-        said: list[bool] = []
-        for key in _SWITCHES:
-            value = given.get(key)
-            if isinstance(value, bool):
-                said.append(value == (key == "enabled"))
-            elif key in given:
-                self._problems.append(Problem((*self._path, key), "wrong kind of value", allowed="true or false"))
-        return {"enabled": all(said)} if said else {}
 
     def _rewritten(self, value: object) -> object:
         """A value with its texts as the configuration writes them; in these files a dollar alone is a dollar."""

@@ -206,7 +206,20 @@ class _Reader:
 
     def _add_servers(self, text: str, shown: str, places: FileContext) -> None:
         """Each server of one document."""
-        document = _parse(text)
+
+        def refuse(constant: str) -> NoReturn:
+            raise _UnreadableError(f"not JSON: {constant}")
+
+        try:
+            document: object = json.loads(text, parse_constant=refuse)
+        except json.JSONDecodeError as error:
+            # The cause would carry the whole file along, with every token in it.
+            raise _UnreadableError(f"not JSON: {error.msg} (column {error.colno})", error.lineno) from None
+        except RecursionError:
+            raise _UnreadableError(f"arrays and objects are nested more than {MAX_DEPTH} deep") from None
+        except ValueError:
+            # The interpreter reads no number of thousands of digits.
+            raise _UnreadableError("a number has too many digits") from None
         lines = JsonLines(text)
         if lines.depth > MAX_DEPTH:
             raise _UnreadableError(f"arrays and objects are nested more than {MAX_DEPTH} deep")
@@ -261,19 +274,3 @@ class _Reader:
             line = min(written.lines.line_of((*written.path, key)) for key in keys)
             what = f"server {quoted(str(written.path[-1]))}" if written.path else "the file"
             self._warnings.append(f"{written.file}:{line}: {what} has keys that mean nothing here: {listed(keys)}")
-
-
-def _parse(text: str) -> object:
-    def refuse(constant: str) -> NoReturn:
-        raise _UnreadableError(f"not JSON: {constant}")
-
-    try:
-        return json.loads(text, parse_constant=refuse)
-    except json.JSONDecodeError as error:
-        # The cause would carry the whole file along, with every token in it.
-        raise _UnreadableError(f"not JSON: {error.msg} (column {error.colno})", error.lineno) from None
-    except RecursionError:
-        raise _UnreadableError(f"arrays and objects are nested more than {MAX_DEPTH} deep") from None
-    except ValueError:
-        # The interpreter reads no number of thousands of digits.
-        raise _UnreadableError("a number has too many digits") from None

@@ -279,12 +279,6 @@ class Daemon:
             await trio.lowlevel.checkpoint()
 
 
-def ending_signals() -> list[signal.Signals]:
-    """The signals that end the daemon; SIGHUP, of a closed terminal, only where it is not ignored (nohup)."""
-    hung_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
-    return [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hung_up else [])]
-
-
 async def serve(
     catalog: Catalog,
     places: Sequence[ListenAddress],
@@ -304,8 +298,10 @@ async def serve(
     """
     descriptors = raise_limit()
     setup = Setup(catalog, log, logs_calls=logs_calls, uid=os.geteuid(), agent_specs=agent_specs)
+    # SIGHUP is that of a closed terminal: with nohup it is ignored, and stays so.
+    hung_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
     # `bound` is closed when the daemon begins to drain, and not `agent_specs`: agents that still run need their files.
-    with ExitStack() as bound, trio.open_signal_receiver(*ending_signals(), *IGNORED) as signals:
+    with ExitStack() as bound, trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, *hung_up, *IGNORED) as signals:
         # Signals drain from here on: whoever reads that the daemon is ready may stop it at once.
         doors = open_doors(places, handed, catalog.profiles, bound=bound)
         try:

@@ -24,14 +24,7 @@ from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.catalog.profiles import DEFAULT_PROFILE
 from tooldispatchd.config.credentials import AccountError, find_gid, find_uid
 from tooldispatchd.config.listen_values import ANY, ListenAddress, ListenKind
-from tooldispatchd.daemon.listeners import (
-    MODE,
-    ListenError,
-    has_no_path,
-    listen_abstract,
-    listen_unix,
-    take_handed,
-)
+from tooldispatchd.daemon.listeners import MODE, ListenError, listen_abstract, listen_unix, take_handed
 from tooldispatchd.daemon.systemd import UNNAMED
 
 Handed = Sequence[tuple[int, str]]
@@ -129,8 +122,24 @@ def check_descriptors(places: Sequence[ListenAddress], handed: Handed) -> None:
             raise ListenError(
                 place.text, "no socket is handed over (LISTEN_PID and LISTEN_FDS do not name this process)"
             )
-        if place.fds is not None:
-            _check_pair(place, place.fds, taken)
+        uses = ((os.O_WRONLY, "reading"), (os.O_RDONLY, "writing"))
+        for fd, (refused, purpose) in zip(place.fds or (), uses, strict=False):
+            try:
+                mode = os.fstat(fd).st_mode
+                access = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
+            except OSError as error:
+                raise ListenError(place.text, f"descriptor {fd} is not open") from error
+            if fd in taken:
+                raise ListenError(place.text, f"descriptor {fd} is a socket that systemd hands over")
+            if access == refused:
+                raise ListenError(place.text, f"descriptor {fd} is not open for {purpose}")
+            if stat.S_ISSOCK(mode):
+                with socket.socket(fileno=os.dup(fd)) as inherited:
+                    if inherited.type != socket.SOCK_STREAM:
+                        raise ListenError(place.text, f"descriptor {fd} is no stream")
+                    if inherited.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                        why = f'descriptor {fd} is a listening socket, which "systemd" is for'
+                        raise ListenError(place.text, why)
 
 
 def open_doors(
@@ -141,58 +150,35 @@ def open_doors(
     pairs: list[DescriptorPair] = []
     for place in places:
         try:
+            entrance = entrance_of(place, is_abstract=place.kind is ListenKind.ABSTRACT)
             if place.fds is not None:
-                entrance = entrance_of(place, is_abstract=False)
                 pairs.append(DescriptorPair(place.text, *place.fds, entrance, visitor_of(place.fds[0])))
             elif place.kind is ListenKind.SYSTEMD:
                 listening.extend(_take(place, fd, name, profiles, bound) for fd, name in handed)
+            elif place.kind is ListenKind.ABSTRACT:
+                abstract = listen_abstract(place.name)
+                bound.callback(abstract.close)
+                listening.append(Door(place.text, abstract, entrance))
             else:
-                listening.append(_bind(place, bound))
+                mode = MODE if place.mode is None else place.mode
+                owner = None
+                if place.owner is not None:
+                    group = place.owner.group
+                    owner = find_uid(place.owner.user), UNCHANGED if group is None else find_gid(group)
+                unix = listen_unix(Path(place.name), mode=mode, owner=owner)
+                bound.callback(unix.release)
+                bound.callback(unix.socket.close)
+                listening.append(Door(place.text, unix.socket, entrance))
         except AccountError as error:
             raise ListenError(place.text, str(error)) from error
     return Doors(tuple(listening), tuple(pairs))
 
 
-def _check_pair(place: ListenAddress, fds: tuple[int, int], taken: Collection[int]) -> None:
-    for fd, refused, purpose in ((fds[0], os.O_WRONLY, "reading"), (fds[1], os.O_RDONLY, "writing")):
-        try:
-            mode = os.fstat(fd).st_mode
-            access = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
-        except OSError as error:
-            raise ListenError(place.text, f"descriptor {fd} is not open") from error
-        if fd in taken:
-            raise ListenError(place.text, f"descriptor {fd} is a socket that systemd hands over")
-        if access == refused:
-            raise ListenError(place.text, f"descriptor {fd} is not open for {purpose}")
-        if stat.S_ISSOCK(mode):
-            with socket.socket(fileno=os.dup(fd)) as inherited:
-                if inherited.type != socket.SOCK_STREAM:
-                    raise ListenError(place.text, f"descriptor {fd} is no stream")
-                if inherited.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                    raise ListenError(place.text, f'descriptor {fd} is a listening socket, which "systemd" is for')
-
-
-def _bind(place: ListenAddress, bound: ExitStack) -> Door:
-    entrance = entrance_of(place, is_abstract=place.kind is ListenKind.ABSTRACT)
-    if place.kind is ListenKind.ABSTRACT:
-        listening = listen_abstract(place.name)
-    else:
-        mode = MODE if place.mode is None else place.mode
-        owner = None
-        if place.owner is not None:
-            group = place.owner.group
-            owner = find_uid(place.owner.user), UNCHANGED if group is None else find_gid(group)
-        unix = listen_unix(Path(place.name), mode=mode, owner=owner)
-        bound.callback(unix.release)
-        listening = unix.socket
-    bound.callback(listening.close)
-    return Door(place.text, listening, entrance)
-
-
 def _take(place: ListenAddress, fd: int, name: str, profiles: Collection[str], bound: ExitStack) -> Door:
     handed = take_handed(fd, name)
     bound.callback(handed.close)
-    entrance = entrance_of(place, is_abstract=has_no_path(handed))
+    # The standard library gives an abstract name as bytes, a path as text.
+    entrance = entrance_of(place, is_abstract=isinstance(handed.getsockname(), bytes))
     where = f"{place.text} ({name})"
     if name in profiles:
         if entrance.profiles is not None and name not in entrance.profiles:

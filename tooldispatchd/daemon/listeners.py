@@ -29,8 +29,6 @@ class ListenError(Exception):
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(f"cannot listen on {where}: {why}")
-        self.where = where
-        self.why = why
 
 
 class UnixSocket:
@@ -127,12 +125,6 @@ def take_handed(fd: int, name: str) -> socket.socket:
         handed.close()
         raise ListenError(where, why)
     return handed
-
-
-def has_no_path(listening: socket.socket) -> bool:
-    """Whether a Unix socket is an abstract one."""
-    # The standard library gives an abstract name as bytes, a path as text.
-    return isinstance(listening.getsockname(), bytes)
 
 
 def _make_directory(

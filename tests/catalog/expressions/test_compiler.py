@@ -2,7 +2,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tooldispatchd.catalog.expressions.compiler import ExpressionRun
+from tooldispatchd.catalog.expressions.compiler import CompiledExpression, EngineValue, ExpressionRun, Scope
 from tooldispatchd.catalog.expressions.door import (
     Expression,
     ExpressionError,
@@ -10,7 +10,6 @@ from tooldispatchd.catalog.expressions.door import (
     compile_expression,
     compile_predicate,
 )
-from tooldispatchd.catalog.expressions.scope import CompiledExpression, EngineValue, Scope
 from tooldispatchd.catalog.types import parse_arrow, parse_type
 
 DECLARED = {

@@ -8,8 +8,8 @@ from typing import Final
 import pytest
 
 from tooldispatchd.catalog.expressions.bounds import FUNCTIONS, InputBounds, bounds_of
+from tooldispatchd.catalog.expressions.compiler import Scope
 from tooldispatchd.catalog.expressions.door import compile_expression
-from tooldispatchd.catalog.expressions.scope import Scope
 from tooldispatchd.catalog.expressions.tree import read_tree
 from tooldispatchd.catalog.types import parse_type
 

@@ -3,21 +3,42 @@
 The fields of a record are variables, `input` is the whole. Where the input is no record, one free name stands for it.
 The engine gives run-time errors as values whose plain value is their text, so a result that is a string is never taken
 without a look at its type. It silently cuts a text at a null character, so an input that has one is refused.
+
+An expression is compiled twice. For its types, fields within fields are declared by their whole path, so that a wrong
+name or a wrong type is reported when it is loaded. To run, it has one variable for each field, with the value as it is.
 """
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
 
-from tooldispatchd.catalog.expressions.bounds import Look, bounds_of, check_rules
-from tooldispatchd.catalog.expressions.door import Evaluate, Expression, ExpressionError, FailedEvaluation
+from tooldispatchd.catalog.expressions.bounds import FUNCTIONS, InputBounds, Look, bounds_of, check_rules, look_at
+from tooldispatchd.catalog.expressions.door import (
+    INPUT,
+    TYPE_NAMES,
+    Evaluate,
+    Expression,
+    ExpressionError,
+    FailedEvaluation,
+)
+from tooldispatchd.catalog.expressions.engine import load_engine, text_functions
 from tooldispatchd.catalog.expressions.literals import patterns_in, zones_in
-from tooldispatchd.catalog.expressions.made import fits, result_of, show_made
-from tooldispatchd.catalog.expressions.scope import CompiledExpression, EngineValue, Scope
-from tooldispatchd.catalog.expressions.source import explain_run, position_in
+from tooldispatchd.catalog.expressions.made import MAX_LISTS, fits, result_of, show_made, signature
+from tooldispatchd.catalog.expressions.source import (
+    explain,
+    explain_run,
+    free_names_in,
+    missing_function_in,
+    paths_in,
+    position_in,
+    undeclared_in,
+    without_has,
+)
 from tooldispatchd.catalog.expressions.tree import Made, Node, NodeError, Tree, read_tree
 from tooldispatchd.catalog.expressions.values import NotJsonError, WideIntegerError, exactly, refuse_wide, tidy
-from tooldispatchd.catalog.meanings import Declared
+from tooldispatchd.catalog.meanings import Declared, reachable, resolve
+from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.relations import MADE
-from tooldispatchd.catalog.types import Primitive, Type, show
+from tooldispatchd.catalog.types import Field, ListOf, Primitive, Record, Type, Union, show
 
 # An expression is a few lines at most; more is the work of a program.
 MAX_SOURCE: Final = 8 * 1024
@@ -26,6 +47,218 @@ _PLAIN: Final[dict[str, type]] = {
 }  # fmt: skip
 # What the engine raises beside its error values: a spent budget, text that is no UTF-8, a number out of range.
 ENGINE_ERRORS: Final = (RuntimeError, ValueError, OverflowError)
+
+# Of one size, whatever the value.
+_FIXED: Final = frozenset({"int", "number", "bool", "unit"})
+
+
+class EngineValue(Protocol):
+    def plain_value(self) -> object: ...
+    def type(self) -> object: ...
+
+
+class CompiledExpression(Protocol):
+    def eval(self, *, data: Mapping[str, object]) -> EngineValue: ...
+    def serialize(self) -> bytes: ...
+
+
+class Scope:
+    """Which variables an expression has, for its types and for its runs."""
+
+    def __init__(self, source: str, input_type: Type, declared: Declared) -> None:
+        self._cel = load_engine()
+        self._source = source
+        self.error_type: object = self._cel.Type.ERROR
+        self.declared = declared
+        self.input = input_type
+        meaning = resolve(input_type, declared)
+        self.is_record = isinstance(meaning, Record)
+        fields = meaning.fields if isinstance(meaning, Record) else ()
+        self._fields: dict[str, Field] = {field.name: field for field in fields}
+        self.paths = list(paths_in(source))
+        self.roots = {path[0] for path in self.paths}
+        self.free_name = INPUT if self.is_record else self._find_free_name()
+
+    def needs_exact(self, *, typed: bool) -> bool:
+        """Whether the expression reads numbers that CEL sees as dynamic values; not `typed`: whether it reads any."""
+        if self.reads_whole:
+            return self._has_dynamic_numbers(self.input, typed=typed and not self.is_record)
+        return any(self._has_dynamic_numbers(type_, typed=typed) for type_ in self._read().values())
+
+    def _has_dynamic_numbers(self, type_: Type, *, typed: bool) -> bool:
+        """Whether a type has numbers whose type CEL does not know; `typed` where it knows that of the whole."""
+        meaning = resolve(type_, self.declared)
+        for _ in range(MAX_LISTS if typed else 0):
+            if isinstance(meaning, ListOf):
+                meaning = resolve(meaning.item, self.declared)
+        if typed and isinstance(meaning, Primitive):
+            return False
+        nodes = reachable(meaning, self.declared)
+        return any(isinstance(node, Primitive) and node.word in {"int", "number"} for node in nodes)
+
+    @property
+    def reads_whole(self) -> bool:
+        """Whether the expression sees the input itself, and not only fields of it."""
+        return not self.is_record or INPUT in self.roots
+
+    @property
+    def read_type(self) -> Type:
+        """The type of what the expression reads: the input's, or a record of the fields that it mentions."""
+        if self.reads_whole:
+            return self.input
+        return Record(tuple(field for name, field in self._fields.items() if name in self._read()))
+
+    @property
+    def variables(self) -> dict[str, Type]:
+        """The types of the names that the expression reads."""
+        return {**self._read(), INPUT: self.input, self.free_name: self.input}
+
+    def look(self, bounds: InputBounds) -> Look | None:
+        """The function that looks at each input; None where all inputs have the same size."""
+        if self.reads_whole:
+            return None if self._is_fixed(self.input) else look_at(bounds, None)
+        names = tuple(name for name, type_ in self._read().items() if not self._is_fixed(type_))
+        return look_at(bounds, names) if names else None
+
+    def _is_fixed(self, type_: Type) -> bool:
+        """Whether a type is of numbers, booleans and null alone."""
+        meaning = resolve(type_, self.declared)
+        options = meaning.options if isinstance(meaning, Union) else (meaning,)
+        resolved = [resolve(option, self.declared) for option in options]
+        return all(isinstance(option, Primitive) and option.word in _FIXED for option in resolved)
+
+    def try_pattern(self, node: Node, pattern: str) -> None:
+        """Raise `NodeError` where the engine does not compile a pattern of `matches`."""
+        why = self._try(f"''.matches({INPUT})", pattern)
+        if why is not None:
+            raise NodeError(why, node)
+
+    def try_zone(self, node: Node, zone: str) -> None:
+        """Raise `NodeError` where the engine has no such time zone. It opens the zone's file, once."""
+        if self._try(f"timestamp(0).getHours({INPUT})", zone) is not None:
+            raise NodeError(f'there is no time zone "{zone}"', node)
+
+    def _try(self, source: str, text: str) -> str | None:
+        result = self._environment({INPUT: "string"}).compile(source).eval(data={INPUT: text})
+        return explain_run(str(result.plain_value())) if result.type() == self.error_type else None
+
+    def _read(self) -> dict[str, Type]:
+        """The fields that are variables of the expression, with their types."""
+        return {
+            name: field.type
+            for name, field in self._fields.items()
+            if name in self.roots and name != INPUT and name not in TYPE_NAMES
+        }
+
+    def check_types(self) -> Tree:
+        """The tree with the types of its nodes. Raises `ExpressionError` where its names or types are wrong."""
+        variables: dict[str, str] = {}
+        for path in self.paths:
+            variables.update(self._declare(path))
+        return read_tree(self._compile(without_has(self._source), variables).serialize())
+
+    def compile_to_run(self) -> CompiledExpression:
+        """The expression as it runs: a variable for the whole and for each field that is mentioned."""
+        variables = {name: signature(type_, self.declared) for name, type_ in self.variables.items()}
+        return self._compile(self._source, variables)
+
+    def binder(self) -> Callable[[object], Mapping[str, object]]:
+        """A function from an input to the variables of a run; names that are not declared are ignored there."""
+        name = self.free_name
+        if not self.reads_whole:
+            return _fields_alone
+        if self.is_record:
+            return lambda value: {**_fields_alone(value), INPUT: value}
+        return lambda value: {name: value, INPUT: value}
+
+    def _declare(self, path: tuple[str, ...]) -> dict[str, str]:
+        """The variable that a path begins with: as many of its parts as are fields of records."""
+        type_, known = self.input, 1
+        if path[0] in {INPUT, self.free_name}:
+            pass
+        elif path[0] in self._fields and path[0] not in TYPE_NAMES:
+            type_ = self._fields[path[0]].type
+        else:
+            return {}
+        meaning = resolve(type_, self.declared)
+        for part in path[1:]:
+            if not isinstance(meaning, Record):
+                break
+            inner = {field.name: field.type for field in meaning.fields}
+            if part not in inner:
+                # Left to the engine: it is a wrong name, or a variable of a macro, or a method.
+                return {} if part not in _METHODS else {".".join(path[:known]): "map<string, dyn>"}
+            type_, known = inner[part], known + 1
+            meaning = resolve(type_, self.declared)
+        return {".".join(path[:known]): signature(type_, self.declared)}
+
+    def _find_free_name(self) -> str:
+        """The one name in the expression that is nothing else; `input` where there is none."""
+        whole = signature(self.input, self.declared)
+        try:
+            self._environment({INPUT: whole}).compile(self._source)
+        except RuntimeError as error:
+            _refuse_function(str(error), self._source)
+            free = free_names_in(str(error))
+            if len(free) > 1:
+                names, first = ", ".join(free[:5]), explain(str(error))
+                why = f"the input is {show(self.input)}, so one free name stands for it: there are {names}"
+                raise ExpressionError(why, first.line, first.column) from error
+            return free[0] if free else INPUT
+        return INPUT
+
+    def _environment(self, variables: Mapping[str, str]) -> "_Environment":
+        types = {name: self._cel.Type(text) for name, text in variables.items()}
+        environment: _Environment = self._cel.NewEnv(variables=types, extensions=[text_functions()])
+        return environment
+
+    def _compile(self, source: str, variables: Mapping[str, str]) -> CompiledExpression:
+        try:
+            return self._environment(variables).compile(source)
+        except RuntimeError as error:
+            _refuse_function(str(error), source)
+            raise explain(str(error), self._hint(str(error))) from error
+
+    def _hint(self, message: str) -> str:
+        """What was probably meant by the first undeclared name: a field of the record in which it was looked for."""
+        path = undeclared_in(message)
+        if not path or not self.is_record:
+            return ""
+        known, begun = self._fields, []
+        if path[0] == INPUT:
+            begun.append(path.pop(0))
+        for part in path[:-1]:
+            meaning = resolve(known[part].type, self.declared) if part in known else self.input
+            if not isinstance(meaning, Record):
+                return ""
+            known = {field.name: field for field in meaning.fields}
+            begun.append(part)
+        close = nearest(path[-1], known) if path else None
+        if close:
+            return f'; did you mean "{".".join([*begun, close])}"?'
+        return f"; there are {', '.join(list(known)[:10])}" if known else ""
+
+
+def _fields_alone(value: object) -> Mapping[str, object]:
+    return value  # type: ignore[return-value]  # checked before: the input is a record
+
+
+# The methods of a map. A field may have one of these names.
+_METHODS: Final = frozenset({"size", "all", "exists", "exists_one", "map", "filter"})
+
+
+class _Environment(Protocol):
+    def compile(self, expression: str) -> CompiledExpression: ...
+
+
+def _refuse_function(message: str, source: str) -> None:
+    """Raise `ExpressionError` where a compile error is about a function that there is not."""
+    found = missing_function_in(message, source)
+    if found is not None:
+        name, line, column = found
+        close = nearest(name, FUNCTIONS)
+        why = f"there is no function {name}" + (f"; did you mean {close}?" if close else "")
+        raise ExpressionError(why, line, column)
 
 
 def compile_map(source: str, input_type: Type, output_type: Type | None, declared: Declared) -> Expression:

@@ -14,7 +14,7 @@ from tooldispatchd.cli.dialogue import Dialogue, Line, Paint, printable
 if TYPE_CHECKING:
     from tooldispatchd.config.configuration import Loaded
 
-# The forms of PROTOCOL.md; the daemon is asked for what is named here, and knows them itself.
+# The forms of the protocol; the daemon is asked for what is named here, and knows them itself.
 FORMS: Final = ("plain", "anthropic", "openai", "openai_responses", "google", "mcp")
 BUILT_IN: Final = frozenset({"job_wait", "job_read", "job_list", "job_stop", "info"})
 EPILOG: Final = """\

@@ -15,8 +15,8 @@ const CATEGORY = Object.fromEntries(registry("faults").faults.map(({ code, categ
 const PORTS = new Map(registry("ports").ports.filter(({ from }) => from === "agent").map((port) => [port.port, port]));
 const LIMITS = { max_line_bytes: 8 << 20, in_flight: 256, waiting: 1024, jobs: 1024, in_flight_bytes: 64 << 20,
   lines_per_s: 500000, sessions: 20000, max_content_bytes: 64 << 20, out_buffer_bytes: 1 << 20, ...fixtures.limits };
-const DEPTH = 1000; // 128 must be taken
-const HEAD = 4096;
+const [DEPTH, HEAD] = [1000, 4096]; // 128 levels must be taken
+const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 class Fault extends Error {
   constructor(error, detail, extras = {}) {
@@ -62,13 +62,14 @@ function violations(schema, value, path = "") {
 const TOKEN = /("(?:[^"\\\x00-\x1f]|\\.)*")([ \t\r\n]*:[ \t\r\n]*)?|[{[]|[}\]]|"/gs;
 
 // Core, section 2.1: the texts that are values in the outermost object, as [name, text], and how deep the object goes.
-function scan(text) {
+function scan(line) {
+  const text = line.toString("latin1"); // a character for each byte
   const found = Object.assign([], { depth: 0 });
   let [depth, key] = [0, null];
   for (const { 0: token, 1: literal, 2: colon, index } of text.matchAll(TOKEN)) {
     if (literal !== undefined) {
       let string = null;
-      try { string = JSON.parse(literal); } catch { return found; }
+      try { string = JSON.parse(UTF8.decode(Buffer.from(literal, "latin1"))); } catch { return found; }
       if (!string.isWellFormed()) return found;
       if (colon === undefined && key !== null && depth === 1) found.push([key, string]);
       key = colon !== undefined && '"{['.includes(text[index + token.length] || " ") ? string : null;
@@ -85,33 +86,30 @@ function scan(text) {
 
 const isId = (id) => typeof id === "string" && id !== "" && Buffer.byteLength(id) <= 512;
 
+const seenIn = ({ port, id, agent }) =>
+  ({ port, agent: isId(agent) ? agent : undefined, ...(isId(id) ? { id, isCall: port === "tool_req" } : {}) });
+
 // Whose failure it is that a line cannot be read: an id and an agent, where it is a request. The first of a name counts.
 function readHead(line) {
-  const text = (value) => Buffer.from(value, "latin1").toString();
-  const fields = scan(line.subarray(0, HEAD).toString("latin1")).map(([name, value]) => [name, text(value)]).reverse();
-  const { __port: port, id, agent } = Object.fromEntries(fields);
-  return { agent: isId(agent) ? agent : undefined, ...(port === "tool_req" && isId(id) ? { id, isCall: true } : {}) };
+  const { __port: port, id, agent } = Object.fromEntries(scan(line.subarray(0, HEAD)).reverse());
+  return seenIn({ port, id, agent });
 }
 
 // The message of a line, or null for one that is ignored. A `Fault` that it throws has `seen`: whose failure it is.
 function decode(line) {
-  let [text, object] = ["", null];
-  try {
-    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(line);
-    object = JSON.parse(text);
-  } catch { /* it is no object */ }
-  const scanned = kindOf(object) === "object" ? scan(text) : null;
+  let object = null;
+  try { object = JSON.parse(UTF8.decode(line)); } catch { /* it is no object */ }
+  const scanned = kindOf(object) === "object" ? scan(line) : null;
   if (scanned === null || scanned.depth > DEPTH || ![...leaves(object)].every(isText)) {
     throw Object.assign(new Fault("malformed_line", "no object in JSON and UTF-8"), { seen: readHead(line) });
   }
   const { __port: port } = object;
-  const isCall = port === "tool_req" && isId(object.id);
-  const seen = { agent: isId(object.agent) ? object.agent : undefined, ...(isCall ? { id: object.id, isCall } : {}) };
+  const seen = seenIn({ port, id: object.id, agent: object.agent });
   const invalid = (why) => Object.assign(new Fault("invalid_request", why), { seen });
   if (new Set(scanned.filter(([name]) => name === "__port").map(([, said]) => said)).size > 1) throw invalid("two ports");
   if (!PORTS.has(port) && typeof port === "string" && port.includes("/")) return null;
   if (!PORTS.has(port)) throw invalid("unknown port");
-  const message = { port, size: line.length, isCall };
+  const message = { port, size: line.length, isCall: seen.isCall };
   for (const { name, schema, required } of PORTS.get(port).fields) {
     const value = object[name];
     const isAny = Object.keys(schema).length === 0;
@@ -186,8 +184,8 @@ class Call {
   later(what, ms) { this.timers.push(setTimeout(what, ms)); }
   end(value) {
     const found = violations(this.tool.output, value);
-    if (found.length > 0) this.fail(new Fault("invalid_output", found[0].message, { violations: found }));
-    else this.finish({ content: JSON.stringify(value), is_error: false });
+    if (found.length > 0) return this.fail(new Fault("invalid_output", found[0].message, { violations: found }));
+    this.finish({ content: JSON.stringify(value), is_error: false });
   }
   fail({ fields }) {
     this.finish({ content: JSON.stringify({ ...fields, ran: this.hasRun ? "maybe" : "no" }), is_error: true, fault: true });
@@ -257,10 +255,10 @@ class Session {
     const tool = this.tools.get(request.name);
     const isOthers = (fixtures.tools[request.name]?.offered ?? request.name in fixtures.tools) !== false;
     if (!tool) throw new Fault(isOthers ? "not_allowed" : "unknown_tool", "no tool of this agent", named(request.name));
-    if (tool.isOfJobs && request.background) throw new Fault("invalid_request", "tools of jobs run at once");
     const call = new Call(this, request, tool);
     this.calls.set(request.id, call);
     try {
+      if (tool.isOfJobs && request.background) throw new Fault("invalid_request", "tools of jobs run at once");
       call.checkInput();
       if (!tool.isOfJobs) this.#admit(call);
     } catch (fault) { return call.fail(fault); }
@@ -313,9 +311,8 @@ class Session {
 }
 
 // --- channels ---
-// Their id is another line's.
-const NAMES_A_CALL = new Set(["tool_cancel", "approve_resp", "ask_resp"]);
-const SPARED = new Set(["bye", "pong", ...NAMES_A_CALL]);
+const WITH_ID = new Set(["hello", "tools", "ping", "bye"]);
+const SPARED = new Set(["bye", "pong", "tool_cancel", "approve_resp", "ask_resp"]);
 
 class Channel {
   constructor(stream) {
@@ -364,7 +361,7 @@ class Channel {
   #tell(fault, seen) {
     const isInFlight = seen.isCall && this.#of(seen.agent)?.calls.has(seen.id);
     const { fields } = isInFlight ? new Fault("duplicate_id", "this id is in flight") : fault;
-    const id = NAMES_A_CALL.has(seen.port) ? undefined : seen.id;
+    const id = isInFlight || WITH_ID.has(seen.port) ? seen.id : undefined;
     if (seen.isCall && !isInFlight) this.answer(seen, { content: JSON.stringify(fields), is_error: true, fault: true });
     else this.say({ __port: "fault", ...fields, line: this.line, id, agent: seen.agent });
   }
@@ -396,6 +393,7 @@ class Channel {
     const session = this.#of(hello.agent);
     if (session) throw new Fault(session.state === "open" ? "invalid_request" : "draining", "there is a session already");
     if (!(hello.protocol ?? [1]).includes(1)) throw new Fault("unsupported_version", "version 1 alone", { supported: [1] });
+    if (hello.agent === undefined && this.refusal) throw new Fault("draining", "the session was refused");
     // To ignore what narrows would widen.
     if (hello.spec !== undefined) throw new Fault("invalid_request", "there are no specs", { source: "spec" });
     if ((hello.schemas ?? "plain") !== "plain") throw new Fault("invalid_request", "no such form");

@@ -74,7 +74,7 @@ $(SERVERS)/npm/.installed: tests/servers/npm/package.json tests/servers/npm/pack
 check: install ## lint, format, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(WITH_TASKS) tooldispatchd protocol benchmarks | $(FLAKE8_ASYNC)
+	$(WITH_TASKS) tooldispatchd docs protocol benchmarks | $(FLAKE8_ASYNC)
 	$(WITH_TASKS) tests | $(FLAKE8_ASYNC) --disable=ASYNC9,ASYNC110,ASYNC124,ASYNC22
 	$(BIN)/mypy
 	$(BIN)/lint-imports
@@ -90,9 +90,9 @@ attack: install ## have hostile agents, programs and servers at a daemon, minute
 fuzz: install ## look for lines that break a session, for ten minutes (FUZZ_S=seconds)
 	$(BIN)/python -m tests.fuzz --seconds $(or $(FUZZ_S),600)
 
-protocol: install ## write the JSON Schemas of protocol/, and the tables of settings in docs/, anew from the Structs
-	$(BIN)/python -m protocol.generate
-	$(BIN)/python -m protocol.settings
+protocol: install ## write what follows from the registry of protocol/ and from the Structs: schemas and tables
+	$(BIN)/python -m docs.generate
+	$(BIN)/python -m docs.settings
 
 # One lock for every supported Python: the markers say what each of them needs. The compiler lives in a directory of
 # its own, since nothing that is locked may depend on it.

@@ -13,7 +13,6 @@ import pytest
 
 from tooldispatchd.catalog.confinement import KEYS
 from tooldispatchd.catalog.specs import Config
-from tooldispatchd.wire.faults import CATEGORY, Code
 
 ROOT: Final = Path(__file__).parent.parent
 MAX_LINES: Final = 600
@@ -113,14 +112,6 @@ def is_catch_all(node: ast.AST) -> bool:
     if "Exception" in names:
         return True
     return (node.type is None or "BaseException" in names) and not isinstance(node.body[-1], ast.Raise)
-
-
-def test_every_fault_has_its_row_and_its_heading_in_the_protocol() -> None:
-    protocol = (ROOT / "protocol" / "PROTOCOL.md").read_text(encoding="utf-8")
-    faults = protocol[protocol.index("\n## Faults") : protocol.index("\n## The command")]
-    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| [^|]+ \|", faults, re.MULTILINE)
-    assert [(code.value, CATEGORY[code].value) for code in Code] == rows
-    assert re.findall(r"^### `(\w+)`$", faults, re.MULTILINE) == [code.value for code in Code]
 
 
 def settings() -> list[str]:

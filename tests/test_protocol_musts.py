@@ -1,4 +1,4 @@
-"""Each MUST of PROTOCOL.md has its anchor, and each anchor a transcript or a test that fails where it is not kept.
+"""Each MUST of the protocol has its anchor, and each anchor a transcript or a test that fails where it is not kept.
 
 A transcript names its anchors in its head (`musts`), a test in its text as `[M1]`, or here, where it belongs to
 another layer and says in its name what it shows.
@@ -15,10 +15,15 @@ import pytest
 from tests.wire.conversations import read_transcript, transcripts
 
 ROOT: Final = Path(__file__).parent.parent
-PROTOCOL: Final = (ROOT / "protocol" / "PROTOCOL.md").read_text(encoding="utf-8")
+# Where anchors stand: the protocol, and what this daemon promises beside it.
+DOCUMENTS: Final = (
+    *((ROOT / "protocol").glob("*.md")),
+    *(ROOT / "protocol" / "extensions").glob("*.md"),
+    *(ROOT / "docs" / name for name in ("command.md", "mcp.md", "programs.md")),
+)
 ANCHOR: Final = re.compile(r"\[(M[0-9]+)\]")
 # Where the words are explained, which is no rule.
-EXPLAINED: Final = "\n## Versions and stability"
+EXPLAINED: Final = re.compile(r"^MUST, MUST NOT, .*?\n\n", re.MULTILINE | re.DOTALL)
 
 PROVEN: Final[dict[str, tuple[str, ...]]] = {
     "M7": ("tests/wire/test_channel.py::test_each_line_of_the_daemon_is_one_line_whatever_stands_in_it",),
@@ -111,8 +116,9 @@ PROVEN: Final[dict[str, tuple[str, ...]]] = {
 
 
 def rules() -> list[str]:
-    """The paragraphs, list items and cells after the introduction, without the examples."""
-    text = re.sub(r"^```.*?^```$", "", PROTOCOL[PROTOCOL.index(EXPLAINED) :], flags=re.MULTILINE | re.DOTALL)
+    """The paragraphs, list items and cells, without the examples."""
+    texts = (EXPLAINED.sub("", path.read_text(encoding="utf-8")) for path in DOCUMENTS)
+    text = re.sub(r"^```.*?^```$", "", "\n\n".join(texts), flags=re.MULTILINE | re.DOTALL)
     return re.split(r"\n\n|\n- |\n\| |\n[0-9]+\. ", text)
 
 

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from protocol.settings import DOCUMENT, STRUCTS, descriptions, with_tables
+from docs.settings import DOCUMENT, STRUCTS, descriptions, with_tables
 from tests.test_documents import PATIENCE_S, Expect, Send, Step, play, serving
 from tooldispatchd.__main__ import COMMANDS
 from tooldispatchd.agent.programs.programs import TRACEPARENT
@@ -27,6 +27,7 @@ from tooldispatchd.config.schema_check import PLANNED
 
 ROOT: Final = Path(__file__).parent.parent
 DOCUMENTS: Final = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))
+PROTOCOL: Final = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "protocol").rglob("*.md"))
 # With the documents that continue it.
 CONTINUED: Final = ("README.md", *(f"docs/{name}.md" for name in ("agents", "configuration", "security", "glossary")))
 README: Final = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in CONTINUED)
@@ -206,7 +207,7 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "protocol/PROTOCOL.md", *DOCUMENTS])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", *PROTOCOL, *DOCUMENTS])
 def test_every_link_leads_somewhere(name: str) -> None:
     document = ROOT / name
     for link in re.findall(r"\]\(([^) ]+)\)", document.read_text(encoding="utf-8")):

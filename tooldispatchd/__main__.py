@@ -29,7 +29,7 @@ SIGNALLED: Final = 128
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command that `argv` names; returns its exit code (PROTOCOL.md, "Exit codes")."""
+    """Run the command that `argv` names; returns its exit code (docs/command.md, "Exit codes")."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words and words[0] in COMMANDS:
         # Without the parsers of all others, which would take as long as a call does.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # An agent in POSIX sh: `tooldispatchd run -- sh agent.sh`. A shell opens no Unix socket, but it inherits descriptors:
 # requests go to 4, answers come from 5, and `run` has said hello. It reads JSON by matching text, which goes as far as it does because the daemon
-# writes keys in the order of PROTOCOL.md, no white space between tokens, and a backslash before a quote in a string.
+# writes keys in the order of the protocol, no white space between tokens, and a backslash before a quote in a string.
 set -u
 id=0
 

@@ -1,4 +1,4 @@
-"""What must hold for every line that an agent may say: each is met by exactly what PROTOCOL.md promises, no more.
+"""What must hold for every line that an agent may say: each is met by exactly what the protocol promises, no more.
 
 The lines are read again here by the standard library's parser; only where that refuses a line is the daemon's own
 decoder asked which it is.

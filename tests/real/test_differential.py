@@ -1,7 +1,7 @@
 """The same bytes, read by the daemon and by the official SDK's client: agents are told what the SDK's result says.
 
-What they are told follows from the result (PROTOCOL.md, "content"); here it is computed from the SDK's own object. A
-recording that the SDK cannot read, or reads against the specification, says itself what an agent is told.
+What they are told follows from the result (docs/mcp.md, "What an agent is told"); here it is computed from the SDK's
+own object. A recording that the SDK cannot read, or reads against the specification, says itself what an agent is told.
 """
 
 import json
@@ -95,7 +95,7 @@ async def ignored(progress: float, total: float | None, message: str | None) -> 
 
 
 def expected(result: CallToolResult, recording: Recording) -> Told:
-    """The rule of PROTOCOL.md, over the SDK's object."""
+    """The rule of docs/mcp.md, over the SDK's object."""
     return {"content": content(result, recording["tool"]), "is_error": bool(result.is_error)}
 
 

@@ -76,7 +76,7 @@ _RULES: Final = {
 
 
 def spell(name: str, form: str) -> str:
-    """A tool's name as a form shows it: by the rule of PROTOCOL.md, and independent of the daemon's own code."""
+    """A tool's name as a form shows it: by the rule of the protocol, and independent of the daemon's own code."""
     if form == "plain":
         return name
     first, allowed, most = _RULES[form]

@@ -209,7 +209,7 @@ def talk(arguments: argparse.Namespace, dialogue: Callable[[Dialogue, Line], int
 
 
 def exit_code(refused: CommandRefusedError) -> int:
-    """The exit code of a command that was refused (PROTOCOL.md, "Exit codes")."""
+    """The exit code of a command that was refused (docs/command.md, "Exit codes")."""
     return {"not_authenticated": 3, "unknown_profile": 2}.get(str(refused.code), 1)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from tooldispatchd.cli import dialogue
 from tooldispatchd.cli.dialogue import Dialogue, Line, Paint, printable
 
-# The forms of PROTOCOL.md; the daemon is asked for what is named here, and knows them itself.
+# The forms of the protocol; the daemon is asked for what is named here, and knows them itself.
 FORMS: Final = ("plain", "anthropic", "openai", "openai_responses", "google", "mcp")
 BUILT_IN: Final = frozenset({"job_wait", "job_read", "job_list", "job_stop", "info"})
 EPILOG: Final = """\

@@ -98,7 +98,7 @@ class Agent:
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | OnShownChanged | None = None,
     ) -> Ready | ShownReady:
-        """Open the session; raises `FaultError` if it is refused. The fields are those of PROTOCOL.md.
+        """Open the session; raises `FaultError` if it is refused. The fields are those of the protocol.
 
         With a provider's form as `schemas` each tool is a dict for that provider's SDK, and its name there may be used
         in calls. `answers` is set from the callbacks; `on_tools_changed` needs `updates`.

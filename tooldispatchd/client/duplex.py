@@ -1,6 +1,6 @@
 """Both directions of a blocking channel together: two sides that only write would wait for each other forever.
 
-A daemon whose answers are not read stops reading (PROTOCOL.md, "Limits and pressure"), so `exchange` reads while it
+A daemon whose answers are not read stops reading (protocol/extensions/limits.md), so `exchange` reads while it
 writes. No descriptor is made non-blocking: an inherited one may be shared with programs that do not expect that.
 Standard library alone, for the quick commands.
 """

@@ -33,7 +33,7 @@ class FaultError(Exception):
 
     @property
     def code(self) -> str:
-        """One of the codes of PROTOCOL.md, or one of a later version: then `category` says what to do."""
+        """One of the codes of the protocol, or one of a later version: then `category` says what to do."""
         return self._text("error")
 
     @property

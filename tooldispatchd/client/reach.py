@@ -1,4 +1,4 @@
-"""Where the daemon's socket is (PROTOCOL.md, "Where the socket is"), and how to connect to it.
+"""Where the daemon's socket is (docs/command.md, "Where the socket is"), and how to connect to it.
 
 Standard library alone: the quick commands import this and must answer within a tenth of a second.
 """

@@ -1,4 +1,4 @@
-"""A server's answer to a call as the call's outcome (PROTOCOL.md, "content").
+"""A server's answer to a call as the call's outcome (docs/mcp.md, "What an agent is told").
 
 `structuredContent` where the tool declares an output schema (checked), else the text of a lone text block, else the
 content blocks as a JSON array. A tool whose type the configuration declares gives a value of that type: it is

@@ -1,4 +1,4 @@
-"""Write the tables of settings in docs/configuration.md from the Structs: `python -m protocol.settings`.
+"""Write the tables of settings in docs/configuration.md from the Structs: `python -m docs.settings`.
 
 Each setting is described in one place, below its field in `catalog.specs`. A table stands between two comments, the
 first of which names its Struct; what stands around them is written by hand.
@@ -17,7 +17,7 @@ from msgspec import inspect as kinds
 
 from tooldispatchd.catalog import specs
 
-DOCUMENT: Final = Path(__file__).parent.parent / "docs" / "configuration.md"
+DOCUMENT: Final = Path(__file__).parent / "configuration.md"
 STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {
     kind.__name__: kind
     for kind in (

@@ -90,8 +90,9 @@ attack: install ## have hostile agents, programs and servers at a daemon, minute
 fuzz: install ## look for lines that break a session, for ten minutes (FUZZ_S=seconds)
 	$(BIN)/python -m tests.fuzz --seconds $(or $(FUZZ_S),600)
 
-protocol: install ## write the JSON Schemas of protocol/, and the tables of settings in docs/, anew from the Structs
+protocol: install ## write what is generated in protocol/, and the tables of settings in docs/, anew
 	$(BIN)/python -m protocol.generate
+	$(BIN)/python -m protocol.render
 	$(BIN)/python -m protocol.settings
 
 # One lock for every supported Python: the markers say what each of them needs. The compiler lives in a directory of

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from tests.wire.conversations import read_transcript, transcripts
+from protocol.conformance.run import read_transcript, transcripts
 
 ROOT: Final = Path(__file__).parent.parent
 PROTOCOL: Final = (ROOT / "protocol" / "PROTOCOL.md").read_text(encoding="utf-8")

@@ -13,8 +13,10 @@ from typing import Final
 import msgspec
 import pytest
 
+from protocol.conformance.run import Step
 from protocol.settings import DOCUMENT, STRUCTS, descriptions, with_tables
-from tests.test_documents import PATIENCE_S, Expect, Send, Step, play, serving
+from tests.test_documents import PATIENCE_S, play, serving
+from tests.wire.conversations import spoken
 from tooldispatchd.__main__ import COMMANDS
 from tooldispatchd.agent.programs.programs import TRACEPARENT
 from tooldispatchd.catalog.expressions.door import compile_expression
@@ -69,12 +71,7 @@ def blocks(kind: str) -> list[str]:
 
 def steps_of(block: str) -> list[Step]:
     """A conversation as steps."""
-    return [_spoken(*line.split(" ", 1)) for line in block.splitlines()]
-
-
-def _spoken(arrow: str, text: str) -> Step:
-    assert arrow in {"→", "←"}
-    return Send(text.encode() + b"\n") if arrow == "→" else Expect([json.loads(text)])
+    return [spoken(line) for line in block.splitlines()]
 
 
 # --- playing ---

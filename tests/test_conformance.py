@@ -1,0 +1,185 @@
+"""The conformance runner against this daemon, over each kind of channel, and against a client; and what it compares."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from protocol.conformance.run import (
+    FIXTURES,
+    LEVELS,
+    UNSAID,
+    Schemas,
+    WrongError,
+    differs,
+    read_line,
+    read_transcript,
+    step_of,
+    transcripts,
+)
+from protocol.render import renderings
+
+ROOT: Final = Path(__file__).parent.parent
+RUN: Final = ROOT / "protocol" / "conformance" / "run.py"
+SERVE: Final = f"{sys.executable} -m tooldispatchd serve --config {{directory}}/{{name}}.toml --listen"
+# Nothing of this daemon asks for approval yet; what is slow has a command of its own.
+CAN: Final = sorted(UNSAID - {"approval", "slow"})
+# How a channel begins and ends, and one of each level: each of them starts a daemon.
+ON_PIPES: Final = (
+    *("ping", "end_of_input_at_once", "end_of_input_with_calls", "last_line_without_newline", "bye_at_once"),
+    *("agents_end_of_input", "jobs_at_the_end", "unknown_profile", "token_three_failures", "updates", "ask"),
+    *("forms_mcp", "queue_full", "short_form", "server_refuses_all", "lines_of_the_daemon", "draining"),
+)
+
+
+def run(*words: str) -> dict[str, object]:
+    """What the runner reports of all levels."""
+    levels = [word for level in LEVELS for word in ("--level", level)]
+    means = [word for need in CAN for word in ("--can", need)]
+    done = subprocess.run(
+        [sys.executable, str(RUN), "--report", "json", "--jobs", "4", "--patience", "60", *levels, *means, *words],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.stderr == ""
+    report: dict[str, object] = json.loads(done.stdout)
+    return report
+
+
+def outcomes(report: dict[str, object], outcome: str) -> dict[str, str]:
+    """The transcripts with this outcome, and why."""
+    found = report["transcripts"]
+    assert isinstance(found, list)
+    return {one["name"]: one.get("why", "") for one in found if one["outcome"] == outcome}
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, object]:
+    return run("--start", f"{SERVE} unix:{{socket}}")
+
+
+def test_every_transcript_holds_on_a_socket(report: dict[str, object]) -> None:
+    assert outcomes(report, "failed") == {}
+
+
+def test_nothing_is_skipped_on_a_socket_but_what_the_daemon_cannot_do_yet(report: dict[str, object]) -> None:
+    assert {why for why in outcomes(report, "skipped").values() if "of version" not in why} <= {"needs approval"}
+    assert len(outcomes(report, "passed")) > 150
+
+
+def test_every_transcript_holds_where_its_lines_come_in_pieces() -> None:
+    assert outcomes(run("--start", f"{SERVE} unix:{{socket}}", "--seed", "1"), "failed") == {}
+
+
+@pytest.mark.parametrize(
+    "words", [("--stdio", f"{SERVE} stdio"), ("--pair", f"{SERVE} fd:{{read}},{{write}}")], ids=["stdio", "pair"]
+)
+def test_transcripts_hold_on_pipes(words: tuple[str, str]) -> None:
+    found = run(*words, *ON_PIPES)
+    assert outcomes(found, "passed").keys() == set(ON_PIPES)
+
+
+# --- what is equal ---
+
+
+@pytest.mark.parametrize(
+    ("expected", "seen"),
+    [
+        ({"$is": "any"}, None),
+        ({"$is": "number"}, 0.5),
+        ({"a": {"$optional": 1}}, {}),
+        ({"a": {"$optional": 1}}, {"a": 1}),
+        ({"a": {"$absent": True}}, {}),
+        ({"$subset": {"a": 1}}, {"a": 1, "b": 2}),
+        ({"$json": {"a": [1]}}, '{"a":[1]}'),
+        ({"$contains": "b"}, "abc"),
+        ({"$not_contains": "d"}, ["abc"]),
+        ({"$all": [{"$contains": "a"}, {"$contains": "b"}]}, "ab"),
+        ({"$any_order": [{"a": {"$bind": "x"}}, 1]}, [1, {"a": "b"}]),
+        ([{"$bind": "x"}, {"$ref": "x"}], ["a", "a"]),
+        (1, 1.0),
+        ({"__port": "pong"}, {"__port": "pong", "new": 1}),
+        ({"error": "x", "category": "y"}, {"error": "x", "category": "y", "hint": "z"}),
+    ],
+)
+def test_a_value_is_as_expected(expected: object, seen: object) -> None:
+    assert differs(expected, seen, {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("expected", "seen"),
+    [
+        ({"$is": "number"}, True),
+        ({"$is": "string"}, 1),
+        ({"a": {"$optional": 1}}, {"a": 2}),
+        ({"a": {"$absent": True}}, {"a": None}),
+        ({"$subset": {"a": 1}}, {"b": 2}),
+        ({"$json": {"a": [1]}}, '{"a":[2]}'),
+        ({"$json": 1}, "{"),
+        ({"$not_contains": "b"}, {"a": "b"}),
+        ({"$any_order": [1, 1]}, [1, 2]),
+        ({"$any_order": [1]}, [1, 1]),
+        ([{"$bind": "x"}, {"$ref": "x"}], ["a", "b"]),
+        ([{"$bind": "x"}, {"$bind": "y"}], ["a", "a"]),
+        (True, 1),
+        ("1", 1),
+        ([1, 2], [2, 1]),
+        ({"a": 1}, {"a": 1, "b": 2}),
+        ({"a": 1, "b": {"$is": "any"}}, {"a": 1}),
+        ({"__port": "pong"}, {"__port": "pong", "agent": "a"}),
+        ({"content": "1"}, {"content": "1.0"}),
+    ],
+)
+def test_any_other_value_is_told(expected: object, seen: object) -> None:
+    assert differs(expected, seen, {}) != ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"{}", b"\n", b"{}\r\n", b" {}\n", b"[]\n", b'{"a":NaN}\n', b'{"a":1,"a":1}\n', b'{"a":"\xff"}\n', b"{}}\n"],
+)
+def test_a_line_of_the_daemon_that_is_none_is_told(line: bytes) -> None:
+    with pytest.raises(WrongError):
+        read_line(line)
+
+
+def test_a_schema_that_is_broken_is_told(tmp_path: Path) -> None:
+    schema = {
+        "oneOf": [{"$ref": "#/$defs/a"}],
+        "$defs": {"a": {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}},
+    }
+    (tmp_path / "daemon.json").write_text(json.dumps(schema), encoding="utf-8")
+    schemas = Schemas(tmp_path)
+    assert schemas.refuses("daemon", {"a": 1}) == ""
+    assert schemas.refuses("daemon", {"a": 2}) == "/a is 2, not 1"
+    assert schemas.refuses("daemon", {}) == "/a is missing"
+    assert schemas.refuses("agent", 5) == ""
+
+
+# --- the files ---
+
+
+@pytest.mark.parametrize("path", transcripts(), ids=lambda path: path.stem)
+def test_a_transcript_can_be_read_and_fixes_no_words(path: Path) -> None:
+    transcript = read_transcript(path)
+    assert transcript.about.endswith(".")
+    assert (FIXTURES / f"{transcript.fixtures}.toml").exists()
+    text = path.read_text(encoding="utf-8")
+    assert not set(text) & set("\u0085\u2028\u2029")
+    assert '"detail": "' not in text
+    assert '"did_you_mean": "' not in text
+
+
+def test_a_step_that_is_not_known_is_told() -> None:
+    with pytest.raises(ValueError, match="unknown line"):
+        step_of({"daemon_sings": 1})
+
+
+def test_the_configurations_say_what_the_fixtures_say() -> None:
+    found = {name: (FIXTURES / name).read_text(encoding="utf-8") for name in renderings()}
+    assert found == renderings()

@@ -183,3 +183,100 @@ def test_a_step_that_is_not_known_is_told() -> None:
 def test_the_configurations_say_what_the_fixtures_say() -> None:
     found = {name: (FIXTURES / name).read_text(encoding="utf-8") for name in renderings()}
     assert found == renderings()
+
+
+# --- agents ---
+
+AGENT: Final = """
+import json, os, socket, sys
+
+if "--socket" in sys.argv:
+    channel = socket.socket(socket.AF_UNIX)
+    channel.connect(os.environ["TOOLDISPATCHD_SOCKET"])
+    requests, answers = channel.makefile("wb"), channel.makefile("rb")
+else:
+    requests, answers = sys.stdout.buffer, sys.stdin.buffer
+heard = {}
+
+def say(**line):
+    requests.write(json.dumps(line).encode() + b"\\n")
+    requests.flush()
+
+def call(name, value, id):
+    say(__port="tool_req", id=id, name=name, input=value)
+
+def answer(id):
+    while id not in heard:
+        line = json.loads(answers.readline())
+        if line["__port"] == "ping":
+            say(__port="pong", t=line["t"])
+        elif line["__port"] == "tool_resp":
+            heard[line["id"]] = line["content"]
+    return heard[id]
+
+say(__port="hello")
+call("echo", "a", "1")
+answer("1")
+call("slow", "b", "2")
+call("echo", "c", "3")
+answer("3")
+answer("2")
+call("fails", {}, "4")
+fault = json.loads(answer("4"))
+call("report", {"a": heard["1"], "b": heard["2"], "c": heard["3"], "fails": fault["category"]}, "5")
+answer("5")
+say(__port="bye")
+while answers.readline():
+    pass
+"""
+WRONG: Final = {
+    'say(__port="pong", t=line["t"])': ("pong", 'say(__port="pong", t=1)'),
+    'call("slow", "b", "2")': ("ids", 'call("echo", "z", "")\ncall("slow", "b", "2")'),
+    '"b": heard["2"], "c": heard["3"]': ("order", '"b": heard["3"], "c": heard["2"]'),
+    'fault["category"]': ("fault", 'fault["error"]'),
+    '"a": heard["1"]': ("content", '"a": heard["1"].replace("\\u2028", "")'),
+    "    pass\n": ("bye", "    pass\nsys.exit(1)\n"),
+    'say(__port="hello")': ("lines", 'say(__port="hello")\nrequests.write(b"hello there\\n")'),
+}
+
+
+def play_agent(program: str, directory: Path, *words: str) -> dict[str, str]:
+    """What the runner has against an agent, by the name of what it checks."""
+    path = directory / "agent.py"
+    path.write_text(program, encoding="utf-8")
+    command = f"{sys.executable} {path} {' '.join(words)}"
+    more = ["--agent-socket"] if words else []
+    done = subprocess.run(
+        [sys.executable, str(RUN), "--report", "json", "--patience", "20", "--agent", command, *more],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    failed = outcomes(json.loads(done.stdout), "failed")
+    assert done.returncode == bool(failed)
+    return failed
+
+
+@pytest.mark.parametrize("words", [(), ("--socket",)], ids=["stdio", "socket"])
+def test_an_agent_that_keeps_to_the_protocol_passes(words: tuple[str, ...], tmp_path: Path) -> None:
+    assert play_agent(AGENT, tmp_path, *words) == {}
+
+
+@pytest.mark.parametrize("right", WRONG)
+def test_what_an_agent_does_wrong_is_told(right: str, tmp_path: Path) -> None:
+    check, wrong = WRONG[right]
+    assert right in AGENT
+    assert check in play_agent(AGENT.replace(right, wrong), tmp_path)
+
+
+def test_the_command_is_the_runner() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tooldispatchd", "conformance", "ping", "ids"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout.endswith("2 passed, 0 failed, 0 skipped\n")
+    assert done.returncode == 0

@@ -57,6 +57,8 @@ OTHERS = frozenset({"daemon", "daemon_any_order", "agent_ends", "agent_reads", "
 INSIDE = frozenset({"daemon_asks", "daemon_withdraws", "daemon_is_told", "daemon_changes_tools"})
 
 CHUNK_BYTES = 65536
+# What a daemon may take to begin, on a machine that has much else to do.
+START_S = 60.0
 
 
 # --- transcripts ---
@@ -565,7 +567,7 @@ class Started(Way):
         words = words_of(self._command, fixtures, socket=self._path(fixtures))
         with (Path(self._directory.name) / f"{fixtures}.log").open("wb") as log:
             self._running[fixtures] = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        until = time.monotonic() + self._patience_s
+        until = time.monotonic() + max(self._patience_s, START_S)
         while True:
             try:
                 socket_channel(self._path(fixtures)).close()
@@ -1161,9 +1163,8 @@ def _serve_agent(process: subprocess.Popen[bytes], listener: socket.socket | Non
 # --- the command ---
 
 
-def parser() -> argparse.ArgumentParser:
-    """What the command line may say."""
-    words = argparse.ArgumentParser(prog="run.py", description=__doc__)
+def add_arguments(words: argparse.ArgumentParser) -> None:
+    """Declare what the command line may say."""
     ways = words.add_mutually_exclusive_group()
     ways.add_argument(
         "--start", metavar="CMD", help="start a daemon for each set; {fixtures} {name} {socket} are filled in"
@@ -1185,7 +1186,6 @@ def parser() -> argparse.ArgumentParser:
     words.add_argument("--jobs", type=int, default=1, metavar="N", help="so many transcripts at a time (1)")
     words.add_argument("--report", choices=sorted(REPORTS), default="text")
     words.add_argument("transcript", nargs="*", help="only these, by their names")
-    return words
 
 
 def way_of(asked: argparse.Namespace) -> Way | None:
@@ -1197,9 +1197,8 @@ def way_of(asked: argparse.Namespace) -> Way | None:
     return Piped(command, asked.patience) if command else None
 
 
-def main(words: list[str] | None = None) -> int:
+def run(asked: argparse.Namespace) -> int:
     """0: nothing failed. 1: something did. 2: the usage is wrong, or no daemon answers."""
-    asked = parser().parse_args(words)
     if asked.list:
         for one in map(read_transcript, transcripts()):
             print(f"{one.level:10} {one.name:40} {' '.join(one.musts)}")
@@ -1210,7 +1209,8 @@ def main(words: list[str] | None = None) -> int:
     else:
         way = way_of(asked)
         if way is None:
-            parser().error("one of --start, --socket, --stdio, --pair, --agent and --list says what to do")
+            print("one of --start, --socket, --stdio, --pair, --agent and --list says what to do", file=sys.stderr)
+            return 2
         levels = asked.level or [level for level in LEVELS if level != "product"]
         choice = Choice(levels, asked.transcript, asked.can + ["slow"] * asked.slow, asked.cannot)
         try:
@@ -1227,4 +1227,6 @@ def main(words: list[str] | None = None) -> int:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    sys.exit(main())
+    command = argparse.ArgumentParser(description=__doc__)
+    add_arguments(command)
+    sys.exit(run(command.parse_args()))

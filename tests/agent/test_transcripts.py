@@ -23,7 +23,7 @@ def children_of(config: Path) -> tuple[bytes, ...]:
     What is made of processes may be.
     """
     table = tomllib.loads(config.read_text(encoding="utf-8"))
-    commands = [name for name, tool in table["tools"].items() if "command" in tool or "process" in tool]
+    commands = [name for name, tool in table.get("tools", {}).items() if "command" in tool or "process" in tool]
     return tuple(f'"{name}"'.encode() for name in commands)
 
 

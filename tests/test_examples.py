@@ -110,18 +110,21 @@ def test_an_agent_talks_through_the_pipes_of_run(words: list[str], daemon: Daemo
 
 
 TOOLS: Final = {"__port": "tools", "tools": []}
-BUSY: Final = '{"error":"queue_full","category":"unavailable","detail":"busy","queue":"agent","retry_after_ms":10}'
-BROKEN: Final = '{"error":"internal_error","category":"internal","detail":"it broke","incident":"1"}'
+BUSY: Final = (
+    '{"error":"queue_full","category":"unavailable","detail":"busy","queue":"agent","retry_after_ms":10,"ran":"no"}'
+)
+MAY_HAVE_RUN: Final = '{"error":"server_unavailable","category":"unavailable","detail":"it is away","ran":"maybe"}'
+LATE: Final = '{"error":"timeout","category":"unavailable","detail":"late","limit_ms":9,"stage":"queue","ran":"no"}'
 
 
 @pytest.mark.parametrize("words", AGENTS, indirect=True)
-def test_an_agent_tries_again_what_is_unavailable_and_nothing_else(words: list[str]) -> None:
+def test_an_agent_tries_again_what_may_pass_and_has_not_begun_and_nothing_else(words: list[str]) -> None:
     script = (
         *(hear("tools"), say(compact(TOOLS)), hear("tool_req", name="echo")),
         *(say(compact(answer(BUSY, is_error=True, fault=True))), hear("tool_req", name="echo")),
         *(say(compact(answer("again"))), hear("tool_req", name="gret")),
-        *(say(compact(answer(BROKEN, is_error=True, fault=True))), hear("tool_req", name="greet")),
-        *(say(compact(answer("no", is_error=True))), hear("bye"), say(compact({"__port": "bye"}))),
+        *(say(compact(answer(MAY_HAVE_RUN, is_error=True, fault=True))), hear("tool_req", name="greet")),
+        *(say(compact(answer(LATE, is_error=True, fault=True))), hear("bye"), say(compact({"__port": "bye"}))),
     )
     with scripted(*script) as (played, fds):
         ended = run_on(fds, words)

@@ -123,7 +123,7 @@ def step_of(line: dict[str, object], number: int = 0) -> Step:
     )
 
 
-def bytes_of(step: Step, bound: dict[str, str]) -> bytes:
+def bytes_of(step: Step, bound: dict[str, object]) -> bytes:
     """The bytes that the agent sends in a step; `bound` has the values of its references."""
     value = step.value
     if step.verb == "agent":
@@ -136,7 +136,7 @@ def bytes_of(step: Step, bound: dict[str, str]) -> bytes:
     return "{}{}{}\n".format(value.get("before", ""), value["text"] * value["times"], value.get("after", "")).encode()
 
 
-def resolved(value: object, bound: dict[str, str]) -> object:
+def resolved(value: object, bound: dict[str, object]) -> object:
     """A value with what its references stand for."""
     if isinstance(value, dict):
         if value.keys() == {"$ref"}:
@@ -166,7 +166,7 @@ KINDS: dict[str, Callable[[object], bool]] = {
 }
 
 
-def differs(expected: object, seen: object, bound: dict[str, str], at: str = "") -> str:
+def differs(expected: object, seen: object, bound: dict[str, object], at: str = "") -> str:
     """Where and how `seen` is not what is expected; the empty string where it is. Names that match are bound."""
     if isinstance(expected, dict):
         (first, *more) = list(expected) or [""]
@@ -185,7 +185,7 @@ def differs(expected: object, seen: object, bound: dict[str, str], at: str = "")
     return "" if same else f"{at or '/'} is {short(seen)}, not {short(expected)}"
 
 
-def _differs_in_members(expected: dict[str, object], seen: dict[str, object], bound: dict[str, str], at: str) -> str:
+def _differs_in_members(expected: dict[str, object], seen: dict[str, object], bound: dict[str, object], at: str) -> str:
     for name, wanted in expected.items():
         matcher = next(iter(wanted), "") if isinstance(wanted, dict) and len(wanted) == 1 else ""
         if name not in seen:
@@ -207,21 +207,21 @@ def _has_more(expected: dict[str, object], seen: dict[str, object], at: str) -> 
     return f"{at}/{min(more)} must not be there" if more else ""
 
 
-def _is_kind(kind: object, seen: object, _bound: dict[str, str], at: str) -> str:
+def _is_kind(kind: object, seen: object, _bound: dict[str, object], at: str) -> str:
     return "" if KINDS[str(kind)](seen) else f"{at} is {short(seen)}, not a value of the kind {kind}"
 
 
-def _is_absent(_: object, seen: object, _bound: dict[str, str], at: str) -> str:
+def _is_absent(_: object, seen: object, _bound: dict[str, object], at: str) -> str:
     return f"{at} must not be there, and is {short(seen)}"
 
 
-def _is_subset(wanted: object, seen: object, bound: dict[str, str], at: str) -> str:
+def _is_subset(wanted: object, seen: object, bound: dict[str, object], at: str) -> str:
     if not isinstance(wanted, dict) or not isinstance(seen, dict):
         return f"{at} is {short(seen)}, not an object"
     return _differs_in_members(wanted, seen, bound, at)
 
 
-def _is_json(wanted: object, seen: object, bound: dict[str, str], at: str) -> str:
+def _is_json(wanted: object, seen: object, bound: dict[str, object], at: str) -> str:
     if not isinstance(seen, str):
         return f"{at} is {short(seen)}, not a string with JSON"
     try:
@@ -231,33 +231,31 @@ def _is_json(wanted: object, seen: object, bound: dict[str, str], at: str) -> st
     return differs(wanted, value, bound, at)
 
 
-def _contains(text: object, seen: object, _bound: dict[str, str], at: str) -> str:
+def _contains(text: object, seen: object, _bound: dict[str, object], at: str) -> str:
     return "" if str(text) in as_text(seen) else f"{at} is {short(seen)}, without {text!r}"
 
 
-def _lacks(text: object, seen: object, _bound: dict[str, str], at: str) -> str:
+def _lacks(text: object, seen: object, _bound: dict[str, object], at: str) -> str:
     return f"{at} is {short(seen)}, with {text!r}" if str(text) in as_text(seen) else ""
 
 
-def _is_all(wanted: object, seen: object, bound: dict[str, str], at: str) -> str:
+def _is_all(wanted: object, seen: object, bound: dict[str, object], at: str) -> str:
     assert isinstance(wanted, list)
     return next(filter(None, (differs(one, seen, bound, at) for one in wanted)), "")
 
 
-def _binds(name: object, seen: object, bound: dict[str, str], at: str) -> str:
-    if not isinstance(seen, str):
-        return f"{at} is {short(seen)}, not a string"
-    if seen in bound.values():
+def _binds(name: object, seen: object, bound: dict[str, object], at: str) -> str:
+    if isinstance(seen, str) and seen in bound.values():
         return f"{at} is {short(seen)}, which another name stands for already"
     bound[str(name)] = seen
     return ""
 
 
-def _refers(name: object, seen: object, bound: dict[str, str], at: str) -> str:
+def _refers(name: object, seen: object, bound: dict[str, object], at: str) -> str:
     return differs(bound[str(name)], seen, bound, at)
 
 
-def _in_any_order(wanted: object, seen: object, bound: dict[str, str], at: str) -> str:
+def _in_any_order(wanted: object, seen: object, bound: dict[str, object], at: str) -> str:
     assert isinstance(wanted, list)
     if not isinstance(seen, list) or len(seen) != len(wanted):
         return f"{at} is {short(seen)}, not a list of {len(wanted)}"
@@ -270,13 +268,13 @@ def _in_any_order(wanted: object, seen: object, bound: dict[str, str], at: str) 
     return ""
 
 
-def unmet(expected: list[object], seen: list[object], bound: dict[str, str]) -> str:
+def unmet(expected: list[object], seen: list[object], bound: dict[str, object]) -> str:
     """Why these lines are not the expected ones, in any order; empty where they are."""
     alone = len(expected) == len(seen) == 1
     return differs(expected[0], seen[0], bound) if alone else _in_any_order(expected, seen, bound, "")
 
 
-def first_equal(expected: object, seen: list[object], bound: dict[str, str]) -> int | None:
+def first_equal(expected: object, seen: list[object], bound: dict[str, object]) -> int | None:
     """The place of the first value that is as expected; what others would have bound is forgotten."""
     for place, one in enumerate(seen):
         trial = dict(bound)
@@ -286,7 +284,7 @@ def first_equal(expected: object, seen: list[object], bound: dict[str, str]) -> 
     return None
 
 
-MATCHERS: dict[str, Callable[[object, object, dict[str, str], str], str]] = {
+MATCHERS: dict[str, Callable[[object, object, dict[str, object], str], str]] = {
     "$is": _is_kind,
     "$absent": _is_absent,
     "$subset": _is_subset,
@@ -691,7 +689,7 @@ class Player:
         self._transcript, self._open, self._options = transcript, open_channel, options
         self._channels: dict[str, Channel] = {}
         self._referees: dict[str, Referee] = {}
-        self._bound: dict[str, str] = {}
+        self._bound: dict[str, object] = {}
         self._closed: list[str] = []
         self._cuts = None if options.seed is None else random.Random(f"{options.seed} {transcript.name}")
 

@@ -28,7 +28,10 @@ async function hear(port, id) {
   }
 }
 
-// The answer to a call. Only what is `unavailable` is worth another try.
+// The codes after which the same call may succeed later.
+const LATER = new Set(["server_unavailable", "queue_full", "rate_limited", "too_many", "draining"]);
+
+// The answer to a call. It is made again only if that may help, and if nothing of the tool was begun.
 async function call(name, input) {
   let answer, fault;
   for (const wait_ms of [100, 1000, null]) {
@@ -36,7 +39,7 @@ async function call(name, input) {
     say({ __port: "tool_req", id, name, input });
     answer = await hear("tool_resp", id);
     fault = answer.fault ? JSON.parse(answer.content) : {};
-    if (fault.category !== "unavailable" || wait_ms === null) break;
+    if (!LATER.has(fault.error) || fault.ran !== "no" || wait_ms === null) break;
     await sleep(fault.retry_after_ms ?? wait_ms);
   }
   if (fault.error === "unknown_tool" && fault.did_you_mean) {

@@ -33,14 +33,18 @@ def hear(port: str, call_id: str | None = None) -> dict:
     sys.exit("the daemon closed the channel")
 
 
+# The codes after which the same call may succeed later.
+LATER = {"server_unavailable", "queue_full", "rate_limited", "too_many", "draining"}
+
+
 def call(name: str, value: object) -> dict:
-    """The answer to a call. Only what is `unavailable` is worth another try."""
+    """The answer to a call. It is made again only if that may help, and if nothing of the tool was begun."""
     for wait_s in (0.1, 1, None):
         call_id = next(ids)
         say(__port="tool_req", id=call_id, name=name, input=value)
         answer = hear("tool_resp", call_id)
         fault = json.loads(answer["content"]) if answer.get("fault") else {}
-        if fault.get("category") != "unavailable" or wait_s is None:
+        if fault.get("error") not in LATER or fault.get("ran") != "no" or wait_s is None:
             break
         time.sleep(fault.get("retry_after_ms", wait_s * 1000) / 1000)
     if fault.get("error") == "unknown_tool" and "did_you_mean" in fault:

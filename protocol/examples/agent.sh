@@ -27,7 +27,8 @@ field() {
     if [ "$field" = "$content" ]; then field=; else field=${field%%\\\"*}; fi
 }
 
-# call TOOL JSON: print its answer, with the escapes of JSON. Only what is `unavailable` is worth another try.
+# call TOOL JSON: print its answer, with the escapes of JSON. It is made again only if nothing of the tool was begun,
+# and after a fault that may pass.
 call() {
     for wait_s in 1 2 ''; do
         id=$((id + 1))
@@ -35,8 +36,10 @@ call() {
         hear '"__port":"tool_resp","id":"'"$id"'"'
         content=${line#*'"content":"'}
         content=${content%%'","is_error":'*}
-        field category
-        if [ "$field" != unavailable ] || [ -z "$wait_s" ]; then break; fi
+        field ran
+        if [ "$field" != no ] || [ -z "$wait_s" ]; then break; fi
+        field error
+        case $field in server_unavailable | queue_full | rate_limited | too_many | draining) ;; *) break ;; esac
         sleep "$wait_s"
     done
     field error

@@ -50,7 +50,7 @@ without_children = [param(path) for path in transcripts() if not starts_children
 
 async def play(transcript: Transcript, agent: Agent) -> None:
     """Play its steps; what is not as they say fails the test."""
-    bound: dict[str, str] = {}
+    bound: dict[str, object] = {}
     for step in (*transcript.steps, *THE_END):
         match step.verb:
             case verb if verb in SENDS:

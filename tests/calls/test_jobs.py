@@ -92,7 +92,7 @@ def test_a_result_without_room_is_a_fault_that_says_so() -> None:
     job = opened(jobs)
     jobs.finish(job, Answer("é" * 6))
     assert isinstance(job.outcome, Fault)
-    assert job.outcome.extras == {"limit": "job_bytes"}
+    assert job.outcome.extras == {"limit": "job_bytes", "ran": "maybe"}
 
 
 @given(st.lists(st.tuples(st.sampled_from(["open", "finish", "read"]), st.integers(0, 300)), max_size=60))

@@ -286,9 +286,13 @@ def narrowed(wish: Narrowing) -> Profile | NotOffered:
 @pytest.mark.parametrize(
     ("wish", "tools", "servers"),
     [
-        (Narrowing(), (), ()),
+        (Narrowing(), WHOLE.tools, WHOLE.servers),
+        (Narrowing(jobs=True), WHOLE.tools, WHOLE.servers),
+        (Narrowing(tools=()), (), ()),
+        (Narrowing(tools=(), mcp=("docs",)), (), (ServerUse("docs"),)),
+        (Narrowing(mcp=()), ("a", "b"), ()),
         (Narrowing(tools=("b", "b")), ("b",), ()),
-        (Narrowing(mcp=("docs",)), (), (ServerUse("docs"),)),
+        (Narrowing(mcp=("docs",)), ("a", "b"), (ServerUse("docs"),)),
         (Narrowing(tools=("docs:search",)), (), (ServerUse("docs", ("search",)),)),
         (Narrowing(tools=("docs:search",), mcp=("docs",)), (), (ServerUse("docs"),)),
         (Narrowing(tools=("p:read",)), (), (ServerUse("part", ("read",)),)),
@@ -333,7 +337,7 @@ def test_a_server_without_a_name_is_narrowed_to_by_what_it_is_called_in_faults()
     ],
 )
 def test_what_the_profile_does_not_offer_is_refused_by_its_name(wish: Narrowing) -> None:
-    assert narrowed(wish) == NotOffered((*wish.tools, *wish.mcp)[0])
+    assert narrowed(wish) == NotOffered((*(wish.tools or ()), *(wish.mcp or ()))[0])
 
 
 def test_jobs_can_be_given_up_and_not_be_gained() -> None:

@@ -112,7 +112,7 @@ def test_a_started_call_can_be_cancelled(daemon: Daemon) -> None:
         client.cancel(ticket)
         with pytest.raises(FaultError) as raised:
             client.result(ticket)
-    assert (raised.value.code, raised.value.retryable) == ("cancelled", True)
+    assert (raised.value.code, raised.value.ran, raised.value.retryable) == ("cancelled", "maybe", False)
 
 
 # --- no wait without an end ---

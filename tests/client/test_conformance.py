@@ -101,11 +101,12 @@ async def test_a_fault_is_raised_with_all_that_it_says(kind: str, daemon: Daemon
     assert json.loads(fault.answer.content) == fault.fields
 
 
-async def test_a_deadline_is_a_fault_that_may_be_retried(kind: str, daemon: Daemon) -> None:
+async def test_a_deadline_is_a_fault_of_a_call_that_may_have_run(kind: str, daemon: Daemon) -> None:
     async with connected(kind, str(daemon.path)) as client:
         with pytest.raises(FaultError) as raised:
             await client.call("stuck", 1, deadline_ms=50)
-    assert (raised.value.code, raised.value.retryable, raised.value.fields["limit_ms"]) == ("timeout", True, 50)
+    fault = raised.value
+    assert (fault.code, fault.ran, fault.retryable, fault.fields["limit_ms"]) == ("timeout", "maybe", False, 50)
 
 
 async def test_a_refused_hello_raises_the_fault(kind: str, daemon: Daemon) -> None:

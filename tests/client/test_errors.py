@@ -15,6 +15,17 @@ def test_a_fault_is_retryable_exactly_when_it_is_unavailable(code: Code) -> None
     assert fault.retryable is (CATEGORY[code] is Category.UNAVAILABLE)
 
 
+@pytest.mark.parametrize(
+    ("told", "ran", "retryable"),
+    [("no", "no", True), ("maybe", "maybe", False), ("later", "later", False), (5, None, True)],
+)
+def test_a_call_that_may_have_run_is_not_to_be_made_again_blindly(
+    told: object, ran: str | None, *, retryable: bool
+) -> None:
+    fault = FaultError({"error": "timeout", "category": "unavailable", "detail": "d", "ran": told})
+    assert (fault.ran, fault.retryable) == (ran, retryable)
+
+
 @pytest.mark.parametrize("told", [None, "soon", -1])
 def test_a_time_to_wait_that_is_none_is_not_told(told: object) -> None:
     fault = FaultError({"error": "e", "category": "unavailable", "detail": "d", "retry_after_ms": told})

@@ -157,6 +157,7 @@ def test_a_stranger_at_an_abstract_socket_is_told_nothing_and_turned_away(tmp_pa
                 "error": "not_authenticated",
                 "category": "denied",
                 "detail": "you may not connect here",
+                "line": 0,
             }
             assert stranger.hear() == {"end": True}
         with connected(f"\0{name}") as root:

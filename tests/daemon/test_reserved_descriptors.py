@@ -36,5 +36,5 @@ def test_idle_connections_leave_room_for_programs_and_who_comes_too_late_is_told
             connection.settimeout(PATIENCE_S)
             connection.connect(str(path))
         told = json.loads(connection.makefile("rb").readline())
-        assert (told["error"], told["what"]) == ("too_many", "connections")
+        assert (told["error"], told["what"], told["line"]) == ("too_many", "connections", 0)
         assert agent.ask("up", "abc")["content"] == '"ABC"'

@@ -81,7 +81,7 @@ def read_line(line: bytes) -> Said:
     """One line without its newline."""
     if len(line) > MAX_LINE_BYTES:
         return _as_decoded(LongLine(line[:HEAD_BYTES]))
-    if not line.strip():
+    if not line.strip(b" \t\r\n"):
         return Said(Kind.NOTHING)
     fields = _read_object(line)
     if fields is None:
@@ -93,7 +93,8 @@ def read_line(line: bytes) -> Said:
         return _request(fields, Form.SHORT)
     port = fields["__port"]
     if port != "tool_req":
-        kind = KINDS.get(port) if isinstance(port, str) else None
+        # A name with a slash is for somebody else.
+        kind = (Kind.NOTHING if "/" in port else KINDS.get(port)) if isinstance(port, str) else None
         return Said(
             kind or Kind.WRONG,
             agent=_name(fields.get("agent")),
@@ -148,8 +149,9 @@ def _as_decoded(line: bytes | LongLine) -> Said:
     if message is None:
         return Said(Kind.NOTHING)
     if isinstance(message, Refused):
-        kind = Kind.WRONG if message.id is None else Kind.REQUEST
-        return Said(kind, message.id, message.form, message.agent)
+        if message.form is None or message.id is None:
+            return Said(Kind.WRONG, agent=message.agent)
+        return Said(Kind.REQUEST, message.id, message.form, message.agent)
     if isinstance(message, NestedReq):
         return Said(Kind.REQUEST, message.msg.id, Form.NESTED, message.msg.agent)
     if isinstance(message, ShortReq):

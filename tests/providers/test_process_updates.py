@@ -215,7 +215,7 @@ async def test_who_fails_to_take_an_update_leaves_no_child(family: Family) -> No
 async def test_a_program_that_cannot_be_started_has_no_updates(family: Family) -> None:
     told = Told()
     fault = await run(family, Command(("no-such",), {}, None, 1000), told)
-    assert fault == Fault(Code.TOOL_FAILED, "cannot start 'no-such': No such file or directory")
+    assert fault == Fault(Code.TOOL_FAILED, "cannot start 'no-such': No such file or directory", {"ran": "no"})
 
 
 @pytest.mark.parametrize("cwd", [None, "/"])

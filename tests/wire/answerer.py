@@ -17,6 +17,7 @@ from tooldispatchd.wire.decode import Refused
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.heavy import HeavyLine, message_of, read_line
 from tooldispatchd.wire.messages import (
+    DEPTH,
     PROTOCOL,
     ApproveResp,
     AskResp,
@@ -35,9 +36,11 @@ from tooldispatchd.wire.messages import (
     ToolsLine,
     ToolsReq,
 )
-from tooldispatchd.wire.session import SessionMachine, State, body_of, fault_line
+from tooldispatchd.wire.session import SessionMachine, State, body_of, capabilities_of, fault_line
 
 MAX_FAILURES: Final = 3
+# What refuses a `hello`, and not its session.
+MISTAKES: Final = frozenset({Code.INVALID_REQUEST, Code.UNSUPPORTED_VERSION})
 
 
 def light(message: Message | Refused | HeavyLine | None) -> Message | Refused | None:
@@ -108,8 +111,8 @@ class Answerer:
         for agent in self._agents():
             name = agent.machine.agent
             if agent.is_done():
-                if agent.says_bye:
-                    self.channel.outgoing.append(Bye(name))
+                if agent.farewell is not None:
+                    self.channel.outgoing.append(Bye(name, agent.farewell.id))
                 if name is not None:
                     del self._named[name]
                 is_over = self._refusal or (self._own is not None and self._own.machine.state is State.CLOSED)
@@ -133,10 +136,10 @@ class Answerer:
                 self._refuse(Refused(flooded, message.id, message.form, message.agent))
             case None | PongSaid():
                 pass
-            case _ if is_flooding:
-                self._fault(flooded, getattr(message, "agent", None))
+            case Hello() | ToolsReq() | Ping() if is_flooding:
+                self._fault(flooded, getattr(message, "agent", None), message.id)
             case Ping():
-                self.channel.outgoing.append(Pong(message.t))
+                self.channel.outgoing.append(Pong(message.t, message.id))
             case Refused():
                 self._refuse(message)
             case Hello():
@@ -176,19 +179,19 @@ class Answerer:
         if isinstance(profile, Fault):
             return profile
         self._own = Agent(self._config, SessionMachine(self.channel.outgoing), profile)
-        self._own.machine.begin()
+        self._own.machine.begin(self.channel.line)
         return self._own
 
     def _list_tools(self, message: ToolsReq) -> None:
         if message.schemas not in {None, *FORMS}:
-            self._fault(Fault(Code.INVALID_REQUEST, "no such form"), message.agent)
+            self._fault(Fault(Code.INVALID_REQUEST, "no such form"), message.agent, message.id)
             return
         agent = self._agent_or_own(message.agent)
         if isinstance(agent, Fault):
-            self._fault(agent, message.agent)
+            self._fault(agent, message.agent, message.id)
         else:
             form = message.schemas or agent.machine.schemas or "plain"
-            self.channel.outgoing.append(ToolsLine(agent.tools(form), message.agent))
+            self.channel.outgoing.append(ToolsLine(agent.tools(form), message.agent, message.id))
 
     def _pass_on(self, message: ToolCancel | ApproveResp | AskResp) -> None:
         agent = self._agent(message.agent)
@@ -203,13 +206,13 @@ class Answerer:
     def _bye(self, message: ByeSaid) -> None:
         agent = self._agent(message.agent)
         if agent is not None and agent.machine.state is not State.CLOSED:
-            agent.says_bye = True
+            agent.farewell = agent.farewell or message
             self._said_bye = self._said_bye or message.agent is None
             agent.end()
         elif message.agent is not None:
-            self._fault(UNKNOWN_AGENT, message.agent)
-        else:
-            self.channel.outgoing.append(Bye())
+            self._fault(UNKNOWN_AGENT, message.agent, message.id)
+        elif not self._said_bye:
+            self.channel.outgoing.append(Bye(id=message.id))
             self._said_bye = True
             self._refusal = self._refusal or DRAINING
             self._is_ending = self._is_ending or not self._named
@@ -219,24 +222,26 @@ class Answerer:
     def _greet(self, hello: Hello) -> None:
         agent = self._agent(hello.agent)
         if agent is not None:
-            if hello.agent is not None and agent.machine.state is State.DRAINING:
-                self._fault(DRAINING, hello.agent)
+            if agent.machine.state in {State.DRAINING, State.CLOSED}:
+                self._fault(DRAINING, hello.agent, hello.id)
             else:
                 agent.machine.greet(hello, line=self.channel.line)
             return
         is_over = self._is_ending or (hello.agent is None and self._refusal is not None)
-        profile = (self._refusal or DRAINING) if is_over else self._profile_of(hello)
-        if self._failures >= MAX_FAILURES and not self._is_ending:
+        profile = DRAINING if is_over else self._profile_of(hello)
+        if self._failures >= MAX_FAILURES:
             profile = Fault(Code.NOT_AUTHENTICATED, "no session is opened: not authenticated")
         if isinstance(profile, Profile):
             machine = SessionMachine(self.channel.outgoing, agent=hello.agent)
             machine.greet(hello, line=self.channel.line)
             self._open(Agent(self._config, machine, profile), profile)
         else:
-            self._fault(profile, hello.agent)
+            self._fault(profile, hello.agent, hello.id)
             self._mind_refusal(profile, hello.agent)
 
     def _profile_of(self, hello: Hello) -> Profile | Fault:
+        if hello.protocol is not None and PROTOCOL not in hello.protocol:
+            return Fault(Code.UNSUPPORTED_VERSION, "not that version", {"supported": [PROTOCOL]})
         profile = self._config.admit(hello.profile, hello.token)
         if isinstance(profile, Fault):
             return profile
@@ -257,8 +262,22 @@ class Answerer:
             self._own = agent
         else:
             self._named[name] = agent
-        tools = agent.tools(agent.machine.schemas or "plain")
-        self.channel.outgoing.append(ReadyLine(profile.name, PROTOCOL, tools, [], name, agent.instructions))
+        machine, config = agent.machine, self._config
+        limits = {"line": config.limit("max_line_bytes"), "in_flight": config.limit("in_flight", 256)}
+        limits |= {"content": config.limit("max_content_bytes", 64 * 1024 * 1024), "depth": DEPTH}
+        self.channel.outgoing.append(
+            ReadyLine(
+                profile.name,
+                PROTOCOL,
+                agent.tools(machine.schemas or "plain"),
+                [],
+                capabilities_of(machine, agents=True, jobs=profile.jobs),
+                msgspec.Raw(msgspec.json.encode(limits)),
+                name,
+                agent.instructions,
+                machine.hello_id,
+            )
+        )
 
     def _mind_refusal(self, refusal: Fault, name: str | None) -> None:
         if refusal.code is Code.NOT_AUTHENTICATED:
@@ -267,12 +286,12 @@ class Answerer:
                 self._refusal = self._refusal or refusal
                 is_open = self._own is not None and self._own.machine.state is not State.CLOSED
                 self._is_ending = self._is_ending or not (is_open or self._named)
-        elif name is None and refusal.code is not Code.INVALID_REQUEST and not self._named:
+        elif name is None and refusal.code not in MISTAKES and not self._named:
             self._refusal = self._refusal or refusal
             self._is_ending = True
 
-    def _fault(self, fault: Fault, agent: str | None = None) -> None:
-        self.channel.outgoing.append(fault_line(fault, line=self.channel.line, agent=agent))
+    def _fault(self, fault: Fault, agent: str | None = None, line_id: str | None = None) -> None:
+        self.channel.outgoing.append(fault_line(fault, line=self.channel.line, line_id=line_id, agent=agent))
 
     # --- what only the daemon begins ---
 

@@ -11,7 +11,7 @@ from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.memory import Memory
 from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import CallMeta, Request, ShortReq, ToolUpdate
+from tooldispatchd.wire.messages import ByeSaid, CallMeta, Request, ShortReq, ToolUpdate
 from tooldispatchd.wire.questions import Questions
 from tooldispatchd.wire.session import Event, SessionMachine, State, body_of
 
@@ -60,7 +60,7 @@ class Agent:
     def __init__(self, config: Configuration, machine: SessionMachine, profile: Profile) -> None:
         self.machine = machine
         self.questions = Questions(machine)
-        self.says_bye = False
+        self.farewell: ByeSaid | None = None
         self._config = config
         self._profile = profile
         # By names that it was shown, the tools' own.
@@ -83,6 +83,7 @@ class Agent:
                 title=config.title(name),
                 description=config.descriptions.get(name, ""),
                 gives_record=name in TOOLS and TOOLS[name].gives_record,
+                takes_nothing=name in TOOLS and TOOLS[name].missing is None,
             )
             for name in names
         ]
@@ -102,7 +103,7 @@ class Agent:
         if body.background and not self._profile.jobs:
             self.machine.reply_fault(request, Fault(Code.NOT_ALLOWED, "no jobs for this agent"))
         elif self._profile.jobs and body.name in JOB_TOOLS and body.background:
-            self.machine.reply_fault(request, Fault(Code.INVALID_REQUEST, "never in the background"))
+            self.machine.reply_fault(request, Fault(Code.INVALID_REQUEST, "never in the background", {"ran": "no"}))
         elif self._profile.jobs and body.name in JOB_TOOLS:
             self._use_job(request)
         else:
@@ -124,11 +125,12 @@ class Agent:
             value = run(tool, value, None)
         job = self._jobs.open(body.name) if body.background and not isinstance(value, Fault) else None
         if refusal is not None:
-            self.machine.reply_fault(request, refusal)
+            self.machine.reply_fault(request, refusal.ran(may_have=False))
         elif isinstance(value, Fault):
-            self._reply(request, value.content(), tool.kind, is_fault=True, by=tool.provider or "")
+            content = value.ran(may_have=value.code is not Code.INVALID_INPUT).content()
+            self._reply(request, content, tool.kind, is_fault=True, by=tool.provider or "")
         elif body.background and job is None:
-            self.machine.reply_fault(request, queue_full("jobs"))
+            self.machine.reply_fault(request, queue_full("jobs").ran(may_have=False))
         elif not tool.waits:
             content = encode(value)
             if job is not None:
@@ -169,7 +171,8 @@ class Agent:
         dropped: list[str] | None = None,
     ) -> None:
         meta = self._meta(size_of(body_of(request).input), content, kind, by, dropped)
-        self.machine.reply(request, content, is_error=is_fault, fault=is_fault, meta=meta)
+        is_json = kind != "builtin" and not is_fault and not body_of(request).background
+        self.machine.reply(request, content, is_error=is_fault, fault=is_fault, meta=meta, is_json=is_json)
 
     def _meta(
         self, bytes_in: int, content: str, kind: str, by: str = "", dropped: list[str] | None = None
@@ -185,14 +188,14 @@ class Agent:
         wanted = {} if isinstance(body.input, UnsetType) else msgspec.json.decode(body.input)
         if not is_job_input(body.name, wanted):
             fault = Fault(Code.INVALID_INPUT, "a job is missing", {"violations": [{"path": "", "message": "wrong"}]})
-            self._reply(request, fault.content(), "builtin", is_fault=True, by="jobs")
+            self._reply(request, fault.ran(may_have=False).content(), "builtin", is_fault=True, by="jobs")
             return
         if body.name == "job_list":
             self._reply(request, encode({"jobs": self._jobs.list()}), "builtin", by="jobs")
             return
         job = self._jobs.get(wanted["job"])
         if job is None:
-            fault = Fault(Code.UNKNOWN_JOB, "no such job", {"source": wanted["job"]})
+            fault = Fault(Code.UNKNOWN_JOB, "no such job", {"source": wanted["job"]}).ran(may_have=False)
             self._reply(request, fault.content(), "builtin", is_fault=True, by="jobs")
             return
         if body.name == "job_stop":
@@ -246,7 +249,10 @@ class Agent:
             self._end(call, CANCELLED)
 
     def _end(self, call: Call, result: object) -> None:
+        has_begun = call.tool is None or call in self._placed()[: self._config.limit("in_flight")]
         self._calls.remove(call)
+        if isinstance(result, Fault):
+            result = result.ran(may_have=has_begun)
         is_fault = isinstance(result, Fault)
         content = result.content() if isinstance(result, Fault) else encode(result)
         if call.job is None:
@@ -260,7 +266,8 @@ class Agent:
     def _answer(self, call: Call, content: str, *, is_fault: bool = False) -> None:
         kind, by = ("builtin", "jobs") if call.tool is None else (call.tool.kind, "")
         meta = self._meta(call.bytes_in, content, kind, by)
-        self.machine.answer(call.id, content, is_error=is_fault, fault=is_fault, meta=meta)
+        is_json = kind != "builtin" and not is_fault
+        self.machine.answer(call.id, content, is_error=is_fault, fault=is_fault, meta=meta, is_json=is_json)
 
     # --- ends of the session ---
 

@@ -12,7 +12,7 @@ from protocol.conformance.run import FIXTURES, SENDS, Step, Transcript, bytes_of
 # What every player does behind the last step.
 THE_END: Final = (Step("agent_ends", "input"), Step("daemon_ends", True))
 # For those who want an agent's bytes without a daemon that has named its jobs and questions.
-GUESSES: Final = {
+GUESSES: Final[dict[str, object]] = {
     f"{kind}{n}": f"{word}{n}" for kind, word in (("job", "job-"), ("question", "q")) for n in range(1, 9)
 }
 
@@ -32,7 +32,7 @@ def expected(step: Step) -> list[object]:
     return step.value if step.verb == "daemon_any_order" and isinstance(step.value, list) else [step.value]
 
 
-def hold(step: Step, seen: list[object], bound: dict[str, str]) -> None:
+def hold(step: Step, seen: list[object], bound: dict[str, object]) -> None:
     """Fail the test where the lines that were seen are not those of the step."""
     reason = unmet(expected(step), seen, bound)
     assert not reason, f"line {step.number}: {reason}; got {seen}"

@@ -61,19 +61,32 @@ def test_a_blank_line_is_nothing(line: bytes) -> None:
 @pytest.mark.parametrize(
     ("line", "code", "call_id", "form"),
     [
-        (b"nonsense", Code.MALFORMED_LINE, None, Form.PLAIN),
-        (b"[1]", Code.MALFORMED_LINE, None, Form.PLAIN),
-        (b"7", Code.MALFORMED_LINE, None, Form.PLAIN),
+        (b"nonsense", Code.MALFORMED_LINE, None, None),
+        (b"[1]", Code.MALFORMED_LINE, None, None),
+        (b"7", Code.MALFORMED_LINE, None, None),
         (b'{"id":"1","name":"x","input":nul}', Code.MALFORMED_LINE, "1", Form.SHORT),
         (b'{"__port":"tool_req","id":"1","name":"x","input":"\xff"}', Code.MALFORMED_LINE, "1", Form.PLAIN),
-        (b'{"__port":"ping","t":"\xff"}', Code.MALFORMED_LINE, None, Form.PLAIN),
+        (b'{"__port":"ping","t":"\xff"}', Code.MALFORMED_LINE, None, None),
         (b'{"id":"1","name":"x","input":' + b"[" * 100_000 + b"}", Code.MALFORMED_LINE, "1", Form.SHORT),
         (b'{"__port":"tool_req","id":"1"}', Code.INVALID_REQUEST, "1", Form.PLAIN),
         (b'{"id":"1","name":5}', Code.INVALID_REQUEST, "1", Form.SHORT),
         (b'{"__port":"tool_req","msg":{"id":"1"}}', Code.INVALID_REQUEST, "1", Form.NESTED),
         (b'{"__port":"tool_req","id":"1","name":"x","deadline_ms":0}', Code.INVALID_REQUEST, "1", Form.PLAIN),
-        (b'{"__port":"frobnicate","id":"1"}', Code.INVALID_REQUEST, None, Form.PLAIN),
-        (b'{"__port":7,"id":"1"}', Code.INVALID_REQUEST, None, Form.PLAIN),
+        (b'{"__port":"frobnicate","id":"1"}', Code.INVALID_REQUEST, None, None),
+        (b'{"__port":7,"id":"1"}', Code.INVALID_REQUEST, None, None),
+        (b'{"__port":"hello","id":"1","profile":7}', Code.INVALID_REQUEST, "1", None),
+        (b'{"__port":"ping","id":""}', Code.INVALID_REQUEST, None, None),
+        (b'{"__port":"bye","id":7}', Code.INVALID_REQUEST, None, None),
+        (b'{"__port":"tools","id":"1",nul}', Code.MALFORMED_LINE, "1", None),
+        (b'{"__port":"tool_cancel","id":"1",nul}', Code.MALFORMED_LINE, None, None),
+        (b'{"__port":"dance","id":"1",nul}', Code.MALFORMED_LINE, None, None),
+        (b'{"id":"",nul}', Code.MALFORMED_LINE, None, None),
+        (b'{"id":"' + b"x" * 513 + b'",nul}', Code.MALFORMED_LINE, None, None),
+        (b"\x0b", Code.MALFORMED_LINE, None, None),
+        (b'\xef\xbb\xbf{"__port":"ping"}', Code.MALFORMED_LINE, None, None),
+        (b'{"__port":"ping","t":"\\ud800"}', Code.MALFORMED_LINE, None, None),
+        (b'{"__port":"tool_req","id":"1","name":"x","input":"\\udc00"}', Code.MALFORMED_LINE, "1", Form.PLAIN),
+        (b'{"__port":"ping","__port":"bye"}', Code.INVALID_REQUEST, None, None),
         (b'{"id":"","name":"x"}', Code.INVALID_REQUEST, None, Form.SHORT),
         (b'{"id":7,"name":"x"}', Code.INVALID_REQUEST, None, Form.SHORT),
         (b'{"name":"x"}', Code.INVALID_REQUEST, None, Form.SHORT),
@@ -81,7 +94,7 @@ def test_a_blank_line_is_nothing(line: bytes) -> None:
     ],
 )
 def test_a_line_that_is_no_message_is_refused_as_the_protocol_says(
-    line: bytes, code: Code, call_id: str | None, form: Form
+    line: bytes, code: Code, call_id: str | None, form: Form | None
 ) -> None:
     refused = refuse(line)
     assert (refused.fault.code, refused.id, refused.form) == (code, call_id, form)
@@ -227,3 +240,35 @@ def test_a_number_that_nothing_can_hold_is_a_refusal_wherever_it_stands(
     refused = decode_line(line, 10_000)
     assert isinstance(refused, Refused)
     assert (refused.fault.code, refused.id) == (code, call_id)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"__port":"example.com/thing","id":"1","agent":"nobody"}',
+        b'{"__port":"/"}',
+        b'{"__port":"a/b","agent":7}',
+        b'{"__port":"a\\u002fb"}',
+    ],
+)
+def test_a_port_with_a_slash_is_for_somebody_else(line: bytes) -> None:
+    assert decode_line(line, MAX) is None
+
+
+def test_a_port_that_stands_twice_counts_once_where_it_is_the_same() -> None:
+    assert isinstance(decode_line(b'{"__port":"ping","__port":"ping"}', MAX), Ping)
+
+
+@pytest.mark.parametrize("port", ["hello", "tools", "ping", "bye"])
+def test_an_id_of_a_line_that_is_answered_is_read_and_may_be_null(port: str) -> None:
+    said = decode_line(f'{{"__port":"{port}","id":"é"}}'.encode(), MAX)
+    bare = decode_line(f'{{"__port":"{port}","id":null}}'.encode(), MAX)
+    assert isinstance(said, Hello | ToolsReq | Ping | ByeSaid)
+    assert isinstance(bare, Hello | ToolsReq | Ping | ByeSaid)
+    assert (said.id, bare.id) == ("é", None)
+
+
+@pytest.mark.parametrize("port", ["hello", "tools", "ping", "bye"])
+def test_an_id_of_a_line_that_is_answered_is_bounded_in_bytes(port: str) -> None:
+    refused = refuse(f'{{"__port":"{port}","id":"{LONG}"}}'.encode())
+    assert (refused.fault.code, refused.id, refused.form) == (Code.INVALID_REQUEST, None, None)

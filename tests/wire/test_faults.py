@@ -18,12 +18,22 @@ def test_a_fault_begins_with_its_three_fields_and_goes_on_with_its_extras() -> N
     )
 
 
+def test_whether_a_tool_may_have_run_stands_last_and_is_what_was_said_first() -> None:
+    fault = Fault(Code.TOOL_FAILED, "it failed", {"exit_code": 3})
+    assert list(fault.ran(may_have=True).fields()) == ["error", "category", "detail", "exit_code", "ran"]
+    assert fault.ran(may_have=False).ran(may_have=True).extras["ran"] == "no"
+
+
+def test_a_fault_line_without_a_line_says_so() -> None:
+    assert fault_line(Fault(Code.TOO_MANY, "full"), line=0)["line"] == 0
+
+
 @pytest.mark.parametrize("name", sorted(RESERVED))
 def test_an_extra_never_stands_in_the_place_of_a_field_that_every_fault_has(name: str) -> None:
     fault = Fault(Code.DRAINING, "it ends", {name: "mine", "other": 1})
     expected = {"error": "draining", "category": "unavailable", "detail": "it ends", "other": 1}
     assert msgspec.json.decode(fault.content()) == expected
-    assert fault_line(fault, line=7, call_id="1", agent="a") == {
+    assert fault_line(fault, line=7, line_id="1", agent="a") == {
         "__port": "fault",
         **expected,
         "line": 7,

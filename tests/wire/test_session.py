@@ -15,6 +15,7 @@ from tooldispatchd.wire.messages import (
     NestedReq,
     NestedResp,
     Outgoing,
+    QuotedText,
     ShortReq,
     ShortResp,
     ToolReq,
@@ -86,7 +87,7 @@ def test_a_malformed_request_whose_id_is_in_flight_is_a_fault_line() -> None:
     lines: list[Outgoing] = []
     machine = SessionMachine(lines)
     machine.start(request("1"))
-    machine.refuse(Refused(Fault(Code.INVALID_REQUEST, "no"), "1"), line=2)
+    machine.refuse(Refused(Fault(Code.INVALID_REQUEST, "no"), "1", Form.PLAIN), line=2)
     assert isinstance(lines[0], dict)
     assert lines[0]["error"] == "duplicate_id"
 
@@ -102,7 +103,7 @@ def test_a_second_answer_is_a_defect() -> None:
 def test_a_hello_after_another_line_changes_nothing() -> None:
     lines: list[Outgoing] = []
     machine = SessionMachine(lines)
-    machine.begin()
+    machine.begin(1)
     assert machine.is_taken(request("1"), line=1)
     assert not machine.greet(Hello(meta=Raw(b"true"), updates=True), line=2)
     assert isinstance(lines[0], dict)
@@ -157,7 +158,7 @@ def test_an_update_is_told_only_to_who_asked_and_only_while_the_call_is_in_fligh
 def test_changed_tools_are_told_only_to_a_session_that_said_hello_and_is_open() -> None:
     lines: list[Outgoing] = []
     machine = SessionMachine(lines)
-    machine.begin()
+    machine.begin(1)
     machine.apply(Event.OPENED)
     machine.wants_updates = True
     machine.tools_changed([])
@@ -241,3 +242,42 @@ class Sessions(RuleBasedStateMachine):
 
 TestSessions = Sessions.TestCase
 TestSessions.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_a_refused_opening_is_told_with_the_line_that_asked_for_it() -> None:
+    lines: list[Outgoing] = []
+    greeted, silent = SessionMachine(lines, agent="a"), SessionMachine(lines)
+    greeted.greet(Hello(agent="a", id="h"), line=3)
+    silent.begin(4)
+    for machine in (greeted, silent):
+        machine.refuse_opening(Fault(Code.DRAINING, "it ends"))
+    places = [
+        {key: value for key, value in msgspec.to_builtins(line).items() if key in {"line", "id", "agent"}}
+        for line in lines
+    ]
+    assert places == [{"line": 3, "id": "h", "agent": "a"}, {"line": 4}]
+
+
+def valued(content: str | QuotedText, *, is_json: bool = True) -> bytes:
+    """The line of an answer to an agent that asked for values."""
+    lines: list[Outgoing] = []
+    machine = SessionMachine(lines)
+    machine.greet(Hello(capabilities=["value"]), line=1)
+    machine.start(request("1"))
+    machine.answer("1", content, is_error=False, fault=False, is_json=is_json)
+    channel = ChannelMachine(1)
+    channel.outgoing += lines
+    return channel.take_whole()
+
+
+def test_a_value_is_the_content_as_json_and_never_more_than_one_line() -> None:
+    line = valued('{"a":\n [1e2]}')
+    assert line.endswith(b'"value":{"a":[1e2]}}\n')
+    assert line.count(b"\n") == 1
+
+
+def test_a_value_is_left_out_of_a_text_that_is_no_json_and_of_what_is_long() -> None:
+    assert b"value" not in valued("text", is_json=False)
+    assert b'"value":' in valued("1" * 65_536)
+    assert b"value" not in valued("1" * 65_537)
+    assert b"value" not in valued(QuotedText(b'"1"', 1))

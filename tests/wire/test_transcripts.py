@@ -58,7 +58,7 @@ class Listener:
 def play(transcript: Transcript, *, pieces: int) -> None:
     """Play the steps, each line cut into about so many pieces; what is not as they say fails the test."""
     listener = Listener(config_of(transcript))
-    bound: dict[str, str] = {}
+    bound: dict[str, object] = {}
     for step in (*transcript.steps, *THE_END):
         match step.verb:
             case verb if verb in SENDS:

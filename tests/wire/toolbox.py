@@ -102,14 +102,19 @@ def _spell_at(name: str, at: int, here: str, allowed: str) -> str:
     return char
 
 
-def entry(form: str, name: str, *, title: str | None, description: str, gives_record: bool) -> dict[str, object]:
-    """A tool in a list; of its schemas nothing is said."""
+UNIT: Final = {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+def entry(
+    form: str, name: str, *, title: str | None, description: str, gives_record: bool, takes_nothing: bool
+) -> dict[str, object]:
+    """A tool in a list; of its schemas nothing is said, but that in the plain form of what takes nothing."""
     known: dict[str, object] = {"name": name, "description": description}
     titled = {"title": title} if title is not None else {}
     function = {**known, "parameters": {}, "strict": False}
     match form:
         case "plain":
-            return {**known, **titled, "input_schema": {}}
+            return {**known, **titled, "input_schema": UNIT if takes_nothing else {}}
         case "anthropic":
             return {**known, "input_schema": {}}
         case "openai":
@@ -193,7 +198,7 @@ def divide(value: object) -> object:
 def grind(value: object) -> object:
     assert isinstance(value, list)
     # How much is too much is the engine's to say: a few are not, and a hundred are.
-    return 0 if len(value) < 10 else Fault(Code.TOOL_FAILED, "too much", {"limit": "expression"})
+    return 0 if len(value) < 10 else Fault(Code.TOOL_FAILED, "too much", {"limit": "expression", "ran": "no"})
 
 
 WRONG: Final = [{"path": "", "message": "wrong"}]
@@ -280,9 +285,9 @@ class Configuration:
         self.is_protected = any(profile.token is not None for profile in self.profiles.values())
         self._call_s = {name: tool["call_s"] for name, tool in table["tools"].items() if "call_s" in tool}
 
-    def limit(self, name: str) -> int:
-        """A limit of the file; where it states none, more than any transcript reaches."""
-        return self.limits.get(name, DEFAULT_MAX_LINE_BYTES if name == "max_line_bytes" else FAR)
+    def limit(self, name: str, otherwise: int = FAR) -> int:
+        """A limit of the file; where it states none, more than any transcript reaches, or what is told then."""
+        return self.limits.get(name, DEFAULT_MAX_LINE_BYTES if name == "max_line_bytes" else otherwise)
 
     def limit_ms(self, tool: str, deadline_ms: float | None) -> float:
         """What a call may take; infinite where a transcript does not wait for it."""
@@ -331,20 +336,27 @@ class Configuration:
 def narrow(profile: Profile, spec: Raw) -> Profile | Fault:
     """The part of a profile that a `spec` names."""
     wish = msgspec.json.decode(spec)
-    if not isinstance(wish, dict) or not wish.keys() <= {"tools", "mcp", "jobs"}:
-        return Fault(Code.INVALID_REQUEST, "this is no spec", {"source": "*"} if isinstance(wish, dict) else {})
-    refused = [name for name in (*wish.get("tools", []), *wish.get("mcp", [])) if name not in profile.tools]
+    unknown = [key for key in wish if key not in {"tools", "mcp", "jobs"}] if isinstance(wish, dict) else []
+    if not isinstance(wish, dict) or unknown:
+        return Fault(Code.INVALID_REQUEST, "this is no spec", {"source": unknown[0]} if unknown else {})
+    tools = tuple(wish.get("tools", profile.tools))
+    refused = [name for name in (*tools, *wish.get("mcp", [])) if name not in profile.tools]
     refused += ["jobs"] if wish.get("jobs") and not profile.jobs else []
     if refused:
         return Fault(Code.NOT_ALLOWED, "the profile does not offer this", {"source": refused[0]})
-    return msgspec.structs.replace(profile, tools=tuple(wish.get("tools", [])), jobs=wish.get("jobs", profile.jobs))
+    return msgspec.structs.replace(profile, tools=tools, jobs=wish.get("jobs", profile.jobs))
 
 
 def read_input(tool: Tool, raw: Raw | UnsetType, dropped: list[str]) -> object:
     """The value of an input, or the fault that it is; `dropped` gets where something was taken as left out."""
-    value = tool.missing if isinstance(raw, UnsetType) else msgspec.json.decode(raw)
+    try:
+        value = tool.missing if isinstance(raw, UnsetType) else msgspec.json.decode(raw)
+    except msgspec.ValidationError:
+        return Fault(Code.INVALID_INPUT, "no double holds this number", {"violations": []})
     if tool.is_wrapped and isinstance(value, dict) and list(value) == ["input"]:
         value = value["input"]
+    elif tool.is_wrapped and tool.missing is None and value == {}:
+        value = None
     if isinstance(value, UnsetType):
         return Fault(Code.INVALID_INPUT, "the input is missing", {"violations": []})
     mended = tool.mend(value) if tool.wrong(value) else []

@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
+from msgspec import Raw
 
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.session.entrance import Authenticator
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.wire.messages import DEPTH
 
 
 class Setup:
@@ -27,7 +29,12 @@ class Setup:
         self, catalog: Catalog, log: Log, *, logs_calls: bool, uid: int, agent_specs: Mapping[str, str] = {}
     ) -> None:
         self.catalog: Final = catalog
-        self.limits: Final = catalog.config.limits
+        limits = self.limits = catalog.config.limits
+        told = {"line": limits.max_line_bytes, "in_flight": limits.in_flight}
+        # What `ready` says of them: the same for every session.
+        self.told_limits: Final = Raw(
+            msgspec.json.encode({**told, "content": limits.max_content_bytes, "depth": DEPTH})
+        )
         self.log: Final = log
         self.logs_calls: Final = logs_calls
         self.agent_specs: Final = agent_specs

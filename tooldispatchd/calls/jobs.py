@@ -75,6 +75,7 @@ class Jobs:
             detail = f"the result does not fit into {self._max_bytes} bytes beside those that nobody has read"
             is_own = self._bytes + size > self._max_bytes
             outcome = Fault(Code.TOOL_FAILED, detail, {"limit": "job_bytes"}) if is_own else self._share.fault
+            outcome = outcome.ran(may_have=True)
             size = 0
         job.size += size
         self._count(size)

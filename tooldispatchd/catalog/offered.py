@@ -42,13 +42,15 @@ def is_object(schema: dict[str, object]) -> bool:
 
 
 def show_schema(schema: dict[str, object]) -> tuple[dict[str, object], bool]:
-    """The schema as it is shown, and whether it is wrapped.
+    """The schema as it is shown, and whether it is wrapped: what takes nothing but null is shown as an empty record.
 
     Definitions move to the new root, where references find them; references to other places are written anew. The
     schema must be bounded (`compile_check`).
     """
     if is_object(schema):
         return schema, False
+    if schema.get("type") == "null":
+        return {"type": "object", "properties": {}, "additionalProperties": False}, True
     inner = dict(schema)
     # A schema with an id of its own keeps its references within itself.
     hoisted: dict[str, object] = {}

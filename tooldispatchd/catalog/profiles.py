@@ -55,12 +55,14 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 class Narrowing(msgspec.Struct, frozen=True):
-    """What an agent wants of its profile, named as a profile's table names it; what is left out is not offered."""
+    """What an agent wants of its profile, named as a profile's table names it; None leaves it as the profile has it.
 
-    tools: tuple[str, ...] = ()
-    mcp: tuple[str, ...] = ()
+    But who names tools alone wants no servers beside those of its tools.
+    """
+
+    tools: tuple[str, ...] | None = None
+    mcp: tuple[str, ...] | None = None
     jobs: bool | None = None
-    """None leaves it as the profile has it."""
 
 
 class NotOffered(msgspec.Struct, frozen=True):
@@ -144,13 +146,15 @@ def narrow(profile: Profile, wish: Narrowing, servers: Mapping[str, Binding]) ->
     if wish.jobs and not profile.jobs:
         return NotOffered("jobs")
     used: dict[str, dict[str, None] | None] = {}
-    for server in wish.mcp:
+    if wish.tools is None and wish.mcp is None:
+        used = {use.server: None if use.only is None else dict.fromkeys(use.only) for use in profile.servers}
+    for server in wish.mcp or ():
         if server not in offered or offered[server].only is not None:
             return NotOffered(server)
         used[server] = None
-    tools: dict[str, None] = {}
+    tools: dict[str, None] = dict.fromkeys(profile.tools if wish.tools is None else ())
     own = set(profile.tools)
-    for entry in wish.tools:
+    for entry in wish.tools or ():
         prefix, tool = split_name(entry)
         server = by_prefix.get(prefix, "") if ":" in entry else ""
         if entry in own:

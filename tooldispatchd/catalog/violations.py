@@ -77,7 +77,18 @@ def validator_of(
 
 
 def violations_of(compiled: Compiled, value: object) -> list[Violation]:
-    """What is wrong with `value`: at most 10, only the first where it is large, none where it is valid."""
+    """What is wrong with `value`: at most 10, only the first where it is large, none where it is valid.
+
+    To the validator nothing is valid that is nested deeper than it looks, which is some 250 levels.
+    """
+    try:
+        return _violations(compiled, value)
+    except (ValueError, RecursionError):
+        # Its own limit, and the interpreter's.
+        return [Violation("", "the value is nested too deep")]
+
+
+def _violations(compiled: Compiled, value: object) -> list[Violation]:
     unfolding = compiled.unfolding
     most = MAX_EXPLAINED // max(1, unfolding.applied)
     if not unfolding.multiplies and _size(value, most) <= most:

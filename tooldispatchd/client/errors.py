@@ -47,9 +47,15 @@ class FaultError(Exception):
         return self._text("detail")
 
     @property
+    def ran(self) -> str | None:
+        """Whether anything of the tool may have been begun, `no` or `maybe`; None where no tool was found for it."""
+        told = self.fields.get("ran")
+        return told if isinstance(told, str) else None
+
+    @property
     def retryable(self) -> bool:
-        """Whether the same call may succeed later."""
-        return self.category == Category.UNAVAILABLE
+        """Whether the same request may succeed later. One whose tool may have run is for the caller to judge."""
+        return self.category == Category.UNAVAILABLE and self.ran in {None, "no"}
 
     @property
     def retry_after_ms(self) -> float | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, Literal, TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, UnsetType
 
 from tooldispatchd.wire.messages import (
     Ready,
@@ -42,6 +42,8 @@ class ShownReady(msgspec.Struct, frozen=True):
     warnings: list[str]
     agent: str | None = None
     instructions: str | None = None
+    capabilities: dict[str, bool] = {}
+    limits: dict[str, int] = {}
 
 
 class ShownTools(msgspec.Struct, frozen=True):
@@ -62,6 +64,8 @@ ReadT = TypeVar("ReadT")
 # Made once: to build a decoder takes longer than to decode a list of tools.
 _decode_view: Final = msgspec.json.Decoder(ToolView).decode
 _decode_entry: Final = msgspec.json.Decoder(Entry).decode
+_decode_has: Final = msgspec.json.Decoder(dict[str, bool]).decode
+_decode_limits: Final = msgspec.json.Decoder(dict[str, int]).decode
 
 
 def is_plain(form: object) -> bool:
@@ -71,11 +75,15 @@ def is_plain(form: object) -> bool:
 
 def read_ready(line: ReadyLine, *, shown: bool) -> Ready | ShownReady:
     """The line with its tools decoded, `shown` in a provider's form. Raises what msgspec raises."""
+    # A daemon of an earlier version says neither.
+    has = {} if isinstance(line.capabilities, UnsetType) else _decode_has(line.capabilities)
+    limits = {} if isinstance(line.limits, UnsetType) else _decode_limits(line.limits)
     if shown:
         entries = _each(_decode_entry, line.tools)
-        return ShownReady(line.profile, line.protocol, entries, line.warnings, line.agent, line.instructions)
+        told = line.profile, line.protocol, entries, line.warnings
+        return ShownReady(*told, line.agent, line.instructions, has, limits)
     views = _each(_decode_view, line.tools)
-    return Ready(line.profile, line.protocol, views, line.warnings, line.agent, line.instructions)
+    return Ready(line.profile, line.protocol, views, line.warnings, has, limits, line.agent, line.instructions, line.id)
 
 
 def read_tools(line: ToolsLine, *, shown: bool) -> Tools | ShownTools:

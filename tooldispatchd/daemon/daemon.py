@@ -176,7 +176,7 @@ class Daemon:
 
     def _turn_away(self, connection: socket.socket, fault: Fault) -> None:
         machine = ChannelMachine(self._runtime.setup.limits.max_line_bytes)
-        machine.outgoing.append(fault_line(fault))
+        machine.outgoing.append(fault_line(fault, line=0))
         # The peer may have gone already, as it is told to.
         with connection, suppress(OSError):
             connection.send(machine.take_whole(), socket.MSG_DONTWAIT)

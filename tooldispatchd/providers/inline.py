@@ -49,11 +49,17 @@ def fault_of_failed(failed: FailedEvaluation) -> Fault:
     """The fault of an expression that gave no value."""
     if failed.invalid_input:
         return fault_at(Code.INVALID_INPUT, [Violation("", failed.why)])
-    return Fault(Code.TOOL_FAILED, failed.why, {} if failed.limit is None else {"limit": failed.limit})
+    if failed.limit is None:
+        return Fault(Code.TOOL_FAILED, failed.why)
+    # What would pass its bound is not run.
+    return Fault(Code.TOOL_FAILED, failed.why, {"limit": failed.limit}).ran(may_have=False)
 
 
 def fault_of_stage(error: StageError) -> Fault:
-    """The fault of a stage that failed: the `process`, its `position` in the chain (from 1), and why."""
+    """The fault of a stage that failed: the `process`, its `position` in the chain (from 1), and why.
+
+    Whether the stage was begun says nothing of the tool: others ran before it.
+    """
     where: dict[str, object] = {"process": error.stage}
     if error.position is not None:
         where["position"] = error.position
@@ -61,13 +67,14 @@ def fault_of_stage(error: StageError) -> Fault:
     if isinstance(cause, Fault):
         # The input of a stage is not the agent's.
         code = Code.INVALID_OUTPUT if cause.code is Code.INVALID_INPUT else cause.code
-        return Fault(code, f"{error.stage}: {cause.detail}", {**cause.extras, **where})
+        extras = {key: value for key, value in cause.extras.items() if key != "ran"}
+        return Fault(code, f"{error.stage}: {cause.detail}", {**extras, **where})
     if isinstance(cause, FailedEvaluation):
         fault = fault_of_failed(cause)
         if error.position is None:
             return fault
         # The input of a stage is no fault of the agent's.
-        extras = {key: value for key, value in fault.extras.items() if key != "violations"}
+        extras = {key: value for key, value in fault.extras.items() if key not in {"violations", "ran"}}
         return Fault(Code.TOOL_FAILED, f"{error.stage}: {fault.detail}", {**extras, **where})
     if isinstance(cause, Broken):
         fault = fault_of(Code.INVALID_OUTPUT, cause.check, cause.value)

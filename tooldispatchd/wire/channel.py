@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.wire.decode import Refused, decode_line
+from tooldispatchd.wire.decode import WHITE, Refused, decode_line
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.heavy import HEAVY_BYTES, HeavyLine
 from tooldispatchd.wire.lines import LineCutter, LongLine
@@ -74,7 +74,7 @@ class ChannelMachine:
         return self.messages()
 
     def messages(self) -> Iterator[Message | Refused | HeavyLine | None]:
-        """The messages of the complete lines, in order, None for a blank one; `line` is right while each is looked at.
+        """The messages of the complete lines, in order, None for nothing said; `line` is right while each is looked at.
 
         What takes too long to be decoded here is given as it came; `heavy.read_line` makes a message of it.
 
@@ -88,7 +88,8 @@ class ChannelMachine:
             if len(line) > HEAVY_BYTES or type(line) is bytearray:
                 yield HeavyLine(line)  # type: ignore[arg-type]  # as above
                 continue
-            is_blank = type(line) is bytes and (not line or line.isspace())
+            # Python's white space is more than JSON's; only a line of nothing else is looked at twice.
+            is_blank = type(line) is bytes and (not line or (line.isspace() and not line.strip(WHITE)))
             yield None if is_blank else decode_line(line, self._max_line_bytes)  # type: ignore[arg-type]  # as above
 
     def end(self) -> Iterator[Message | Refused | HeavyLine | None]:

@@ -2,6 +2,7 @@
 
 The common lines take one decode. A line that fails it is looked at again, slowly, to find out whether it is a request
 whose `id` can be read: then its failure is an answer, else a `fault` line (PROTOCOL.md, "Which failures are answers").
+A line with a private name for its port (one with a slash) is for somebody else, and is as good as a blank one.
 """
 
 from enum import Enum
@@ -47,12 +48,21 @@ class Form(Enum):
     NESTED = "nested"
 
 
+# Lines that are answered, beside requests: an `id` of theirs comes back.
+_ASKING: Final = frozenset({"hello", "tools", "ping", "bye"})
+# White space as JSON has it; Python's own has more.
+WHITE: Final = b" \t\r\n"
+
+
 class Refused(msgspec.Struct):
-    """A line that is no message. With an `id`, it is a request that gets `fault` as its answer in the same form."""
+    """A line that is no message. With a `form` it is a request, which gets `fault` as its answer in that form.
+
+    Else, or without an `id`, it gets a `fault` line.
+    """
 
     fault: Fault
     id: str | None = None
-    form: Form = Form.PLAIN
+    form: Form | None = None
     agent: str | None = None
 
 
@@ -70,7 +80,7 @@ _decode_text: Final = msgspec.json.Decoder(str).decode
 
 
 def decode_line(line: bytes | LongLine, max_line_bytes: int) -> Message | Refused | None:
-    """The message in `line` (without its newline), `Refused`, or None for a blank line."""
+    """The message in `line` (without its newline), `Refused`, or None for a line that says nothing to us."""
     if isinstance(line, LongLine):
         too_long = Fault(Code.LINE_TOO_LONG, f"a line is longer than {max_line_bytes} bytes")
         return refuse_unread(line.head, line.why or too_long)
@@ -81,22 +91,28 @@ def decode_line(line: bytes | LongLine, max_line_bytes: int) -> Message | Refuse
         message: Message = _decode_tagged(line) if is_tagged else _decode_short(line)
         # Skipped values are not checked for UTF-8 by the decoder, and bounds on names are in bytes.
         return message if is_plain or not line.decode() else _fitting(message)
-    except ValidationError as error:
-        return _decode_again(line, error)
+    except ValidationError:
+        return _decode_again(line)
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:
         return _refuse_malformed(line, error)
 
 
 def _fitting(message: Message) -> Message | Refused:
     """The message, unless its id or its agent's name is too long in UTF-8."""
-    request = message.msg if isinstance(message, NestedReq) else message
-    agent = getattr(request, "agent", None)
+    body = message.msg if isinstance(message, NestedReq) else message
+    agent, line_id = getattr(body, "agent", None), id_of(message)
     if agent is not None and _fit(agent) is None:
         fault = Fault(Code.INVALID_REQUEST, f"agent is longer than {MAX_ID_BYTES} bytes")
-        return Refused(fault, _fit(request.id), form_of(message)) if isinstance(request, ShortReq) else Refused(fault)
-    if isinstance(request, ShortReq) and _fit(request.id) is None:
+        return Refused(fault, _fit(line_id), form_of(message) if isinstance(body, ShortReq) else None)
+    if line_id is not None and _fit(line_id) is None:
         return Refused(Fault(Code.INVALID_REQUEST, f"id is longer than {MAX_ID_BYTES} bytes"), agent=agent)
     return message
+
+
+def id_of(message: Message) -> str | None:
+    """The id that comes back with the answer to a line; that of a call to cancel, or of a question, does not."""
+    body = message.msg if isinstance(message, NestedReq) else message
+    return body.id if isinstance(body, ShortReq | Hello | ToolsReq | Ping | ByeSaid) else None
 
 
 def form_of(message: Message) -> Form:
@@ -117,36 +133,35 @@ def _with_agent(message: Message) -> Message | Refused:
     return message
 
 
-def _decode_again(line: bytes, error: ValidationError) -> Message | Refused | None:
+def _decode_again(line: bytes) -> Message | Refused | None:
     """A line that is JSON but not what its first look promised: another form, or a request with a wrong field."""
     try:
         line.decode()
         loose = _decode_loose(line)
         if loose.port is UNSET:
             return _decode_or_refuse(line, Form.SHORT, loose)
-        port = _read_name(loose.port)
-        if port is None:
-            return Refused(Fault(Code.INVALID_REQUEST, UNKNOWN_PORT), agent=_read_name(loose.agent))
-        if port == "tool_req" and loose.msg is not UNSET:
-            return _decode_or_refuse(line, Form.NESTED, loose)
+        port = _read_text(loose.port)
         if port == "tool_req":
-            return _decode_or_refuse(line, Form.PLAIN, loose)
+            return _decode_or_refuse(line, Form.PLAIN if loose.msg is UNSET else Form.NESTED, loose)
+        if port is not None and "/" in port:
+            return None
         # The short decoder was tried where the key was spelled with escapes.
-        message: Message = _decode_tagged(line)
-    except ValidationError as again:
-        # The refused line's agent can be told: others of the channel need not wonder.
-        agent = _read_id_and_agent(line)[1]
-        return Refused(_invalid_request(again if b'"__port"' in line else error), agent=agent)
+        return _decode_or_refuse(line, None, loose, asked=_read_name(loose.id) if port in _ASKING else None)
+    except ValidationError as error:
+        return Refused(_invalid_request(error))  # it is no object
     except (DecodeError, UnicodeDecodeError, RecursionError) as malformed:
         return _refuse_malformed(line, malformed)
-    return message
 
 
-def _decode_or_refuse(line: bytes, form: Form, loose: _Loose) -> Message | Refused:
-    decode = {Form.PLAIN: _decode_tagged, Form.SHORT: _decode_short, Form.NESTED: _decode_nested}[form]
+def _decode_or_refuse(line: bytes, form: Form | None, loose: _Loose, asked: str | None = None) -> Message | Refused:
+    """The message of a request's `form`, or of any other line, which `asked` with an id where it had one."""
+    decode = {Form.PLAIN: _decode_tagged, Form.SHORT: _decode_short, Form.NESTED: _decode_nested}[form or Form.PLAIN]
     try:
         message: Message = decode(line)
     except ValidationError as error:
+        if form is None:
+            # The refused line's agent can be told: others of the channel need not wonder.
+            return Refused(_invalid_request(error), asked, agent=_read_name(loose.agent))
         call_id, agent = _read_id_and_agent(loose.msg if form is Form.NESTED else line)
         return Refused(_invalid_request(error), call_id, form, _read_name(loose.agent) or agent)
     routed = _with_agent(message)
@@ -166,10 +181,14 @@ def _read_id_and_agent(line: bytes | Raw | UnsetType) -> tuple[str | None, str |
 
 def _read_name(raw: Raw | UnsetType) -> str | None:
     """An id or an agent's name; None for what can be neither, and is not said back."""
+    return _fit(_read_text(raw))
+
+
+def _read_text(raw: Raw | UnsetType) -> str | None:
     if isinstance(raw, UnsetType):
         return None
     try:
-        return _fit(_decode_text(raw))
+        return _decode_text(raw)
     except (DecodeError, UnicodeDecodeError):
         return None
 
@@ -190,7 +209,7 @@ def _invalid_request(error: ValidationError) -> Fault:
 
 
 def _refuse_malformed(line: bytes, error: Exception) -> Refused | None:
-    if not line.strip():
+    if not line.strip(WHITE):
         return None
     if isinstance(error, RecursionError):
         why = "a line is nested too deep"
@@ -204,11 +223,11 @@ def _refuse_malformed(line: bytes, error: Exception) -> Refused | None:
 def refuse_unread(head: bytes, fault: Fault) -> Refused:
     """A line that cannot be decoded: its id, and whose it is, are looked for in its head."""
     seen = peek(head)
-    agent = _fit(seen.agent)
-    if seen.id is None or len(seen.id.encode()) > MAX_ID_BYTES:
-        return Refused(fault, agent=agent)
+    agent, line_id = _fit(seen.agent), _fit(seen.id)
+    if line_id is None or seen.port in _ASKING:
+        return Refused(fault, line_id, None, agent)
     if seen.nested:
-        return Refused(fault, seen.id, Form.NESTED, agent)
+        return Refused(fault, line_id, Form.NESTED, agent)
     if seen.port is None:
-        return Refused(fault, seen.id, Form.SHORT, agent)
-    return Refused(fault, seen.id if seen.port == "tool_req" else None, agent=agent)
+        return Refused(fault, line_id, Form.SHORT, agent)
+    return Refused(fault, line_id, Form.PLAIN, agent) if seen.port == "tool_req" else Refused(fault, agent=agent)

@@ -27,6 +27,7 @@ class Code(StrEnum):
     MALFORMED_LINE = "malformed_line"
     LINE_TOO_LONG = "line_too_long"
     INVALID_REQUEST = "invalid_request"
+    UNSUPPORTED_VERSION = "unsupported_version"
     DUPLICATE_ID = "duplicate_id"
     INVALID_INPUT = "invalid_input"
     INVALID_OUTPUT = "invalid_output"
@@ -57,6 +58,7 @@ CATEGORY: Final[dict[Code, Category]] = {
     Code.MALFORMED_LINE: Category.INVALID,
     Code.LINE_TOO_LONG: Category.INVALID,
     Code.INVALID_REQUEST: Category.INVALID,
+    Code.UNSUPPORTED_VERSION: Category.INVALID,
     Code.DUPLICATE_ID: Category.INVALID,
     Code.INVALID_INPUT: Category.INVALID,
     Code.INVALID_OUTPUT: Category.INVALID,
@@ -108,6 +110,15 @@ class Fault(msgspec.Struct, frozen=True):
         fields: dict[str, object] = {"error": self.code.value, "category": self.category.value, "detail": self.detail}
         fields.update((key, value) for key, value in self.extras.items() if key not in RESERVED)
         return fields
+
+    def ran(self, *, may_have: bool) -> "Fault":
+        """The fault of a call, with whether anything of its tool may have been begun: `ran` is `maybe`, else `no`.
+
+        Where a provider has said it already, that stands: it may know better.
+        """
+        if "ran" in self.extras:
+            return self
+        return Fault(self.code, self.detail, {**self.extras, "ran": "maybe" if may_have else "no"})
 
     def content(self) -> str:
         """The fault as the `content` of a `tool_resp`: compact JSON."""

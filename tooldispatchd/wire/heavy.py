@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from tooldispatchd.wire.decode import Refused, decode_line, form_of
+from tooldispatchd.wire.decode import Refused, decode_line, form_of, id_of
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import Message, NestedReq, QuotedText, ShortReq
 
@@ -106,8 +106,8 @@ def _read(line: bytes, max_line_bytes: int) -> LineRead:
     light = msgspec.json.encode(message)
     if len(light) > MAX_REST_BYTES:
         fault = Fault(Code.INVALID_REQUEST, f"beside its largest value a line may have {MAX_REST_BYTES} bytes")
-        call_id = body.id if isinstance(body, ShortReq) else None
-        return LineRead(refused=Refused(fault, call_id, form_of(message), getattr(body, "agent", None)))
+        form = form_of(message) if isinstance(body, ShortReq) else None
+        return LineRead(refused=Refused(fault, id_of(message), form, getattr(body, "agent", None)))
     return LineRead(light, cut)
 
 

@@ -11,6 +11,8 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 PROTOCOL: Final = 1
+# A line may be nested as deep as this, each bracket that is open counting for one; deeper ones may be refused.
+DEPTH: Final = 128
 MAX_ID_BYTES: Final = 512
 
 Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID_BYTES)]
@@ -63,6 +65,11 @@ class Hello(msgspec.Struct, tag_field="__port", tag="hello"):
     meta: Raw | UnsetType = UNSET
     updates: bool | None = False
     answers: list[str] | None = []
+    id: Id | None = None
+    protocol: list[int] | None = None
+    """The versions that the agent speaks; left out, the first."""
+    capabilities: list[str] | None = None
+    """What else the agent asks for, or understands; `value` is the one that changes anything."""
 
 
 class ToolsReq(msgspec.Struct, tag_field="__port", tag="tools"):
@@ -70,6 +77,7 @@ class ToolsReq(msgspec.Struct, tag_field="__port", tag="tools"):
 
     agent: AgentName | None = None
     schemas: str | None = None
+    id: Id | None = None
 
 
 class ToolCancel(msgspec.Struct, tag_field="__port", tag="tool_cancel"):
@@ -83,6 +91,7 @@ class Ping(msgspec.Struct, tag_field="__port", tag="ping"):
     """Answered by `pong` with the same `t`, also before `hello`."""
 
     t: Raw | UnsetType = UNSET
+    id: Id | None = None
 
 
 class PongSaid(msgspec.Struct, tag_field="__port", tag="pong"):
@@ -93,6 +102,7 @@ class ByeSaid(msgspec.Struct, tag_field="__port", tag="bye"):
     """End the session; answered by `bye` when its teardown is done."""
 
     agent: AgentName | None = None
+    id: Id | None = None
 
 
 class ApproveResp(msgspec.Struct, tag_field="__port", tag="approve_resp"):
@@ -167,6 +177,8 @@ class ShortResp(msgspec.Struct, omit_defaults=True):
     fault: bool = False
     agent: str | None = None
     meta: CallMeta | None = None
+    value: Raw | UnsetType = UNSET
+    """The same result as `content`, as JSON, for an agent that asked for it."""
 
 
 class ToolResp(ShortResp, tag_field="__port", tag="tool_resp", omit_defaults=True):
@@ -191,14 +203,21 @@ class ToolView(msgspec.Struct, omit_defaults=True):
 
 
 class Ready(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=True):
-    """The session is open, with these tools; `warnings` name what did not come up."""
+    """The session is open, with these tools; `warnings` name what did not come up.
+
+    `capabilities` are those that the daemon knows, each with whether this session has it; `limits` are the bounds that
+    an agent may want to know: `line` and `content` in bytes, `in_flight`, and `depth`.
+    """
 
     profile: str
     protocol: int
     tools: list[ToolView]
     warnings: list[str]
+    capabilities: dict[str, bool] = {}
+    limits: dict[str, int] = {}
     agent: str | None = None
     instructions: str | None = None
+    id: str | None = None
 
 
 class ReadyLine(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=True):
@@ -208,8 +227,12 @@ class ReadyLine(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=T
     protocol: int
     tools: list[Raw]
     warnings: list[str]
+    # A daemon before these were thought of says neither.
+    capabilities: Raw | UnsetType = UNSET
+    limits: Raw | UnsetType = UNSET
     agent: str | None = None
     instructions: str | None = None
+    id: str | None = None
 
 
 class Tools(msgspec.Struct, tag_field="__port", tag="tools", omit_defaults=True):
@@ -217,6 +240,7 @@ class Tools(msgspec.Struct, tag_field="__port", tag="tools", omit_defaults=True)
 
     tools: list[ToolView]
     agent: str | None = None
+    id: str | None = None
 
 
 class ToolsLine(msgspec.Struct, tag_field="__port", tag="tools", omit_defaults=True):
@@ -224,6 +248,7 @@ class ToolsLine(msgspec.Struct, tag_field="__port", tag="tools", omit_defaults=T
 
     tools: list[Raw]
     agent: str | None = None
+    id: str | None = None
 
 
 class ToolsChanged(msgspec.Struct, tag_field="__port", tag="tools_changed", omit_defaults=True):
@@ -275,16 +300,21 @@ class Pong(msgspec.Struct, tag_field="__port", tag="pong", omit_defaults=True):
     """The answer to a ping."""
 
     t: Raw | UnsetType = UNSET
+    id: str | None = None
 
 
 class Bye(msgspec.Struct, tag_field="__port", tag="bye", omit_defaults=True):
     """The session's teardown is done."""
 
     agent: str | None = None
+    id: str | None = None
 
 
 class FaultLine(msgspec.Struct, tag_field="__port", tag="fault", omit_defaults=True):
-    """The fields that every `fault` line has; a fault's own extras are added beside them."""
+    """The fields that a `fault` line may have; a fault's own extras are added beside them.
+
+    `line` is there always, but an older daemon may leave it out. It is 0 where there was no line.
+    """
 
     error: str
     category: str

@@ -1,7 +1,9 @@
 """Look for a request's `id` in the head of a line that cannot be decoded: too long, cut, or malformed.
 
-One pass over the top-level keys, without recursion. What cannot be read there is not guessed: the caller then has no
-id and says so in a `fault` line.
+One pass over the strings, brackets and colons of the head, without recursion. A string before a colon is a member's
+name, and its value is known where a string follows at once. Of several members of one name in an object the first one
+counts, whatever its value is. What cannot be read so is not guessed: the caller then has no id and says so in a `fault`
+line.
 """
 
 import re
@@ -26,20 +28,19 @@ class Seen(msgspec.Struct, frozen=True):
 
 def peek(head: bytes) -> Seen:
     """Read the fields of the object in `head` at its top level, or else in its top-level `msg`."""
-    outer, inner = _string_fields(head)
-    port = outer.get("__port")
+    outer, inner = _members(head)
+    port, agent = outer.get("__port"), outer.get("agent")
     if "id" in outer:
-        return Seen(outer["id"], port=port, agent=outer.get("agent"))
-    agent = outer.get("agent", inner.get("agent"))
-    if "id" in inner and port == "tool_req":
-        return Seen(inner["id"], nested=True, port=port, agent=agent)
-    return Seen(port=port, agent=agent)
+        return Seen(outer["id"], port=port, agent=agent)
+    agent = agent if "agent" in outer else inner.get("agent")
+    nested = inner.get("id") if port == "tool_req" else None
+    return Seen(nested, nested=nested is not None, port=port, agent=agent)
 
 
-def _string_fields(head: bytes) -> tuple[dict[str, str], dict[str, str]]:
-    """The string fields at the top level, and those in the object at the top-level key `msg`; the first of a name."""
-    outer: dict[str, str] = {}
-    inner: dict[str, str] = {}
+def _members(head: bytes) -> tuple[dict[str, str | None], dict[str, str | None]]:
+    """The members at the top level, and those of the object in its member `msg`; None for a value that is no string."""
+    outer: dict[str, str | None] = {}
+    inner: dict[str, str | None] = {}
     depth = 0
     in_msg = False
     key: str | None = None
@@ -49,10 +50,17 @@ def _string_fields(head: bytes) -> tuple[dict[str, str], dict[str, str]]:
             text = _text(literal)
             if text is None:
                 break
-            if colon is None and key is not None and depth == 1 + in_msg:
-                (inner if in_msg else outer).setdefault(key, text)
-            # Where no string and no bracket follows, the value is one that ends before the next token.
-            key = text if colon is not None and head.startswith(_BEGINS, token.end()) else None
+            members = inner if in_msg else outer
+            if colon is None:
+                if key is not None:
+                    members[key] = text
+                key = None
+            elif depth == 1 + in_msg and text not in members:
+                members[text] = None
+                # Where no string and no bracket follows, the value is one that ends before the next token.
+                key = text if head.startswith(_BEGINS, token.end()) else None
+            else:
+                key = None
             continue
         run = token.group()
         if run[:1] == b'"':

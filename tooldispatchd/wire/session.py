@@ -8,9 +8,11 @@ is: the caller runs the call and brings its end. Lines to the agent go into the 
 """
 
 from enum import StrEnum
+from functools import cache
 from typing import Final
 
-from msgspec import Raw, UnsetType
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.wire.decode import Form, Refused, form_of
 from tooldispatchd.wire.faults import Code, Fault
@@ -32,8 +34,16 @@ from tooldispatchd.wire.messages import (
 
 # The kinds of questions that an agent may say in `hello` that it answers.
 ANSWERS: Final = frozenset({"approve", "sampling", "elicitation"})
+# Capabilities that every session has.
+ALWAYS: Final = {"forms": True, "auth": True, "limits": True, "short": True}
 # One object for all sessions that answer nothing.
 NOTHING: Final[frozenset[str]] = frozenset()
+# What an agent may ask for by name in `hello`.
+VALUE: Final = "value"
+# A longer content stands in its line once.
+MAX_VALUE_BYTES: Final = 64 * 1024
+
+DUPLICATE: Final = Fault(Code.DUPLICATE_ID, "this id is in flight already; the first request is unharmed")
 
 
 class State(StrEnum):
@@ -75,9 +85,10 @@ class SessionMachine:
     """The requests of one session that wait for their answers, and the lines to its agent.
 
     `live` maps the id of each call in flight to the form of its request. `outgoing` is the channel's list of lines to
-    send, shared with the channel's other sessions. What the agent asked for in `hello`: `wants_meta` in its answers,
-    `wants_updates` of its calls and tools; `schemas` is the form of its tools' schemas; `answers` is what it can be
-    asked.
+    send, shared with the channel's other sessions. What the agent asked for in `hello`: `wants_meta` and `wants_value`
+    in its answers (`wants_more` is either), `wants_updates` of its calls and tools; `schemas` is the form of its tools'
+    schemas; `answers` is what it can be asked. `opening_line` is the line that opened the session, or a later `hello`
+    that was taken, `hello_id` that one's id.
     """
 
     __slots__ = (
@@ -85,15 +96,19 @@ class SessionMachine:
         "accepts",
         "agent",
         "answers",
+        "hello_id",
         "is_gone",
         "is_greeted",
         "live",
+        "opening_line",
         "outgoing",
         "refusal",
         "schemas",
         "state",
         "wants_meta",
+        "wants_more",
         "wants_updates",
+        "wants_value",
     )
 
     def __init__(self, outgoing: list[Outgoing], *, agent: str | None = None) -> None:
@@ -107,8 +122,10 @@ class SessionMachine:
         self.is_greeted = False
         self.is_gone = False
         self.refusal: Fault | None = None
-        self.wants_meta = False
+        self.wants_meta = self.wants_value = self.wants_more = False
         self.wants_updates = False
+        self.opening_line = 0
+        self.hello_id: str | None = None
         self.schemas: str | None = None
         self.answers: frozenset[str] = NOTHING
 
@@ -126,25 +143,33 @@ class SessionMachine:
         """Whether `hello` opens this session; one that comes after other lines changes nothing and is told so."""
         if self._is_begun:
             fault = Fault(Code.INVALID_REQUEST, "a session is opened by its first line; this hello changes nothing")
-            self.outgoing.append(fault_line(fault, line=line, agent=self.agent))
+            self.outgoing.append(fault_line(fault, line=line, line_id=hello.id, agent=self.agent))
             return False
         self._is_begun = self.is_greeted = True
+        self.opening_line, self.hello_id = line, hello.id
         self.wants_meta = not isinstance(hello.meta, UnsetType) and bytes(hello.meta) == b"true"
+        self.wants_value = hello.capabilities is not None and VALUE in hello.capabilities
+        self.wants_more = self.wants_meta or self.wants_value
         self.wants_updates = bool(hello.updates)
         self.schemas = hello.schemas
         self.answers = ANSWERS.intersection(hello.answers or ()) or NOTHING
         return True
 
-    def begin(self) -> None:
+    def begin(self, line: int) -> None:
         """A line that is no `hello` has opened the session: none will be taken any more."""
         self._is_begun = True
+        self.opening_line = line
+
+    def refuse_opening(self, fault: Fault) -> None:
+        """Say why the session does not open, in the place of `ready` where a `hello` waits for that."""
+        told = fault_line(fault, line=self.opening_line, line_id=self.hello_id, agent=self.agent)
+        self.outgoing.append(told)
 
     def is_taken(self, request: Request, *, line: int) -> bool:
         """Whether `request` may be run; if not, its failure is among the outgoing lines already."""
         body = body_of(request)
         if body.id in self.live:
-            fault = Fault(Code.DUPLICATE_ID, "this id is in flight already; the first request is unharmed")
-            self.outgoing.append(fault_line(fault, line=line, call_id=body.id, agent=body.agent))
+            self.outgoing.append(fault_line(DUPLICATE, line=line, line_id=body.id, agent=body.agent))
             return False
         if self.refusal is not None:
             self.reply(request, self.refusal.content(), is_error=True, fault=True)
@@ -156,11 +181,10 @@ class SessionMachine:
 
     def refuse(self, refused: Refused, *, line: int) -> None:
         """Tell the failure of a line that is no message: as an answer where it is a request with an id."""
-        if refused.id is None:
-            self.outgoing.append(fault_line(refused.fault, line=line, agent=refused.agent))
+        if refused.form is None or refused.id is None:
+            self.outgoing.append(fault_line(refused.fault, line=line, line_id=refused.id, agent=refused.agent))
         elif refused.id in self.live:
-            fault = Fault(Code.DUPLICATE_ID, "this id is in flight already; the first request is unharmed")
-            self.outgoing.append(fault_line(fault, line=line, call_id=refused.id, agent=refused.agent))
+            self.outgoing.append(fault_line(DUPLICATE, line=line, line_id=refused.id, agent=refused.agent))
         else:
             answer = ShortResp(refused.id, refused.fault.content(), is_error=True, fault=True, agent=refused.agent)
             self.outgoing.append(_in_form(refused.form, answer))
@@ -170,25 +194,53 @@ class SessionMachine:
         self.live[body_of(request).id] = form_of(request)
 
     def answer(
-        self, call_id: str, content: str | QuotedText, *, is_error: bool, fault: bool, meta: CallMeta | None = None
+        self,
+        call_id: str,
+        content: str | QuotedText,
+        *,
+        is_error: bool,
+        fault: bool,
+        meta: CallMeta | None = None,
+        is_json: bool = False,
     ) -> None:
-        """The one answer to a call in flight; a second is a defect and raises `KeyError`."""
+        """The one answer to a call in flight; a second is a defect and raises `KeyError`.
+
+        `is_json` says that the content is JSON by the tool's own type.
+        """
         form = self.live.pop(call_id)
         if not self.is_gone:
+            value = self._value(content) if is_json else UNSET
             # A quoted text is a string too, once it is written.
-            answer = ShortResp(call_id, content, is_error, fault, self.agent, meta)  # type: ignore[arg-type]
+            answer = ShortResp(call_id, content, is_error, fault, self.agent, meta, value)  # type: ignore[arg-type]
             self.outgoing.append(_in_form(form, answer))
 
     def reply(
-        self, request: Request, content: str, *, is_error: bool, fault: bool = False, meta: CallMeta | None = None
+        self,
+        request: Request,
+        content: str,
+        *,
+        is_error: bool,
+        fault: bool = False,
+        meta: CallMeta | None = None,
+        is_json: bool = False,
     ) -> None:
-        """The answer to a request that was never in flight: it ended in the moment it came."""
+        """The answer to a request that was never in flight: it ended in the moment it came. `is_json` as above."""
+        value = self._value(content) if is_json else UNSET
         if type(request) is ToolReq:
-            self.outgoing.append(ToolResp(request.id, content, is_error, fault, request.agent, meta))
+            self.outgoing.append(ToolResp(request.id, content, is_error, fault, request.agent, meta, value))
             return
         body = body_of(request)
-        answer = ShortResp(body.id, content, is_error, fault, body.agent, meta)
+        answer = ShortResp(body.id, content, is_error, fault, body.agent, meta, value)
         self.outgoing.append(_in_form(form_of(request), answer))
+
+    def _value(self, content: str | QuotedText) -> Raw | UnsetType:
+        """The content as JSON where the agent asked for it; not of a long one, which it has once already."""
+        # A quoted text is longer than that.
+        if not self.wants_value or not isinstance(content, str) or len(content) > MAX_VALUE_BYTES:
+            return UNSET
+        text = content.encode()
+        # A server's own text may stand on several lines; within a line of ours there is no line feed.
+        return Raw(msgspec.json.format(text, indent=-1) if b"\n" in text else text)
 
     def update(self, update: ToolUpdate) -> None:
         """Tell how far a call is, where the agent asked for it and the call is in flight; else nothing."""
@@ -209,17 +261,30 @@ def body_of(request: Request) -> ShortReq:
     return request.msg if isinstance(request, NestedReq) else request
 
 
+def capabilities_of(machine: SessionMachine, *, agents: bool, jobs: bool) -> Raw:
+    """What `ready` says of the capabilities: each that the daemon knows, and whether this session has it."""
+    asked = machine.wants_updates, bool(machine.answers), machine.wants_meta, machine.wants_value
+    return _capabilities(agents, jobs, *asked)
+
+
+@cache
+def _capabilities(*has: bool) -> Raw:
+    names = ("agents", "jobs", "updates", "questions", "meta", "value")
+    return Raw(msgspec.json.encode(dict(zip(names, has, strict=True)) | ALWAYS))
+
+
 def _in_form(form: Form, answer: ShortResp) -> Outgoing:
     if form is Form.PLAIN:
-        return ToolResp(answer.id, answer.content, answer.is_error, answer.fault, answer.agent, answer.meta)
+        # In the order of the fields.
+        return ToolResp(
+            answer.id, answer.content, answer.is_error, answer.fault, answer.agent, answer.meta, answer.value
+        )
     return answer if form is Form.SHORT else NestedResp(answer)
 
 
-def fault_line(
-    fault: Fault, *, line: int | None = None, call_id: str | None = None, agent: str | None = None
-) -> dict[str, object]:
-    """A `fault` line: the fault's fields, and where it belongs."""
-    fields: dict[str, object] = {"__port": "fault", **fault.fields()}
-    places = {"line": line, "id": call_id, "agent": agent}
+def fault_line(fault: Fault, *, line: int, line_id: str | None = None, agent: str | None = None) -> dict[str, object]:
+    """A `fault` line: the fault's fields, and the line that it is about, 0 for none, with its id and its agent."""
+    fields: dict[str, object] = {"__port": "fault", **fault.fields(), "line": line}
+    places = {"id": line_id, "agent": agent}
     fields.update((key, value) for key, value in places.items() if value is not None)
     return fields

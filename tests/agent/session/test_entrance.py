@@ -251,8 +251,12 @@ def test_a_spec_narrows_the_profile() -> None:
     assert (part.tools, part.servers[0].only, part.jobs) == ((), ("search",), False)
 
 
-def test_an_empty_spec_leaves_only_the_jobs() -> None:
-    part = narrowed({})
+def test_an_empty_spec_leaves_everything() -> None:
+    assert narrowed({}) == WHOLE
+
+
+def test_a_spec_of_nothing_leaves_nothing_but_the_jobs() -> None:
+    part = narrowed({"tools": [], "mcp": []})
     assert isinstance(part, Profile)
     assert (part.tools, part.servers, part.jobs) == ((), (), True)
 

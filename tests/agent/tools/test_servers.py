@@ -105,11 +105,14 @@ def test_hello_is_refused_where_a_whitelisted_server_never_answers(agent: Agent)
 
 
 def test_requests_that_waited_get_the_fault_of_a_refused_hello(agent: Agent) -> None:
-    agent.say({"__port": "hello", "profile": "wanted"})
+    agent.say({"__port": "pong"})
+    agent.say({"__port": "hello", "id": "h", "profile": "wanted"})
     agent.call("1", "wanted:echo", {})
-    lines = [agent.hear(), agent.hear()]
-    assert sorted(line["__port"] for line in lines) == ["fault", "tool_resp"]
-    assert [code_of(line) for line in lines if line["__port"] == "tool_resp"] == ["server_unavailable"]
+    answer, fault = sorted((agent.hear(), agent.hear()), key=lambda line: line["__port"], reverse=True)
+    assert (fault["error"], fault["line"], fault["id"]) == ("server_unavailable", 2, "h")
+    told = json.loads(answer["content"])
+    # The same fault, without the places that a line of its own has.
+    assert told == {key: value for key, value in fault.items() if key not in {"__port", "line", "id"}}
     assert agent.hear() == {"end": True}
 
 

@@ -204,7 +204,7 @@ async def test_a_childs_group_ends_with_it(bench: Bench) -> None:
 async def test_a_program_that_cannot_be_started_is_told(bench: Bench) -> None:
     command = Command(argv=("no-such",), env={}, cwd=None, max_output_bytes=1 << 20)
     outcome = await bench.reused.run(bench.launch, command, b"1\n")
-    assert outcome == Fault(Code.TOOL_FAILED, "cannot start 'no-such': No such file or directory")
+    assert outcome == Fault(Code.TOOL_FAILED, "cannot start 'no-such': No such file or directory", {"ran": "no"})
 
 
 async def test_what_accompanies_a_child_is_told_of_each_call(bench: Bench) -> None:

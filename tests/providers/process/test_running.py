@@ -33,7 +33,7 @@ async def test_null_is_a_value(family: Family) -> None:
 
 async def test_a_program_that_cannot_be_started_is_told(family: Family) -> None:
     assert await run(family, command("no-such")) == Fault(
-        Code.TOOL_FAILED, "cannot start 'no-such': No such file or directory"
+        Code.TOOL_FAILED, "cannot start 'no-such': No such file or directory", {"ran": "no"}
     )
 
 

@@ -41,12 +41,13 @@ class Plan:
     `kind` is how the tool runs and `provider` what runs it, for `meta`. `now(raw)` answers at once with the content or
     a fault, or says that the call is too heavy for that; it is None for a tool that must wait. `gate` shares the places
     for what a tool needs in the whole daemon; None where there is nothing to share. A tool that only looks at the
-    session's own calls `takes_place` of none. One that `starts_agents` may start an agent with a channel of its own,
-    itself or in a chain.
+    session's own calls `takes_place` of none. `gives_json` says that its answers are JSON, by its own type. One that
+    `starts_agents` may start an agent with a channel of its own, itself or in a chain.
     """
 
     __slots__ = (
         "gate",
+        "gives_json",
         "kind",
         "limit_s",
         "name",
@@ -68,7 +69,7 @@ class Plan:
         self.rendered: dict[tuple[str, str], tuple[Raw, tuple[str, ...]]] = {}
         self.kind = kind
         self.provider = provider or kind
-        self.takes_place = True
+        self.takes_place = self.gives_json = True
         self.starts_agents = False
         self.limit_s = limit_s
         self.read = read

@@ -82,6 +82,8 @@ class ChainPlan(TaskPlan):
         self._agents: dict[str, Plan] = {}
 
     async def run(self, call: Call) -> Outcome:
+        if not is_light(call.line, ACCEPT):
+            return fault_of_stage(StageError(self.name, _TOO_LARGE)).ran(may_have=False)
         try:
             result = await self._result(call)
         except StageError as error:
@@ -90,8 +92,6 @@ class ChainPlan(TaskPlan):
 
     async def _result(self, call: Call) -> object:
         """Run the program; its result. Raises `StageError`."""
-        if not is_light(call.line, ACCEPT):
-            raise StageError(self.name, _TOO_LARGE)
         work = self._program.apply(_decode(call.line))
         answer: object = None
         try:

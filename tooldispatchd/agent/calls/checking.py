@@ -60,11 +60,21 @@ def admit(check: Check, value: object, dropped: list[str] | None = None) -> obje
     return value
 
 
+def _invalid(why: str) -> Fault:
+    return Fault(Code.INVALID_INPUT, why, {"violations": []})
+
+
+# Deeper than the protocol's `DEPTH`, and than the decoder, the check or the encoder goes.
+TOO_DEEP: Final = _invalid("the input is nested too deep")
+DEEP_OUTPUT: Final = Fault(Code.TOOL_FAILED, "the answer is nested too deep")
+
+
 class Reader:
     """Reads a request's raw input: decodes it and checks it.
 
     `missing` is what a missing input means, UNSET where it means nothing. A `wrapped` tool is shown to models as
-    `{"input": …}`, so an object whose only key is `input` is unwrapped. `as_text` says that the provider takes text.
+    `{"input": …}`, so an object whose only key is `input` is unwrapped; one whose input is null alone, and so may be
+    missing, is shown as an empty record, and takes that. `as_text` says that the provider takes text.
     """
 
     __slots__ = ("_missing", "as_text", "check", "wrapped")
@@ -82,18 +92,41 @@ class Reader:
         """
         if isinstance(raw, UnsetType):
             if self._missing is raw:
-                return Fault(Code.INVALID_INPUT, "the input is missing", {"violations": []})
+                return _invalid("the input is missing")
             value = self._missing
         else:
             try:
                 value = _decode(raw)
-            except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError):
+            except RecursionError:
+                return TOO_DEEP
+            except ValidationError:
+                return _invalid("the input has a number that no double can hold")
+            except (DecodeError, UnicodeDecodeError):
                 return Fault(Code.MALFORMED_LINE, "the input is not JSON that can be read")
-        if self.wrapped and type(value) is dict and len(value) == 1 and "input" in value:
-            value = value["input"]
-        if self.check.is_valid(value):
+        if self.wrapped and type(value) is dict:
+            if len(value) == 1 and "input" in value:
+                value = value["input"]
+            elif not value and self._missing is None:
+                value = None
+        try:
+            return value if self.check.is_valid(value) else admit(self.check, value, dropped)
+        except RecursionError:
+            return TOO_DEEP
+
+    def line(self, raw: Raw | UnsetType, dropped: list[str]) -> bytes | Fault:
+        """The input as the provider gets it, or a `Fault`."""
+        value = self(raw, dropped)
+        if isinstance(value, Fault):
             return value
-        return admit(self.check, value, dropped)
+        try:
+            return self.encode(value)
+        except RecursionError:
+            return TOO_DEEP
+
+    @property
+    def is_unit(self) -> bool:
+        """Whether it takes nothing but null."""
+        return self._missing is None and self.wrapped
 
     def encode(self, value: object) -> bytes:
         """The checked value as the provider gets it, never the agent's bytes.
@@ -133,14 +166,17 @@ def compile_now(read: Reader, run: Callable[[object], object], tool: DeclaredToo
             value = read(raw, dropped)
             if type(value) is Fault:
                 return value
-        result = run(value)
-        if type(result) is Fault:
-            return result
-        content = _encode(result)
-        if len(content) > light_output_bytes and not is_light(content, output):
-            return HEAVY
-        if not is_output(result):
-            return fault_of(Code.INVALID_OUTPUT, output, result)
+        try:
+            result = run(value)
+            if type(result) is Fault:
+                return result
+            content = _encode(result)
+            if len(content) > light_output_bytes and not is_light(content, output):
+                return HEAVY
+            if not is_output(result):
+                return fault_of(Code.INVALID_OUTPUT, output, result)
+        except RecursionError:
+            return TOO_DEEP
         if len(content) > max_content_bytes:
             return too_large(max_content_bytes)
         return content.decode()
@@ -162,6 +198,7 @@ class InputJob(msgspec.Struct, frozen=True):
 
     schemas: bytes
     wrapped: bool
+    is_unit: bool
     as_text: bool
 
 
@@ -210,7 +247,7 @@ class Checking:
 
     async def read(self, reader: Reader, raw: Raw, dropped: list[str], *, turns: Turns) -> bytearray | Fault:
         """An input that is checked, as its provider gets it; `dropped` as a `Reader` has it."""
-        job = InputJob(reader.check.text, reader.wrapped, reader.as_text)
+        job = InputJob(reader.check.text, reader.wrapped, reader.is_unit, reader.as_text)
         try:
             reply, line = await self._checkers.run(read_input, _write(job), memoryview(raw), turns=turns)
         except CheckerError as error:
@@ -223,9 +260,12 @@ class Checking:
         """A tool's result as its answer: read where it is `Unread`, checked, written, capped."""
         if not isinstance(result, Unread):
             # The result was light enough to be decoded, and so it is to be encoded; its check need not be light.
-            content = _encode(result)
-            if is_light(content, output):
-                return shape(result, content, output, max_content_bytes)
+            try:
+                content = _encode(result)
+                if is_light(content, output):
+                    return shape(result, content, output, max_content_bytes)
+            except RecursionError:
+                return DEEP_OUTPUT
             result = unread(content)
         job = OutputJob(output.text, result.output, result.max_bytes, max_content_bytes)
         try:
@@ -272,11 +312,12 @@ def read_input(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     """`Checking.read`: the value that was checked, written anew."""
     job = msgspec.msgpack.decode(arguments, type=InputJob)
     dropped: list[str] = []
-    reader = Reader(check_of(job.schemas), missing=UNSET, wrapped=job.wrapped, as_text=job.as_text)
-    value = reader(Raw(payload), dropped)
-    if isinstance(value, Fault):
-        return _write(CheckVerdict(fault=value)), b""
-    return _write(CheckVerdict(dropped=dropped)), reader.encode(value)
+    missing = None if job.is_unit else UNSET
+    reader = Reader(check_of(job.schemas), missing=missing, wrapped=job.wrapped, as_text=job.as_text)
+    line = reader.line(Raw(payload), dropped)
+    if isinstance(line, Fault):
+        return _write(CheckVerdict(fault=line)), b""
+    return _write(CheckVerdict(dropped=dropped)), line
 
 
 def shape_output(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
@@ -287,9 +328,12 @@ def shape_output(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
         value = read_output(job.mode, payload, max_bytes=job.max_read_bytes)
     except UnreadableError as error:
         return _write(CheckVerdict(unreadable=str(error), limit=error.limit)), b""
-    if not check.is_valid(value):
-        return _write(CheckVerdict(fault=fault_of(Code.INVALID_OUTPUT, check, value))), b""
-    content = _encode(value)
+    try:
+        if not check.is_valid(value):
+            return _write(CheckVerdict(fault=fault_of(Code.INVALID_OUTPUT, check, value))), b""
+        content = _encode(value)
+    except RecursionError:
+        return _write(CheckVerdict(fault=DEEP_OUTPUT)), b""
     # Quoting takes as much again.
     del value
     if len(content) > job.max_content_bytes:

@@ -30,6 +30,8 @@ from tooldispatchd.wire.session import SessionMachine, body_of
 
 # An answer below this is about as large as the fault that would stand in its place.
 NOTABLE_BYTES: Final = 1024
+# Faults of a request that no tool was found for.
+NO_TOOL: Final = frozenset({Code.UNKNOWN_TOOL, Code.NOT_ALLOWED})
 
 
 class CallingSession(Protocol):
@@ -183,7 +185,7 @@ class InFlight:
         if plan is None:
             found = self._session.find(body.name)
             if isinstance(found, Fault):
-                self._session.refuse_request(request, found)
+                self._session.refuse_request(request, found if found.code in NO_TOOL else found.ran(may_have=False))
                 return
             plan = found if isinstance(found, Plan) else None
         call = AgentCall(self, self._context, body)
@@ -192,7 +194,7 @@ class InFlight:
             call.job = self.jobs.open(body.name)
             refusal = queue_full("jobs") if call.job is None else None
         if refusal is not None:
-            self._session.refuse_request(request, refusal)
+            self._session.refuse_request(request, refusal.ran(may_have=False))
             return
         self._machine.start(request)
         self._calls[call.key] = call
@@ -257,11 +259,11 @@ class InFlight:
         elif isinstance(call.input, Raw) and not plan.read.is_light(call.input):
             self._have_read(call, plan, call.input)
         else:
-            value = plan.read(call.input, call.dropped)
-            if isinstance(value, Fault):
-                call.finish(value)
+            line = plan.read.line(call.input, call.dropped)
+            if isinstance(line, Fault):
+                call.finish(line)
             else:
-                self._admit_line(call, plan, plan.read.encode(value))
+                self._admit_line(call, plan, line)
 
     def _have_read(self, call: AgentCall, plan: Plan, raw: Raw) -> None:
         """Have a checker read the input; the call waits for it as for a place."""
@@ -405,6 +407,11 @@ class InFlight:
     def _tell(self, call: AgentCall) -> None:
         outcome = call.machine.outcome
         assert outcome is not None
+        # A session's refusal is one fault for all that wait.
+        if isinstance(outcome, Fault) and outcome is not self._machine.refusal:
+            is_found = call.plan is not None or outcome.code not in NO_TOOL
+            may_have = call.machine.ran_at is not None and outcome.code is not Code.INVALID_INPUT
+            outcome = outcome.ran(may_have=may_have) if is_found else outcome
         self._session.note_end(call.id, call.name, outcome, trio.current_time() - call.machine.started_at)
         if call.job is not None and call.key is call.job:
             self.jobs.finish(call.job, outcome)
@@ -412,12 +419,14 @@ class InFlight:
         if call.job is not None:
             self.jobs.forget(call.job)
         if isinstance(outcome, Answer) and len(outcome.content) > NOTABLE_BYTES:
-            outcome = self._channel.crowding(len(outcome.content)) or outcome
+            crowding = self._channel.crowding(len(outcome.content))
+            outcome = outcome if crowding is None else crowding.ran(may_have=True)
         is_fault = isinstance(outcome, Fault)
         content = outcome.content() if isinstance(outcome, Fault) else outcome.content
         is_error = True if isinstance(outcome, Fault) else outcome.is_error
         meta = call.meta(utf8_size(content)) if self._machine.wants_meta else None
-        self._machine.answer(call.id, content, is_error=is_error, fault=is_fault, meta=meta)
+        is_json = not is_error and call.plan is not None and call.plan.gives_json
+        self._machine.answer(call.id, content, is_error=is_error, fault=is_fault, meta=meta, is_json=is_json)
         if len(content) > NOTABLE_BYTES:
             self._channel.has_answered(len(content))
 

@@ -68,7 +68,8 @@ class InlinePlan(TaskPlan):
 
     def _result(self, line: bytes | bytearray) -> object:
         if self._inline is None and not is_light(line, ACCEPT):
-            return Fault(Code.TOOL_FAILED, "the input is too large for an expression", {"limit": "expression"})
+            fault = Fault(Code.TOOL_FAILED, "the input is too large for an expression", {"limit": "expression"})
+            return fault.ran(may_have=False)
         if self._inline is None:
             return self._run(_decode(line))
         parts = {"id": (line,), "copy": (b"[", line, b",", line, b"]"), "discard": (b"null",)}
@@ -114,7 +115,7 @@ class CommandPlan(TaskPlan):
     async def _run_once(self, call: Call, update: Callable[[Update], None] | None) -> ProgramValue | Unread | Fault:
         lent = await self._lend(call)
         if isinstance(lent, Fault):
-            return lent
+            return lent.ran(may_have=False)
         try:
             return await self._runtime.services.programs.run(self._program, call, lent, update)
         finally:
@@ -194,14 +195,11 @@ class McpPlan(Plan):
     ) -> None:
         server = kept.server
         super().__init__(offered, kind="mcp", limit_s=limit_s or server.call_s, read=read, provider=server.name)
+        # Else they are a server's own text.
+        self.gives_json = tool.result is not Result.LISTED or tool.output is not None
         self._kept = kept
         self._tool = tool
         self._runtime = runtime
-
-    @property
-    def gives_json(self) -> bool:
-        """Whether its answers are JSON values always, and not a server's own text."""
-        return self._tool.result is not Result.LISTED or self._tool.output is not None
 
     def start(self, call: Call) -> None:
         """Send the request; the connection's reader ends the call."""
@@ -212,7 +210,7 @@ class McpPlan(Plan):
             update = call.update if call.wants_updates else None
             request = self._kept.call(self._tool, call.line, done, traceparent=call.traceparent, update=update)
         if isinstance(request, Fault):
-            call.finish(request)
+            call.finish(request.ran(may_have=False))
             return
         self._runtime.state.owed.add(self._kept)
         call.halt = partial(self._halt, call, request)
@@ -246,7 +244,7 @@ class DownPlan(Plan):
 
     def start(self, call: Call) -> None:
         """End the call."""
-        call.finish(self._why())
+        call.finish(self._why().ran(may_have=False))
 
 
 def listed_plan(

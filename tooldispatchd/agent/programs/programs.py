@@ -156,7 +156,7 @@ class Programs:
                 passed = None if around.leaf is None else around.leaf.passed
                 return await run_command(launch, program.command, line, env=env, update=update, passed=passed)
         except SurroundingsError as error:
-            return Fault(Code.TOOL_FAILED, str(error))
+            return Fault(Code.TOOL_FAILED, str(error)).ran(may_have=False)
 
     def house(self, program: Program) -> "Housed":
         """The confinement of a server's child."""

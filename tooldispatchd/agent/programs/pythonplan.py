@@ -70,7 +70,7 @@ class PythonPlan(TaskPlan):
                 )
                 passed = None if around.leaf is None else around.leaf.passed()
         except SurroundingsError as error:
-            return Fault(Code.TOOL_FAILED, str(error))
+            return Fault(Code.TOOL_FAILED, str(error)).ran(may_have=False)
         except OSError as error:
             # No descriptors are left for another child, or its cgroup is gone.
             return Fault(Code.TOOL_FAILED, f"cannot run '{self._tool.function}': {error.strerror or error}")

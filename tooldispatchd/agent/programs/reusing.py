@@ -105,7 +105,7 @@ class Reusing:
                 passed=self._passed,
             )
         except _RefusedError as refused:
-            return refused.fault
+            return refused.fault.ran(may_have=False)
 
     def _of(self, program: Program) -> Reused:
         # A profile's plans live as long as the daemon, and each has its program.

@@ -152,7 +152,8 @@ def _read_narrowing(spec: Raw) -> Narrowing | Fault:
     lists: dict[str, tuple[str, ...]] = {}
     for key in ("tools", "mcp"):
         try:
-            lists[key] = _decode_names(fields.get(key, b"[]"))
+            if key in fields:
+                lists[key] = _decode_names(fields[key])
         except _NOT_READABLE:
             return _invalid("spec must have a list of names here", source=key)
     if sum(map(len, lists.values())) > MAX_NAMES:
@@ -161,7 +162,7 @@ def _read_narrowing(spec: Raw) -> Narrowing | Fault:
         jobs = _decode_bool(fields["jobs"]) if "jobs" in fields else None
     except _NOT_READABLE:
         return _invalid("spec must have true or false here", source="jobs")
-    return Narrowing(lists["tools"], lists["mcp"], jobs)
+    return Narrowing(lists.get("tools"), lists.get("mcp"), jobs)
 
 
 def _invalid(detail: str, *, source: str | None = None) -> Fault:

@@ -29,7 +29,7 @@ from tooldispatchd.calls.memory import Holding
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.front.channel import Outlet
 from tooldispatchd.wire.channel import ChannelMachine
-from tooldispatchd.wire.decode import Refused, refuse_unread
+from tooldispatchd.wire.decode import Refused, id_of, refuse_unread
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.heavy import HeavyLine
 from tooldispatchd.wire.lines import HEAD_BYTES
@@ -358,8 +358,9 @@ class ChannelHost:
 
     def closed(self, agent: str | None) -> None:
         """A session is torn down; after the last one the channel closes, if no other can open."""
-        if self._roster.closed(agent).is_leaving:
-            self._machine.outgoing.append(Bye(agent))
+        farewell = self._roster.closed(agent).farewell
+        if farewell is not None:
+            self._machine.outgoing.append(Bye(agent, farewell.id))
         self.flush()
         self._close_if_empty()
 
@@ -399,7 +400,7 @@ class ChannelHost:
             self._list_tools(message)
             return TURN
         elif isinstance(message, Ping):
-            self._machine.outgoing.append(Pong(message.t))
+            self._machine.outgoing.append(Pong(message.t, message.id))
         return 1
 
     def _turn_down(self, message: Message | Refused | None) -> int:
@@ -408,7 +409,7 @@ class ChannelHost:
         if isinstance(message, Refused):
             self._refuse_line(Refused(fault, message.id, message.form, message.agent))
         elif message is not None and not isinstance(message, PongSaid):
-            self._fault(fault, agent=getattr(message, "agent", None))
+            self._fault(fault, agent=getattr(message, "agent", None), line_id=id_of(message))
         return TURN
 
     def _request(self, request: Request) -> None:
@@ -447,25 +448,27 @@ class ChannelHost:
     def _list_tools(self, message: ToolsReq) -> None:
         refusal = refuse_form(message.schemas)
         if refusal is not None:
-            self._fault(refusal, agent=message.agent)
+            self._fault(refusal, agent=message.agent, line_id=message.id)
             return
         session = self._roster.of(message.agent) or self._roster.open_silently(message.agent, line=self._machine.line)
         if isinstance(session, Fault):
-            self._fault(session, agent=message.agent)
+            self._fault(session, agent=message.agent, line_id=message.id)
         else:
-            session.list_tools(message.schemas)
+            session.list_tools(message)
 
     def _bye(self, message: ByeSaid) -> None:
         session = self._roster.of(message.agent)
+        has_said_bye = self._said_bye
         self._said_bye = self._said_bye or message.agent is None
         if session is not None and session.machine.state is not State.CLOSED:
-            session.is_leaving = True
+            # Only the first is answered, when the session is torn down.
+            session.farewell = session.farewell or message
             session.end()
         elif message.agent is not None:
-            self._fault(UNKNOWN_AGENT, agent=message.agent)
-        else:
-            self._machine.outgoing.append(Bye())
+            self._fault(UNKNOWN_AGENT, agent=message.agent, line_id=message.id)
+        elif not has_said_bye:
+            self._machine.outgoing.append(Bye(id=message.id))
             self._roster.shut_own()
 
-    def _fault(self, fault: Fault, *, agent: str | None = None) -> None:
-        self._machine.outgoing.append(fault_line(fault, line=self._machine.line, agent=agent))
+    def _fault(self, fault: Fault, *, agent: str | None, line_id: str | None = None) -> None:
+        self._machine.outgoing.append(fault_line(fault, line=self._machine.line, line_id=line_id, agent=agent))

@@ -21,7 +21,7 @@ from tooldispatchd.agent.session.session import Session
 from tooldispatchd.agent.tools.showing import refuse_form
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import Hello, Outgoing
+from tooldispatchd.wire.messages import PROTOCOL, Hello, Outgoing
 from tooldispatchd.wire.session import SessionMachine, State, fault_line
 
 # A person who mistypes a token has tried again by then; a program that guesses has got nowhere.
@@ -32,6 +32,14 @@ TOLD: Final = 10
 # On a channel that was made for one agent.
 ONE_AGENT: Final = Fault(Code.NOT_ALLOWED, "this channel is its own agent's alone and has no named ones")
 NO_SPEC: Final = Fault(Code.INVALID_REQUEST, "this session is open already: spec cannot narrow it any more")
+
+UNSUPPORTED: Final = Fault(
+    Code.UNSUPPORTED_VERSION, f"this daemon speaks version {PROTOCOL} of the protocol alone", {"supported": [PROTOCOL]}
+)
+# For a `hello` that comes too late: its session is ending or over, or no other can open.
+ENDING: Final = Fault(Code.DRAINING, "no session is opened: the last one is ending or over, or the channel is")
+# After these an agent may try again: they refuse a `hello`, and not its session.
+MISTAKES: Final = frozenset({Code.INVALID_REQUEST, Code.UNSUPPORTED_VERSION})
 
 UNKNOWN_AGENT: Final = Fault(Code.UNKNOWN_AGENT, "no session is open for this agent")
 
@@ -96,19 +104,14 @@ class Roster:
     def greet(self, hello: Hello, *, line: int) -> None:
         """Open the session that `hello` asks for, or say why not."""
         session = self.of(hello.agent)
-        if self._lineage is not None:
+        if session is not None and session.machine.state in {State.DRAINING, State.CLOSED}:
+            self._say(ENDING, hello, line=line)
+        elif self._lineage is not None:
             self._greet_called(session, hello, line=line)
-            return
-        if session is not None:
-            if hello.agent is not None and session.machine.state is State.DRAINING:
-                detail = "the agent's last session is being torn down"
-                self._say(Fault(Code.DRAINING, detail), hello.agent, line=line)
-            else:
-                session.machine.greet(hello, line=line)
-            return
-        profile = self._profile_of(hello)
-        if isinstance(profile, Fault):
-            self._say(profile, hello.agent, line=line)
+        elif session is not None:
+            session.machine.greet(hello, line=line)
+        elif isinstance(profile := self._profile_of(hello), Fault):
+            self._say(profile, hello, line=line)
             self._mind_refusal(profile, hello)
         else:
             self._open(profile, hello, line=line)
@@ -117,14 +120,14 @@ class Roster:
         """Let the agent of an open session ask for what a `hello` asks for; one for anything else opens nothing."""
         if session is None:
             refusal: Fault | None = ONE_AGENT
-        elif session.machine.state is not State.OPEN:
-            refusal = DRAINING
+        elif not speaks(hello):
+            refusal = UNSUPPORTED
         elif hello.profile not in {None, session.profile}:
             refusal = NOT_AUTHENTICATED
         else:
             refusal = refuse_form(hello.schemas) if isinstance(hello.spec, UnsetType) else NO_SPEC
         if refusal is not None:
-            self._say(refusal, hello.agent, line=line)
+            self._say(refusal, hello, line=line)
         elif session is not None:
             session.greet(hello, line=line)
 
@@ -166,13 +169,11 @@ class Roster:
         return session
 
     def _profile_of(self, hello: Hello) -> Profile | Fault:
-        if self.is_closing:
-            return self._refusal or DRAINING
         if self._failures >= MAX_FAILURES:
             return NOT_AUTHENTICATED
-        if hello.agent is None and self._refusal is not None:
-            return self._refusal
-        return self._admit(hello)
+        if self.is_closing or (hello.agent is None and self._refusal is not None):
+            return ENDING
+        return self._admit(hello) if speaks(hello) else UNSUPPORTED
 
     def _admit(self, hello: Hello | None) -> Profile | Fault:
         """The profile of the session that an agent asks for, or why there is none. Authentication comes first.
@@ -213,7 +214,7 @@ class Roster:
                 # Sessions that are open go on: they have shown who they are. Nobody else comes in here.
                 self._refusal = self._refusal or refusal
                 self.is_closing = self.is_closing or self.is_empty
-        elif hello.agent is None and refusal.code is not Code.INVALID_REQUEST and not self.named:
+        elif hello.agent is None and refusal.code not in MISTAKES and not self.named:
             # Requests that follow at once get the same answer.
             self._refusal = self._refusal or refusal
             self.is_closing = True
@@ -236,7 +237,7 @@ class Roster:
         if hello is not None:
             machine.greet(hello, line=line)
         elif self._lineage is None:
-            machine.begin()
+            machine.begin(line)
         assert self._host is not None
         state, lineage = self._runtime.state, self._lineage
         state.sessions += 1
@@ -252,5 +253,10 @@ class Roster:
         session.open(self._visitor)
         return session
 
-    def _say(self, fault: Fault, agent: str | None, *, line: int) -> None:
-        self._outgoing.append(fault_line(fault, line=line, agent=agent))
+    def _say(self, fault: Fault, hello: Hello, *, line: int) -> None:
+        self._outgoing.append(fault_line(fault, line=line, line_id=hello.id, agent=hello.agent))
+
+
+def speaks(hello: Hello) -> bool:
+    """Whether an agent speaks this version of the protocol; one that does not say speaks the first."""
+    return hello.protocol is None or PROTOCOL in hello.protocol

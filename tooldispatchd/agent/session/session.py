@@ -29,9 +29,20 @@ from tooldispatchd.calls.outcome import Answer, Outcome, log_fields
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.front.timer import Expiring, Timer
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import PROTOCOL, CallMeta, Hello, NestedReq, ReadyLine, Reply, Request, ToolsLine
+from tooldispatchd.wire.messages import (
+    PROTOCOL,
+    ByeSaid,
+    CallMeta,
+    Hello,
+    NestedReq,
+    ReadyLine,
+    Reply,
+    Request,
+    ToolsLine,
+    ToolsReq,
+)
 from tooldispatchd.wire.questions import Questions, Told
-from tooldispatchd.wire.session import Event, SessionMachine, State, body_of, fault_line
+from tooldispatchd.wire.session import Event, SessionMachine, State, body_of, capabilities_of
 
 NO_JOBS: Final = Fault(Code.NOT_ALLOWED, "calls in the background are not among what this agent may do")
 
@@ -49,9 +60,9 @@ class Session:
         "_showing",
         "_tree",
         "answered",
+        "farewell",
         "faults",
         "in_flight",
-        "is_leaving",
         "lineage",
         "machine",
         "number",
@@ -75,8 +86,8 @@ class Session:
         self.profile = profile.name
         self.answered = 0
         self.faults = 0
-        # Whether the agent said `bye` and is to be told when the teardown is done.
-        self.is_leaving = False
+        # The agent's `bye`, which is answered when the teardown is done.
+        self.farewell: ByeSaid | None = None
         self._runtime = runtime
         self._host = host
         self._logs_calls = runtime.setup.logs_calls  # every request asks
@@ -131,10 +142,19 @@ class Session:
         return self.machine.is_gone or self._is_forced or self.machine.refusal is not None
 
     def _ready(self) -> ReadyLine:
-        toolset, agent = self.toolset, self.machine.agent
+        toolset, machine = self.toolset, self.machine
         tools, notes = self._shown(None)
-        instructions = instructions_of(toolset.plans.values(), toolset.advice)
-        return ReadyLine(self.profile, PROTOCOL, tools, [*toolset.warnings, *notes], agent, instructions)
+        return ReadyLine(
+            self.profile,
+            PROTOCOL,
+            tools,
+            [*toolset.warnings, *notes],
+            capabilities_of(machine, jobs=self._has_jobs, agents=self.lineage is None),
+            self._runtime.setup.told_limits,
+            machine.agent,
+            instructions_of(toolset.plans.values(), toolset.advice),
+            machine.hello_id,
+        )
 
     def tools_changed(self) -> None:
         """A server has other tools than before: they can be called at once, and the agent is told before long."""
@@ -171,7 +191,7 @@ class Session:
     def _refuse(self, refusal: Fault) -> None:
         """`hello` and every waiting request get the same fault, and the session ends."""
         self.machine.refusal = refusal
-        self.machine.outgoing.append(fault_line(refusal, agent=self.machine.agent))
+        self.machine.refuse_opening(refusal)
         self.machine.apply(Event.REFUSED)
         self._stop_calls(refusal)
 
@@ -183,7 +203,7 @@ class Session:
         body = request.msg if isinstance(request, NestedReq) else request
         plan = self.plans.get(body.name)
         now = None if plan is None else plan.now
-        if now is None or body.id in machine.live or not machine.accepts or body.background or machine.wants_meta:
+        if now is None or body.id in machine.live or not machine.accepts or body.background or machine.wants_more:
             self._request_slowly(request, plan, line=line)
             return
         try:
@@ -198,7 +218,8 @@ class Session:
             machine.reply(request, content, is_error=False)
         else:
             self.faults += 1
-            machine.reply_fault(request, content)  # type: ignore[arg-type]  # it is no str
+            content = ran_at_once(content)  # type: ignore[arg-type]  # it is no str
+            machine.reply_fault(request, content)
         if self._logs_calls:
             self._log.debug("call answered", id=body.id, tool=body.name, **log_fields(content))
 
@@ -250,7 +271,9 @@ class Session:
             self._calls().take(request, plan)
             return
         outcome = self._host.fit(content) if isinstance(content, str) and not body.background else content
-        if body.background and isinstance(outcome, str):
+        if isinstance(outcome, Fault):
+            outcome = ran_at_once(outcome)
+        elif body.background:
             outcome = self._keep(body.name, outcome)
         self.note_end(body.id, body.name, outcome)
         content = outcome if isinstance(outcome, str) else outcome.content()
@@ -259,13 +282,15 @@ class Session:
         if self.machine.wants_meta:
             size = 0 if isinstance(body.input, UnsetType) else len(body.input)
             meta = plan.meta(perf_counter() - began, 0, bytes_in=size, bytes_out=utf8_size(content), dropped=dropped)
-        self.machine.reply(request, content, is_error=is_fault, fault=is_fault, meta=meta)
+        is_json = plan.gives_json and not is_fault and not body.background
+        self.machine.reply(request, content, is_error=is_fault, fault=is_fault, meta=meta, is_json=is_json)
 
     def _keep(self, name: str, content: str) -> str | Fault:
         """The result of a job that was done in the moment it came; what is told of the job."""
         jobs = self._calls().jobs
         if (job := jobs.open(name)) is None:
-            return queue_full("jobs")
+            # A tool that answers at once leaves nothing behind.
+            return queue_full("jobs").ran(may_have=False)
         jobs.finish(job, Answer(content))
         return job_content(job)
 
@@ -279,9 +304,9 @@ class Session:
         if self.in_flight is not None:
             self.in_flight.cancel(call_id)
 
-    def list_tools(self, form: str | None) -> None:
+    def list_tools(self, asked: ToolsReq) -> None:
         """Answer `tools`, in the form asked for, else in that of `hello`."""
-        self.machine.outgoing.append(ToolsLine(self._shown(form)[0], self.machine.agent))
+        self.machine.outgoing.append(ToolsLine(self._shown(asked.schemas)[0], self.machine.agent, asked.id))
 
     def take_reply(self, reply: Reply) -> None:
         """The agent's answer to a question; one to none is ignored."""
@@ -396,7 +421,7 @@ class Session:
     def _give_up_opening(self) -> None:
         """Wait for no server any more; a `hello` that did gets `draining` in the place of `ready`."""
         if self.machine.is_greeted and not self.toolset.is_settled and not self._is_over:
-            self.machine.outgoing.append(fault_line(DRAINING, agent=self.machine.agent))
+            self.machine.refuse_opening(DRAINING)
         self._is_forced = True
 
     def _stop_calls(self, fault: Fault) -> None:
@@ -435,6 +460,11 @@ class Session:
         self._host.closed(self.machine.agent)
         self.in_flight = self._questions = self._changes = self._tree = None
         self.toolset.forget()
+
+
+def ran_at_once(fault: Fault) -> Fault:
+    """The fault of a tool that answers at once, with whether the tool may have begun."""
+    return fault.ran(may_have=fault.code is not Code.INVALID_INPUT)
 
 
 # The whole list is told each time, and a model's host may start its prompt anew with it.

@@ -69,7 +69,7 @@ class JobPlan(Plan):
         read = Reader(compile_check(schema), missing={}, wrapped=False)
         offered = Offered(name=name, description=description, input_schema=schema)
         super().__init__(offered, kind=JOBS_KIND, limit_s=WAIT_LIMIT_S, read=read, provider="jobs")
-        self.takes_place = False
+        self.takes_place = self.gives_json = False
         self._run = run
 
     def start(self, call: Call) -> None:
@@ -78,7 +78,7 @@ class JobPlan(Plan):
         job = jobs.get(wanted.job)
         if job is None:
             detail = "no such job; a result that was read may have been forgotten for a newer one"
-            call.finish(Fault(Code.UNKNOWN_JOB, detail, {"source": wanted.job[:128]}))
+            call.finish(Fault(Code.UNKNOWN_JOB, detail, {"source": wanted.job[:128]}).ran(may_have=False))
         else:
             self._run(call, jobs, job, wanted)
 
@@ -133,7 +133,8 @@ def _wait(call: Call, jobs: Jobs, job: Job, wanted: _Input) -> None:
     if job.outcome is not None:
         _give(call, jobs, job)
     elif len(job.waiters) >= MAX_WAITERS:
-        call.finish(queue_full("job"))
+        # The stop has begun; what only waits has not.
+        call.finish(queue_full("job").ran(may_have=call.name == "job_stop"))
     else:
         _Wait(call, jobs, job, wanted.timeout_s)
 
@@ -205,6 +206,7 @@ class InfoPlan(Plan):
         # A model asks by the name that it was shown.
         spelt = {spell(name, provider): doc for name, doc in docs.items() for provider in PROVIDER_RULES}
         self._docs = {**spelt, **docs}
+        self.gives_json = False
         self.now = self._answer
 
     def _answer(self, raw: Raw | UnsetType, dropped: list[str] | None = None, /) -> str | Fault:

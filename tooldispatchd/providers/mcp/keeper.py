@@ -272,7 +272,7 @@ class Keeper:
             self._lost = fault
         if self._held:
             for call in self._taken():
-                call.finish(fault)
+                call.finish(fault.ran(may_have=False))
             self._batch_done()
 
     # --- calls -------------------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ class Keeper:
         for call in self._taken():
             fault = connection.start(call)
             if fault is not None:
-                call.finish(fault)
+                call.finish(fault.ran(may_have=False))
         connection.flush()
         self._batch_done()
 

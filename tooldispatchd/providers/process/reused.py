@@ -368,11 +368,11 @@ class Reused:
             self.lose(kept, seen)
         if self._has_spoken:
             self._has_spoken = False
-            return Fault(Code.TOOL_FAILED, f"'{command.argv[0]}' {WHY[Flaw.UNASKED]}")
+            return Fault(Code.TOOL_FAILED, f"'{command.argv[0]}' {WHY[Flaw.UNASKED]}").ran(may_have=False)
         try:
             kept = await self._start(start, command)
         except SpawnError as error:
-            return Fault(Code.TOOL_FAILED, str(error))
+            return Fault(Code.TOOL_FAILED, str(error)).ran(may_have=False)
         turn = Turn(kept, line, update, command)
         turn.begin()
         return await self._serve(turn, during, passed)

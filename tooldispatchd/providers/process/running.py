@@ -92,13 +92,13 @@ async def run_command(
     """
     fed = supply(command.feed, line)
     if isinstance(fed, Fault):
-        return fed
+        return fed.ran(may_have=False)
     argv = (*command.argv, *fed.words) if fed.words else command.argv
     whole = {**command.env, **fed.env, **env} if env or fed.env else command.env
     try:
         child = await start(argv, env=whole, with_updates=update is not None)
     except SpawnError as error:
-        return fed.refusal(error)
+        return fed.refusal(error).ran(may_have=False)
     run = _Run(command, child)
     try:
         await run.through(fed.stdin, update)

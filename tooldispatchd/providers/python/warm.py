@@ -101,7 +101,7 @@ class Warm:
             try:
                 ending, remains = await self._try(place, frames, leaf, update)
             except (NoParentError, SpawnError) as error:
-                return not_started(tool, error.why)
+                return not_started(tool, error.why).ran(may_have=False)
             if not ending.is_unread or not tries:
                 return judge(tool, ending, remains)
 

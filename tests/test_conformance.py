@@ -1,6 +1,7 @@
 """The conformance runner against this daemon, over each kind of channel, and against a client; and what it compares."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -35,12 +36,14 @@ ON_PIPES: Final = (
 )
 
 
+ALL: Final = [word for level in LEVELS for word in ("--level", level)]
+ALL += [word for need in CAN for word in ("--can", need)]
+
+
 def run(*words: str) -> dict[str, object]:
-    """What the runner reports of all levels."""
-    levels = [word for level in LEVELS for word in ("--level", level)]
-    means = [word for need in CAN for word in ("--can", need)]
+    """What the runner reports."""
     done = subprocess.run(
-        [sys.executable, str(RUN), "--report", "json", "--jobs", "4", "--patience", "60", *levels, *means, *words],
+        [sys.executable, str(RUN), "--report", "json", "--jobs", "4", "--patience", "60", *words],
         capture_output=True,
         text=True,
         timeout=600,
@@ -60,7 +63,7 @@ def outcomes(report: dict[str, object], outcome: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def report() -> dict[str, object]:
-    return run("--start", f"{SERVE} unix:{{socket}}")
+    return run(*ALL, "--start", f"{SERVE} unix:{{socket}}")
 
 
 def test_every_transcript_holds_on_a_socket(report: dict[str, object]) -> None:
@@ -72,15 +75,15 @@ def test_nothing_is_skipped_on_a_socket_but_what_the_daemon_cannot_do_yet(report
     assert len(outcomes(report, "passed")) > 150
 
 
-def test_every_transcript_holds_where_its_lines_come_in_pieces() -> None:
-    assert outcomes(run("--start", f"{SERVE} unix:{{socket}}", "--seed", "1"), "failed") == {}
+def test_transcripts_hold_where_their_lines_come_in_pieces() -> None:
+    assert outcomes(run("--level", "core", "--start", f"{SERVE} unix:{{socket}}", "--seed", "1"), "failed") == {}
 
 
 @pytest.mark.parametrize(
     "words", [("--stdio", f"{SERVE} stdio"), ("--pair", f"{SERVE} fd:{{read}},{{write}}")], ids=["stdio", "pair"]
 )
 def test_transcripts_hold_on_pipes(words: tuple[str, str]) -> None:
-    found = run(*words, *ON_PIPES)
+    found = run(*ALL, *words, *ON_PIPES)
     assert outcomes(found, "passed").keys() == set(ON_PIPES)
 
 
@@ -280,3 +283,15 @@ def test_the_command_is_the_runner() -> None:
     )
     assert done.stdout.endswith("2 passed, 0 failed, 0 skipped\n")
     assert done.returncode == 0
+
+
+# --- another daemon ---
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
+def test_the_daemon_in_node_holds_what_it_says_that_it_can() -> None:
+    daemon = ROOT / "protocol" / "implementations" / "node" / "daemon.mjs"
+    # Node's sockets tell a peer that is gone as the end of its input.
+    report = run("--start", f"node {daemon} {{fixtures}} {{socket}}", "--cannot", "hang_up")
+    assert outcomes(report, "failed") == {}
+    assert len(outcomes(report, "passed")) > 110

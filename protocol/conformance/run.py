@@ -653,8 +653,10 @@ class Referee:
                 continue
             if said.get("__port", "tool_req") == "tool_req":
                 body = said["msg"] if isinstance(said.get("msg"), dict) else said
-                key = (said.get("agent") or body.get("agent"), body.get("id"))
-                self._open[key_of(key)] = self._open.get(key_of(key), 0) + 1
+                # Where the two differ the refusal may name either.
+                for agent in {key_of((one.get("agent"), "")) for one in (said, body) if one.get("agent")} or {("", "")}:
+                    key = key_of((agent[0], body.get("id")))
+                    self._open[key] = self._open.get(key, 0) + 1
 
     def hears(self, line: dict[str, object]) -> None:
         body = line["msg"] if isinstance(line.get("msg"), dict) else line

@@ -1,5 +1,7 @@
 """Play every transcript against each mutant of the session machine, and say which mutants none of them notices.
 
+First they are played against the machine alone, then, where none has failed, against hosts in memory.
+
 Each mutant has a process of its own, forked before anything of the daemon is imported. One that plays every transcript
 as it should survives: either no transcript shows what it does wrong, or it does nothing wrong.
 """
@@ -20,8 +22,10 @@ from typing import Final
 # What a child would else import again.
 import jsonschema_rs  # noqa: F401
 import pytest  # noqa: F401
+import trio
+from trio.testing import MockClock
 
-from protocol.conformance.run import read_transcript, transcripts
+from protocol.conformance.run import FIXTURES, read_transcript, transcripts
 from tests.mutation.mutants import Mutant, mutants, statements
 
 ROOT: Final = Path(__file__).parents[2]
@@ -60,7 +64,32 @@ def is_noticed(name: str, mutant: Mutant) -> bool:
             play(read_transcript(path), pieces=1)
         except Exception:  # noqa: BLE001
             return True
-    return False
+    return not all(map(_holds_in_memory, transcripts()))
+
+
+def _holds_in_memory(path: Path) -> bool:
+    # As above.
+    from tests.agent.fakes import Agent, open_runtime  # noqa: PLC0415
+    from tests.agent.test_transcripts import param, play, starts_children  # noqa: PLC0415
+    from tooldispatchd.config.configuration import load_catalog  # noqa: PLC0415
+
+    transcript = read_transcript(path)
+    is_slow = starts_children(transcript) and transcript.fixtures != "questions"
+    if is_slow or param(path).marks:
+        return True
+
+    async def hold() -> None:
+        with trio.fail_after(MOST_S / 2):
+            async with open_runtime(
+                load_catalog(FIXTURES / f"{transcript.fixtures}.toml", {}), patience_s=20
+            ) as runtime:
+                await play(transcript, Agent(runtime))
+
+    try:
+        trio.run(hold, clock=None if starts_children(transcript) else MockClock(autojump_threshold=0))
+    except BaseException:  # noqa: BLE001
+        return False
+    return True
 
 
 def survives(name: str, mutant: Mutant) -> bool:

@@ -38,6 +38,8 @@ def mutants(source: str) -> Iterator[Mutant]:
             copied = copy.deepcopy(tree)
             changed = next(one for at, one in enumerate(ast.walk(copied)) if at == place)
             change(changed)
+            if ast.dump(copied) == ast.dump(tree):
+                continue
             yield Mutant(getattr(node, "lineno", 0), what, ast.unparse(copied))
 
 
@@ -64,7 +66,8 @@ def _changes(node: ast.AST) -> list[tuple[str, Callable[[ast.AST], None]]]:
             return [("the condition is true", _fix(True)), ("the condition is false", _fix(False))]
         case ast.Constant(value=bool() | int()):
             return [(f"{node.value!r} changed", _change)]
-        case ast.Return(value=ast.expr()):
+        # None and False are the same to all who ask.
+        case ast.Return(value=ast.expr() as value) if not (isinstance(value, ast.Constant) and not value.value):
             return [("returns None", _return_none)]
     return []
 

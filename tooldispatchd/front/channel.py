@@ -249,13 +249,6 @@ class Channel:
         if self._closing:
             self.abort("it did not read its answers in time")
 
-    def _break(self, why: str) -> None:
-        """Deferred `abort`: a failed write must not re-enter its caller."""
-        peer = self._drop()
-        if peer is not None:
-            # A step after the write that found out: its callers must not end under it.
-            self._front.timer.add(trio.current_time(), Deferred(partial(peer.gone, why)))
-
     def expire(self) -> None:
         """The time without a successful write may be over."""
         self._stall = None
@@ -280,15 +273,13 @@ class Channel:
 
     def _input_ready(self, mask: int) -> None:
         # EPOLLHUP here is the end of input, which reading shows; but who has left altogether is not listened to.
-        if mask & EPOLLHUP and self._is_unheard():
-            self.abort("hung up")
-        else:
-            self._receive()
-
-    def _is_unheard(self) -> bool:
-        answering = poll()
-        answering.register(self._wire.write_fd, 0)
-        return bool(answering.poll(0))
+        if mask & EPOLLHUP:
+            answering = poll()
+            answering.register(self._wire.write_fd, 0)
+            if answering.poll(0):
+                self.abort("hung up")
+                return
+        self._receive()
 
     def _output_ready(self, mask: int) -> None:
         if mask & (EPOLLHUP | EPOLLERR):
@@ -322,7 +313,11 @@ class Channel:
         except BlockingIOError:
             return 0
         except OSError as error:
-            self._break(f"cannot write: {error.strerror}")
+            peer = self._drop()
+            if peer is not None:
+                # A step after the write that found out: its callers must not end under it.
+                gone = partial(peer.gone, f"cannot write: {error.strerror}")
+                self._front.timer.add(trio.current_time(), Deferred(gone))
             return None
 
     def _flush(self) -> None:
@@ -367,16 +362,13 @@ class Channel:
         writing = EPOLLOUT if self._out is not None else 0
         if self._wire.read_fd == self._wire.write_fd:
             self._front.change(self._wire.read_fd, reading | writing)
-        else:
-            self._watch_input(reading)
-            self._front.change(self._wire.write_fd, writing)
-
-    def _watch_input(self, reading: int) -> None:
+            return
         # A pipe whose writer has left reports EPOLLHUP whatever is asked for: it must leave the set to be quiet.
         if reading and not self._front.watches(self._wire.read_fd):
             self._front.watch(self._wire.read_fd, reading, self._input_ready, owner=self)
         elif not reading and self._front.watches(self._wire.read_fd):
             self._front.forget(self._wire.read_fd)
+        self._front.change(self._wire.write_fd, writing)
 
     def _drop(self) -> ChannelPeer | None:
         """Close the descriptors and let go of the peer, which holds the channel; who it was."""

@@ -118,7 +118,11 @@ class Front:
                 again, self._again = self._again, []
                 await self._serve(self._epoll.poll(0, EVENTS))
                 for channel in again:
-                    await self._resume(channel)
+                    try:
+                        channel.resume()
+                    except Exception as error:  # noqa: BLE001  # the same guard, for a channel's further turns
+                        self.end_defective(error, channel.abort)
+                    await trio.lowlevel.checkpoint()
                     # A channel that asks little need not wait for the turns of all that ask much.
                     await self._serve(self._epoll.poll(0, EVENTS))
         finally:
@@ -151,13 +155,6 @@ class Front:
                 self._log.incident("connection failed", error)
                 # A failure that each connection meets must not fill the daemon's time and its log.
                 listener.pause()
-
-    async def _resume(self, channel: Resumable) -> None:
-        try:
-            channel.resume()
-        except Exception as error:  # noqa: BLE001  # the same guard, for a channel's further turns
-            self.end_defective(error, channel.abort)
-        await trio.lowlevel.checkpoint()
 
     def end_defective(self, error: Exception, end: Callable[[str], None] | None) -> None:
         """Log what a channel failed of, and have `end` end it, told why; that may meet the same defect."""

@@ -87,7 +87,9 @@ class StreamChannel:
             try:
                 await self._write()
             except (trio.BrokenResourceError, trio.TooSlowError):
-                self._forget()
+                self._is_closed = True
+                self.share.add(-len(self._out))
+                self._out.clear()
                 peer.gone("cannot write")
             nursery.cancel_scope.cancel()
         # Closing a descriptor or a memory stream by force does not wait.
@@ -138,11 +140,6 @@ class StreamChannel:
             if self._closing:
                 self._is_closed = True
                 return
-
-    def _forget(self) -> None:
-        self._is_closed = True
-        self.share.add(-len(self._out))
-        self._out.clear()
 
 
 class FileStream(Stream):

@@ -122,17 +122,6 @@ def form_of(message: Message) -> Form:
     return Form.PLAIN if isinstance(message, ToolReq) else Form.SHORT
 
 
-def _with_agent(message: Message) -> Message | Refused:
-    """A nested request may name its agent beside `msg`; where both are there they must be the same."""
-    if not isinstance(message, NestedReq) or message.agent is None:
-        return message
-    if message.msg.agent not in {None, message.agent}:
-        fault = Fault(Code.INVALID_REQUEST, "agent in msg is another one than beside it")
-        return Refused(fault, _fit(message.msg.id), Form.NESTED, _fit(message.agent))
-    message.msg.agent = message.agent
-    return message
-
-
 def _decode_again(line: bytes) -> Message | Refused | None:
     """A line that is JSON but not what its first look promised: another form, or a request with a wrong field."""
     try:
@@ -162,21 +151,22 @@ def _decode_or_refuse(line: bytes, form: Form | None, loose: _Loose, asked: str 
         if form is None:
             # The refused line's agent can be told: others of the channel need not wonder.
             return Refused(_invalid_request(error), asked, agent=_read_name(loose.agent))
-        call_id, agent = _read_id_and_agent(loose.msg if form is Form.NESTED else line)
-        return Refused(_invalid_request(error), call_id, form, _read_name(loose.agent) or agent)
-    routed = _with_agent(message)
-    return routed if isinstance(routed, Refused) else _fitting(routed)
-
-
-def _read_id_and_agent(line: bytes | Raw | UnsetType) -> tuple[str | None, str | None]:
-    """The id and the agent of a well-formed object, each if a request may have it."""
-    if isinstance(line, UnsetType):
-        return None, None
-    try:
-        loose = _decode_loose(line)
-    except ValidationError:
-        return None, None
-    return _read_name(loose.id), _read_name(loose.agent)
+        # What stands in `msg` may be anything.
+        body = loose
+        if form is Form.NESTED:
+            try:
+                body = _decode_loose(loose.msg)  # type: ignore[arg-type]  # it is there, or the form would be another
+            except ValidationError:
+                body = _Loose()
+        agent = _read_name(loose.agent) or _read_name(body.agent)
+        return Refused(_invalid_request(error), _read_name(body.id), form, agent)
+    if isinstance(message, NestedReq) and message.agent is not None:
+        # It may stand in `msg` or beside it; where both are there they must be the same.
+        if message.msg.agent not in {None, message.agent}:
+            fault = Fault(Code.INVALID_REQUEST, "agent in msg is another one than beside it")
+            return Refused(fault, _fit(message.msg.id), Form.NESTED, _fit(message.agent))
+        message.msg.agent = message.agent
+    return _fitting(message)
 
 
 def _read_name(raw: Raw | UnsetType) -> str | None:

@@ -82,7 +82,18 @@ class LineRead(msgspec.Struct, frozen=True):
 
 def read_line(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     """Read a line (a job of a checker; `arguments` is the longest that a line may be). Gives `LineRead`."""
-    found = _read(bytes(payload), int(arguments))
+    line = bytes(payload)
+    message = decode_line(line, int(arguments))
+    if message is None or isinstance(message, Refused):
+        return msgspec.msgpack.encode(LineRead(refused=message)), b""
+    body = _body(message)
+    cut = cut_largest(body, line)
+    light = msgspec.json.encode(message)
+    found = LineRead(light, cut)
+    if len(light) > MAX_REST_BYTES:
+        fault = Fault(Code.INVALID_REQUEST, f"beside its largest value a line may have {MAX_REST_BYTES} bytes")
+        form = form_of(message) if isinstance(body, ShortReq) else None
+        found = LineRead(refused=Refused(fault, id_of(message), form, getattr(body, "agent", None)))
     return msgspec.msgpack.encode(found), b""
 
 
@@ -95,20 +106,6 @@ def message_of(read: bytes, line: bytes | bytearray) -> Message | Refused | None
     if found.cut is not None and message is not None and not isinstance(message, Refused):
         found.cut.put_back(_body(message), line)
     return message
-
-
-def _read(line: bytes, max_line_bytes: int) -> LineRead:
-    message = decode_line(line, max_line_bytes)
-    if message is None or isinstance(message, Refused):
-        return LineRead(refused=message)
-    body = _body(message)
-    cut = cut_largest(body, line)
-    light = msgspec.json.encode(message)
-    if len(light) > MAX_REST_BYTES:
-        fault = Fault(Code.INVALID_REQUEST, f"beside its largest value a line may have {MAX_REST_BYTES} bytes")
-        form = form_of(message) if isinstance(body, ShortReq) else None
-        return LineRead(refused=Refused(fault, id_of(message), form, getattr(body, "agent", None)))
-    return LineRead(light, cut)
 
 
 def _body(message: Message) -> msgspec.Struct:

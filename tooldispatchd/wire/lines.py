@@ -116,10 +116,19 @@ class LineCutter:
         if pieces and (len(pieces[0]) > self._max or len(chunk) > self._max):
             self.ended = next((bytes(line[-END_BYTES:]) for line in pieces if len(line) > self._max), self.ended)
             lines = [line if len(line) <= self._max else LongLine(bytes(line[:HEAD_BYTES])) for line in pieces]
-        if rest and self._dropping is None:
-            self._keep(rest, lines)
+        if rest and self._dropping is not None:
+            self._dropping = _end_of(self._dropping, rest)
         elif rest:
-            self._dropping = _end_of(self._dropping or b"", rest)
+            if self._tail is None:
+                self._tail, self._spent = bytearray(rest), None
+            else:
+                was = len(self._tail)
+                self._tail += rest
+                if was <= MOVED_BYTES < len(self._tail):
+                    reserve(self._tail, self._max)
+            self.held = len(self._tail)
+            if self.held > self._max and (line := self.give_up()) is not None:
+                lines.append(line)
         return lines
 
     def forget(self) -> bytearray | None:
@@ -138,18 +147,6 @@ class LineCutter:
         self._spent, self._tail = self._tail, None
         self.held = 0
         return line
-
-    def _keep(self, rest: bytes | bytearray, lines: list[bytes | bytearray | LongLine]) -> None:
-        if self._tail is None:
-            self._tail, self._spent = bytearray(rest), None
-        else:
-            was = len(self._tail)
-            self._tail += rest
-            if was <= MOVED_BYTES < len(self._tail):
-                reserve(self._tail, self._max)
-        self.held = len(self._tail)
-        if self.held > self._max and (line := self.give_up()) is not None:
-            lines.append(line)
 
 
 def _end_of(before: bytes, more: bytes | bytearray) -> bytes:

@@ -47,8 +47,9 @@ def _members(head: bytes) -> tuple[dict[str, str | None], dict[str, str | None]]
     for token in _TOKEN.finditer(head):
         literal, colon = token.groups()
         if literal is not None:
-            text = _text(literal)
-            if text is None:
+            try:
+                text = msgspec.json.decode(literal, type=str)
+            except (msgspec.DecodeError, UnicodeDecodeError):
                 break
             members = inner if in_msg else outer
             if colon is None:
@@ -75,10 +76,3 @@ def _members(head: bytes) -> tuple[dict[str, str | None], dict[str, str | None]]
         if depth <= 0:
             break
     return outer, inner
-
-
-def _text(literal: bytes) -> str | None:
-    try:
-        return msgspec.json.decode(literal, type=str)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None

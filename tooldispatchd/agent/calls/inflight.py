@@ -199,10 +199,16 @@ class InFlight:
         self._machine.start(request)
         self._calls[call.key] = call
         self._count_bytes(call.bytes_in)
-        if plan is None:
-            self._hold(call)
-        else:
+        if plan is not None:
             self._admit(call, plan)
+            return
+        # A view would keep its whole line, of which the input may be a small part.
+        if isinstance(call.input, Raw):
+            call.input = call.input.copy()
+        self._held[call] = None
+        self._announce(call)
+        call.leave_queue = partial(self._held.pop, call)
+        call.enter(CallEvent.HOLD, self._session.opening_limit_s)
 
     def _refusal(self, call: AgentCall, plan: Plan | None, *, in_background: bool) -> Fault | None:
         """Too many calls, or too much in them; an agent that has none in flight may have one of any size."""
@@ -226,15 +232,6 @@ class InFlight:
     def _count_bytes(self, size: int) -> None:
         self._account.bytes_in_flight += size
         self._channel.share.add(size)
-
-    def _hold(self, call: AgentCall) -> None:
-        # A view would keep its whole line, of which the input may be a small part.
-        if isinstance(call.input, Raw):
-            call.input = call.input.copy()
-        self._held[call] = None
-        self._announce(call)
-        call.leave_queue = partial(self._held.pop, call)
-        call.enter(CallEvent.HOLD, self._session.opening_limit_s)
 
     def reroute(self) -> None:
         """A server has answered or failed: what waited for it may go on."""
@@ -407,11 +404,11 @@ class InFlight:
     def _tell(self, call: AgentCall) -> None:
         outcome = call.machine.outcome
         assert outcome is not None
-        # A session's refusal is one fault for all that wait.
-        if isinstance(outcome, Fault) and outcome is not self._machine.refusal:
-            is_found = call.plan is not None or outcome.code not in NO_TOOL
+        if isinstance(outcome, Fault):
+            # For some no tool was found; and a session's refusal is one fault for all that wait for a server.
+            is_bare = call.plan is None and (outcome is self._machine.refusal or outcome.code in NO_TOOL)
             may_have = call.machine.ran_at is not None and outcome.code is not Code.INVALID_INPUT
-            outcome = outcome.ran(may_have=may_have) if is_found else outcome
+            outcome = outcome if is_bare else outcome.ran(may_have=may_have)
         self._session.note_end(call.id, call.name, outcome, trio.current_time() - call.machine.started_at)
         if call.job is not None and call.key is call.job:
             self.jobs.finish(call.job, outcome)

@@ -241,7 +241,11 @@ class Programs:
         """As `surroundings`, for a child that outlives a call; `clear` must follow. Raises `SurroundingsError`."""
         leaf: Leaf | None = None
         try:
-            leaf = self._leaf(policy)
+            rest = self._uncounted(policy)
+            # Only where something is to be counted in it.
+            if self._leaves is not None and rest != policy:
+                memory = policy.memory if rest.memory is None else None
+                leaf = self._leaves.make(memory=memory, processes=policy.processes if rest.processes is None else None)
             return ChildSurroundings(scratch(policy), leaf)
         except OSError as error:
             if leaf is not None and self._leaves is not None:
@@ -269,15 +273,6 @@ class Programs:
         if around.scratch is not None:
             assert self._scratches is not None
             await self._scratches.remove(around.scratch)
-
-    def _leaf(self, policy: Policy) -> Leaf | None:
-        """A cgroup, where there are any and something is to be counted in it. Raises `OSError`."""
-        rest = self._uncounted(policy)
-        if self._leaves is None or rest == policy:
-            return None
-        memory = policy.memory if rest.memory is None else None
-        processes = policy.processes if rest.processes is None else None
-        return self._leaves.make(memory=memory, processes=processes)
 
     def _uncounted(self, policy: Policy) -> Policy:
         """The part of `policy` that a cgroup does not enforce."""

@@ -3,7 +3,7 @@
 Imported only where there are such tools.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -88,7 +88,17 @@ class PythonPlans:
 
     def __init__(self, warm: Warm, setup: Setup) -> None:
         self._warm = warm
-        warm.keep(list(_functions(setup)))
+        catalog = setup.catalog
+        functions = [
+            _python_tool(setup, tool, enforced_for(setup, tool.spec, profile))
+            for profile in catalog.profiles.values()
+            # As every profile's agents call it, in chains too.
+            for name in dict.fromkeys(
+                (*profile.tools, *(inner for tool in profile.tools for inner in catalog.tools[tool].needs))
+            )
+            if (tool := catalog.tools[name]).spec.python is not None
+        ]
+        warm.keep(functions)
 
     def plan(self, runtime: Runtime, tool: DeclaredTool, profile: Profile) -> PythonPlan:
         """The plan of a tool with `python`, as agents of `profile` call it."""
@@ -104,17 +114,6 @@ async def open_python_plans(family: Family, setup: Setup) -> AsyncIterator[Pytho
     """The planner of Python tools; their warm parents are gone when the block is left."""
     async with open_warm(family) as warm:
         yield PythonPlans(warm, setup)
-
-
-def _functions(setup: Setup) -> Iterator[PythonTool]:
-    """Every Python tool as every profile's agents call it, in chains too."""
-    catalog = setup.catalog
-    for profile in catalog.profiles.values():
-        inner = (name for tool in profile.tools for name in catalog.tools[tool].needs)
-        for name in dict.fromkeys((*profile.tools, *inner)):
-            tool = catalog.tools[name]
-            if tool.spec.python is not None:
-                yield _python_tool(setup, tool, enforced_for(setup, tool.spec, profile))
 
 
 def _python_tool(setup: Setup, tool: DeclaredTool, enforced: Enforced) -> PythonTool:

@@ -95,8 +95,13 @@ class Reusing:
         self, program: Program, call: Call, lend: Lend, update: Callable[[Update], None] | None
     ) -> ProgramValue | Unread | Fault:
         """Have a child serve `call`; it is gone where it failed, and where this is cancelled."""
+        # A profile's plans live as long as the daemon, and each has its program.
+        reused = self._reused.get(id(program))
+        if reused is None:
+            assert program.reuse is not None
+            reused = self._reused[id(program)] = Reused(self._idle, calls=program.reuse, gone=self._gone)
         try:
-            return await self._of(program).run(
+            return await reused.run(
                 partial(self._start, program, lend),
                 program.command,
                 framed(b"", call.line, b"\n"),
@@ -106,14 +111,6 @@ class Reusing:
             )
         except _RefusedError as refused:
             return refused.fault.ran(may_have=False)
-
-    def _of(self, program: Program) -> Reused:
-        # A profile's plans live as long as the daemon, and each has its program.
-        reused = self._reused.get(id(program))
-        if reused is None:
-            assert program.reuse is not None
-            reused = self._reused[id(program)] = Reused(self._idle, calls=program.reuse, gone=self._gone)
-        return reused
 
     async def _start(
         self,

@@ -6,7 +6,7 @@ a wrong token from a wrong user, nor a profile that is closed from one that does
 
 import hmac
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -97,31 +97,23 @@ class Authenticator:
         """
         wanted = entrance.profile if name is None else name
         # Compared before anything is decided: every refusal has taken the same steps.
-        is_token_right = self._is_token_right(wanted, token)
+        is_equal = hmac.compare_digest(self._tokens.get(wanted, self._dummy), digest_of(token or ""))
         profile = self._profiles.get(wanted)
         # There is nothing to hide, or not from who may read the configuration; one that shows a token may be guessing.
         is_open = not self._is_protected or (visitor.uid == self._own_uid and token is None)
         if profile is None and is_open and entrance.profiles is None:
-            return _unknown_profile(wanted, self._profiles)
+            close = nearest(wanted, self._profiles)
+            if close is None:
+                return UNKNOWN_PROFILE
+            return Fault(Code.UNKNOWN_PROFILE, f"no such profile; did you mean {close}?", {"did_you_mean": close})
         if profile is None or not entrance.leads_to(wanted):
             return NOT_AUTHENTICATED
+        # A profile without a token takes any.
+        is_token_right = wanted not in self._tokens or (is_equal and token is not None)
         is_protected = wanted in self._tokens or profile.is_bound
         if is_protected and not (said_hello and is_token_right and visitor.is_among(profile.uids, profile.gids)):
             return NOT_AUTHENTICATED
         return profile
-
-    def _is_token_right(self, profile: str, token: str | None) -> bool:
-        """Whether `token` is the profile's; a profile without one takes any."""
-        shown = digest_of(token or "")
-        is_equal = hmac.compare_digest(self._tokens.get(profile, self._dummy), shown)
-        return profile not in self._tokens or (is_equal and token is not None)
-
-
-def _unknown_profile(name: str, profiles: Iterable[str]) -> Fault:
-    close = nearest(name, profiles)
-    if close is None:
-        return UNKNOWN_PROFILE
-    return Fault(Code.UNKNOWN_PROFILE, f"no such profile; did you mean {close}?", {"did_you_mean": close})
 
 
 def narrow_profile(profile: Profile, spec: Raw, catalog: Catalog) -> Profile | Fault:

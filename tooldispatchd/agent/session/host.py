@@ -384,7 +384,14 @@ class ChannelHost:
             self._request(message)
             return DEAR if self._is_flooding else 2
         if isinstance(message, ToolCancel | ApproveResp | AskResp):
-            self._pass_on(message)
+            session = self._roster.of(message.agent)
+            if session is not None and isinstance(message, ToolCancel):
+                session.cancel(message.id)
+            elif session is not None:
+                session.take_reply(message)  # type: ignore[arg-type]  # a `ToolCancel` was looked at before
+            elif message.agent is not None:
+                # Nothing of an own session that never opened can be meant; a name that is not open may be a slip.
+                self._fault(UNKNOWN_AGENT, agent=message.agent)
         elif isinstance(message, ByeSaid):
             self._bye(message)
         elif self._is_flooding:
@@ -433,17 +440,6 @@ class ChannelHost:
         session = self._roster.of(refused.agent)
         machine = SessionMachine(self._machine.outgoing) if session is None else session.machine
         machine.refuse(refused, line=self._machine.line)
-
-    def _pass_on(self, message: ToolCancel | ApproveResp | AskResp) -> None:
-        session = self._roster.of(message.agent)
-        if session is None:
-            # Nothing of an own session that never opened can be meant; a name that is not open may be a slip.
-            if message.agent is not None:
-                self._fault(UNKNOWN_AGENT, agent=message.agent)
-        elif isinstance(message, ToolCancel):
-            session.cancel(message.id)
-        else:
-            session.take_reply(message)
 
     def _list_tools(self, message: ToolsReq) -> None:
         refusal = refuse_form(message.schemas)

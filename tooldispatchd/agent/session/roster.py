@@ -110,11 +110,19 @@ class Roster:
             self._greet_called(session, hello, line=line)
         elif session is not None:
             session.machine.greet(hello, line=line)
-        elif isinstance(profile := self._profile_of(hello), Fault):
-            self._say(profile, hello, line=line)
-            self._mind_refusal(profile, hello)
         else:
-            self._open(profile, hello, line=line)
+            profile: Profile | Fault
+            if self._failures >= MAX_FAILURES:
+                profile = NOT_AUTHENTICATED
+            elif self.is_closing or (hello.agent is None and self._refusal is not None):
+                profile = ENDING
+            else:
+                profile = self._admit(hello) if speaks(hello) else UNSUPPORTED
+            if isinstance(profile, Fault):
+                self._say(profile, hello, line=line)
+                self._mind_refusal(profile, hello)
+            else:
+                self._open(profile, hello, line=line)
 
     def _greet_called(self, session: Session | None, hello: Hello, *, line: int) -> None:
         """Let the agent of an open session ask for what a `hello` asks for; one for anything else opens nothing."""
@@ -168,13 +176,6 @@ class Roster:
             self.is_closing = True
         return session
 
-    def _profile_of(self, hello: Hello) -> Profile | Fault:
-        if self._failures >= MAX_FAILURES:
-            return NOT_AUTHENTICATED
-        if self.is_closing or (hello.agent is None and self._refusal is not None):
-            return ENDING
-        return self._admit(hello) if speaks(hello) else UNSUPPORTED
-
     def _admit(self, hello: Hello | None) -> Profile | Fault:
         """The profile of the session that an agent asks for, or why there is none. Authentication comes first.
 
@@ -209,7 +210,15 @@ class Roster:
         """A channel's own session that is refused ends its channel; for a wrong token it may try again."""
         if refusal.code is Code.NOT_AUTHENTICATED:
             self._failures += 1
-            self._tell(hello)
+            visitor = self._visitor
+            count = self._runtime.state.refusals.note(visitor.uid, trio.current_time())
+            # The first ones of a user lately, then ever fewer of them.
+            if count <= TOLD or count.bit_count() == 1:
+                # An agent that confuses the fields may have put its token here.
+                is_profile = hello.profile is None or hello.profile in self._runtime.setup.catalog.profiles
+                profile = hello.profile if is_profile else "(no such profile)"
+                log = self._runtime.setup.log
+                log.warning("hello refused", uid=visitor.uid, pid=visitor.pid, profile=profile, lately=count)
             if self._failures == MAX_FAILURES:
                 # Sessions that are open go on: they have shown who they are. Nobody else comes in here.
                 self._refusal = self._refusal or refusal
@@ -218,18 +227,6 @@ class Roster:
             # Requests that follow at once get the same answer.
             self._refusal = self._refusal or refusal
             self.is_closing = True
-
-    def _tell(self, hello: Hello) -> None:
-        """Log that it was not let in: the first ones of a user lately, then ever fewer of them."""
-        visitor = self._visitor
-        count = self._runtime.state.refusals.note(visitor.uid, trio.current_time())
-        if count <= TOLD or count.bit_count() == 1:
-            # An agent that confuses the fields may have put its token here.
-            is_profile = hello.profile is None or hello.profile in self._runtime.setup.catalog.profiles
-            profile = hello.profile if is_profile else "(no such profile)"
-            self._runtime.setup.log.warning(
-                "hello refused", uid=visitor.uid, pid=visitor.pid, profile=profile, lately=count
-            )
 
     def _open(self, profile: Profile, hello: Hello | None, *, line: int) -> Session:
         agent = None if hello is None else hello.agent

@@ -118,8 +118,11 @@ class Session:
         """A server has answered or failed: route what waited for it, and be ready when all have."""
         refusal = self.toolset.refusal
         if refusal is not None and not self._is_over:
-            # Before anything is routed: what waits gets this same fault, whatever the other servers will say.
-            self._refuse(refusal)
+            # Before anything is routed: `hello` and what waits get this same fault, whatever other servers will say.
+            self.machine.refusal = refusal
+            self.machine.refuse_opening(refusal)
+            self.machine.apply(Event.REFUSED)
+            self._stop_calls(refusal)
         if self.in_flight is not None:
             self.in_flight.reroute()
         if self.toolset.is_settled and not self._is_over:
@@ -187,13 +190,6 @@ class Session:
             return self.toolset.find(name)
         self._showing = self._showing or Showing()
         return self._showing.find(name, form, self.toolset.find)
-
-    def _refuse(self, refusal: Fault) -> None:
-        """`hello` and every waiting request get the same fault, and the session ends."""
-        self.machine.refusal = refusal
-        self.machine.refuse_opening(refusal)
-        self.machine.apply(Event.REFUSED)
-        self._stop_calls(refusal)
 
     # --- requests ---
 
@@ -274,7 +270,14 @@ class Session:
         if isinstance(outcome, Fault):
             outcome = ran_at_once(outcome)
         elif body.background:
-            outcome = self._keep(body.name, outcome)
+            jobs = self._calls().jobs
+            if (job := jobs.open(body.name)) is None:
+                # A tool that answers at once leaves nothing behind.
+                outcome = queue_full("jobs").ran(may_have=False)
+            else:
+                # It is done in the moment it came.
+                jobs.finish(job, Answer(outcome))
+                outcome = job_content(job)
         self.note_end(body.id, body.name, outcome)
         content = outcome if isinstance(outcome, str) else outcome.content()
         is_fault = isinstance(outcome, Fault)
@@ -284,15 +287,6 @@ class Session:
             meta = plan.meta(perf_counter() - began, 0, bytes_in=size, bytes_out=utf8_size(content), dropped=dropped)
         is_json = plan.gives_json and not is_fault and not body.background
         self.machine.reply(request, content, is_error=is_fault, fault=is_fault, meta=meta, is_json=is_json)
-
-    def _keep(self, name: str, content: str) -> str | Fault:
-        """The result of a job that was done in the moment it came; what is told of the job."""
-        jobs = self._calls().jobs
-        if (job := jobs.open(name)) is None:
-            # A tool that answers at once leaves nothing behind.
-            return queue_full("jobs").ran(may_have=False)
-        jobs.finish(job, Answer(content))
-        return job_content(job)
 
     def _calls(self) -> InFlight:
         if self.in_flight is None:

@@ -69,7 +69,16 @@ class TaskTree:
 
     async def _live(self) -> None:
         try:
-            await self._nurse()
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                for task in self._tasks:
+                    nursery.start_soon(task)
+                self._tasks.clear()
+                await self._teardown.wait()
+                # Each connection has its own bounded ladder; a cancelled scope would only cut it short.
+                self._closing()
+                for close in self._kept:
+                    close()
         except Exception as error:  # noqa: BLE001  # guard: a defect in one session ends only that session
             self._log.incident("session failed", error)
         finally:
@@ -79,15 +88,3 @@ class TaskTree:
                 self._ended()
             except Exception as error:  # noqa: BLE001  # the same guard, for what is told of the end
                 self._log.incident("session's end failed", error)
-
-    async def _nurse(self) -> None:
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            for task in self._tasks:
-                nursery.start_soon(task)
-            self._tasks.clear()
-            await self._teardown.wait()
-            # Each connection has its own bounded ladder; a cancelled scope would only cut it short.
-            self._closing()
-            for close in self._kept:
-                close()

@@ -175,7 +175,20 @@ class Servers:
             elif server.binding.spec.shared:
                 self._share(server, settled)
             else:
-                self._start(server, settled)
+                (value, program), log = self._value(server), self._log.bind(server=server.name)
+                keeper = server.kept = open_keeper(
+                    self._runtime,
+                    server.binding,
+                    value,
+                    self._owner.flush,
+                    partial(self._altered, server),
+                    program=program,
+                    log=log,
+                    agent=self._owner,
+                    turns=self._turns,
+                    share=self._memory_share,
+                )
+                self._owner.own(partial(keeper.run, partial(self._answered, server, settled)), keeper.close)
 
     def _value(self, server: SessionServer) -> tuple[Server, Program | None]:
         runtime, needed = self._runtime, tuple(server.needed)
@@ -183,23 +196,6 @@ class Servers:
         server.unenforced = () if program is None else program.unenforced
         value = server_value(runtime, server.binding, server.use, needed=needed, profile=self._profile, program=program)
         return value, program
-
-    def _start(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
-        (value, program), log = self._value(server), self._log.bind(server=server.name)
-        keeper = open_keeper(
-            self._runtime,
-            server.binding,
-            value,
-            self._owner.flush,
-            partial(self._altered, server),
-            program=program,
-            log=log,
-            agent=self._owner,
-            turns=self._turns,
-            share=self._memory_share,
-        )
-        server.kept = keeper
-        self._owner.own(partial(keeper.run, partial(self._answered, server, settled)), keeper.close)
 
     def _share(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
         runtime = self._runtime
@@ -377,6 +373,10 @@ def server_value(
     is_whole = use is not None and use.only is None
     # A server that is not offered needs no more than the tools that declared ones are made of.
     whitelist = spec.tools if use is not None or spec.shared else ()
+    if spec.shared:
+        # All of its tools that declared tools are made of, whichever of these the session has.
+        made = [tool.server for tool in runtime.setup.catalog.tools.values() if tool.server is not None]
+        needed = tuple(dict.fromkeys(tool.tool for tool in made if tool.binding == binding.name))
     max_content_bytes = limits.max_content_bytes if program is None else program.command.max_output_bytes
     return Server(
         name=binding.name,
@@ -385,7 +385,7 @@ def server_value(
         env=spec.env if program is None else program.command.env,
         cwd=spec.cwd,
         whitelist=whitelist,
-        declared=_declared(runtime, binding.name) if spec.shared else needed,
+        declared=needed,
         deny=spec.deny,
         protocol=spec.protocol,
         handshake_s=spec.handshake_s or limits.handshake_s,
@@ -397,12 +397,6 @@ def server_value(
         max_content_bytes=max_content_bytes,
         policy=None if program is None else program.policy,
     )
-
-
-def _declared(runtime: Runtime, binding: str) -> tuple[str, ...]:
-    """All tools of a server that declared tools are made of."""
-    tools = [tool.server for tool in runtime.setup.catalog.tools.values() if tool.server is not None]
-    return tuple(dict.fromkeys(tool.tool for tool in tools if tool.binding == binding))
 
 
 def reach_of(binding: Binding) -> Reach | None:

@@ -6,8 +6,14 @@ from typing import Final, Literal
 import trio
 
 from tooldispatchd.agent.calls.call import HOLD, Lookup, Plan
-from tooldispatchd.agent.calls.chains import process_plan
-from tooldispatchd.agent.calls.plans import DownPlan, InlinePlan, declared_mcp_plan, listed_plan, program_plan
+from tooldispatchd.agent.calls.plans import (
+    DownPlan,
+    InlinePlan,
+    declared_mcp_plan,
+    listed_plan,
+    process_plan,
+    program_plan,
+)
 from tooldispatchd.agent.faults import SHOWN_NAME, propose, unknown_tool
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import Runtime
@@ -177,21 +183,19 @@ class Toolset:
         self._missing(server, kept)
         for name in self._offered.pop(server.name, ()):
             del self.plans[name]
-        for name in self._made_of(server):
-            self._inner.pop(name, None)
-            if name in self._profile.tools:
-                self.plans.pop(name, None)
-                self._waiting[name] = [server]
+        tools = self._runtime.setup.catalog.tools
+        # The declared tools, of the profile or of its chains, that are tools of this server.
+        for name in {*self._inner, *self._profile.tools}:
+            at = tools[name].server
+            if at is not None and at.binding == server.name:
+                self._inner.pop(name, None)
+                if name in self._profile.tools:
+                    self.plans.pop(name, None)
+                    self._waiting[name] = [server]
         self._offer(server, kept)
         self._place()
         self._order()
         self._owner.tools_changed()
-
-    def _made_of(self, server: SessionServer) -> list[str]:
-        """The declared tools, of the profile or of its chains, that are tools of this server."""
-        tools = self._runtime.setup.catalog.tools
-        mine = {*self._inner, *self._profile.tools}
-        return [name for name in mine if (at := tools[name].server) is not None and at.binding == server.name]
 
     def _missing(self, server: SessionServer, kept: ServerHandle) -> dict[str, str]:
         """The tools that the server should have and lacks, each with a sentence that says so."""
@@ -306,8 +310,12 @@ class Toolset:
             return self._unknown(name)  # it would be kept for as long as a server starts
         if name in self._waiting:
             return HOLD
-        if name in self._runtime.setup.catalog.tools:
-            return self._why_not(self._runtime.setup.catalog.tools[name])
+        declared = self._runtime.setup.catalog.tools.get(name)
+        if declared is not None:
+            if declared.server is None or name not in self._profile.tools:
+                return self._not_allowed(name)
+            found = self.inner(name)
+            return found if isinstance(found, Fault) else self._unknown(name)
         prefix, tool = split_name(name)
         for server in self._servers.under(prefix):
             if not server.is_settled:
@@ -321,13 +329,6 @@ class Toolset:
             if prefix == binding.prefix and (fault := why_never(binding)) is not None:
                 return fault
         return HOLD if self._servers.may_become(prefix) else self._unknown(name)
-
-    def _why_not(self, tool: DeclaredTool) -> Fault:
-        """Why a declared tool cannot be called."""
-        if tool.server is not None and tool.name in self._profile.tools:
-            found = self.inner(tool.name)
-            return found if isinstance(found, Fault) else self._unknown(tool.name)
-        return self._not_allowed(tool.name)
 
     @staticmethod
     def _not_allowed(name: str) -> Fault:

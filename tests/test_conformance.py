@@ -36,8 +36,10 @@ ON_PIPES: Final = (
 )
 
 
-ALL: Final = [word for level in LEVELS for word in ("--level", level)]
-ALL += [word for need in CAN for word in ("--can", need)]
+ALL: Final = (
+    *(word for level in LEVELS for word in ("--level", level)),
+    *(word for need in CAN for word in ("--can", need)),
+)
 
 
 def run(*words: str) -> dict[str, object]:

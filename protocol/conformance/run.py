@@ -672,7 +672,7 @@ class Referee:
 
 def key_of(pair: tuple[object, object]) -> tuple[object, object]:
     """An agent and an id that can be looked up, whatever stood there."""
-    return tuple(one if isinstance(one, str) else "" for one in pair)  # type: ignore[return-value]
+    return tuple(one if isinstance(one, str) and len(one.encode()) <= 512 else "" for one in pair)  # type: ignore[return-value]
 
 
 @dataclass

@@ -14,6 +14,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -67,11 +68,18 @@ def is_noticed(name: str, mutant: Mutant) -> bool:
     return not all(map(_holds_in_memory, transcripts()))
 
 
+@cache
+def _catalog_of(fixtures: str):  # type: ignore[no-untyped-def]  # a type of the daemon's, which is not there yet
+    # As above.
+    from tooldispatchd.config.configuration import load_catalog  # noqa: PLC0415
+
+    return load_catalog(FIXTURES / f"{fixtures}.toml", {})
+
+
 def _holds_in_memory(path: Path) -> bool:
     # As above.
     from tests.agent.fakes import Agent, open_runtime  # noqa: PLC0415
     from tests.agent.test_transcripts import param, play, starts_children  # noqa: PLC0415
-    from tooldispatchd.config.configuration import load_catalog  # noqa: PLC0415
 
     transcript = read_transcript(path)
     is_slow = starts_children(transcript) and transcript.fixtures != "questions"
@@ -80,9 +88,7 @@ def _holds_in_memory(path: Path) -> bool:
 
     async def hold() -> None:
         with trio.fail_after(MOST_S / 2):
-            async with open_runtime(
-                load_catalog(FIXTURES / f"{transcript.fixtures}.toml", {}), patience_s=20
-            ) as runtime:
+            async with open_runtime(_catalog_of(transcript.fixtures), patience_s=20) as runtime:
                 await play(transcript, Agent(runtime))
 
     try:
@@ -115,11 +121,14 @@ def main() -> None:
     for name in asked.module:
         source = (ROOT / (name.replace(".", "/") + ".py")).read_text(encoding="utf-8")
         found = [*mutants(source), *statements(source)]
+        if not survives(name, Mutant(0, "nothing", source)):
+            sys.exit(f"a transcript fails where nothing is changed in {name}")
         with ThreadPoolExecutor(asked.jobs) as pool:
-            left = list(pool.map(lambda mutant, name=name: survives(name, mutant), found))
-        survivors = [mutant for mutant, survived in zip(found, left, strict=True) if survived]
-        for mutant in sorted(survivors, key=lambda mutant: mutant.line):
-            print(f"{name}:{mutant.line}: {mutant.what}")
+            survivors = []
+            for mutant, survived in zip(found, pool.map(partial(survives, name), found), strict=True):
+                if survived:
+                    survivors.append(mutant)
+                    print(f"{name}:{mutant.line}: {mutant.what}", flush=True)
         print(f"{name}: {len(found) - len(survivors)} of {len(found)} noticed")
         total, noticed = total + len(found), noticed + len(found) - len(survivors)
     print(f"{noticed} of {total} noticed: {100 * noticed / total:.1f} %")

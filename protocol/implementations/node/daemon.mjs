@@ -17,6 +17,7 @@ const CATEGORY = Object.fromEntries(Object.entries({
   internal: "tool_failed",
 }).flatMap(([category, codes]) => codes.split(" ").map((code) => [code, category])));
 const JOB_TOOLS = ["job_read", "job_wait", "job_list", "job_stop"];
+const ASKING = ["hello", "tools", "ping", "bye"];
 const ANSWERS = ["bye", "tool_cancel", "approve_resp", "ask_resp"];
 const NO = { ran: "no" };
 const MAYBE = { ran: "maybe" };
@@ -429,7 +430,7 @@ class Channel {
   refuse(bytes, found) {
     const { id, port, agent, form } = peek(bytes);
     const isRequest = isName(id) && (port === undefined || port === "tool_req");
-    if (!isRequest) return this.fail(found, { agent });
+    if (!isRequest) return this.fail(found, { agent, ...(ASKING.includes(port) && { id }) });
     this.refuseRequest({ id, agent }, form, found);
   }
 
@@ -449,7 +450,7 @@ class Channel {
     }
     if (port === undefined || port === "tool_req") return this.handleRequest(line, text, flooded);
     if (typeof port === "string" && port.includes("/")) return;
-    const about = { agent: line.agent, ...(["hello", "tools", "ping", "bye"].includes(port) && { id: line.id }) };
+    const about = { agent: line.agent, ...(ASKING.includes(port) && { id: line.id }) };
     if (!(typeof port === "string" && Object.hasOwn(LINES, port))) return invalid({ agent: line.agent });
     const fields = Object.entries(LINES[port]);
     if (!fields.every(([name, is]) => optional(line[name], is)) || !(NEEDED[port]?.(line) ?? true)) return invalid(about);

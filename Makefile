@@ -90,8 +90,9 @@ attack: install ## have hostile agents, programs and servers at a daemon, minute
 fuzz: install ## look for lines that break a session, for ten minutes (FUZZ_S=seconds)
 	$(BIN)/python -m tests.fuzz --seconds $(or $(FUZZ_S),600)
 
-protocol: install ## write what follows from the registry of protocol/ and from the Structs: schemas and tables
+protocol: install ## write what follows from the registry of protocol/ and from the Structs: schemas, tables, fixtures
 	$(BIN)/python -m docs.generate
+	$(BIN)/python -m docs.render
 	$(BIN)/python -m docs.settings
 
 # One lock for every supported Python: the markers say what each of them needs. The compiler lives in a directory of

@@ -57,6 +57,9 @@ def tracked() -> tuple[Path, ...]:
     return tuple(ROOT / name for name in done.stdout.decode().split("\0") if name and (ROOT / name).is_file())
 
 
+# Longer than others, with the reason.
+LONG: Final = {"protocol/conformance/run.py": "others copy it, and one file is what they can copy"}
+
 # Defined more than once, with the reason.
 HOMONYMS: Final = {
     "Agent": "the twin clients, blocking and for trio, offer the same names",
@@ -85,7 +88,7 @@ def test_no_file_names_what_only_one_machine_has(what: str) -> None:
 
 
 def test_no_module_is_long() -> None:
-    lengths = {name(path): path.read_text(encoding="utf-8").count("\n") for path in modules()}
+    lengths = {name(path): path.read_text(encoding="utf-8").count("\n") for path in modules() if name(path) not in LONG}
     assert {path: lines for path, lines in lengths.items() if lines > MAX_LINES} == {}
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from tests.wire.conversations import read_transcript, transcripts
+from protocol.conformance.run import read_transcript, transcripts
 
 ROOT: Final = Path(__file__).parent.parent
 # Where anchors stand: the protocol, and what this daemon promises beside it.

@@ -14,7 +14,9 @@ import msgspec
 import pytest
 
 from docs.settings import DOCUMENT, STRUCTS, descriptions, with_tables
-from tests.test_documents import PATIENCE_S, Expect, Send, Step, play, serving
+from protocol.conformance.run import Step
+from tests.test_documents import PATIENCE_S, play, serving
+from tests.wire.conversations import spoken
 from tooldispatchd.__main__ import COMMANDS
 from tooldispatchd.agent.programs.programs import TRACEPARENT
 from tooldispatchd.catalog.expressions.door import compile_expression
@@ -70,12 +72,7 @@ def blocks(kind: str) -> list[str]:
 
 def steps_of(block: str) -> list[Step]:
     """A conversation as steps."""
-    return [_spoken(*line.split(" ", 1)) for line in block.splitlines()]
-
-
-def _spoken(arrow: str, text: str) -> Step:
-    assert arrow in {"→", "←"}
-    return Send(text.encode() + b"\n") if arrow == "→" else Expect([json.loads(text)])
+    return [spoken(line) for line in block.splitlines()]
 
 
 # --- playing ---

@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "run": "run an agent with a tool channel of its own",
     "login": "log in at a server that wants OAuth",
     "init": "write a commented example configuration",
+    "conformance": "hold a daemon, or an agent, to the protocol",
     "demo": "show a scripted agent at work with a daemon of its own",
 }
 

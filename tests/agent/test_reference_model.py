@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
+from protocol.conformance.run import FIXTURES
 from tests.agent.fakes import ANOTHER_USER, Agent, open_runtime
 from tests.wire.answerer import Answerer
-from tests.wire.conversations import TRANSCRIPTS
 from tests.wire.toolbox import FORMS, spell
 from tooldispatchd.catalog.spelling import Provider
 from tooldispatchd.catalog.spelling import spell as spell_as_the_daemon
@@ -25,7 +25,7 @@ FREE: Final = frozenset(
     {"detail", "violations", "description", "did_you_mean", "latency_ms", "queued_ms", "bytes_out", "warnings"}
     | {"input_schema", "parameters", "strict", "inputSchema", "outputSchema"}
 )
-CONFIGS: Final = ("tooldispatchd", "tokens", "limits")
+CONFIGS: Final = ("basic", "tokens", "limits")
 LONG: Final = "a-name-that-says-all-there-is-to-say-of-what-this-tool-does-with-its-input"
 
 agents = st.sampled_from([None, None, "a", "b"])
@@ -98,7 +98,7 @@ def plain(line: object) -> object:
 
 
 def hold_with_model(chunk: bytes, config: str) -> list[object]:
-    model = Answerer(TRANSCRIPTS / f"{config}.toml")
+    model = Answerer(FIXTURES / f"{config}.toml")
     model.receive(chunk)
     if not model.is_closed:
         model.end()
@@ -107,7 +107,7 @@ def hold_with_model(chunk: bytes, config: str) -> list[object]:
 
 
 async def hold_in_memory(chunk: bytes, config: str) -> list[object]:
-    async with open_runtime(load_catalog(TRANSCRIPTS / f"{config}.toml", {})) as runtime:
+    async with open_runtime(load_catalog(FIXTURES / f"{config}.toml", {})) as runtime:
         # The daemon's own user may be told more than others.
         agent = Agent(runtime, visitor=ANOTHER_USER)
         await agent.send(chunk)

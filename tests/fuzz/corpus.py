@@ -5,8 +5,9 @@ import random
 from collections.abc import Callable
 from typing import Final
 
+from protocol.conformance.run import read_transcript, transcripts
 from tests.fuzz.target import MAX_LINE_BYTES, TOKEN
-from tests.wire.conversations import Send, read_transcript, transcripts
+from tests.wire.conversations import sent
 
 # Longer inputs find nothing that two shorter ones do not, and take their time.
 MAX_INPUT_BYTES: Final = 24 * 1024
@@ -51,10 +52,7 @@ Mutation = Callable[[list[bytes], random.Random], None]
 
 def seeds() -> list[bytes]:
     """What agents say in the golden transcripts, one input each."""
-    found = []
-    for path in transcripts():
-        steps = read_transcript(path).steps
-        found.append(b"".join(step.line for step in steps if isinstance(step, Send))[:MAX_INPUT_BYTES])
+    found = [b"".join(sent(read_transcript(path)))[:MAX_INPUT_BYTES] for path in transcripts()]
     return [data for data in found if data]
 
 

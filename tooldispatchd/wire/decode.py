@@ -1,7 +1,7 @@
 """One line to one message, or to a refusal that says why not; never an exception.
 
 The common lines take one decode. A line that fails it is looked at again, slowly, to find out whether it is a request
-whose `id` can be read: then its failure is an answer, else a `fault` line (PROTOCOL.md, "Which failures are answers").
+whose `id` can be read: then its failure is an answer, else a `fault` line (protocol/core.md, section 5.3).
 A line with a private name for its port (one with a slash) is for somebody else, and is as good as a blank one.
 """
 

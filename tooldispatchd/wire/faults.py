@@ -22,7 +22,7 @@ class Category(StrEnum):
 
 
 class Code(StrEnum):
-    """Every fault code of the protocol (PROTOCOL.md, "Faults"); none is ever removed."""
+    """Every fault code of the protocol (protocol/registry/faults.json); none is ever removed."""
 
     MALFORMED_LINE = "malformed_line"
     LINE_TOO_LONG = "line_too_long"
@@ -92,7 +92,7 @@ RESERVED: Final = frozenset({"error", "category", "detail", "__port", "line", "i
 class Fault(msgspec.Struct, frozen=True):
     """One failure as the agent is told it.
 
-    `detail` is one readable sentence; `extras` holds the further fields that PROTOCOL.md lists for the code.
+    `detail` is one readable sentence; `extras` holds the further fields that the registry lists for the code.
     An extra that bears a reserved name is left out.
     """
 

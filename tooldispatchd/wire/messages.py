@@ -1,4 +1,4 @@
-"""The envelopes of the protocol as Structs, one for each port and direction (PROTOCOL.md, "Envelopes").
+"""The envelopes of the protocol as Structs, one for each port and direction (protocol/registry/ports.json).
 
 What comes from an agent is decoded into these and nothing else; unknown fields are ignored. `input` stays `Raw`: only
 the tool's own plan decodes it. What may be left out may be null: many encoders write what they do not have. What goes

@@ -1,0 +1,300 @@
+"""The conformance runner against this daemon, over each kind of channel, and against a client; and what it compares."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from docs.render import renderings
+from protocol.conformance.run import (
+    FIXTURES,
+    LEVELS,
+    UNSAID,
+    Schemas,
+    WrongError,
+    differs,
+    read_line,
+    read_transcript,
+    step_of,
+    transcripts,
+)
+
+ROOT: Final = Path(__file__).parent.parent
+RUN: Final = ROOT / "protocol" / "conformance" / "run.py"
+SERVE: Final = f"{sys.executable} -m tooldispatchd serve --config {{directory}}/{{name}}.toml --listen"
+# Nothing of this daemon asks for approval yet; what is slow has a command of its own.
+CAN: Final = sorted(UNSAID - {"approval", "slow"})
+# How a channel begins and ends, and one of each level: each of them starts a daemon.
+ON_PIPES: Final = (
+    *("ping", "end_of_input_at_once", "end_of_input_with_calls", "last_line_without_newline", "bye_at_once"),
+    *("agents_end_of_input", "jobs_at_the_end", "unknown_profile", "token_three_failures", "updates", "ask"),
+    *("forms_mcp", "queue_full", "short_form", "server_refuses_all", "lines_of_the_daemon", "draining"),
+)
+
+
+ALL: Final = (
+    *(word for level in LEVELS for word in ("--level", level)),
+    *(word for need in CAN for word in ("--can", need)),
+)
+
+
+def run(*words: str) -> dict[str, object]:
+    """What the runner reports."""
+    done = subprocess.run(
+        [sys.executable, str(RUN), "--report", "json", "--jobs", "4", "--patience", "60", *words],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.stderr == ""
+    report: dict[str, object] = json.loads(done.stdout)
+    return report
+
+
+def outcomes(report: dict[str, object], outcome: str) -> dict[str, str]:
+    """The transcripts with this outcome, and why."""
+    found = report["transcripts"]
+    assert isinstance(found, list)
+    return {one["name"]: one.get("why", "") for one in found if one["outcome"] == outcome}
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, object]:
+    return run(*ALL, "--start", f"{SERVE} unix:{{socket}}")
+
+
+def test_every_transcript_holds_on_a_socket(report: dict[str, object]) -> None:
+    assert outcomes(report, "failed") == {}
+
+
+def test_nothing_is_skipped_on_a_socket_but_what_the_daemon_cannot_do_yet(report: dict[str, object]) -> None:
+    assert {why for why in outcomes(report, "skipped").values() if "of version" not in why} <= {"needs approval"}
+    assert len(outcomes(report, "passed")) > 150
+
+
+def test_transcripts_hold_where_their_lines_come_in_pieces() -> None:
+    assert outcomes(run("--level", "core", "--start", f"{SERVE} unix:{{socket}}", "--seed", "1"), "failed") == {}
+
+
+@pytest.mark.parametrize(
+    "words", [("--stdio", f"{SERVE} stdio"), ("--pair", f"{SERVE} fd:{{read}},{{write}}")], ids=["stdio", "pair"]
+)
+def test_transcripts_hold_on_pipes(words: tuple[str, str]) -> None:
+    found = run(*ALL, *words, *ON_PIPES)
+    assert outcomes(found, "passed").keys() == set(ON_PIPES)
+
+
+# --- what is equal ---
+
+
+@pytest.mark.parametrize(
+    ("expected", "seen"),
+    [
+        ({"$is": "any"}, None),
+        ({"$is": "number"}, 0.5),
+        ({"a": {"$optional": 1}}, {}),
+        ({"a": {"$optional": 1}}, {"a": 1}),
+        ({"a": {"$absent": True}}, {}),
+        ({"$subset": {"a": 1}}, {"a": 1, "b": 2}),
+        ({"$json": {"a": [1]}}, '{"a":[1]}'),
+        ({"$contains": "b"}, "abc"),
+        ({"$not_contains": "d"}, ["abc"]),
+        ({"$all": [{"$contains": "a"}, {"$contains": "b"}]}, "ab"),
+        ({"$any_order": [{"a": {"$bind": "x"}}, 1]}, [1, {"a": "b"}]),
+        ([{"$bind": "x"}, {"$ref": "x"}], ["a", "a"]),
+        (1, 1.0),
+        ({"__port": "pong"}, {"__port": "pong", "new": 1}),
+        ({"error": "x", "category": "y"}, {"error": "x", "category": "y", "hint": "z"}),
+    ],
+)
+def test_a_value_is_as_expected(expected: object, seen: object) -> None:
+    assert differs(expected, seen, {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("expected", "seen"),
+    [
+        ({"$is": "number"}, True),
+        ({"$is": "string"}, 1),
+        ({"a": {"$optional": 1}}, {"a": 2}),
+        ({"a": {"$absent": True}}, {"a": None}),
+        ({"$subset": {"a": 1}}, {"b": 2}),
+        ({"$json": {"a": [1]}}, '{"a":[2]}'),
+        ({"$json": 1}, "{"),
+        ({"$not_contains": "b"}, {"a": "b"}),
+        ({"$any_order": [1, 1]}, [1, 2]),
+        ({"$any_order": [1]}, [1, 1]),
+        ([{"$bind": "x"}, {"$ref": "x"}], ["a", "b"]),
+        ([{"$bind": "x"}, {"$bind": "y"}], ["a", "a"]),
+        (True, 1),
+        ("1", 1),
+        ([1, 2], [2, 1]),
+        ({"a": 1}, {"a": 1, "b": 2}),
+        ({"a": 1, "b": {"$is": "any"}}, {"a": 1}),
+        ({"__port": "pong"}, {"__port": "pong", "agent": "a"}),
+        ({"content": "1"}, {"content": "1.0"}),
+    ],
+)
+def test_any_other_value_is_told(expected: object, seen: object) -> None:
+    assert differs(expected, seen, {}) != ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"{}", b"\n", b"{}\r\n", b" {}\n", b"[]\n", b'{"a":NaN}\n', b'{"a":1,"a":1}\n', b'{"a":"\xff"}\n', b"{}}\n"],
+)
+def test_a_line_of_the_daemon_that_is_none_is_told(line: bytes) -> None:
+    with pytest.raises(WrongError):
+        read_line(line)
+
+
+def test_a_schema_that_is_broken_is_told(tmp_path: Path) -> None:
+    schema = {
+        "oneOf": [{"$ref": "#/$defs/a"}],
+        "$defs": {"a": {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}},
+    }
+    (tmp_path / "daemon.json").write_text(json.dumps(schema), encoding="utf-8")
+    schemas = Schemas(tmp_path)
+    assert schemas.refuses("daemon", {"a": 1}) == ""
+    assert schemas.refuses("daemon", {"a": 2}) == "/a is 2, not 1"
+    assert schemas.refuses("daemon", {}) == "/a is missing"
+    assert schemas.refuses("agent", 5) == ""
+
+
+# --- the files ---
+
+
+@pytest.mark.parametrize("path", transcripts(), ids=lambda path: path.stem)
+def test_a_transcript_can_be_read_and_fixes_no_words(path: Path) -> None:
+    transcript = read_transcript(path)
+    assert transcript.about.endswith(".")
+    assert (FIXTURES / f"{transcript.fixtures}.toml").exists()
+    text = path.read_text(encoding="utf-8")
+    assert not set(text) & set("\u0085\u2028\u2029")
+    assert '"detail": "' not in text
+    assert '"did_you_mean": "' not in text
+
+
+def test_a_step_that_is_not_known_is_told() -> None:
+    with pytest.raises(ValueError, match="unknown line"):
+        step_of({"daemon_sings": 1})
+
+
+def test_the_configurations_say_what_the_fixtures_say() -> None:
+    found = {name: (FIXTURES / name).read_text(encoding="utf-8") for name in renderings()}
+    assert found == renderings()
+
+
+# --- agents ---
+
+AGENT: Final = """
+import json, os, socket, sys
+
+if "--socket" in sys.argv:
+    channel = socket.socket(socket.AF_UNIX)
+    channel.connect(os.environ["TOOLDISPATCHD_SOCKET"])
+    requests, answers = channel.makefile("wb"), channel.makefile("rb")
+else:
+    requests, answers = sys.stdout.buffer, sys.stdin.buffer
+heard = {}
+
+def say(**line):
+    requests.write(json.dumps(line).encode() + b"\\n")
+    requests.flush()
+
+def call(name, value, id):
+    say(__port="tool_req", id=id, name=name, input=value)
+
+def answer(id):
+    while id not in heard:
+        line = json.loads(answers.readline())
+        if line["__port"] == "ping":
+            say(__port="pong", t=line["t"])
+        elif line["__port"] == "tool_resp":
+            heard[line["id"]] = line["content"]
+    return heard[id]
+
+say(__port="hello")
+call("echo", "a", "1")
+answer("1")
+call("slow", "b", "2")
+call("echo", "c", "3")
+answer("3")
+answer("2")
+call("fails", {}, "4")
+fault = json.loads(answer("4"))
+call("report", {"a": heard["1"], "b": heard["2"], "c": heard["3"], "fails": fault["category"]}, "5")
+answer("5")
+say(__port="bye")
+while answers.readline():
+    pass
+"""
+WRONG: Final = {
+    'say(__port="pong", t=line["t"])': ("pong", 'say(__port="pong", t=1)'),
+    'call("slow", "b", "2")': ("ids", 'call("echo", "z", "")\ncall("slow", "b", "2")'),
+    '"b": heard["2"], "c": heard["3"]': ("order", '"b": heard["3"], "c": heard["2"]'),
+    'fault["category"]': ("fault", 'fault["error"]'),
+    '"a": heard["1"]': ("content", '"a": heard["1"].replace("\\u2028", "")'),
+    "    pass\n": ("bye", "    pass\nsys.exit(1)\n"),
+    'say(__port="hello")': ("lines", 'say(__port="hello")\nrequests.write(b"hello there\\n")'),
+}
+
+
+def play_agent(program: str, directory: Path, *words: str) -> dict[str, str]:
+    """What the runner has against an agent, by the name of what it checks."""
+    path = directory / "agent.py"
+    path.write_text(program, encoding="utf-8")
+    command = f"{sys.executable} {path} {' '.join(words)}"
+    more = ["--agent-socket"] if words else []
+    done = subprocess.run(
+        [sys.executable, str(RUN), "--report", "json", "--patience", "20", "--agent", command, *more],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    failed = outcomes(json.loads(done.stdout), "failed")
+    assert done.returncode == bool(failed)
+    return failed
+
+
+@pytest.mark.parametrize("words", [(), ("--socket",)], ids=["stdio", "socket"])
+def test_an_agent_that_keeps_to_the_protocol_passes(words: tuple[str, ...], tmp_path: Path) -> None:
+    assert play_agent(AGENT, tmp_path, *words) == {}
+
+
+@pytest.mark.parametrize("right", WRONG)
+def test_what_an_agent_does_wrong_is_told(right: str, tmp_path: Path) -> None:
+    check, wrong = WRONG[right]
+    assert right in AGENT
+    assert check in play_agent(AGENT.replace(right, wrong), tmp_path)
+
+
+def test_the_command_is_the_runner() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tooldispatchd", "conformance", "ping", "ids"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout.endswith("2 passed, 0 failed, 0 skipped\n")
+    assert done.returncode == 0
+
+
+# --- another daemon ---
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
+def test_the_daemon_in_node_holds_what_it_says_that_it_can() -> None:
+    daemon = ROOT / "protocol" / "implementations" / "daemon.mjs"
+    # Node's sockets tell a peer that is gone as the end of its input.
+    levels = [word for level in ("core", "agents", "jobs", "updates", "limits") for word in ("--level", level)]
+    report = run(*levels, "--start", f"node {daemon} {{fixtures}} {{socket}}", "--cannot", "hang_up")
+    assert outcomes(report, "failed") == {}
+    assert len(outcomes(report, "passed")) > 90

@@ -93,7 +93,7 @@ def _holds_in_memory(path: Path) -> bool:
 
     try:
         trio.run(hold, clock=None if starts_children(transcript) else MockClock(autojump_threshold=0))
-    except BaseException:  # noqa: BLE001
+    except Exception:  # noqa: BLE001
         return False
     return True
 

@@ -1,7 +1,7 @@
 """Write each set of fixtures as a configuration of tooldispatchd: `python -m docs.render`.
 
-`protocol/fixtures/NAME.json` says what its tools take, give and do, in terms of the protocol; `NAME.toml` beside it is the same
-for this daemon. What no declared tool can do here is done by an MCP server, the script `behaviours.py`.
+`protocol/fixtures/NAME.json` says what its tools take, give and do, in terms of the protocol; `NAME.toml` beside it is
+the same for this daemon. What no declared tool can do here is done by an MCP server, the script `behaviours.py`.
 """
 
 import json

@@ -139,6 +139,16 @@ BEFORE: Final = some.sampled_from(
 PORT_AT: Final = len(b'{"__port": "')
 
 
+def is_valid(name: str, value: object) -> bool:
+    """Whether the protocol says which member counts if one of that name and value is there a second time."""
+    match name:
+        case "background":
+            return isinstance(value, bool)
+        case "id" | "agent" | "name":
+            return isinstance(value, str) and 0 < len(value.encode()) <= 512
+    return True
+
+
 @some.composite
 def lines(draw: Any) -> bytes:
     """One line, mostly one of the protocol's; now and then with a piece put in, a member doubled, or cut."""
@@ -157,10 +167,12 @@ def lines(draw: Any) -> bytes:
             line = line[:at] + draw(PIECES) + line[at:]
         case 1:
             line = line[: draw(some.integers(PORT_AT, len(line)))]
-        case 2:
-            line = line.replace(b", ", b"," + draw(BEFORE), 1)
-        case 3:
-            line = line[:-1] + b"," + draw(BEFORE).removesuffix(b",") + b"}"
+        case 2 | 3:
+            member = draw(BEFORE)
+            name = json.loads(member.partition(b":")[0])
+            if name not in message or is_valid(name, message[name]):
+                is_first = draw(some.booleans())
+                line = line.replace(b", ", b"," + member, 1) if is_first else line[:-1] + b"," + member[:-1] + b"}"
     return line
 
 

@@ -1,7 +1,6 @@
 """The conformance runner against this daemon, over each kind of channel, and against a client; and what it compares."""
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -285,16 +284,3 @@ def test_the_command_is_the_runner() -> None:
     )
     assert done.stdout.endswith("2 passed, 0 failed, 0 skipped\n")
     assert done.returncode == 0
-
-
-# --- another daemon ---
-
-
-@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
-def test_the_daemon_in_node_holds_what_it_says_that_it_can() -> None:
-    daemon = ROOT / "protocol" / "implementations" / "daemon.mjs"
-    # Node's sockets tell a peer that is gone as the end of its input.
-    levels = [word for level in ("core", "agents", "jobs", "updates", "limits") for word in ("--level", level)]
-    report = run(*levels, "--start", f"node {daemon} {{fixtures}} {{socket}}", "--cannot", "hang_up")
-    assert outcomes(report, "failed") == {}
-    assert len(outcomes(report, "passed")) > 90

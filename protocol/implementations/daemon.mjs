@@ -31,14 +31,6 @@ const named = (name) => ({ source: name.slice(0, 128) });
 const kindOf = (value) =>
   value === null ? "null" : Array.isArray(value) ? "array" : Number.isInteger(value) ? "integer" : typeof value;
 
-// Every text and number in a value, names of fields too.
-function* leaves(value) {
-  if (value === null || typeof value !== "object") yield value;
-  else for (const [name, item] of Object.entries(value)) yield* [name, ...leaves(item)];
-}
-const isText = (leaf) => typeof leaf !== "string" || leaf.isWellFormed();
-const isExact = (leaf) => typeof leaf !== "number" || (Number.isFinite(leaf) && (leaf % 1 !== 0 || Number.isSafeInteger(leaf)));
-
 // What the fixtures and the registry use of JSON Schema.
 function violations(schema, value, path = "") {
   const wrong = (message) => [{ path, message }];
@@ -50,7 +42,7 @@ function violations(schema, value, path = "") {
     if (value.length < (schema.minItems ?? 0)) return wrong("too few items");
     return value.flatMap((item, at) => violations(schema.prefixItems?.[at] ?? schema.items ?? {}, item, `${path}/${at}`));
   }
-  if (kind !== "object") return value <= schema.exclusiveMinimum || !isExact(value) ? wrong("it is out of range") : [];
+  if (kind !== "object") return value <= schema.exclusiveMinimum || value === Infinity ? wrong("it is out of range") : [];
   const missing = (schema.required ?? []).filter((name) => !(name in value));
   if (missing.length > 0) return wrong(`${missing[0]} is missing`);
   const ruleOf = (name) => schema.properties?.[name] ?? schema.additionalProperties ?? {};
@@ -59,57 +51,65 @@ function violations(schema, value, path = "") {
 }
 
 // --- lines ---
-const TOKEN = /("(?:[^"\\\x00-\x1f]|\\.)*")([ \t\r\n]*:[ \t\r\n]*)?|[{[]|[}\]]|"/gs;
+const [TOKEN, QUOTE, COLON] = [/["{}[\]]|-?\d[\d.eE+-]*/g, /["\\]/g, /[ \t\r\n]*:[ \t\r\n]*/y];
+const match = (pattern, text, at) => Object.assign(pattern, { lastIndex: at }).exec(text);
+// Whether a double keeps it: an integer without fraction and exponent to the last digit, any other if it is not too large.
+const isExact = (number) => (/[.eE]/.test(number) ? Number.isFinite : Number.isSafeInteger)(Number(number));
 
-// Core, section 2.1: the texts that are values in the outermost object, as [name, text], and how deep the object goes.
+// Core, section 2.1: the members of the outermost object, how deep it goes, and whether it was read to its end.
+// A member has its name, its text if it is one, the place of its value, and whether doubles hold the numbers in it.
 function scan(line) {
   const text = line.toString("latin1"); // a character for each byte
-  const found = Object.assign([], { depth: 0 });
-  let [depth, key] = [0, null];
-  for (const { 0: token, 1: literal, 2: colon, index } of text.matchAll(TOKEN)) {
-    if (literal !== undefined) {
-      let string = null;
-      try { string = JSON.parse(UTF8.decode(Buffer.from(literal, "latin1"))); } catch { return found; }
+  const found = Object.assign([], { depth: 0, isWhole: false });
+  const change = (fields) => Object.assign(found.at(-1) ?? {}, fields);
+  let [depth, at, awaiting] = [0, 0, false];
+  for (let token; (token = match(TOKEN, text, at)); ) {
+    const [{ 0: sign, index: start }, isValue] = [token, awaiting];
+    [at, awaiting] = [start + sign.length, false];
+    if (sign === '"') {
+      let end = match(QUOTE, text, at);
+      while (end?.[0] === "\\") end = match(QUOTE, text, end.index + 2);
+      let string = "\ud800";
+      try { string = JSON.parse(UTF8.decode(line.subarray(start, (at = end.index + 1)))); } catch { /* it is no string */ }
       if (!string.isWellFormed()) return found;
-      if (colon === undefined && key !== null && depth === 1) found.push([key, string]);
-      key = colon !== undefined && '"{['.includes(text[index + token.length] || " ") ? string : null;
-      continue;
-    }
-    if (token === '"') return found;
-    depth += token === "{" || token === "[" ? 1 : -1;
-    found.depth = Math.max(found.depth, depth);
-    key = null;
-    if (depth === 0) return found;
+      if (!match(COLON, text, at)) change(isValue ? { string } : {});
+      else if (depth === 1) {
+        at = COLON.lastIndex;
+        change({ to: start });
+        awaiting = text[at] === '"';
+        found.push({ name: string, from: at, isExact: true });
+      }
+    } else if ("{[".includes(sign)) found.depth = Math.max(found.depth, (depth += 1));
+    else if (!"}]".includes(sign)) change(isExact(sign) ? {} : { isExact: false });
+    else if ((depth -= 1) <= 0) return change({ to: start }), Object.assign(found, { isWhole: true });
   }
   return found;
 }
 
 const isId = (id) => typeof id === "string" && id !== "" && Buffer.byteLength(id) <= 512;
-
-const seenIn = ({ port, id, agent }) =>
+const seenIn = ({ __port: port, id, agent }) =>
   ({ port, agent: isId(agent) ? agent : undefined, ...(isId(id) ? { id, isCall: port === "tool_req" } : {}) });
-
 // Whose failure it is that a line cannot be read: an id and an agent, where it is a request. The first of a name counts.
-function readHead(line) {
-  const { __port: port, id, agent } = Object.fromEntries(scan(line.subarray(0, HEAD)).reverse());
-  return seenIn({ port, id, agent });
-}
+const readHead = (line) =>
+  seenIn(Object.fromEntries(scan(line.subarray(0, HEAD)).map(({ name, string }) => [name, string]).reverse()));
 
 // The message of a line, or null for one that is ignored. A `Fault` that it throws has `seen`: whose failure it is.
 function decode(line) {
   let object = null;
   try { object = JSON.parse(UTF8.decode(line)); } catch { /* it is no object */ }
-  const scanned = kindOf(object) === "object" ? scan(line) : null;
-  if (scanned === null || scanned.depth > DEPTH || ![...leaves(object)].every(isText)) {
+  const members = kindOf(object) === "object" ? scan(line) : null;
+  if (!members?.isWhole || members.depth > DEPTH) {
     throw Object.assign(new Fault("malformed_line", "no object in JSON and UTF-8"), { seen: readHead(line) });
   }
   const { __port: port } = object;
-  const seen = seenIn({ port, id: object.id, agent: object.agent });
+  const seen = seenIn(object);
   const invalid = (why) => Object.assign(new Fault("invalid_request", why), { seen });
-  if (new Set(scanned.filter(([name]) => name === "__port").map(([, said]) => said)).size > 1) throw invalid("two ports");
+  if (new Set(members.filter(({ name }) => name === "__port").map(({ string }) => string)).size > 1) throw invalid("two ports");
   if (!PORTS.has(port) && typeof port === "string" && port.includes("/")) return null;
   if (!PORTS.has(port)) throw invalid("unknown port");
-  const message = { port, size: line.length, isCall: seen.isCall };
+  const last = (wanted) => members.findLast(({ name }) => name === wanted);
+  const message = { port, size: line.length, isCall: seen.isCall, isExact: last("input")?.isExact ?? true };
+  if (last("t")) message.json = line.toString("utf8", last("t").from, last("t").to).trimEnd().replace(/,$/, "");
   for (const { name, schema, required } of PORTS.get(port).fields) {
     const value = object[name];
     const isAny = Object.keys(schema).length === 0;
@@ -132,7 +132,7 @@ const BEHAVIOURS = {
   trace: (call) => call.end(TRACE.test(call.request.traceparent ?? "") ? call.request.traceparent : ""),
   never: () => {},
   after_ms: (call, { ms }) => call.later(() => call.end(call.value), ms),
-  fail: (call) => call.fail(new Fault("tool_failed", "it failed")),
+  fail: (call) => call.fail(new Fault("tool_failed", "it failed", { stderr_tail: "" })),
   wrong_output: (call, { gives }) => call.end(gives),
   own_error: (call, { text }) => call.finish({ content: text, is_error: true }),
   update: (call, { name, ...fields }) => {
@@ -167,15 +167,14 @@ class Call {
     const names = kindOf(value) === "object" ? Object.keys(value) : [null];
     if (takesNothing && names.length === 0) value = null;
     else if (!takesObject && names.length === 1 && names[0] === "input") value = value.input;
-    const found = [...leaves(value)].every(isExact) ? violations(input, value) : [{ path: "", message: "a number is out of range" }];
+    if (!this.request.isExact) throw new Fault("invalid_input", "a number is out of range", { violations: [] });
+    const found = violations(input, value);
     if (found.length > 0) throw new Fault("invalid_input", found[0].message, { violations: found });
     this.value = value;
   }
   start() {
-    const limits = [this.request.deadline_ms, this.tool.limit_ms].filter((limit) => limit !== undefined);
-    const limit_ms = Math.min(...limits, 2 ** 31 - 1);
-    const extras = () => ({ limit_ms, stage: this.hasRun ? "run" : "queue" });
-    this.later(() => this.fail(new Fault("timeout", "it took too long", extras())), limit_ms);
+    const limit_ms = Math.min(this.request.deadline_ms ?? Infinity, this.tool.limit_ms ?? Infinity, 2 ** 31 - 1);
+    this.later(() => this.fail(new Fault("timeout", "it took too long", { limit_ms, stage: this.hasRun ? "run" : "queue" })), limit_ms);
   }
   run() {
     this.hasRun = true;
@@ -203,6 +202,7 @@ class Call {
   }
   giveJob({ waits = false, stops = false } = {}) {
     const job = this.session.jobs.find((each) => each.job === this.value.job);
+    this.hasRun = job !== undefined;
     if (!job) return this.fail(new Fault("unknown_job", "no such job", named(this.value.job)));
     const tell = () => this.end(job.shown(), (job.isRead ||= job.answer !== null && this.answer === null));
     if (stops) job.fail(new Fault("cancelled", "it was stopped"));
@@ -250,6 +250,7 @@ class Session {
     this.say({ __port: "ready", id, profile: this.profile, protocol: 1, tools: this.list(), warnings: [], capabilities, limits });
   }
   request(request) {
+    if (this.calls.has(request.id)) throw new Fault("duplicate_id", "in flight");
     if (this.state !== "open") throw new Fault("draining", "the session is ending");
     if (request.background && !this.hasJobs) throw new Fault("not_allowed", "there are no jobs");
     const tool = this.tools.get(request.name);
@@ -313,7 +314,6 @@ class Session {
 // --- channels ---
 const WITH_ID = new Set(["hello", "tools", "ping", "bye"]);
 const SPARED = new Set(["bye", "pong", "tool_cancel", "approve_resp", "ask_resp"]);
-
 class Channel {
   constructor(stream) {
     Object.assign(this, { stream, own: undefined, named: new Map(), line: 0, refusal: null, isEnding: false, isGone: false });
@@ -321,8 +321,9 @@ class Channel {
     stream.on("data", (chunk) => this.#feed(chunk)).on("end", () => this.#end());
     stream.on("close", () => this.#gone()).on("error", () => this.#gone());
   }
-  say(line) {
-    if (!this.isGone) this.stream.write(`${JSON.stringify(line)}\n`);
+  say(line) { this.#write(JSON.stringify(line)); }
+  #write(json) {
+    if (!this.isGone) this.stream.write(`${json}\n`);
     const isBehind = this.stream.writableLength > LIMITS.out_buffer_bytes && !this.stream.isPaused();
     if (isBehind) this.stream.pause().once("drain", () => this.stream.resume());
   }
@@ -399,11 +400,7 @@ class Channel {
     if ((hello.schemas ?? "plain") !== "plain") throw new Fault("invalid_request", "no such form");
     this.#open(hello).greet(hello);
   }
-  tool_req(request) {
-    const session = this.#session(request);
-    if (session.calls.has(request.id)) throw new Fault("duplicate_id", "in flight");
-    session.request(request);
-  }
+  tool_req(request) { this.#session(request).request(request); }
   tools(message) {
     if ((message.schemas ?? "plain") !== "plain") throw new Fault("invalid_request", "no such form");
     const session = this.#session(message);
@@ -414,12 +411,13 @@ class Channel {
   ask_resp(message) { this.#reply(message); }
   // What concerns an own session that is not open concerns nothing.
   #reply(message) { return message.agent === undefined ? this.own : this.#session(message); }
-  ping({ id, t }) { this.say({ __port: "pong", id, t }); }
+  // A number in `t` may be one that no double holds.
+  ping({ id, json }) { this.#write(JSON.stringify({ __port: "pong", id }).slice(0, -1) + (json ? `,"t":${json}}` : "}")); }
   bye(message) {
     if (this.own || message.agent !== undefined) this.#session(message).end(message);
-    else if (!this.refusal) {
+    else if (!this.isLeft) {
       this.say({ __port: "bye", id: message.id });
-      this.refusal = new Fault("draining", "the session is over");
+      Object.assign(this, { isLeft: true, refusal: this.refusal ?? new Fault("draining", "the session is over") });
       if (this.named.size === 0) this.#refuse(this.refusal);
     }
   }

@@ -1,0 +1,132 @@
+"""The daemon and the agents in other languages keep the protocol, and an agent repeats only what it should."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+PROTOCOL: Final = Path(__file__).parents[2] / "protocol"
+HERE: Final = PROTOCOL / "implementations"
+RUNNER: Final = PROTOCOL / "conformance" / "run.py"
+PATIENCE_S: Final = 120
+LEVELS: Final = ("core", "agents", "jobs", "updates", "limits")
+
+
+def needs(program: str) -> str:
+    path = shutil.which(program)
+    if path is None:
+        pytest.skip(f"there is no {program}")
+    return path
+
+
+def run(*words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, str(RUNNER), *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def command_of(language: str, tmp_path: Path) -> str:
+    match language:
+        case "rust":
+            program = tmp_path / "client"
+            subprocess.run([needs("rustc"), "-o", str(program), str(HERE / "client.rs")], check=True)
+            return str(program)
+        case "perl":
+            return f"{needs('perl')} {HERE / 'client.pl'}"
+        case "node":
+            return f"{needs('node')} {HERE / 'client.mjs'}"
+        case _:
+            return f"{needs('sh')} {HERE / 'client.sh'}"
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_daemon_in_node_keeps_the_protocol(level: str) -> None:
+    command = f"{needs('node')} {HERE / 'daemon.mjs'} {{fixtures}} {{socket}}"
+    # Node does not see that a peer has closed its socket while nothing is written (M15).
+    assert " 0 failed" in run("--level", level, "--cannot", "hang_up", "--start", command)
+
+
+@pytest.mark.parametrize("language", ["perl", "node", "rust"])
+def test_an_agent_on_a_socket_keeps_the_protocol(language: str, tmp_path: Path) -> None:
+    assert "0 failed" in run("--agent", command_of(language, tmp_path), "--agent-socket")
+
+
+def test_an_agent_in_shell_keeps_the_protocol(tmp_path: Path) -> None:
+    assert "0 failed" in run("--agent", command_of("sh", tmp_path))
+
+
+FULL: Final[dict[str, object]] = {
+    "error": "queue_full",
+    "category": "unavailable",
+    "detail": "",
+    "retry_after_ms": 10,
+    "ran": "no",
+}
+LATE: Final[dict[str, object]] = {"error": "timeout", "category": "unavailable", "detail": "", "ran": "maybe"}
+LONG: Final = {"error": "line_too_long", "category": "invalid", "detail": ""}
+
+
+def answer_to(request: dict[str, object], line: int, before: int) -> dict[str, object]:
+    """`echo` is full, then done, then late; `slow` is told by its line alone; `fails` is always full."""
+    match request["name"], before:
+        case "slow", _:
+            return {"__port": "fault", **LONG, "line": line}
+        case ("echo", 0) | ("fails", _):
+            fault = FULL
+        case "echo", 1:
+            return {"__port": "tool_resp", "id": request["id"], "content": "done", "is_error": False}
+        case "echo", _:
+            fault = LATE
+        case _:
+            return {"__port": "tool_resp", "id": request["id"], "content": "null", "is_error": False}
+    return {"__port": "tool_resp", "id": request["id"], "content": json.dumps(fault), "is_error": True, "fault": True}
+
+
+def calls_of(command: str, directory: Path, *, by_socket: bool) -> list[str]:
+    """Serve an agent to its end; the names of the tools in the order in which it called them."""
+    address = directory / "s"
+    ours, theirs = socket.socketpair()
+    with socket.socket(socket.AF_UNIX) as listener, ours, theirs:
+        listener.bind(str(address))
+        listener.listen()
+        agent = subprocess.Popen(
+            command.split(),
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "TOOLDISPATCHD_SOCKET": str(address)},
+        )
+        theirs.close()
+        channel = listener.accept()[0] if by_socket else ours
+        channel.settimeout(PATIENCE_S)
+        names: list[str] = []
+        with channel, channel.makefile("rwb") as lines:
+            for number, raw in enumerate(lines, 1):
+                said = json.loads(raw)
+                if said["__port"] == "tool_req":
+                    answer = answer_to(said, number, names.count(said["name"]))
+                    names.append(said["name"])
+                else:
+                    answer = {"__port": said["__port"], "tools": []}
+                lines.write(json.dumps(answer, separators=(",", ":")).encode() + b"\n")
+                lines.flush()
+        assert agent.wait(PATIENCE_S) == 0
+    return names
+
+
+@pytest.mark.parametrize("language", ["perl", "node", "rust", "sh"])
+def test_an_agent_repeats_only_what_has_not_run_and_may_pass(language: str, tmp_path: Path) -> None:
+    command = command_of(language, tmp_path)
+    names = calls_of(command, tmp_path, by_socket=language != "sh")
+    assert [name for name in names if name == "echo"] == ["echo"] * 3
+    assert names.count("slow") == 1
+    assert names.count("fails") == 3
+    assert names[-1] == "report"

@@ -221,11 +221,10 @@ def answers(address: Path, said: bytes) -> list[object]:
         # It may have ended the channel already.
         with suppress(OSError):
             channel.shutdown(socket.SHUT_WR)
-        read = []
+        read: list[Any] = []
         # What is behind the end of a channel stays unread, which the system tells as a reset when all answers are read.
         with channel.makefile("rb") as heard, suppress(ConnectionResetError):
-            for line in heard:
-                read.append(plain(json.loads(line)))
+            read.extend(plain(json.loads(line)) for line in heard)
     return sorted(read, key=lambda line: json.dumps(line, sort_keys=True))
 
 

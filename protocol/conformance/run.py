@@ -1015,24 +1015,29 @@ class Agent:
         self._seen: set[str] = set()
 
     def serve(self) -> None:
-        """Serve the agent until it has ended."""
-        while True:
-            raw = self._channel.line(self._options.patience_s)
-            if raw is None:
-                break
-            try:
-                line = read_line(raw)
-            except WrongError as error:
-                self.wrong.setdefault("lines", str(error))
-                continue
-            reason = self._options.schemas.refuses("agent", line)
-            if reason:
-                self.wrong.setdefault("lines", reason)
-            if self._take(line):
-                break
-        for check, sign in (("pong", "pong"), ("content", "report"), ("order", "slow"), ("fault", "fails")):
-            if sign not in self._seen:
-                self.wrong.setdefault(check, f"it never came to {sign}")
+        """Serve the agent until it has ended; what it never came to is wrong, also if it hangs."""
+        try:
+            while self._hear():
+                pass
+        finally:
+            for check, sign in (("pong", "pong"), ("content", "report"), ("order", "slow"), ("fault", "fails")):
+                if sign not in self._seen:
+                    self.wrong.setdefault(check, f"it never came to {sign}")
+
+    def _hear(self) -> bool:
+        """Read one line and answer it; whether another may come."""
+        raw = self._channel.line(self._options.patience_s)
+        if raw is None:
+            return False
+        try:
+            line = read_line(raw)
+        except WrongError as error:
+            self.wrong.setdefault("lines", str(error))
+            return True
+        reason = self._options.schemas.refuses("agent", line)
+        if reason:
+            self.wrong.setdefault("lines", reason)
+        return not self._take(line)
 
     def _say(self, **line: object) -> None:
         self._channel.send(json.dumps(line, ensure_ascii=False).encode() + b"\n", self._options.patience_s)
@@ -1040,14 +1045,15 @@ class Agent:
     def _take(self, line: dict[str, object]) -> bool:
         """Answer one line; whether it was the last."""
         port = line.get("__port", "tool_req")
+        same = {"id": line["id"]} if "id" in line else {}
         if port == "hello":
             tools = [{"name": name, "description": "", "input_schema": {"type": "object"}} for name in TOOLS]
             more = {"capabilities": {"jobs": False}, "limits": {}, "example.com/new": [1]}
-            self._say(__port="ready", profile="default", protocol=1, tools=tools, warnings=[], **more)
+            self._say(__port="ready", profile="default", protocol=1, tools=tools, warnings=[], **same, **more)
         elif port == "tools":
-            self._say(__port="tools", tools=[])
+            self._say(__port="tools", tools=[], **same)
         elif port == "ping":
-            self._say(__port="pong", **({"t": line["t"]} if "t" in line else {}))
+            self._say(__port="pong", **same, **({"t": line["t"]} if "t" in line else {}))
         elif port == "pong":
             self._seen.add("pong")
             if line.get("t") != {"n": [1, None]}:
@@ -1055,7 +1061,7 @@ class Agent:
         elif port == "tool_req":
             self._call(line)
         elif port == "bye":
-            self._say(__port="bye")
+            self._say(__port="bye", **same)
             return True
         return False
 

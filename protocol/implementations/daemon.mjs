@@ -393,8 +393,8 @@ class Channel {
   hello(hello) {
     const session = this.#of(hello.agent);
     if (session) throw new Fault(session.state === "open" ? "invalid_request" : "draining", "there is a session already");
+    if (this.isEnding || (hello.agent === undefined && this.refusal)) throw new Fault("draining", "no more sessions");
     if (!(hello.protocol ?? [1]).includes(1)) throw new Fault("unsupported_version", "version 1 alone", { supported: [1] });
-    if (hello.agent === undefined && this.refusal) throw new Fault("draining", "the session was refused");
     // To ignore what narrows would widen.
     if (hello.spec !== undefined) throw new Fault("invalid_request", "there are no specs", { source: "spec" });
     if ((hello.schemas ?? "plain") !== "plain") throw new Fault("invalid_request", "no such form");

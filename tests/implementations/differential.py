@@ -221,7 +221,7 @@ def answers(address: Path, said: bytes) -> list[object]:
         # It may have ended the channel already.
         with suppress(OSError):
             channel.shutdown(socket.SHUT_WR)
-        read: list[object] = []
+        read: list[Any] = []
         # What is behind the end of a channel stays unread, which the system tells as a reset when all answers are read.
         with channel.makefile("rb") as heard, suppress(ConnectionResetError):
             read.extend(plain(json.loads(line)) for line in heard)

@@ -39,6 +39,7 @@ def generated() -> dict[Path, str]:
         "daemon": daemon_schema(ports, faults),
         "fault": fault_schema(faults),
         "job": job_schema(),
+        "transcript": transcript_schema(),
     }
     files = {PROTOCOL / "schema" / "1" / f"{name}.schema.json": _pretty(schema) for name, schema in schemas.items()}
     configuration = {
@@ -257,6 +258,52 @@ def job_schema() -> Row:
     done = {"if": {"properties": {"state": {"const": "done"}}}, "then": {"required": ["is_error"]}}
     required = ["job", "name", "state"]
     return _schema("job", "A job", type="object", properties=fields, required=required, **done)
+
+
+def transcript_schema() -> Row:
+    """One line of a transcript: its head, or a step."""
+    text, number, line = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": "object"}
+    texts = {"type": "array", "items": text}
+    head = {
+        "title": "the head",
+        "type": "object",
+        "properties": {
+            "about": {"type": "string", "pattern": r"\.$"},
+            "level": text,
+            "since": {"enum": ["1.0", "1.1"]},
+            "fixtures": text,
+            "musts": {"type": "array", "items": {"type": "string", "pattern": "^M[1-9][0-9]*$"}},
+            "needs": texts,
+        },
+        "required": ["about", "level", "since", "fixtures"],
+        "additionalProperties": False,
+    }
+    repeat = {"before": text, "text": text, "times": number, "after": text}
+    steps: dict[str, Row] = {
+        "agent": line,
+        "agent_text": text,
+        "agent_base64": text,
+        "agent_repeat": {"type": "object", "properties": repeat, "required": ["text", "times"]},
+        "daemon": line,
+        "daemon_any_order": {"type": "array", "items": line},
+        "silence_ms": number,
+        "agent_reads": {"type": "boolean"},
+        "agent_ends": {"enum": ["input", "gone"]},
+        "daemon_ends": {"const": True},
+        **dict.fromkeys(("daemon_asks", "daemon_withdraws", "daemon_changes_tools"), line),
+        "daemon_is_told": {"type": ["object", "null"]},
+    }
+    kinds = [
+        {
+            "title": name,
+            "type": "object",
+            "properties": {name: value, "channel": text, "within_ms": number},
+            "required": [name],
+            "additionalProperties": False,
+        }
+        for name, value in steps.items()
+    ]
+    return _schema("transcript", "One line of a transcript", oneOf=[head, *kinds])
 
 
 def _pretty(schema: Row) -> str:

@@ -75,6 +75,20 @@ def test_levels_are_documents() -> None:
     assert levels <= documents
 
 
+@pytest.mark.parametrize("path", sorted((PROTOCOL / "transcripts").glob("*.jsonl")), ids=lambda path: path.stem)
+def test_a_transcript_is_as_its_schema_says(path: Path) -> None:
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").strip("\n").split("\n")]
+    assert [line for line in lines if not validator("transcript").is_valid(line)] == []
+
+
+def test_fixtures_have_the_behaviours_of_the_registry_and_show_each() -> None:
+    behaviours = {each["name"]: set(each["parameters"]) for each in registry("behaviours")["behaviours"]}
+    sets = [json.loads(path.read_text(encoding="utf-8")) for path in (PROTOCOL / "fixtures").glob("*.json")]
+    used = [tool["behaviour"] for fixtures in sets for tool in fixtures["tools"].values()]
+    assert {each["name"] for each in used} == set(behaviours)
+    assert [each for each in used if not each.keys() - {"name"} <= behaviours[each["name"]]] == []
+
+
 def test_the_core_is_small() -> None:
     assert (PROTOCOL / "core.md").read_text(encoding="utf-8").count("\n") <= 350
     lengths = {path.stem: path.read_text("utf-8").count("\n") for path in (PROTOCOL / "extensions").glob("*.md")}

@@ -49,6 +49,7 @@ RUN python3 -m venv tools-venv \
  && tools-venv/bin/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps tools/*.whl
 COPY README.md LICENSE ./
 COPY tooldispatchd tooldispatchd
+COPY protocol protocol
 # The environment gets no pip: nothing is to be installed in the image that runs.
 RUN tools-venv/bin/python -m pip wheel --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation \
       --wheel-dir runtime . \

@@ -55,9 +55,9 @@ NARROW: Final = LimitsSpec(
 FLOODED: Final = msgspec.structs.replace(WIDE, lines_per_s=3)
 
 OUTCOMES: Final[tuple[Outcome, ...]] = (
-    Answer("done"),
-    Answer(""),
-    Answer("x" * 3000),
+    Answer('"done"'),
+    Answer("null"),
+    Answer(f'"{"x" * 3000}"'),
     Answer("é\u2028\x00", is_error=True),
     Fault(Code.TOOL_FAILED, "exit code 3", {"exit_code": 3, "stderr_tail": "broken"}),
 )

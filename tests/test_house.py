@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import tomllib
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -90,6 +91,12 @@ def test_no_file_names_what_only_one_machine_has(what: str) -> None:
 def test_no_module_is_long() -> None:
     lengths = {name(path): path.read_text(encoding="utf-8").count("\n") for path in modules() if name(path) not in LONG}
     assert {path: lines for path, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+def test_modules_of_one_layer_have_names_of_their_own() -> None:
+    package = [Path(name(path)) for path in modules() if name(path).startswith("tooldispatchd/")]
+    found = Counter((path.parts[1], path.stem) for path in package if not path.stem.startswith("__"))
+    assert [module for module, count in found.items() if count > 1] == []
 
 
 def test_every_module_says_what_it_holds() -> None:

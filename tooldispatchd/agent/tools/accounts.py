@@ -61,7 +61,7 @@ async def log_in(
     )
     from tooldispatchd.providers.mcp.http.errors import WireError  # noqa: PLC0415  # as the module says
     from tooldispatchd.providers.mcp.oauth import login  # noqa: PLC0415
-    from tooldispatchd.providers.mcp.oauth.errors import UntrustedError  # noqa: PLC0415
+    from tooldispatchd.providers.mcp.oauth.refusals import UntrustedError  # noqa: PLC0415
 
     try:
         return await login.log_in(server, environ, show, trusted)

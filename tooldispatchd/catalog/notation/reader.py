@@ -12,6 +12,7 @@ from typing import Final, cast
 import msgspec
 
 from tooldispatchd.catalog.names import declared_name_problem
+from tooldispatchd.catalog.notation.bindings import Declarations, Names, TypeTexts, Values
 from tooldispatchd.catalog.notation.expressions import SourceMap
 from tooldispatchd.catalog.notation.parse import parse
 from tooldispatchd.catalog.notation.places import NotationError, NotationProblem, SourcePosition
@@ -26,7 +27,6 @@ from tooldispatchd.catalog.notation.syntax import (
 )
 from tooldispatchd.catalog.notation.tables import Tables
 from tooldispatchd.catalog.notation.tokens import STRANGE, tokens_of
-from tooldispatchd.catalog.notation.values import Declarations, Names, TypeTexts, Values
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.types import WORDS
 

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.names import MAX_NAME
+from tooldispatchd.catalog.notation.bindings import Declarations, Meaning, Names, Table, TypeTexts, Values
 from tooldispatchd.catalog.notation.syntax import (
     Annotation,
     Block,
@@ -23,7 +24,6 @@ from tooldispatchd.catalog.notation.syntax import (
     Projection,
     Scalar,
 )
-from tooldispatchd.catalog.notation.values import Declarations, Meaning, Names, Table, TypeTexts, Values
 from tooldispatchd.catalog.notation.wiring import write_chain
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.specs import ToolSpec

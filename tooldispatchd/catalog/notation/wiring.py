@@ -11,6 +11,7 @@ from typing import Final, cast
 import msgspec
 
 from tooldispatchd.catalog.names import declared_name_problem, nearest
+from tooldispatchd.catalog.notation.bindings import Declarations, Names
 from tooldispatchd.catalog.notation.expressions import field_of_input
 from tooldispatchd.catalog.notation.places import NotationError, NotationProblem, SourcePosition, problem_at
 from tooldispatchd.catalog.notation.syntax import (
@@ -26,7 +27,6 @@ from tooldispatchd.catalog.notation.syntax import (
     Spawn,
     WireExpr,
 )
-from tooldispatchd.catalog.notation.values import Declarations, Names
 from tooldispatchd.catalog.problems import Path
 
 _LINEAR: Final = "a chain is linear"

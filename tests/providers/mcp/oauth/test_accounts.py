@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.providers.mcp.oauth.asking import SECRET, Daemon, call, keys, until
 from tests.servers.authorization_server import OAuthServer, serving
 from tooldispatchd.providers.mcp.http.wire import HttpWire
-from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
+from tooldispatchd.providers.mcp.oauth.refusals import AuthorizationError
 from tooldispatchd.providers.mcp.reach import OAuth
 
 

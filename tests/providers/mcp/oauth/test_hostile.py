@@ -17,7 +17,7 @@ from tooldispatchd.providers.mcp.http.wire import Headers, HttpWire
 from tooldispatchd.providers.mcp.oauth import flow
 from tooldispatchd.providers.mcp.oauth.accounts import OAuthAccount
 from tooldispatchd.providers.mcp.oauth.documents import Challenge, RegisteredClient
-from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
+from tooldispatchd.providers.mcp.oauth.refusals import AuthorizationError
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
 from tooldispatchd.providers.mcp.reach import Reach
 from tooldispatchd.wire.lines import Text

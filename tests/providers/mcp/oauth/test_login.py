@@ -12,9 +12,9 @@ from tests.providers.mcp.oauth.asking import PERSON, Daemon, call, logged_in, re
 from tests.servers.authorization_server import OAuthServer, Recorder, serving
 from tooldispatchd.providers.mcp.http.errors import WireError
 from tooldispatchd.providers.mcp.oauth.documents import RegisteredClient
-from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError, UntrustedError
 from tooldispatchd.providers.mcp.oauth.login import forget, log_in
 from tooldispatchd.providers.mcp.oauth.redirect import open_listener
+from tooldispatchd.providers.mcp.oauth.refusals import AuthorizationError, UntrustedError
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, entry_name
 from tooldispatchd.providers.mcp.reach import OAuth, Reach
 

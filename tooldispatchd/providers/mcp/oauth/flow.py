@@ -35,8 +35,8 @@ from tooldispatchd.providers.mcp.oauth.documents import (
     read_registration,
     union,
 )
-from tooldispatchd.providers.mcp.oauth.errors import NEEDS_EXTRA, AuthorizationError, UntrustedError
 from tooldispatchd.providers.mcp.oauth.redirect import Redirected
+from tooldispatchd.providers.mcp.oauth.refusals import NEEDS_EXTRA, AuthorizationError, UntrustedError
 from tooldispatchd.providers.mcp.oauth.tokens import Grant
 from tooldispatchd.providers.mcp.reach import OAuth
 

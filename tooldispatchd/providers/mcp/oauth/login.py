@@ -29,9 +29,9 @@ from tooldispatchd.providers.mcp.oauth.documents import (
     read_challenge,
     union,
 )
-from tooldispatchd.providers.mcp.oauth.errors import AuthorizationError
 from tooldispatchd.providers.mcp.oauth.flow import UNKNOWN_CLIENT, OAuthFlow, Person
 from tooldispatchd.providers.mcp.oauth.redirect import Redirected, open_listener, port_in
+from tooldispatchd.providers.mcp.oauth.refusals import AuthorizationError
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, entry_name
 from tooldispatchd.providers.mcp.reach import Reach
 from tooldispatchd.providers.mcp.remembered import Eras

@@ -28,7 +28,7 @@ import trio
 
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
 from tooldispatchd.providers.mcp.oauth.documents import AuthorizationServer, ProtectedResource, RegisteredClient
-from tooldispatchd.providers.mcp.oauth.errors import NEEDS_EXTRA, AuthorizationError
+from tooldispatchd.providers.mcp.oauth.refusals import NEEDS_EXTRA, AuthorizationError
 from tooldispatchd.providers.mcp.reach import OAuth
 
 # A registration and two metadata documents of 64 KiB each, which is what the flow reads at most, and the tokens.

@@ -15,9 +15,9 @@ from tooldispatchd.agent.calls.call import Call
 from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.calls.plans import TaskPlan
 from tooldispatchd.agent.programs.programs import Lent
-from tooldispatchd.agent.programs.subagents import SubAgents
 from tooldispatchd.agent.runtime import DaemonState, Lender, Runtime, Services
 from tooldispatchd.agent.setup import Setup
+from tooldispatchd.agent.subagents import SubAgents
 from tooldispatchd.agent.tools.toolset import compile_plans
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.catalog import Catalog, build_catalog

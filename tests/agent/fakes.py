@@ -13,11 +13,11 @@ from trio.testing import memory_stream_pair
 
 from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Checking, Reader
-from tooldispatchd.agent.programs.subagents import SubAgents
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.agent.setup import Setup
+from tooldispatchd.agent.subagents import SubAgents
 from tooldispatchd.agent.tools.toolset import compile_plans
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.memory import Share

@@ -21,8 +21,7 @@ from typing import Final
 import trio
 
 from tooldispatchd.agent.faults import DRAINING, too_many
-from tooldispatchd.agent.programs.subagents import SubAgents
-from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
+from tooldispatchd.agent.runtime import DaemonState, Lender, Runtime, Services
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.agent.setup import Setup
@@ -348,13 +347,19 @@ def _runtime(
     setup: Setup, front: Front, *, home: trio.Nursery, family: Family, equipment: Equipment, memory: Memory
 ) -> Runtime:
     """What all agents of the daemon share."""
+    lender: Lender | None = None
+    if equipment.tool_lists is not None:
+        # Few daemons have agents among their tools.
+        from tooldispatchd.agent.subagents import SubAgents  # noqa: PLC0415  # a wing
+
+        lender = SubAgents(front, equipment.tool_lists)
     services = Services(
         setup,
         timer=front.timer,
         home=home,
         family=family,
         bounds=equipment.bounds,
-        lender=SubAgents(front, equipment.tool_lists),
+        lender=lender,
         python=equipment.python,
         accounts=accounts_of(setup.catalog, os.environ, setup.log),
     )

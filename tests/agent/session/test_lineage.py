@@ -13,8 +13,8 @@ from tooldispatchd.agent.calls.call import Call
 from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.calls.plans import TaskPlan
 from tooldispatchd.agent.programs.programs import Lent
-from tooldispatchd.agent.programs.subagents import ANSWERS, REQUESTS
 from tooldispatchd.agent.session.lineage import Levels, Lineage, RootUsage, closing_figures
+from tooldispatchd.agent.subagents import ANSWERS, REQUESTS
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.memory import Memory
 from tooldispatchd.calls.outcome import Answer, Outcome

@@ -27,11 +27,10 @@ RUN: Final = ROOT / "protocol" / "conformance" / "run.py"
 SERVE: Final = f"{sys.executable} -m tooldispatchd serve --config {{directory}}/{{name}}.toml --listen"
 # Nothing of this daemon asks for approval yet; what is slow has a command of its own.
 CAN: Final = sorted(UNSAID - {"approval", "slow"})
-# How a channel begins and ends, and one of each level: each of them starts a daemon.
+# How a channel begins and ends: each of them starts a daemon, and what lies between is the same on every channel.
 ON_PIPES: Final = (
     *("ping", "end_of_input_at_once", "end_of_input_with_calls", "last_line_without_newline", "bye_at_once"),
-    *("agents_end_of_input", "jobs_at_the_end", "unknown_profile", "token_three_failures", "updates", "ask"),
-    *("forms_mcp", "queue_full", "short_form", "server_refuses_all", "lines_of_the_daemon", "draining"),
+    *("agents_end_of_input", "token_three_failures", "lines_of_the_daemon"),
 )
 
 

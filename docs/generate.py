@@ -150,6 +150,18 @@ def _object(port: Row, *, is_tagged: bool = True) -> Row:
     return {"title": port["port"], "type": "object", "properties": fields, "required": required}
 
 
+def _in_each_form(port: Row, **beside: Row) -> tuple[Row, Row, Row]:
+    """A request or its answer: plain, nested, with what may stand `beside` its `msg`, and short."""
+    plain, short = _object(port), _object(port, is_tagged=False)
+    nested = {
+        "title": f"{port['port']}, nested",
+        "type": "object",
+        "properties": {"__port": {"const": port["port"]}, "msg": short, **beside},
+        "required": ["__port", "msg"],
+    }
+    return plain, nested, short | {"title": f"{port['port']}, short", "not": {"required": ["__port"]}}
+
+
 def _nullable(schema: Row) -> Row:
     return schema if not schema or "$ref" in schema else {"anyOf": [schema, {"type": "null"}]}
 
@@ -158,26 +170,15 @@ def agent_schema(ports: Row) -> Row:
     """What an agent may send: by its port, or in the short or the nested form."""
     kinds = [port for port in ports["ports"] if port["from"] == "agent"]
     [request] = (port for port in kinds if port["port"] == "tool_req")
-    short = _object(request, is_tagged=False)
-    nested = {
-        "title": "tool_req, nested",
-        "type": "object",
-        "properties": {"__port": {"const": "tool_req"}, "msg": short, "agent": short["properties"]["agent"]},
-        "required": ["__port", "msg"],
-    }
-    plain = [_object(port) for port in kinds if port is not request]
+    plain, nested, short = _in_each_form(request, agent=_object(request)["properties"]["agent"])
     private = {
         "title": "a private port",
         "type": "object",
         "properties": {"__port": {"type": "string", "pattern": "/"}},
+        "required": ["__port"],
     }
-    lines = [
-        *plain,
-        _object(request) | {"not": {"required": ["msg"]}},
-        nested,
-        short | {"title": "tool_req, short", "not": {"required": ["__port"]}},
-        private | {"required": ["__port"]},
-    ]
+    others = [_object(port) for port in kinds if port is not request]
+    lines = [*others, plain | {"not": {"required": ["msg"]}}, nested, short, private]
     about = (
         "A line from an agent. Lengths are in characters here; the protocol counts bytes in UTF-8, which are no fewer."
     )
@@ -188,18 +189,9 @@ def daemon_schema(ports: Row, faults: Row) -> Row:
     """What the daemon may send."""
     kinds = [port for port in ports["ports"] if port["from"] == "daemon"]
     [answer] = (port for port in kinds if port["port"] == "tool_resp")
-    short = _object(answer, is_tagged=False)
-    nested = {
-        "title": "tool_resp, nested",
-        "type": "object",
-        "properties": {"__port": {"const": "tool_resp"}, "msg": short},
-        "required": ["__port", "msg"],
-    }
     lines = [
         *(_object(port) for port in kinds if port["port"] not in {"tool_resp", "fault"}),
-        _object(answer),
-        nested,
-        short | {"title": "tool_resp, short", "not": {"required": ["__port"]}},
+        *_in_each_form(answer),
         _object(next(port for port in kinds if port["port"] == "fault")) | {"$ref": "#/$defs/fault"},
     ]
     definitions = {**ports["definitions"], "fault": _any_fault(faults)}

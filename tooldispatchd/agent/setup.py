@@ -29,12 +29,11 @@ class Setup:
         self, catalog: Catalog, log: Log, *, logs_calls: bool, uid: int, agent_specs: Mapping[str, str] = {}
     ) -> None:
         self.catalog: Final = catalog
-        limits = self.limits = catalog.config.limits
-        told = {"line": limits.max_line_bytes, "in_flight": limits.in_flight}
+        self.limits: Final = catalog.config.limits
+        line, content = self.limits.max_line_bytes, self.limits.max_content_bytes
+        told = {"line": line, "in_flight": self.limits.in_flight, "content": content, "depth": DEPTH}
         # What `ready` says of them: the same for every session.
-        self.told_limits: Final = Raw(
-            msgspec.json.encode({**told, "content": limits.max_content_bytes, "depth": DEPTH})
-        )
+        self.told_limits: Final = Raw(msgspec.json.encode(told))
         self.log: Final = log
         self.logs_calls: Final = logs_calls
         self.agent_specs: Final = agent_specs

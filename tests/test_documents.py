@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from pathlib import Path
@@ -85,17 +85,25 @@ def serving(directory: Path, config: Path, environ: Mapping[str, str] = os.envir
     """The socket of a daemon with `config` that lives as long as the block."""
     path = directory / "dispatch.sock"
     words = [sys.executable, "-m", "tooldispatchd", "serve", "--config", str(config), "--listen", f"unix:{path}"]
+    with listening(path, words, environ):
+        yield path
+
+
+@contextmanager
+def listening(path: Path, words: Sequence[str], environ: Mapping[str, str] = os.environ) -> Iterator[None]:
+    """Any daemon, once it listens at `path`; it is ended with the block."""
+    said = path.with_suffix(".log")
     with (
-        (directory / "log").open("wb") as log,
+        said.open("wb") as log,
         subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=log, env=environ) as daemon,
     ):
         try:
             until = time.monotonic() + PATIENCE_S
             while not path.exists():
-                assert daemon.poll() is None, (directory / "log").read_text()
+                assert daemon.poll() is None, said.read_text()
                 assert time.monotonic() < until, "the daemon does not listen"
                 time.sleep(0.01)
-            yield path
+            yield
         finally:
             daemon.terminate()
             daemon.wait(PATIENCE_S)

@@ -7,17 +7,18 @@ of them, or of the protocol's text, which then has to decide it.
 import argparse
 import json
 import socket
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from hypothesis import HealthCheck, assume, given, seed, settings
 from hypothesis import strategies as some
+
+from tests.test_documents import listening, serving
 
 ROOT: Final = Path(__file__).parents[2]
 FIXTURES: Final = ROOT / "protocol" / "fixtures" / "basic"
@@ -196,20 +197,11 @@ def conversations(draw: Any) -> bytes:
 @contextmanager
 def daemons() -> Iterator[tuple[Path, Path]]:
     """The sockets of ours and of the second one."""
-    with tempfile.TemporaryDirectory(prefix="differential-") as name, ExitStack() as running:
-        ours, second = Path(name) / "ours", Path(name) / "second"
-        config = FIXTURES.with_suffix(".toml")
-        words = [sys.executable, "-m", "tooldispatchd", "serve", "--config", str(config), "--listen", f"unix:{ours}"]
-        for command in (words, ["node", str(SECOND), str(FIXTURES.with_suffix(".json")), str(second)]):
-            daemon = running.enter_context(
-                subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            )
-            running.callback(daemon.terminate)
-        until = time.monotonic() + PATIENCE_S
-        while not (ours.exists() and second.exists()):
-            assert time.monotonic() < until, "a daemon does not listen"
-            time.sleep(0.01)
-        yield ours, second
+    with tempfile.TemporaryDirectory(prefix="differential-") as name:
+        second = Path(name) / "second.sock"
+        words = ["node", str(SECOND), str(FIXTURES.with_suffix(".json")), str(second)]
+        with serving(Path(name), FIXTURES.with_suffix(".toml")) as ours, listening(second, words):
+            yield ours, second
 
 
 def answers(address: Path, said: bytes) -> list[object]:

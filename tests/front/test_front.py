@@ -290,6 +290,9 @@ async def test_a_channel_that_floods_leaves_the_others_their_turn() -> None:
                     await quiet.send_all(b"ping")
                     assert await quiet.receive_some() == b"ping"
             nursery.cancel_scope.cancel()
+        # The front closes its own ends when it sees that, and only while it runs.
+        await flood.over.wait()
+        await calm.over.wait()
 
 
 async def test_a_channel_is_crowded_when_its_unread_answers_fill_its_share() -> None:

@@ -291,7 +291,7 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
     """The CEL expression of a `filter`, which says of one message whether it goes on."""
     project: Annotated[int, Meta(ge=0, le=63)] | None = None
     """Which of its streams a `project` gives, from 0."""
-    chain: Annotated[tuple[str, ...], Meta(min_length=1, max_length=64)] | None = None
+    chain: Annotated[tuple[str, ...], Meta(min_length=1, max_length=128)] | None = None
     """The processes of a `plumb`, in order; `lift(TOOL)` stands for a tool over every message."""
     command: Secret[Argv] | None = None
     """The program of an `agent`: one message on stdin, one JSON value on stdout. By default `agent_command`."""
@@ -344,8 +344,9 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     doc: Annotated[str, Meta(max_length=256 * KIB)] | None = None
     """Its full text, which the built-in tool `info` gives: `info({"name": …})`. That tool is there where any tool has a
     `doc`."""
-    expose: bool = True
-    """With `false` it is offered to nobody, and there for chains alone."""
+    expose: bool | Literal["named"] = True
+    """With `"named"` it is offered where a profile or an agent process names it, and not by the profile that offers
+    every tool. With `false` it is offered to nobody, and there for chains alone."""
     call_s: Seconds | None = None
     """This tool's own limit in seconds, in the place of `limits.call_s`."""
     process: str | None = None
@@ -446,4 +447,4 @@ class Config(Spec, frozen=True, kw_only=True):
     spec."""
     agents: dict[Name, ProfileSpec] = {}
     """Profiles: [`[agents.NAME]`](#agentsname). Without any there is one, `default`, that offers every tool and every
-    server."""
+    server, but tools with `expose = "named"`."""

@@ -9,6 +9,7 @@ books (`lineage`).
 """
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,7 @@ from typing import Final
 import msgspec
 import trio
 
-from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
@@ -32,7 +33,8 @@ from tooldispatchd.wire.faults import Code, Fault
 REQUESTS: Final = 4
 ANSWERS: Final = 5
 CHANNEL: Final = "TOOLDISPATCHD_CHANNEL"
-TOOLS: Final = ("TOOLDISPATCHD_TOOLS", "PLUMB_MCP_TOOLS")
+TOOLS: Final = "TOOLDISPATCHD_TOOLS"
+SERVERS_TOOLS: Final = "PLUMB_MCP_TOOLS"
 # No descriptor of ours may be one that the child is given another one as.
 LEAST_FD: Final = 10
 # The ladder of an MCP server takes at most 4 s, the kill of a child 2; what is not gone by then ends by itself.
@@ -47,7 +49,7 @@ class AgentChannel:
         self.env: dict[str, str] = {CHANNEL: f"{REQUESTS},{ANSWERS}"}
         self._lineage = lineage
         self._runtime = runtime
-        self._tools: Path | None = None
+        self._files: list[Path] = []
         self._closed = trio.Event()
         self._channel = Channel(front, self._wire(), lineage.account.share)
         # No other profile, whatever a hello asks for.
@@ -97,10 +99,9 @@ class AgentChannel:
                 await self._closed.wait()
         if not self._closed.is_set():
             self._runtime.setup.log.warning("agent not torn down in time", session=self.number, within_s=CLOSE_S)
-        if self._tools is not None:
+        while self._files:
             with suppress(OSError):
-                self._tools.unlink()
-            self._tools = None
+                self._files.pop().unlink()
 
     # --- what `SubAgents.open` does ---
 
@@ -119,13 +120,19 @@ class AgentChannel:
         return None
 
     def _tell_tools(self, session: Session, directory: Path) -> None:
-        """Write the file that `run` gives its agents too."""
-        path = directory / f"tools-{self.number}.json"
+        """Write the files that `run` gives its agents too: all tools, and those of servers alone."""
+        declared = self._runtime.setup.catalog.tools
+        plans = session.toolset.plans.values()
+        self._tell(TOOLS, directory / f"tools-{self.number}.json", plans)
+        of_servers = [plan for plan in plans if plan.kind == "mcp" and plan.name not in declared]
+        self._tell(SERVERS_TOOLS, directory / f"mcp-{self.number}.json", of_servers)
+
+    def _tell(self, variable: str, path: Path, plans: Iterable[Plan]) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        self._tools = path
+        self._files.append(path)
         with os.fdopen(fd, "wb") as file:
-            file.write(msgspec.json.encode(plain_entries(session.toolset.plans.values())) + b"\n")
-        self.env |= dict.fromkeys(TOOLS, str(path))
+            file.write(msgspec.json.encode(plain_entries(plans)) + b"\n")
+        self.env[variable] = str(path)
 
     def _wire(self) -> PairWire:
         """Our ends of two pipes; the child's lie in `extra`. Raises `OSError`."""

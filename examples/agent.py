@@ -5,8 +5,8 @@
                      "/srv/agent/agent.py"]
 
 The daemon adds one word, the file with the agent's spec; the message is on stdin, and the answer goes to stdout.
-`AGENT_URL` ends before `/messages`, or before `/chat/completions` where AGENT_API=openai says that it is compatible. The
-key is in `AGENT_KEY`, or in the file that `AGENT_KEY_FILE` names. `AGENT_MODEL` is for agents that name no model.
+`AGENT_URL` ends before `/messages`, or before `/chat/completions` where AGENT_API=openai says that it is compatible.
+The key is in `AGENT_KEY`, or in the file that `AGENT_KEY_FILE` names. `AGENT_MODEL` is for agents that name no model.
 Of the spec's `options`, `max_tokens` and `turns` are read here; all others go into the request as they are.
 """
 

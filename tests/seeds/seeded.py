@@ -49,7 +49,7 @@ def seeded(
         (directory / name).write_text(text)
     (directory / "config.toml").write_text(config)
     path, log = directory / "dispatch.sock", directory / "log"
-    environment = without_places() | {"PATH": f"{directory / 'bin'}:{os.environ['PATH']}"} | environ
+    environment = without_places() | {"PATH": f"{directory / 'bin'}:{os.environ['PATH']}"} | dict(environ)
     words = [*SERVE, "--config", str(directory / "config.toml"), "--listen", f"unix:{path}"]
     with (
         log.open("ab") as stderr,
@@ -62,9 +62,9 @@ def seeded(
 @contextmanager
 def plumbed(directory: Path, text: str, config: str = "", **environ: str) -> Iterator[Agent]:
     """One agent of a daemon whose tools stand in a plumb file."""
-    with seeded(directory, f'plumb = ["seed.plumb"]\n{config}', {"seed.plumb": text}, environ) as daemon:
-        with daemon.agent() as agent:
-            yield agent
+    whole = f'plumb = ["seed.plumb"]\n{config}'
+    with seeded(directory, whole, {"seed.plumb": text}, environ) as daemon, daemon.agent() as agent:
+        yield agent
 
 
 def refusal(directory: Path, text: str) -> str:

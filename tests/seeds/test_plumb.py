@@ -14,10 +14,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-import pytest
-
-from tests.daemon.spawned import Agent
-from tests.real.listening import says_ports
+from tests.seeds.http_mcp import http_mcp
 from tests.seeds.model_api import model_api, says, uses
 from tests.seeds.seeded import agent_command, install_server, names, plumbed, refusal, value_of
 
@@ -228,3 +225,126 @@ PER_TOOL: Final = """
 let ldc = { url: "https://leithdocs.com/ldc/mcp", token_env: "LDC_TOKEN" }
 let search : Query -> Results = tool { mcp: ldc, name: "search" }
 """
+
+
+def at(url: str, text: str) -> str:
+    """A sample with a URL of the test's own in the place of the seed's."""
+    return text.replace("https://leithdocs.com/ldc/mcp", url)
+
+
+def test_a_server_by_url_gets_its_bearer_token_and_a_delete_at_the_end(tmp_path: Path) -> None:
+    """`write` is added, as above."""
+    text = HTTP + "let write : string -> string = tool { process: writer }"
+    with http_mcp("search", answer="found") as server, model_api(uses(("1", "ldc__search", {})), says("ok")) as api:
+        with plumbed(tmp_path, at(server.url, text), agent_command(api.url), LDC_TOKEN="a-token") as agent:
+            agent.hello("default")
+            assert value_of(agent.ask("write", "water")) == "ok"
+        assert api.body(1)["messages"][-1]["content"][0]["content"] == '"found"'
+        assert {headers.get("authorization") for _, _, headers in server.seen} == {"Bearer a-token"}
+        assert [method for method, _, _ in server.seen][-1] == "DELETE"
+        assert server.seen[-1][2]["mcp-session-id"] == "session-1"
+
+
+def test_a_variable_for_a_token_that_is_not_set_is_told_at_load_time(tmp_path: Path) -> None:
+    assert "LDC_TOKEN" in refusal(tmp_path, HTTP)
+
+
+def test_a_tool_may_be_backed_by_a_server_and_two_of_them_share_one_connection(tmp_path: Path) -> None:
+    text = (
+        TYPES + PER_TOOL + 'let find : Query -> Results = tool { mcp: "https://leithdocs.com/ldc/mcp", name: "find" }'
+    )
+    shared = text.replace('tool { mcp: "https://leithdocs.com/ldc/mcp"', "tool { mcp: ldc")
+    with http_mcp("search", "find", answer=RESULTS) as server:
+        with plumbed(tmp_path, at(server.url, shared), LDC_TOKEN="a-token") as agent:
+            assert set(names(agent.hello("default"))) >= {"search", "find"}
+            assert value_of(agent.ask("search", {"text": "x"})) == RESULTS
+            assert value_of(agent.ask("find", {"text": "x"})) == RESULTS
+        assert server.count("initialize") == 1
+
+
+def test_a_tool_may_name_a_server_by_its_url_alone(tmp_path: Path) -> None:
+    text = 'let search : Query -> Results = tool { mcp: "https://leithdocs.com/ldc/mcp", name: "search" }'
+    with (
+        http_mcp("search", answer=RESULTS) as server,
+        plumbed(tmp_path, TYPES + at(server.url, text)) as agent,
+    ):
+        assert names(agent.hello("default")) == ["search"]
+        assert value_of(agent.ask("search", {"text": "x"})) == RESULTS
+
+
+def test_a_server_has_a_command_or_a_url_and_not_both_or_neither(tmp_path: Path) -> None:
+    for table in ('{ command: "x", url: "https://leithdocs.com/ldc/mcp" }', '{ args: ["x"] }'):
+        assert "a server has command or url" in refusal(tmp_path, f"let t : {{}} -> json = tool {{ mcp: {table} }}")
+
+
+# --- names, priority, ends ---
+
+
+def test_a_plumbing_tool_wins_over_a_servers_of_its_name_with_a_warning(tmp_path: Path) -> None:
+    install_server(tmp_path, "plumb-mcp", "leithdocs", "echo", "look")
+    server = '\n[mcp.ldc]\ncommand = "plumb-mcp"\nprefix = ""\n'
+    with plumbed(tmp_path, ANNOTATED, server) as agent:
+        ready_line = agent.hello("default")
+        assert sorted(names(ready_line)) == ["double", "echo", "look"]
+        assert len(ready_line["warnings"]) == 1
+        assert "echo" in ready_line["warnings"][0]
+        assert value_of(agent.ask("echo", "mine")) == "mine"
+
+
+def test_a_server_that_fails_to_spawn_is_a_warning_and_is_skipped(tmp_path: Path) -> None:
+    server = '\n[mcp.ldc]\ncommand = "no-such-program"\n'
+    with plumbed(tmp_path, ANNOTATED, server) as agent:
+        ready_line = agent.hello("default")
+        assert names(ready_line) == ["double", "echo"]
+        assert len(ready_line["warnings"]) == 1
+        assert value_of(agent.ask("double", 1)) == 2
+
+
+def test_a_call_that_times_out_marks_the_connection_dead(tmp_path: Path) -> None:
+    """The seed's 60 s are `limits.call_s` here; the test does not wait for so long."""
+    install_server(tmp_path, "plumb-mcp", "leithdocs", "look")
+    server = '\n[mcp.ldc]\ncommand = "plumb-mcp"\ncall_s = 0.5\n'
+    with plumbed(tmp_path, ANNOTATED, server) as agent:
+        agent.hello("default")
+        assert json.loads(agent.ask("ldc:look", {"sleep_s": 60})["content"])["error"] == "timeout"
+        assert json.loads(agent.ask("ldc:look", {})["content"])["error"] == "connection_dead"
+
+
+# --- the agent's program, where the API is another one ---
+
+
+def completion(content: str | None, *calls: tuple[str, str, str]) -> dict[str, object]:
+    """A turn of OpenAI's chat completions: its text, and calls with their arguments as they are written."""
+    asked = [{"id": each[0], "type": "function", "function": {"name": each[1], "arguments": each[2]}} for each in calls]
+    return {"choices": [{"message": {"role": "assistant", "content": content, "tool_calls": asked}}]}
+
+
+def test_the_same_agents_run_against_an_api_like_openais(tmp_path: Path) -> None:
+    text = TYPES + SEARCHER + ANNOTATED + WRITER + "let write : string -> string = tool { process: writer }"
+    turns = (completion(None, ("call_1", "double", '{"input": 4}')), completion("Done."))
+    with model_api(*turns) as api, plumbed(tmp_path, text, agent_command(api.url, "openai")) as agent:
+        agent.hello("default")
+        assert value_of(agent.ask("write", "water")) == "Done."
+    path, headers, first = api.asked[0]
+    assert (path, headers["authorization"]) == ("/chat/completions", "Bearer a key")
+    assert first["messages"][0] == {"role": "system", "content": "Write about the topic."}
+    assert [tool["function"]["name"] for tool in first["tools"]][:2] == ["search", "double"]
+    assert api.body(1)["messages"][-1] == {"role": "tool", "tool_call_id": "call_1", "content": "8"}
+
+
+def test_an_answer_that_is_no_value_is_asked_for_once_more(tmp_path: Path) -> None:
+    with (
+        model_api(says("Here it is!"), says(json.dumps(RESULTS))) as api,
+        plumbed(tmp_path, TYPES + SEARCHER, agent_command(api.url)) as agent,
+    ):
+        agent.hello("default")
+        assert value_of(agent.ask("search", {"text": "x"})) == RESULTS
+    assert "That is not JSON" in api.body(1)["messages"][-1]["content"]
+
+
+def test_an_api_that_refuses_fails_the_call_and_says_why(tmp_path: Path) -> None:
+    with model_api(529) as api, plumbed(tmp_path, TYPES + SEARCHER, agent_command(api.url)) as agent:
+        agent.hello("default")
+        fault = json.loads(agent.ask("search", {"text": "x"})["content"])
+        assert fault["error"] == "tool_failed"
+        assert "the model's API answered 529" in fault["stderr_tail"]

@@ -70,7 +70,12 @@ def plumbed(directory: Path, text: str, config: str = "", **environ: str) -> Ite
 def refusal(directory: Path, text: str) -> str:
     """What `check` says to a plumb file."""
     (directory / "seed.plumb").write_text(text)
-    (directory / "config.toml").write_text('plumb = ["seed.plumb"]\n')
+    return checked(directory, 'plumb = ["seed.plumb"]\n')
+
+
+def checked(directory: Path, config: str) -> str:
+    """What `check` says to a configuration that is wrong."""
+    (directory / "config.toml").write_text(config)
     words = [sys.executable, "-m", "tooldispatchd", "check", "--config", str(directory / "config.toml")]
     ended = subprocess.run(words, env=without_places(), capture_output=True, text=True, check=False)
     assert ended.returncode == 2

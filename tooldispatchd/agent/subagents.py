@@ -27,6 +27,7 @@ from tooldispatchd.agent.tools.showing import plain_entries
 from tooldispatchd.children.descriptors import close_all, open_pipe
 from tooldispatchd.front.channel import Channel, FdEnd, PairWire
 from tooldispatchd.front.front import Front
+from tooldispatchd.providers.process.ports import PortPipes
 from tooldispatchd.wire.faults import Code, Fault
 
 # The agent's own numbers, and the variables that tell of them: those of `runner`, so that one client suits both.
@@ -50,6 +51,7 @@ class AgentChannel:
         self._lineage = lineage
         self._runtime = runtime
         self._files: list[Path] = []
+        self._ports: list[int] = []
         self._closed = trio.Event()
         self._channel = Channel(front, self._wire(), lineage.account.share)
         # No other profile, whatever a hello asks for.
@@ -75,6 +77,18 @@ class AgentChannel:
             os.close(fd)
         self.extra.clear()
 
+    def share_streams(self) -> PortPipes:
+        """Keep the child's descriptors: what it says beside its answer, and reads after its message, goes through them.
+
+        They are non-blocking, and closed with the channel.
+        """
+        pipes = PortPipes(self.extra.pop(REQUESTS), self.extra.pop(ANSWERS))
+        self._ports = [*pipes]
+        for fd in pipes:
+            os.set_blocking(fd, False)
+        self.env[CHANNEL] = "stdio"
+        return pipes
+
     async def rest(self) -> None:
         """The call that the child serves has ended: so does all that it asked for, and until `wake` it may ask nothing.
 
@@ -99,6 +113,8 @@ class AgentChannel:
                 await self._closed.wait()
         if not self._closed.is_set():
             self._runtime.setup.log.warning("agent not torn down in time", session=self.number, within_s=CLOSE_S)
+        while self._ports:
+            os.close(self._ports.pop())
         while self._files:
             with suppress(OSError):
                 self._files.pop().unlink()

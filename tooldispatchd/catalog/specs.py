@@ -318,6 +318,10 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
     """How an `agent` gives its result, as of a tool."""
     reuse: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     """How many calls of one caller one child may serve in turn, as of a tool."""
+    ports: Literal["stdio"] | None = None
+    """With `stdio` an `agent` that names `tools` or `mcp` writes its requests to its stdout, beside its result, and
+    reads the answers from its stdin, after the line with its message; by default it has descriptors 4 and 5 for
+    them."""
 
     @property
     def is_profile(self) -> bool:

@@ -168,7 +168,19 @@ def _truth(annotation: Annotation) -> bool | None:
 # --- `tool {…}` and `agent {…}`: their entries as the keys of a table ---
 
 _OF_TOOL: Final = tuple(field.name for field in msgspec.structs.fields(ToolSpec) if field.name != "type")
-_OF_AGENT: Final = ("prompt", "model", "tools", "mcp", "command", "args", "env", "cwd", "description", "options")
+_OF_AGENT: Final = (
+    "prompt",
+    "model",
+    "tools",
+    "mcp",
+    "command",
+    "args",
+    "env",
+    "cwd",
+    "description",
+    "ports",
+    "options",
+)
 # What a process has as well and no agent: to take them for options would hide a mistake.
 _OF_OTHERS: Final = frozenset({"kind", "map", "filter", "project", "chain"})
 # Near to a known key, and known to agents' programs.

@@ -20,6 +20,7 @@ from tooldispatchd.agent.calls.checking import Checking, Now, Reader
 from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.agent.session.lineage import Levels, Lineage, RootUsage
 from tooldispatchd.agent.session.tasktree import Task
+from tooldispatchd.calls.content import AS_JSON
 from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.jobs import Job, Jobs
@@ -166,6 +167,7 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
 class Call:
     """A call in flight. `line` is its checked and re-encoded input once that was read; `halt` ends it while it runs.
 
+    `wanted` is what its agent asked for of its answer.
     `doing` is what a chain waits for; `child` is the session of the agent that the call started, for `meta`; to
     `dropped` the pointers are added to what of the input was taken as left out.
     """
@@ -184,6 +186,7 @@ class Call:
         "name",
         "plan",
         "traceparent",
+        "wanted",
     )
 
     def __init__(
@@ -194,6 +197,7 @@ class Call:
         self.id = call_id
         self.name = name
         self.traceparent = traceparent
+        self.wanted = AS_JSON
         self.plan: Plan | None = None
         self.line: bytes | bytearray = b""
         self.dropped: list[str] = []

@@ -66,6 +66,7 @@ function scan(line) {
   for (let token; (token = match(TOKEN, text, at)); ) {
     const [{ 0: sign, index: start }, isValue] = [token, awaiting];
     [at, awaiting] = [start + sign.length, false];
+    if (sign === "[" && depth === 0) return found;
     if (sign === '"') {
       let end = match(QUOTE, text, at);
       while (end?.[0] === "\\") end = match(QUOTE, text, end.index + 2);

@@ -20,7 +20,7 @@ from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.lineage import Lineage, RootUsage, too_deep
 from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.admission import Admission, AdmissionVerdict
-from tooldispatchd.calls.jobs import Job, Jobs, utf8_size
+from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs, utf8_size
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.calls.stages import CallEvent, CallState, Reason, ToDo
 from tooldispatchd.calls.trace import is_traceparent
@@ -221,7 +221,8 @@ class InFlight:
             if in_background:
                 # A job that waits for jobs could wait for itself.
                 return Fault(Code.INVALID_REQUEST, f"{call.name} never runs in the background")
-            if len(self._calls) >= limits.in_flight + 2 * limits.waiting:
+            # What waits, with all that may wait for each of it, leaves room to read a job, and to stop one.
+            if len(self._calls) > (1 + MAX_WAITERS) * (limits.in_flight + 3 * limits.waiting):
                 return queue_full("agent")
         size = call.bytes_in
         if self._calls and self._account.bytes_in_flight + size > limits.in_flight_bytes:

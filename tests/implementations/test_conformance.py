@@ -70,16 +70,20 @@ FULL: Final[dict[str, object]] = {
     "retry_after_ms": 10,
     "ran": "no",
 }
+# It came before a tool was found.
+FLOODED: Final[dict[str, object]] = {"error": "too_many", "category": "unavailable", "detail": "", "retry_after_ms": 10}
 LATE: Final[dict[str, object]] = {"error": "timeout", "category": "unavailable", "detail": "", "ran": "maybe"}
 LONG: Final = {"error": "line_too_long", "category": "invalid", "detail": ""}
 
 
 def answer_to(request: dict[str, object], line: int, before: int) -> dict[str, object]:
-    """`echo` is full, then done, then late; `slow` is told by its line alone; `fails` is always full."""
+    """`echo` is over the rate, then done, then late; `slow` is told by its line alone; `fails` is always full."""
     match request["name"], before:
         case "slow", _:
             return {"__port": "fault", **LONG, "line": line}
-        case ("echo", 0) | ("fails", _):
+        case "echo", 0:
+            fault = FLOODED
+        case "fails", _:
             fault = FULL
         case "echo", 1:
             return {"__port": "tool_resp", "id": request["id"], "content": "done", "is_error": False}

@@ -345,7 +345,7 @@ class Channel {
   #finish() {
     const [line, length, now] = [Buffer.concat(this.parts), this.held, performance.now()];
     const tokens = Math.min(LIMITS.lines_per_s, this.tokens + ((now - this.filled) * LIMITS.lines_per_s) / 1000) - 1;
-    Object.assign(this, { parts: [], held: 0, line: this.line + 1, tokens, filled: now });
+    Object.assign(this, { parts: [], held: 0, line: this.line + 1, tokens: tokens < 0 ? tokens + 1 : tokens, filled: now });
     if (this.isGone || line.every((byte) => byte === 32 || byte === 9 || byte === 13)) return;
     let seen = {};
     try {

@@ -1,4 +1,4 @@
-"""Mutants that no line of the wire can tell from the module itself, each with the reason.
+"""Mutants that no transcript can tell from the module itself, each with the reason.
 
 By module, and there by the changed line as it stands in the source and by what was changed. A test checks that each of
 them still exists.
@@ -6,7 +6,34 @@ them still exists.
 
 from typing import Final
 
+OWN_DEFECT: Final = "a guard against our own defects"
+NOBODY_READS: Final = "what is said to an agent that is gone is read by nobody"
+ASKED_BEFORE: Final = "the session looks whether the agent asked before it makes the list"
+SAME_ANSWER: Final = "a quicker way to the same answer"
 EQUIVALENTS: Final[dict[str, dict[tuple[str, str], str]]] = {
-    "tooldispatchd.wire.session": {},
+    "tooldispatchd.wire.session": {
+        ("if state is None:", "the condition is false"): OWN_DEFECT,
+        ("if event is Event.GONE:", "the condition is false"): NOBODY_READS,
+        ("self.is_gone = True", "True changed"): NOBODY_READS,
+        ("self.is_gone = True", "left out"): NOBODY_READS,
+        ("if not self.is_gone:", "the condition is true"): NOBODY_READS,
+        (
+            "self.opening_line = 0",
+            "0 changed",
+        ): "one that no line opened is never refused",
+        (
+            "if self.wants_updates and self.state in {State.OPEN, State.DRAINING} and not self.is_gone:",
+            "the condition is true",
+        ): ASKED_BEFORE,
+        (
+            "if self.wants_updates and self.state in {State.OPEN, State.DRAINING} and not self.is_gone:",
+            "and and or swapped",
+        ): ASKED_BEFORE,
+        (
+            "return Raw(msgspec.json.encode(dict(zip(names, has, strict=True)) | ALWAYS))",
+            "True changed",
+        ): OWN_DEFECT,
+        ("if type(request) is ToolReq and beside is NOTHING_BESIDE:", "the condition is false"): SAME_ANSWER,
+    },
     "tooldispatchd.wire.decode": {},
 }

@@ -424,6 +424,7 @@ class Channel {
   }
   left(session) {
     if (session.agent !== undefined) this.named.delete(session.agent);
+    this.isEnding ||= (this.refusal !== null || this.own?.state === "closed") && this.named.size === 0;
     setImmediate(() => this.#close());
   }
   #close() {

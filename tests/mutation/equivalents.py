@@ -9,6 +9,7 @@ from typing import Final
 OWN_DEFECT: Final = "a guard against our own defects"
 NOBODY_READS: Final = "what is said to an agent that is gone is read by nobody"
 ASKED_BEFORE: Final = "the session looks whether the agent asked before it makes the list"
+WORDS: Final = "the words of a detail are nobody's rule"
 SAME_ANSWER: Final = "a quicker way to the same answer"
 EQUIVALENTS: Final[dict[str, dict[tuple[str, str], str]]] = {
     "tooldispatchd.wire.session": {
@@ -35,5 +36,10 @@ EQUIVALENTS: Final[dict[str, dict[tuple[str, str], str]]] = {
         ): OWN_DEFECT,
         ("if type(request) is ToolReq and beside is NOTHING_BESIDE:", "the condition is false"): SAME_ANSWER,
     },
-    "tooldispatchd.wire.decode": {},
+    "tooldispatchd.wire.decode": {
+        ("if isinstance(error, RecursionError):", "the condition is true"): WORDS,
+        ("if isinstance(error, RecursionError):", "the condition is false"): WORDS,
+        ("elif isinstance(error, UnicodeDecodeError):", "the condition is true"): WORDS,
+        ("elif isinstance(error, UnicodeDecodeError):", "the condition is false"): WORDS,
+    },
 }

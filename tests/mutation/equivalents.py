@@ -37,6 +37,10 @@ EQUIVALENTS: Final[dict[str, dict[tuple[str, str], str]]] = {
         ("if type(request) is ToolReq and beside is NOTHING_BESIDE:", "the condition is false"): SAME_ANSWER,
     },
     "tooldispatchd.wire.decode": {
+        (
+            "message: Message = _decode_tagged(line) if is_tagged else _decode_short(line)",
+            "the condition is true",
+        ): SAME_ANSWER,
         ("if isinstance(error, RecursionError):", "the condition is true"): WORDS,
         ("if isinstance(error, RecursionError):", "the condition is false"): WORDS,
         ("elif isinstance(error, UnicodeDecodeError):", "the condition is true"): WORDS,

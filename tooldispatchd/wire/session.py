@@ -237,7 +237,7 @@ class SessionMachine:
 
     def tools_changed(self, tools: list[Raw]) -> None:
         """Tell an agent that asked for updates which tools it has now."""
-        if self.wants_updates and self.is_greeted and self.state in {State.OPEN, State.DRAINING} and not self.is_gone:
+        if self.wants_updates and self.state in {State.OPEN, State.DRAINING} and not self.is_gone:
             self.outgoing.append(ToolsChangedLine(tools, self.agent))
 
     def reply_fault(self, request: Request, fault: Fault) -> None:
@@ -263,13 +263,9 @@ def _capabilities(*has: bool) -> Raw:
 
 
 def value_of(content: str | QuotedText) -> Raw | UnsetType:
-    """A content that is JSON, as a value; not of a long one, which the agent has once already."""
+    """A content that is compact JSON, as a value; not of a long one, which the agent has once already."""
     # A quoted text is longer than that.
-    if not isinstance(content, str) or len(content) > MAX_VALUE_BYTES:
-        return UNSET
-    text = content.encode()
-    # A server's own text may stand on several lines; within a line of ours there is no line feed.
-    return Raw(msgspec.json.format(text, indent=-1) if b"\n" in text else text)
+    return Raw(content.encode()) if isinstance(content, str) and len(content) <= MAX_VALUE_BYTES else UNSET
 
 
 def _answer(

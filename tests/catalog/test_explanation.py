@@ -71,6 +71,14 @@ def test_a_tool_for_chains_only_is_not_offered() -> None:
     assert "    not offered: it is there for chains only" in lines
 
 
+def test_a_tool_for_those_who_name_it_says_so() -> None:
+    tools = {"a": ToolSpec(inline="id", expose="named")}
+    nobody = "    offered to nobody: only a profile or an agent that names it is offered it"
+    assert nobody in explain(built(Config(tools=tools)))
+    named = Config(tools=tools, agents={"default": ProfileSpec(tools=("a",))})
+    assert "    offered to: default" in explain(built(named))
+
+
 CHAIN = Config(
     tools={
         "search": ToolSpec(type="string -> string", process="searcher"),

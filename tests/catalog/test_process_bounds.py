@@ -46,3 +46,11 @@ def test_an_agent_that_is_there_for_nothing_is_a_warning() -> None:
     assert catalog.warnings == (
         "processes.p: nothing runs this agent: it has no command, and there is no agent_command",
     )
+
+
+def test_an_agent_without_tools_has_no_ports() -> None:
+    agent = {"kind": "agent", "command": ["x"], "ports": "stdio"}
+    problems = build(processes={"p": agent})
+    assert isinstance(problems, list)
+    assert [problem.why for problem in problems] == ["only an agent that names tools or mcp has ports"]
+    assert built(processes={"p": {**agent, "tools": []}}).processes["p"].spec.ports == "stdio"

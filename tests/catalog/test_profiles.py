@@ -144,8 +144,12 @@ def test_a_server_that_is_not_enabled_is_left_out_with_a_warning() -> None:
 
 
 def test_the_profile_that_offers_everything_leaves_out_servers_that_are_not_enabled() -> None:
-    profiles, _ = built(Config(mcp={"off": OFF, "on": SERVER}))
+    config = Config(mcp={"off": OFF, "on": SERVER})
+    profiles, _ = built(config)
     assert profiles["default"].servers == (ServerUse("on"),)
+    assert disabled_uses(config, build_servers(config)[0]) == [
+        "agents.default: off is not offered: server off is not enabled"
+    ]
 
 
 def test_users_groups_and_jobs_stand_in_the_profile() -> None:
@@ -179,6 +183,15 @@ def test_the_profile_that_offers_everything_leaves_out_what_is_not_exposed() -> 
     assert profiles["default"].tools == ("a",)
 
 
+def test_a_tool_for_those_who_name_it_is_in_their_profiles_alone() -> None:
+    tools = {"a": ECHO, "inner": ToolSpec(inline="id", type="string -> string", expose="named")}
+    profiles, _ = built(Config(tools=tools))
+    assert profiles["default"].tools == ("a",)
+    profiles, problems = built(Config(tools=tools, agents={"default": ProfileSpec(tools=("inner",))}))
+    assert not problems
+    assert profiles["default"].tools == ("inner",)
+
+
 def test_a_profile_cannot_list_a_tool_that_is_not_exposed() -> None:
     _, problems = built(Config(tools={"inner": HIDDEN}, agents={"default": ProfileSpec(tools=("inner",))}))
     why = "tools.inner has expose = false: it is there for chains only"
@@ -200,7 +213,8 @@ def test_anonymous_servers_of_tools_are_not_among_all_servers() -> None:
 def test_a_declared_tool_of_a_server_that_is_not_enabled_is_a_warning() -> None:
     config = Config(mcp={"docs": OFF}, tools={"search": SEARCH})
     assert disabled_uses(config, build_servers(config)[0]) == [
-        "tools.search: server docs is not enabled; it answers server_unavailable"
+        "agents.default: docs is not offered: server docs is not enabled",
+        "tools.search: server docs is not enabled; it answers server_unavailable",
     ]
 
 

@@ -165,7 +165,7 @@ def test_a_token_file_that_cannot_be_read_is_a_mistake_of_usage(tmp_path: Path) 
 
 
 def test_the_tools_stand_in_a_private_file(tmp_path: Path, daemon: Daemon) -> None:
-    show = 'stat -c %a "$TOOLDISPATCHD_TOOLS" "$(dirname "$TOOLDISPATCHD_TOOLS")"; cat "$PLUMB_MCP_TOOLS"'
+    show = 'stat -c %a "$TOOLDISPATCHD_TOOLS" "$(dirname "$TOOLDISPATCHD_TOOLS")"; cat "$TOOLDISPATCHD_TOOLS"'
     ended = finish(tmp_path, "--socket", str(daemon.path), "--", "sh", "-c", show)
     modes, tools = ended.stdout.split(b"\n", 2)[:2], json.loads(ended.stdout.split(b"\n", 2)[2])
     assert modes == [b"600", b"700"]

@@ -44,7 +44,8 @@ def report_of(directory: Path, document: object, text: str = "") -> str:
 
 
 def test_lists_of_tools_are_tools_and_deny(tmp_path: Path) -> None:
-    assert server(tmp_path, SAMPLE, environ={"GITHUB_TOKEN": "x"}) == McpSpec(
+    # There is no cache and no queue yet, and the operator goes without them.
+    assert server(tmp_path, SAMPLE, "[mcp.a]\nenabled = true\n", environ={"GITHUB_TOKEN": "x"}) == McpSpec(
         command="npx",
         args=("-y", "@mcp/github"),
         env={"GITHUB_TOKEN": "x"},
@@ -114,14 +115,127 @@ def test_values_of_the_wrong_kind_are_errors(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("entry", "call_s"),
+    [
+        ({"requestTimeoutMs": 1500}, 1.5),
+        ({"requestTimeoutMs": 60_000, "timeout": 5}, 60),
+        # As Cline and Roo Code mean it, and as most others do.
+        ({"timeout": 60}, 60),
+        ({"timeout": 30_000}, 30),
+        ({}, None),
+    ],
+)
+def test_a_time_out_is_the_seconds_of_a_call(tmp_path: Path, entry: dict[str, object], call_s: float | None) -> None:
+    assert server(tmp_path, {"command": "x", **entry}).call_s == call_s
+
+
+def test_a_time_out_that_may_be_seconds_or_milliseconds_is_an_error_until_the_configuration_says(
+    tmp_path: Path,
+) -> None:
+    document = {"mcpServers": {"a": {"command": "x", "timeout": 1800}}}
+    assert report_of(tmp_path, document) == (
+        ".mcp.json:5: mcp.a.timeout: seconds for some clients, and milliseconds for others\n"
+        "    allowed: call_s in [mcp.a], in seconds"
+    )
+    assert load(tmp_path, document, "[mcp.a]\ncall_s = 1800\n").config.mcp["a"].call_s == 1800
+
+
+def test_a_time_out_that_is_none_or_too_long_is_told_where_it_stands(tmp_path: Path) -> None:
+    document = {"mcpServers": {"a": {"command": "x", "timeout": "5s"}, "b": {"command": "x", "timeout": 1e9}}}
+    assert report_of(tmp_path, document) == (
+        ".mcp.json:5: mcp.a.timeout: wrong kind of value\n    allowed: a number over 0\n"
+        ".mcp.json:9: mcp.b.call_s: too large\n"
+        "    seen 1000000.0; allowed: a number, over 0 and at most 86400"
+    )
+
+
+def test_the_file_may_say_a_time_out_for_servers_that_say_none(tmp_path: Path) -> None:
+    servers = {"a": {"command": "x"}, "b": {"command": "x", "requestTimeoutMs": 500}, "c": {"command": "x"}}
+    document = {"defaults": {"toolTimeout": 30_000, "stream": True}, "mcpServers": servers}
+    catalog = load(tmp_path, document, "[mcp.c]\ncall_s = 7\n")
+    assert {name: spec.call_s for name, spec in catalog.config.mcp.items()} == {"a": 30, "b": 0.5, "c": 7}
+    assert catalog.warnings == (f'{tmp_path}/.mcp.json:4: "defaults" has keys that mean nothing here: "stream"',)
+
+
+def test_queues_are_told_not_to_be_there_yet(tmp_path: Path) -> None:
+    document = {"mcpServers": {"a": {"command": "x"}}, "queues": {"q": {"concurrent": 1}}}
+    why = '"queues" is not yet available; limits.in_flight bounds the calls of one agent'
+    assert load(tmp_path, document).warnings == (f"{tmp_path}/.mcp.json:7: {why}",)
+
+
+def test_a_server_of_the_type_websocket_has_such_a_url(tmp_path: Path) -> None:
+    found = server(tmp_path, {"type": "websocket", "url": "wss://docs.example/mcp"})
+    assert (found.url, found.transport) == ("wss://docs.example/mcp", "auto")
+    wrong = {"mcpServers": {"a": {"type": "websocket", "url": "https://docs.example/mcp"}}}
+    why = 'the url of a server of type "websocket" begins with ws:// or wss://'
+    assert report_of(tmp_path, wrong) == f".mcp.json:4: mcp.a.type: {why}"
+
+
+def test_the_directory_has_many_names(tmp_path: Path) -> None:
+    assert server(tmp_path, {"command": "x", "workingDirectory": "/srv"}).cwd == "/srv"
+    assert server(tmp_path, {"command": "x", "cwd": "/here", "workingDir": "/there"}).cwd == "/here"
+
+
+# --- files with variables ---
+
+ENV = """\
+# of all servers
+export A=one   # the first
+B = "two\\n$HOME"
+C='thr#ee'
+
+D=
+"""
+
+
+def test_variables_of_a_file_stand_below_those_of_the_server(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(ENV)
+    entry = {"command": "x", "envFile": "${workspaceFolder}/.env", "env": {"A": "own"}}
+    assert server(tmp_path, entry).env == {"A": "own", "B": "two\n$HOME", "C": "thr#ee", "D": ""}
+    assert server(tmp_path, {"command": "x", "envFile": ".env"}).env["A"] == "one"
+
+
+def test_a_file_with_variables_that_cannot_be_used_is_told_without_its_text(tmp_path: Path) -> None:
+    (tmp_path / "wrong").write_text("A=1\ns3cret\n")
+    (tmp_path / "open").write_text('A="s3cret\n')
+    servers = {
+        name: {"command": "x", "envFile": file}
+        for name, file in [("a", "none"), ("b", "wrong"), ("c", "open"), ("e", "${NONE}/x"), ("f", [])]
+    }
+    assert (
+        report_of(tmp_path, {"mcpServers": servers})
+        == """\
+.mcp.json:5: mcp.a.envFile: cannot read this file: No such file or directory
+.mcp.json:9: mcp.b.envFile: cannot use this file: line 2 is not NAME=VALUE
+.mcp.json:13: mcp.c.envFile: cannot use this file: line 1 is not NAME=VALUE
+.mcp.json:17: mcp.e.envFile: a variable in this path cannot be read, or is not set
+.mcp.json:21: mcp.f.envFile: wrong kind of value
+    allowed: the path of a file"""
+    )
+
+
+def test_a_secret_in_a_file_with_variables_that_others_may_read_is_a_warning_about_that_file(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("GITHUB_TOKEN=s3cret")
+    (tmp_path / ".env").chmod(0o644)
+    document = {"mcpServers": {"a": {"command": "x", "envFile": ".env"}}}
+    assert load(tmp_path, document).warnings == ("mcp.a.env.GITHUB_TOKEN: others may read this file (mode 0644)",)
+    (tmp_path / ".env").chmod(0o600)
+    assert load(tmp_path, document).warnings == ()
+
+
+def test_the_file_of_a_server_that_is_off_is_not_read(tmp_path: Path) -> None:
+    assert not server(tmp_path, {"command": "x", "envFile": "none", "disabled": True}).enabled
+
+
 # --- what is not ---
 
 
 @pytest.mark.parametrize(
     "key",
     [
-        *("allow", "alwaysAllow", "tools_allowed", "ToolsDenied", "deniedTools", "DISABLED", "disabled_tools"),
-        *("exclude", "include-tools", "blockedTools", "readOnly", "read_only", "READ-ONLY", "autoApprove"),
+        *("allow", "tools_allowed", "ToolsDenied", "deniedTools", "DISABLED", "disabled_tools"),
+        *("exclude", "include-tools", "blockedTools", "readOnly", "read_only", "READ-ONLY"),
         *("requireApproval", "permissions", "restrictions", "toolFilter", "tools", "trust", "sandbox", "confirm"),
     ],
 )
@@ -132,6 +246,18 @@ def test_an_unknown_key_that_could_restrict_is_an_error_that_says_how_to_go_on(t
     assert 'allowed: "tools", "deny" or "enabled" in [mcp.a], which then says what holds here' in report
     assert server(tmp_path, {"command": "x", key: True}, "[mcp.a]\ndeny = []\n") == McpSpec(command="x")
     assert any(f'"{key}"' in warning for warning in load(tmp_path, document, "[mcp.a]\nenabled = true\n").warnings)
+
+
+@pytest.mark.parametrize("key", ["autoApprove", "alwaysAllow", "queue", "cache"])
+def test_what_does_not_exist_here_yet_is_an_error_unless_it_is_empty(tmp_path: Path, key: str) -> None:
+    document = {"mcpServers": {"a": {"command": "x", key: ["search"]}}}
+    assert report_of(tmp_path, document) == (
+        f".mcp.json:5: mcp.a.{key}: not yet available\n    allowed: enabled = true in [mcp.a], to go without it"
+    )
+    assert server(tmp_path, {"command": "x", key: ["search"]}, "[mcp.a]\nenabled = true\n") == McpSpec(command="x")
+    empty: tuple[object, ...] = ([], "", 0, None, False)
+    for nothing in empty:
+        assert load(tmp_path, {"mcpServers": {"a": {"command": "x", key: nothing}}}).warnings == ()
 
 
 @pytest.mark.parametrize(

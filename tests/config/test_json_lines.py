@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tooldispatchd.catalog.problems import Path
-from tooldispatchd.config.mcp_json import JsonLines
+from tooldispatchd.config.documents import JsonLines
 
 TEXT = """\
 {

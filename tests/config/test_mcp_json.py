@@ -60,7 +60,8 @@ def test_each_server_is_one_of_mcp(tmp_path: Path, section: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "transport"), [("http", "auto"), ("streamable-http", "http"), ("sse", "sse"), (None, "auto")]
+    ("kind", "transport"),
+    [("http", "auto"), ("streamable-http", "http"), ("streamableHttp", "http"), ("sse", "sse"), (None, "auto")],
 )
 def test_a_type_is_a_transport(tmp_path: Path, kind: str | None, transport: str) -> None:
     document = {"mcpServers": {"docs": {"type": kind, "url": "https://docs.example/mcp"}}}
@@ -140,12 +141,12 @@ def test_a_name_that_no_server_can_have_is_changed_with_a_warning(tmp_path: Path
 def test_keys_that_mean_nothing_here_are_warnings(tmp_path: Path) -> None:
     document = {
         "inputs": [],
-        "mcpServers": {"a": {"command": "x", "timeout": 60, "queue": "y"}, "b": {"command": "x"}},
+        "mcpServers": {"a": {"command": "x", "icon": "x.png", "queue": "", "gallery": 1}, "b": {"command": "x"}},
         **{f"a{number}": 1 for number in range(9)},
     }
     assert warnings(tmp_path, document) == [
         '.mcp.json:2: the file has keys that mean nothing here: "inputs", "a0", "a1", "a2", "a3", …',
-        '.mcp.json:6: server "a" has keys that mean nothing here: "timeout", "queue"',
+        '.mcp.json:6: server "a" has keys that mean nothing here: "icon", "gallery"',
     ]
 
 
@@ -249,9 +250,9 @@ cannot use t.toml: 4 problems
 .mcp.json:2: mcp.a.type: a server of type "stdio" has a command
 .mcp.json:3: mcp.b.type: a server of type "sse" has a url
 .mcp.json:4: mcp.c.type: no such type
-    allowed: "stdio", "http", "streamable-http", "sse"; did you mean "http"?
+    allowed: "stdio", "http", "streamable-http", "streamableHttp", "sse", "websocket", "ws"; did you mean "http"?
 .mcp.json:5: mcp.d.type: no such type
-    allowed: "stdio", "http", "streamable-http", "sse\"""",
+    allowed: "stdio", "http", "streamable-http", "streamableHttp", "sse", "websocket", "ws\"""",
     ),
     "keys that do not go together": (
         """\

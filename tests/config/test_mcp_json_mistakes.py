@@ -59,5 +59,5 @@ cannot use t.toml: 4 problems
     did you mean "url"?
 .mcp.json:5: mcp.c.comand: unknown key
     did you mean "command"?
-.mcp.json:6: mcp.d: a server has command or url, this one has neither; unknown: "endpoint", "timeout\""""
+.mcp.json:6: mcp.d: a server has command or url, this one has neither; unknown: "endpoint\""""
     )

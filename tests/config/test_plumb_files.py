@@ -43,7 +43,7 @@ def test_a_wrong_file_gets_its_exact_report(tmp_path: Path, case: str) -> None:
 NOTATION = """\
 type Query = {text: string}
 let docs = { command: "./server", args: ["${KEY}"], env: { TOKEN: "<${KEY}>" } }
-let echo : string -> string = id
+@tool true let echo : string -> string = id
 let search : Query -> json = tool { mcp: docs, name: "search" }
 let twice : !int -> !int = map(score * 2)
 """

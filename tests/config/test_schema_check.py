@@ -77,8 +77,8 @@ def test_owners_keep_their_own_words() -> None:
 
 
 def test_a_chain_has_both_its_bounds_told() -> None:
-    allowed = "an array of 1 to 64 of: a string"
-    entries = ["x"] * 65
+    allowed = "an array of 1 to 128 of: a string"
+    entries = ["x"] * 129
     assert check_form({"processes": {"p": {"kind": "plumb", "chain": entries}}}) == [
         Problem(("processes", "p", "chain"), "too many entries", value=entries, allowed=allowed)
     ]

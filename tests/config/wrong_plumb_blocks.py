@@ -44,6 +44,20 @@ a.plumb:7: processes.m.command[0]: the environment has no NOPE
     let m : !string -> !string = agent { mcp: ldc, tools: "·", command: "·······" }
                                                                ^""",
     ),
+    "a fork, which is told of once": (
+        'plumb = ["a.plumb"]\n',
+        {
+            "a.plumb": """\
+let w : !string -> !string = agent { command: ["x"] }
+let c : !string -> !string = plumb(i, o) { i ; w ; o  w ; id }
+"""
+        },
+        """\
+cannot use t.toml: 1 problem
+a.plumb:2: a fork: "w" leads to "o" and "id", and a chain is linear
+    let c : !string -> !string = plumb(i, o) { i ; w ; o  w ; id }
+                                                   ^""",
+    ),
     "a comment that does not end": (
         'plumb = ["a.plumb"]\n',
         {"a.plumb": "\n(* open\nlet x = 5\n"},

@@ -107,14 +107,14 @@ chain = []
         """\
 cannot use t.toml: 1 problem
 t.toml:3: processes.p.chain: too few entries
-    seen an array; allowed: an array of 1 to 64 of: a string""",
+    seen an array; allowed: an array of 1 to 128 of: a string""",
     ),
     "a chain that is too long": (
-        f'[processes.i]\nkind = "id"\n[processes.p]\nkind = "plumb"\nchain = {["i"] * 65}\n',
+        f'[processes.i]\nkind = "id"\n[processes.p]\nkind = "plumb"\nchain = {["i"] * 129}\n',
         """\
 cannot use t.toml: 1 problem
 t.toml:5: processes.p.chain: too many entries
-    seen an array; allowed: an array of 1 to 64 of: a string""",
+    seen an array; allowed: an array of 1 to 128 of: a string""",
     ),
     "a type that is no arrow": (
         """\

@@ -212,7 +212,7 @@ expose = "no"
         """\
 cannot use t.toml: 1 problem
 t.toml:3: tools.a.expose: wrong kind of value
-    seen "no"; allowed: true or false""",
+    seen "no"; allowed: true or false or "named\"""",
     ),
     "a profile of a tool that is for chains only": (
         """\

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.runner.lines import AGENT_PORTS, HOLD_BYTES, LineRoute, Merger, Splitter, Voice, way_of
+from tooldispatchd.runner.lines import Merger, Voice
+from tooldispatchd.wire.splitting import AGENT_PORTS, HOLD_BYTES, LineRoute, Splitter, way_of
 
 REQUEST = b'{"__port":"tool_req","id":"1","name":"echo"}\n'
 OTHER = b'{"__port":"log","text":"tool_req"}\n'

@@ -1,6 +1,7 @@
 """The file of an agent's tools: as the daemon showed them."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.runner.running import finish
 
+NAMED: Final = Path(__file__).parents[1] / "servers" / "named.py"
 CONFIG: Final = """
 [tools.echo]
 type = "string -> string"
@@ -75,6 +77,25 @@ def test_the_file_has_the_tools_in_the_form_that_run_was_asked_for(
 ) -> None:
     tools = listed(tmp_path, "--schemas", form)
     assert (tools[0], len(tools)) == (first, 2)
+
+
+def test_the_tools_of_servers_stand_in_a_file_of_their_own(tmp_path: Path) -> None:
+    with_server = f"""
+mcp = ["served"]
+[mcp.served]
+command = "{sys.executable}"
+args = ["{NAMED}", "Served", "look"]
+"""
+    (tmp_path / "c.toml").write_text(CONFIG + with_server)
+    show = """printf '[%s,%s]' "$(cat "$TOOLDISPATCHD_TOOLS")" "$(cat "$PLUMB_MCP_TOOLS")" """
+    ended = finish(tmp_path, "--config", "c.toml", "--", "sh", "-c", show)
+    tools, of_servers = json.loads(ended.stdout)
+    assert [tool["name"] for tool in tools] == ["echo", "text.trim", "served:look"]
+    assert of_servers == tools[2:]
+
+
+def test_the_file_of_servers_tools_is_there_in_the_plain_form_alone(tmp_path: Path) -> None:
+    assert run(tmp_path, 'echo "${PLUMB_MCP_TOOLS:-none}"', "--schemas", "anthropic") == b"none\n"
 
 
 def test_a_name_in_the_file_is_one_to_call(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ books (`lineage`).
 """
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,7 @@ from typing import Final
 import msgspec
 import trio
 
-from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
@@ -26,13 +27,15 @@ from tooldispatchd.agent.tools.showing import plain_entries
 from tooldispatchd.children.descriptors import close_all, open_pipe
 from tooldispatchd.front.channel import Channel, FdEnd, PairWire
 from tooldispatchd.front.front import Front
+from tooldispatchd.providers.process.ports import PortPipes
 from tooldispatchd.wire.faults import Code, Fault
 
 # The agent's own numbers, and the variables that tell of them: those of `runner`, so that one client suits both.
 REQUESTS: Final = 4
 ANSWERS: Final = 5
 CHANNEL: Final = "TOOLDISPATCHD_CHANNEL"
-TOOLS: Final = ("TOOLDISPATCHD_TOOLS", "PLUMB_MCP_TOOLS")
+TOOLS: Final = "TOOLDISPATCHD_TOOLS"
+SERVERS_TOOLS: Final = "PLUMB_MCP_TOOLS"
 # No descriptor of ours may be one that the child is given another one as.
 LEAST_FD: Final = 10
 # The ladder of an MCP server takes at most 4 s, the kill of a child 2; what is not gone by then ends by itself.
@@ -47,7 +50,8 @@ class AgentChannel:
         self.env: dict[str, str] = {CHANNEL: f"{REQUESTS},{ANSWERS}"}
         self._lineage = lineage
         self._runtime = runtime
-        self._tools: Path | None = None
+        self._files: list[Path] = []
+        self._ports: list[int] = []
         self._closed = trio.Event()
         self._channel = Channel(front, self._wire(), lineage.account.share)
         # No other profile, whatever a hello asks for.
@@ -73,6 +77,18 @@ class AgentChannel:
             os.close(fd)
         self.extra.clear()
 
+    def share_streams(self) -> PortPipes:
+        """Keep the child's descriptors: what it says beside its answer, and reads after its message, goes through them.
+
+        They are non-blocking, and closed with the channel.
+        """
+        pipes = PortPipes(self.extra.pop(REQUESTS), self.extra.pop(ANSWERS))
+        self._ports = [*pipes]
+        for fd in pipes:
+            os.set_blocking(fd, False)
+        self.env[CHANNEL] = "stdio"
+        return pipes
+
     async def rest(self) -> None:
         """The call that the child serves has ended: so does all that it asked for, and until `wake` it may ask nothing.
 
@@ -97,10 +113,11 @@ class AgentChannel:
                 await self._closed.wait()
         if not self._closed.is_set():
             self._runtime.setup.log.warning("agent not torn down in time", session=self.number, within_s=CLOSE_S)
-        if self._tools is not None:
+        while self._ports:
+            os.close(self._ports.pop())
+        while self._files:
             with suppress(OSError):
-                self._tools.unlink()
-            self._tools = None
+                self._files.pop().unlink()
 
     # --- what `SubAgents.open` does ---
 
@@ -119,13 +136,19 @@ class AgentChannel:
         return None
 
     def _tell_tools(self, session: Session, directory: Path) -> None:
-        """Write the file that `run` gives its agents too."""
-        path = directory / f"tools-{self.number}.json"
+        """Write the files that `run` gives its agents too: all tools, and those of servers alone."""
+        declared = self._runtime.setup.catalog.tools
+        plans = session.toolset.plans.values()
+        self._tell(TOOLS, directory / f"tools-{self.number}.json", plans)
+        of_servers = [plan for plan in plans if plan.kind == "mcp" and plan.name not in declared]
+        self._tell(SERVERS_TOOLS, directory / f"mcp-{self.number}.json", of_servers)
+
+    def _tell(self, variable: str, path: Path, plans: Iterable[Plan]) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        self._tools = path
+        self._files.append(path)
         with os.fdopen(fd, "wb") as file:
-            file.write(msgspec.json.encode(plain_entries(session.toolset.plans.values())) + b"\n")
-        self.env |= dict.fromkeys(TOOLS, str(path))
+            file.write(msgspec.json.encode(plain_entries(plans)) + b"\n")
+        self.env[variable] = str(path)
 
     def _wire(self) -> PairWire:
         """Our ends of two pipes; the child's lie in `extra`. Raises `OSError`."""

@@ -79,8 +79,10 @@ class _Explanation:
         limits = (spec.call_s, None if server is None else server.spec.call_s, self._config.limits.call_s)
         yield f"{_INDENT}limit: {next(limit for limit in limits if limit is not None):g} s"
         callers = [each for each, profile in self._catalog.profiles.items() if name in profile.tools]
-        if not spec.expose:
+        if spec.expose is False:
             yield f"{_INDENT}not offered: it is there for chains only"
+        elif spec.expose == "named" and not callers:
+            yield f"{_INDENT}offered to nobody: only a profile or an agent that names it is offered it"
         else:
             yield f"{_INDENT}offered to{': ' + ', '.join(callers) if callers else ' nobody: no profile names it'}"
         if tool.needs:

@@ -260,7 +260,7 @@ _OWN: Final[Mapping[str, frozenset[str]]] = {
     "agent": frozenset(
         {
             *("command", "args", "env", "cwd", "prompt", "model", "tools", "mcp", "options"),
-            *("input_mode", "output_mode", "reuse"),
+            *("input_mode", "output_mode", "reuse", "ports"),
             *KEYS,
         }
     ),
@@ -435,7 +435,7 @@ class Processes:
             arrow = (Stream(untyped_source(spec)), Stream(untyped_target(spec)))
         source, target = (strip_stream(side, self._declared) for side in arrow or (JSON, JSON))
         feed, output, wrong = compile_modes(spec, source, target, self._declared, ("processes", name))
-        for problem in wrong:
+        for problem in [*wrong, *_wrong_ports(spec, ("processes", name))]:
             self._refuse(problem)
         type_text = spec.type if spec.type and arrow else ""
         self.by_name[name] = Process(name, spec, type_text, is_bare, arrow, feed, output)
@@ -515,6 +515,20 @@ def _bound(stages: list[StreamMorphism]) -> None:
         raise WiringError(f"chains and tools stand within one another at most {MAX_DEPTH} deep")
     if math.prod(stage.growth for stage in stages) > MAX_GROWTH:
         raise WiringError(f"a chain copies a message at most {MAX_GROWTH} times")
+
+
+def _wrong_ports(spec: ProcessSpec, path: Path) -> list[Problem]:
+    """Why an agent cannot have its ports on its standard streams, where they are lines between other lines."""
+    if spec.ports is None or spec.kind != "agent":
+        return []
+    place = (*path, "ports")
+    if not spec.is_profile:
+        return [Problem(place, "only an agent that names tools or mcp has ports", value=spec.ports)]
+    if spec.reuse is not None:
+        return [Problem(place, "an agent with reuse has its ports on descriptors 4 and 5", value=spec.ports)]
+    if spec.input_mode == "text":
+        return [Problem(place, "a text has no end where stdin stays open", allowed='input_mode = "json"')]
+    return []
 
 
 def _lacking(spec: ProcessSpec) -> str | None:

@@ -113,7 +113,7 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
     profiles: dict[str, Profile] = {}
     if not config.agents:
         whole = tuple(ServerUse(name) for name in config.mcp if servers[name].spec.enabled)
-        exposed = tuple(name for name, spec in config.tools.items() if spec.expose)
+        exposed = tuple(name for name, spec in config.tools.items() if spec.expose is True)
         disabled = tuple(name for name in config.mcp if not servers[name].spec.enabled)
         profiles[DEFAULT_PROFILE] = Profile(DEFAULT_PROFILE, exposed, whole, disabled=disabled)
     by_prefix = _by_prefix(servers)
@@ -163,7 +163,7 @@ def _entry_problem(
         declared = config.tools.get(entry)
         if declared is not None:
             why = f"tools.{entry} has expose = false: it is there for chains only"
-            return None if declared.expose else Problem(path, why, value=entry)
+            return Problem(path, why, value=entry) if declared.expose is False else None
         if entry in config.processes:
             why = f"no such tool in [tools]: {entry} is a process; a tool can be made of it"
             return Problem(path, why, value=entry)
@@ -234,7 +234,10 @@ def narrow(profile: Profile, wish: Narrowing, servers: Mapping[str, Binding]) ->
 def disabled_uses(config: Config, servers: Mapping[str, Binding]) -> list[str]:
     """A warning for each use of a server that is not enabled: what is not offered, and which tools cannot be called."""
     by_prefix = _by_prefix(servers)
-    warnings: list[str] = []
+    # The profile that offers everything names none of them.
+    whole = [name for name in config.mcp if not config.agents and not servers[name].spec.enabled]
+    where = f"agents.{DEFAULT_PROFILE}"
+    warnings = [f"{where}: {name} is not offered: server {name} is not enabled" for name in whole]
     for wanted in _all_wanted(config).values():
         # An address is not shown, and a table has no name.
         named = [

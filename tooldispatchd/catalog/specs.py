@@ -294,7 +294,7 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
     """The CEL expression of a `filter`, which says of one message whether it goes on."""
     project: Annotated[int, Meta(ge=0, le=63)] | None = None
     """Which of its streams a `project` gives, from 0."""
-    chain: Annotated[tuple[str, ...], Meta(min_length=1, max_length=64)] | None = None
+    chain: Annotated[tuple[str, ...], Meta(min_length=1, max_length=128)] | None = None
     """The processes of a `plumb`, in order; `lift(TOOL)` stands for a tool over every message."""
     command: Secret[Argv] | None = None
     """The program of an `agent`: one message on stdin, one JSON value on stdout. By default `agent_command`."""
@@ -321,6 +321,10 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
     """How an `agent` gives its result, as of a tool."""
     reuse: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     """How many calls of one caller one child may serve in turn, as of a tool."""
+    ports: Literal["stdio"] | None = None
+    """With `stdio` an `agent` that names `tools` or `mcp` writes its requests to its stdout, beside its result, and
+    reads the answers from its stdin, after the line with its message; by default it has descriptors 4 and 5 for
+    them."""
 
     @property
     def is_profile(self) -> bool:
@@ -347,8 +351,9 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     doc: Annotated[str, Meta(max_length=256 * KIB)] | None = None
     """Its full text, which the built-in tool `info` gives: `info({"name": …})`. That tool is there where any tool has a
     `doc`."""
-    expose: bool = True
-    """With `false` it is offered to nobody, and there for chains alone."""
+    expose: bool | Literal["named"] = True
+    """With `"named"` it is offered where a profile or an agent process names it, and not by the profile that offers
+    every tool. With `false` it is offered to nobody, and there for chains alone."""
     call_s: Seconds | None = None
     """This tool's own limit in seconds, in the place of `limits.call_s`."""
     process: str | None = None
@@ -442,11 +447,11 @@ class Config(Spec, frozen=True, kw_only=True):
     """Files in the [plumb notation](#the-plumb-notation), which declare types, servers, processes and tools like the
     tables here."""
     mcp_json: tuple[SomeWord, ...] = ()
-    """Files in which other MCP clients keep their servers (`mcpServers`, or `servers`); each server is [one more in
-    `[mcp]`](#servers-of-other-clients)."""
+    """JSON or YAML files in which other MCP clients keep their servers (`mcpServers`, or `servers`); each server is
+    [one more in `[mcp]`](#servers-of-other-clients)."""
     agent_command: Secret[Argv] | None = None
     """The program that runs an agent process without a `command`: these words, and the path of the file with its
     spec."""
     agents: dict[Name, ProfileSpec] = {}
     """Profiles: [`[agents.NAME]`](#agentsname). Without any there is one, `default`, that offers every tool and every
-    server."""
+    server, but tools with `expose = "named"`."""

@@ -68,8 +68,8 @@ def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  # every command 
                         raise SystemExit("the daemon closed the channel")
                     print(f"← {answer if len(answer) <= SHOWN else answer[:SHOWN] + '…'}")
                     if '"__port":"hello"' in line:
-                        _show("Running for this agent", daemon.pid)
-            _show("Left of it", daemon.pid)
+                        show_processes("Running for this agent", daemon.pid)
+            show_processes("Left of it", daemon.pid)
             everyone = [daemon.pid, *(pid for pid, _words in _descendants(daemon.pid))]
         left = [pid for pid in everyone if Path(f"/proc/{pid}").exists()]
         presence = "still there" if path.exists() else "gone"
@@ -99,8 +99,10 @@ def _daemon(config: Path, path: Path) -> Iterator[subprocess.Popen[bytes]]:
         daemon.wait(PATIENCE_S)
 
 
-def _show(title: str, daemon: int) -> None:
-    owned = [(pid, words) for pid, words in _descendants(daemon) if not any(name in words for name in OWN)]
+def show_processes(title: str, daemon: int) -> None:
+    """Print each process below the daemon, but its own."""
+    # One without words has ended, and waits to be reaped.
+    owned = [(pid, words) for pid, words in _descendants(daemon) if words and not any(name in words for name in OWN)]
     print(f"  {title}: {'nothing' if not owned else ''}".rstrip())
     for pid, words in owned:
         print(f"    {pid:>7}  {words}")

@@ -13,7 +13,7 @@ starts: it need not say hello. What it finds in its environment:
   TOOLDISPATCHD_CHANNEL  4,5, or stdio with --mux
   TOOLDISPATCHD_TOOLS    a file with a JSON list of its tools: name, description, input_schema; gone when it has ended.
                          With --schemas it is the list that this provider's API takes, and its names may be called
-  PLUMB_MCP_TOOLS        the same file
+  PLUMB_MCP_TOOLS        the same of tools of servers alone, by the colon in their names; not there with --schemas
 TOOLDISPATCHD_TOKEN is taken out. All else, its standard streams too, is as it was for run.
 
 With --mux the agent's stdout carries requests and its stdin answers, beside whatever else they carry. Lines of its

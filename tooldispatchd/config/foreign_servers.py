@@ -28,15 +28,31 @@ LISTS: Final = {
     "disabledTools": "deny",
     "excludeTools": "deny",
 }
+# Other names of a server's directory.
+_DIRECTORIES: Final = ("workingDirectory", "workingDir", "working_directory")
+# How long one call may take; the first that is there counts.
+_TIMEOUTS: Final = ("requestTimeoutMs", "timeout")
+# What stands under another name than here.
+SPELLINGS: Final = LISTS | dict.fromkeys(_DIRECTORIES, "cwd") | dict.fromkeys(_TIMEOUTS, "call_s")
 _SWITCHES: Final = ("enabled", "disabled")
-_KEYS: Final = (*_COPIED, *LISTS, *_SWITCHES, "type")
+_KEYS: Final = (*_COPIED, *SPELLINGS, *_SWITCHES, "type", "envFile")
+# What these mean does not exist here yet, and each takes something away: a server would be called more often, or more
+# freely, than its file says.
+_PLANNED: Final = frozenset({"autoApprove", "alwaysAllow", "queue", "cache"})
 # `http` is whatever is behind the URL: some clients fall back to the older transport there, as `auto` does.
 _TYPES: Final = {
     "stdio": ("command", "auto"),
     "http": ("url", "auto"),
     "streamable-http": ("url", "http"),
+    "streamableHttp": ("url", "http"),
     "sse": ("url", "sse"),
+    # The URL says so itself.
+    "websocket": ("url", "auto"),
+    "ws": ("url", "auto"),
 }
+# Whoever counts in milliseconds waits a second at least, and whoever counts in seconds an hour at most.
+_LEAST_MS: Final = 1_000
+_MOST_S: Final = 3_600
 # Looked for in a key without its capitals and signs: `auto_approve`, `readOnly`, `tool-filter`. A time-out is none.
 _RESTRICTING: Final = re.compile(
     r"(?!.*timeout).*(?:allow|den(?:y|ied)|disab|enab|exclu|inclu|block|readonly|approv|permi|restrict|forbid|prohibit"
@@ -65,6 +81,8 @@ class FileContext(msgspec.Struct, frozen=True):
 
     directory: PurePath
     is_elsewhere: bool
+    call_s: float | None = None
+    """Seconds for a call of a server that says nothing else, where the file says it."""
 
     @property
     def workspace(self) -> PurePath:
@@ -78,6 +96,8 @@ class ForeignServer(msgspec.Struct, frozen=True):
     table: Table
     problems: list[Problem]
     unknown: list[str]
+    env_file: str | None = None
+    """The file with more of its variables, as the configuration writes it."""
 
 
 def translate(entry: Table, own: Table, path: Path, places: FileContext) -> ForeignServer:
@@ -116,7 +136,7 @@ class _Translation:
 
     def translate(self, entry: Table) -> ForeignServer:
         given = {key: value for key, value in entry.items() if value is not None}
-        unknown = [key for key in given if key not in _KEYS]
+        unknown = [key for key in given if key not in _KEYS and (given[key] or key not in _PLANNED)]
         # Whether the server is wanted, by each switch that says it.
         said: list[bool] = []
         for key in _SWITCHES:
@@ -139,17 +159,21 @@ class _Translation:
         if not is_decided(self._own):
             where = f"[mcp.{toml_key(str(self._path[1]))}]"
             allowed = f'"tools", "deny" or "enabled" in {where}, which then says what holds here'
-            for key in filter(may_restrict, unknown):
+            for key in (each for each in unknown if each in _PLANNED):
+                allowed_without = f"enabled = true in {where}, to go without it"
+                self._problems.append(Problem((*self._path, key), "not yet available", allowed=allowed_without))
+            for key in (each for each in unknown if each not in _PLANNED and may_restrict(each)):
                 close = nearest(key, (*LISTS, *_SWITCHES))
                 why = "unknown key, which may restrict the server"
                 self._problems.append(Problem((*self._path, key), why, allowed=allowed, nearest=close))
         table = self._table(given)
         if said:
             table["enabled"] = True
-        return ForeignServer(table, self._problems, unknown)
+        return ForeignServer(table, self._problems, unknown, self._env_file(given))
 
     def _table(self, given: Table) -> Table:
         table: Table = {key: self._rewritten(given[key]) for key in _COPIED if key in given}
+        self._add_respelt(table, given)
         if self._places.is_elsewhere:
             # The relative paths of a server start where its file lies.
             command, cwd = table.get("command"), table.get("cwd")
@@ -168,17 +192,54 @@ class _Translation:
                 allowed = "an array of tools' names"
                 self._problems.append(Problem((*self._path, key), "wrong kind of value", allowed=allowed))
         if "type" in given:
-            path, kind = (*self._path, "type"), str(given["type"])
-            way, transport = _TYPES.get(kind, ("", "auto"))
-            if not way:
-                allowed = ", ".join(f'"{each}"' for each in _TYPES)
-                close = nearest(kind, _TYPES)
-                self._problems.append(Problem(path, "no such type", allowed=allowed, nearest=close))
-            elif way not in table:
-                self._problems.append(Problem(path, f'a server of type "{kind}" has a {way}'))
-            elif transport != "auto":
-                table["transport"] = transport
+            self._add_transport(table, str(given["type"]))
         return table
+
+    def _add_respelt(self, table: Table, given: Table) -> None:
+        """The directory and the time-out, which have many names."""
+        directory = next((key for key in ("cwd", *_DIRECTORIES) if key in given), None)
+        if directory is not None:
+            table["cwd"] = self._rewritten(given[directory])
+        timeout = next((key for key in _TIMEOUTS if key in given), None)
+        # [mcp.NAME] may say otherwise: a time-out takes no right away.
+        if "call_s" not in self._own:
+            if timeout is not None:
+                self._add_seconds(table, timeout, given[timeout])
+            elif self._places.call_s is not None:
+                table["call_s"] = self._places.call_s
+
+    def _add_transport(self, table: Table, kind: str) -> None:
+        path = (*self._path, "type")
+        way, transport = _TYPES.get(kind, ("", "auto"))
+        if not way:
+            allowed = ", ".join(f'"{each}"' for each in _TYPES)
+            close = nearest(kind, _TYPES)
+            self._problems.append(Problem(path, "no such type", allowed=allowed, nearest=close))
+        elif way not in table:
+            self._problems.append(Problem(path, f'a server of type "{kind}" has a {way}'))
+        elif kind in {"websocket", "ws"} and str(table["url"]).startswith(("http://", "https://")):
+            self._problems.append(Problem(path, f'the url of a server of type "{kind}" begins with ws:// or wss://'))
+        elif transport != "auto":
+            table["transport"] = transport
+
+    def _add_seconds(self, table: Table, key: str, value: object) -> None:
+        """How long a call may take, where that can be told."""
+        seconds = seconds_of(key, value)
+        if seconds is not None:
+            table["call_s"] = seconds
+            return
+        why, allowed = "wrong kind of value", "a number over 0"
+        if seconds_of("timeoutMs", value) is not None:
+            why = "seconds for some clients, and milliseconds for others"
+            allowed = f"call_s in [mcp.{toml_key(str(self._path[1]))}], in seconds"
+        self._problems.append(Problem((*self._path, key), why, allowed=allowed))
+
+    def _env_file(self, given: Table) -> str | None:
+        named = given.get("envFile")
+        if named is None or (isinstance(named, str) and named):
+            return cast("str | None", self._rewritten(named))
+        self._problems.append(Problem((*self._path, "envFile"), "wrong kind of value", allowed="the path of a file"))
+        return None
 
     def _rewritten(self, value: object) -> object:
         """A value with its texts as the configuration writes them; in these files a dollar alone is a dollar."""
@@ -207,6 +268,19 @@ class _Translation:
             return "${HOME}"
         text = known.get(found["body"]) if not found.group().startswith("${env:") else None
         return f"${{{found['body']}}}" if text is None else text.replace("$", "$$")
+
+
+def seconds_of(key: str, value: object) -> float | None:
+    """The seconds that a time-out of another client means; None where it means none, or could mean two things.
+
+    A `timeout` is in seconds for some clients (Cline, Roo Code: up to an hour) and in milliseconds for others (Claude
+    Code, Gemini, Copilot, LibreChat), any other key in milliseconds.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+        return None
+    if key != "timeout" or value > _MOST_S:
+        return value / 1_000
+    return value if value < _LEAST_MS else None
 
 
 def _combined(key: str, one: list[object], other: list[object]) -> list[object]:

@@ -7,11 +7,10 @@ Only the form of the file is checked here. The servers are checked as all of `[m
 was written. A table of `[mcp]` with neither `command` nor `url` completes the server of its name.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path as FilePath
-from typing import Final, NoReturn, cast
+from typing import Final, cast
 
 import msgspec
 
@@ -19,10 +18,12 @@ from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import NO_WAY
 from tooldispatchd.catalog.speckinds import BINDING_PATTERN, MIB
-from tooldispatchd.config.expansion import ABSENT, BROKEN
-from tooldispatchd.config.files import NamedFile, NamedFiles, read_named
+from tooldispatchd.config.documents import MAX_DEPTH, Document, DocumentError, FileLines, read_json
+from tooldispatchd.config.env_files import read_env_file
+from tooldispatchd.config.expansion import ABSENT, BROKEN, expand_file
+from tooldispatchd.config.files import NamedFile, NamedFiles, UnusableFileError, read_named
 from tooldispatchd.config.foreign_servers import (
-    LISTS,
+    SPELLINGS,
     WAYS,
     FileContext,
     complete,
@@ -30,6 +31,7 @@ from tooldispatchd.config.foreign_servers import (
     listed,
     may_restrict,
     quoted,
+    seconds_of,
     toml_key,
     translate,
 )
@@ -39,60 +41,21 @@ from tooldispatchd.config.key_patterns import Table
 MAX_FILE_BYTES: Final = 1 * MIB
 # One for each client of a user, and more.
 MAX_FILES: Final = 16
-# A server's table has three levels, and a client's own settings a few more.
-MAX_DEPTH: Final = 32
 _MAX_NAME: Final = 32
 
 _ONE_OF_THEIRS: Final = "command or url, or the name of a server in a file of mcp_json"
 _SECTIONS: Final = ("mcpServers", "servers")
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 
 
-class JsonLines:
-    """On which line of a JSON text each key and each item stands; json gives values only. It must have read the text.
+def _read_document(path: FilePath, text: str) -> Document:
+    """The document of a file, whose name says of which kind it is. Raises `DocumentError`."""
+    if path.suffix not in {".yaml", ".yml"}:
+        return read_json(text)
+    # Few configurations name such a file.
+    from tooldispatchd.config.yaml_documents import read_yaml  # noqa: PLC0415  # see above
 
-    One pass over the text's strings and signs, with a list in the place of recursion.
-    """
-
-    def __init__(self, text: str) -> None:
-        self._lines: dict[Path, int] = {}
-        self.depth = 0
-        """How deep arrays and objects are nested."""
-        # Where the next value stands; within an object it ends with None until the key is there.
-        path: list[str | int | None] = []
-        line, position, is_key = 1, 0, False
-        for token in _TOKEN.finditer(text):
-            line += text.count("\n", position, token.start())
-            position = token.start()
-            sign = token.group()
-            if sign in "{[":
-                self._note(path, line)
-                path.append(None if sign == "{" else 0)
-                self.depth = max(self.depth, len(path))
-                is_key = sign == "{"
-            elif sign in "}]":
-                path.pop()
-                is_key = False
-            elif sign == ",":
-                is_key = not isinstance(path[-1], int)
-                path[-1] = None if is_key else int(path[-1] or 0) + 1
-            elif is_key and sign != ":":
-                path[-1] = json.loads(sign)
-                self._note(path, line)
-                is_key = False
-            elif sign != ":":
-                self._note(path, line)
-
-    def line_of(self, path: Path) -> int:
-        """The line, from 1, of the key or the item at `path`, or of the nearest around it; the first if none is."""
-        around = (path[:length] for length in range(len(path), 0, -1))
-        return next((self._lines[each] for each in around if each in self._lines), 1)
-
-    def _note(self, path: list[str | int | None], line: int) -> None:
-        known = tuple(step for step in path if step is not None)
-        if known and len(known) == len(path):
-            self._lines.setdefault(known, line)
+    return read_yaml(text)
 
 
 class Mistake(msgspec.Struct, frozen=True):
@@ -106,14 +69,17 @@ class Mistake(msgspec.Struct, frozen=True):
 class ServerSource(msgspec.Struct, frozen=True):
     """Where a server's table was written: the file as reports name it, its lines, and the path within it.
 
-    `own` are the keys that `[mcp.NAME]` beside it says, and `names` what others are called there.
+    `own` are the keys that `[mcp.NAME]` beside it says, and `names` what others are called there. `variables` are those
+    that stand in the file `env_file`, with their lines.
     """
 
     file: str
-    lines: JsonLines
+    lines: FileLines
     path: Path
     own: frozenset[str] = frozenset()
     names: dict[str, str] = {}
+    env_file: str = ""
+    variables: dict[str, int] = {}
 
     def __str__(self) -> str:
         """File and line."""
@@ -137,6 +103,8 @@ class McpJson(msgspec.Struct, frozen=True):
         written = self.servers.get(str(path[1])) if len(path) > 1 and path[0] == "mcp" else None
         if written is None or (len(path) > 2 and path[2] in written.own):
             return None
+        if path[2:3] == ("env",) and len(path) == 4 and path[3] in written.variables:
+            return written.env_file, written.variables[str(path[3])]
         keys = (*(written.names.get(str(key), key) for key in path[2:3]), *path[3:])
         return written.file, written.lines.line_of((*written.path, *keys))
 
@@ -155,27 +123,27 @@ def take_mcp_json(table: Table, path: FilePath, environ: Mapping[str, str], wher
     `path` is the configuration's file; `where` says where the table at a path was written that is there already.
     """
     found = read_named("mcp_json", table, path, environ, max_files=MAX_FILES, max_bytes=MAX_FILE_BYTES)
-    reader = _Reader(table, path.absolute().parent, where, found)
+    reader = _Reader(table, path.absolute().parent, environ, where=where, named=found)
     for file in found.files:
         reader.add(file)
     return reader.found()
 
 
-class _UnreadableError(Exception):
-    """Why a file cannot be used, and in which line, from 1."""
-
-    def __init__(self, why: str, line: int = 1) -> None:
-        super().__init__(why)
-        self.why = why
-        self.line = line
-
-
 class _Reader:
     """Collects the servers of one file after another."""
 
-    def __init__(self, table: Table, home: FilePath, where: Callable[[Path], str], named: NamedFiles) -> None:
+    def __init__(
+        self,
+        table: Table,
+        home: FilePath,
+        environ: Mapping[str, str],
+        *,
+        where: Callable[[Path], str],
+        named: NamedFiles,
+    ) -> None:
         self._table = table
         self._home = home
+        self._environ = environ
         self._where = where
         self._files: list[str] = []
         self._servers: dict[str, ServerSource] = {}
@@ -198,37 +166,31 @@ class _Reader:
         self._files.append(file.shown)
         context = FileContext(file.path.parent, is_elsewhere=file.path.parent != self._home)
         try:
-            # Editors of other systems mark the text as UTF-8.
-            self._add_servers(file.text.removeprefix("\ufeff"), file.shown, context)
-        except _UnreadableError as error:
+            self._add_servers(file, context)
+        except DocumentError as error:
             self._mistakes.append(Mistake(file.shown, error.line, error.why))
             self._is_complete = False
 
-    def _add_servers(self, text: str, shown: str, places: FileContext) -> None:
+    def _add_servers(self, file: NamedFile, places: FileContext) -> None:
         """Each server of one document."""
-
-        def refuse(constant: str) -> NoReturn:
-            raise _UnreadableError(f"not JSON: {constant}")
-
-        try:
-            document: object = json.loads(text, parse_constant=refuse)
-        except json.JSONDecodeError as error:
-            # The cause would carry the whole file along, with every token in it.
-            raise _UnreadableError(f"not JSON: {error.msg} (column {error.colno})", error.lineno) from None
-        except RecursionError:
-            raise _UnreadableError(f"arrays and objects are nested more than {MAX_DEPTH} deep") from None
-        except ValueError:
-            # The interpreter reads no number of thousands of digits.
-            raise _UnreadableError("a number has too many digits") from None
-        lines = JsonLines(text)
+        shown = file.shown
+        # Editors of other systems mark the text as UTF-8.
+        document = _read_document(file.path, file.text.removeprefix("\ufeff"))
+        lines = document.lines
         if lines.depth > MAX_DEPTH:
-            raise _UnreadableError(f"arrays and objects are nested more than {MAX_DEPTH} deep")
-        top = cast("Table", document) if isinstance(document, dict) else {}
+            raise DocumentError(f"arrays and objects are nested more than {MAX_DEPTH} deep")
+        top = cast("Table", document.value) if isinstance(document.value, dict) else {}
         section = next((key for key in _SECTIONS if key in top), "")
         servers = top.get(section)
         if not isinstance(servers, dict):
-            raise _UnreadableError('no object "mcpServers" or "servers"', lines.line_of((section,)))
-        unknown = [key for key in top if key != section]
+            raise DocumentError('no object "mcpServers" or "servers"', lines.line_of((section,)))
+        defaults = top.get("defaults")
+        if isinstance(defaults, dict):
+            places = msgspec.structs.replace(places, call_s=self._default_call_s(shown, lines, cast("Table", defaults)))
+        if "queues" in top:
+            why = '"queues" is not yet available; limits.in_flight bounds the calls of one agent'
+            self._warnings.append(f"{shown}:{lines.line_of(('queues',))}: {why}")
+        unknown = [key for key in top if key not in {section, "queues"} and (key, type(top[key])) != ("defaults", dict)]
         self._warn_unknown(ServerSource(shown, lines, ()), unknown)
         open_ones = [
             name for name, entry in servers.items() if self._add_server(shown, lines, (section, name), entry, places)
@@ -237,7 +199,22 @@ class _Reader:
             why = f'{quoted(key)} may restrict servers: say "tools", "deny" or "enabled" of each in [mcp.NAME]'
             self._mistakes.append(Mistake(shown, lines.line_of((key,)), f"{why}; said nowhere: {listed(open_ones)}"))
 
-    def _add_server(self, file: str, lines: JsonLines, path: Path, entry: object, places: FileContext) -> bool:
+    def _default_call_s(self, shown: str, lines: FileLines, defaults: Table) -> float | None:
+        """The seconds for a call of each server of a file, of what holds for all of them."""
+        key = "toolTimeout"
+        timeout = defaults.get(key)
+        written = ServerSource(shown, lines, ("defaults",))
+        self._warn_unknown(written, [other for other in defaults if other != key])
+        if timeout is None:
+            return None
+        seconds = seconds_of(key, timeout)
+        if seconds is None:
+            self._mistakes.append(
+                Mistake(shown, lines.line_of(("defaults", key)), f"{key}: a number over 0 is allowed")
+            )
+        return seconds
+
+    def _add_server(self, file: str, lines: FileLines, path: Path, entry: object, places: FileContext) -> bool:
         """Put an entry into `[mcp]`; returns whether nothing there restricts it."""
         name = str(path[-1])
         # Else the nearest name that a binding may have.
@@ -257,20 +234,44 @@ class _Reader:
             self._warnings.append(f"{written}: server {quoted(name)} is called {binding}")
         own = cast("Table", own or {})
         given = cast("Table", entry) if isinstance(entry, dict) else {}
-        names = {LISTS[key]: key for key in given if key in LISTS}
+        names = {SPELLINGS[key]: key for key in reversed(given) if key in SPELLINGS}
         self._servers[binding] = ServerSource(file, lines, path, frozenset(own), names)
         if not isinstance(entry, dict):
             mcp[binding] = entry
             return False
         found = translate(given, own, ("mcp", binding), places)
+        if found.env_file is not None:
+            self._add_variables(binding, found.table, found.env_file, places)
         self._problems += found.problems + complete(found.table, own, ("mcp", binding), str(written))
         self._warn_unknown(written, found.unknown)
         mcp[binding] = found.table
         return found.table.get("enabled") is not False and not is_decided(own)
 
+    def _add_variables(self, binding: str, table: Table, named: str, places: FileContext) -> None:
+        """Put the variables of a server's `envFile` below those that its table has."""
+        path = ("mcp", binding, "envFile")
+        file = expand_file(named, self._environ, FilePath(places.directory))
+        if file is None:
+            self._problems.append(Problem(path, "a variable in this path cannot be read, or is not set"))
+            return
+        try:
+            variables = read_env_file(file)
+        except UnusableFileError as error:
+            self._problems.append(Problem(path, f"cannot {error.verb} this file: {error.why}"))
+            return
+        env = table.get("env", {})
+        if isinstance(env, dict):
+            added = {name: each.line for name, each in variables.items() if name not in env}
+            # What stands there is no text of the configuration: a dollar is itself.
+            table["env"] = {name: variables[name].value.replace("$", "$$") for name in added} | cast("Table", env)
+            self._servers[binding] = msgspec.structs.replace(
+                self._servers[binding], env_file=str(file), variables=added
+            )
+
     def _warn_unknown(self, written: ServerSource, keys: list[str]) -> None:
         """Add one warning for all unknown keys of an object."""
         if keys:
             line = min(written.lines.line_of((*written.path, key)) for key in keys)
-            what = f"server {quoted(str(written.path[-1]))}" if written.path else "the file"
+            what = f"server {quoted(str(written.path[-1]))}" if len(written.path) > 1 else "the file"
+            what = '"defaults"' if written.path == ("defaults",) else what
             self._warnings.append(f"{written.file}:{line}: {what} has keys that mean nothing here: {listed(keys)}")

@@ -165,6 +165,9 @@ def _words(node: Node) -> str:
         return ", ".join(f'"{option}"' for option in cast("list[object]", node["enum"]))
     if _is_server(node):
         return "a server's name in [mcp], a URL, or a table as in [mcp]"
+    if {"type": "boolean"} in cast("list[object]", node.get("anyOf", [])):
+        # `expose` alone.
+        return " or ".join(_words(option) for option in cast("list[Node]", node["anyOf"]))
     if "anyOf" in node:
         # Only users and groups are left.
         return "a number or a name, or a list of them"

@@ -1,7 +1,7 @@
 """Run one agent from its `hello` to its exit code.
 
-    reach a daemon ─▶ hello, ready ─▶ write the tools' file ─▶ start the agent ─▶ relay until it exits
-                                     remove the file ◀─ wait for a private daemon ◀─ close the channel
+    reach a daemon ─▶ hello, ready ─▶ write the tools' files ─▶ start the agent ─▶ relay until it exits
+                                     remove the files ◀─ wait for a private daemon ◀─ close the channel
 
 Whichever step a signal or a failure ends, everything that was opened before is closed again.
 """
@@ -34,6 +34,8 @@ from tooldispatchd.runner.wiring import OwnChannel, SharedStreams, close_given
 from tooldispatchd.wire.messages import Hello
 
 TOKEN: Final = "TOOLDISPATCHD_TOKEN"  # noqa: S105  # the variable's name
+TOOLS: Final = "TOOLDISPATCHD_TOOLS"
+SERVERS_TOOLS: Final = "PLUMB_MCP_TOOLS"
 FAILED: Final = 1
 USAGE: Final = 2
 UNREACHABLE: Final = 3
@@ -171,9 +173,11 @@ def _run_on(channel: socket.socket, order: Order, environ: Mapping[str, str], si
     wiring = SharedStreams(channel, lost) if order.shares_streams else OwnChannel(channel, lost)
     place = "stdio" if order.shares_streams else f"{REQUESTS_FD},{ANSWERS_FD}"
     try:
-        with _tools_file(ready.tools, environ) as path:
-            env = {name: value for name, value in environ.items() if name != TOKEN}
-            env |= {"TOOLDISPATCHD_TOOLS": str(path), "PLUMB_MCP_TOOLS": str(path), "TOOLDISPATCHD_CHANNEL": place}
+        # Only in the plain form is a server's tool known by its name.
+        is_plain = order.hello.schemas in {None, "plain"}
+        with _tools_files(ready.tools, environ, is_plain=is_plain) as files:
+            env = {name: value for name, value in environ.items() if name not in {TOKEN, SERVERS_TOOLS}}
+            env |= {"TOOLDISPATCHD_CHANNEL": place, **files}
             # There is no agent yet that a signal could be passed on to, so it ends us.
             if (number := signals.take_ending()) is not None:
                 raise StoppedError(number)
@@ -218,12 +222,12 @@ def _start_private(config: Path | None, environ: Mapping[str, str]) -> tuple[soc
 
 
 @contextmanager
-def _tools_file(tools: Sequence[Raw], environ: Mapping[str, str]) -> Iterator[Path]:
-    """A file with a JSON list of `tools`, as the daemon wrote them; removed, with its directory, at the end.
+def _tools_files(tools: Sequence[Raw], environ: Mapping[str, str], *, is_plain: bool) -> Iterator[dict[str, str]]:
+    """Files with a JSON list of `tools`, as the daemon wrote them, by the variables that tell of them.
 
-    They are in the form that `hello` asked for; in the plain one each is `{name, title?, description, input_schema}`.
-    The file has mode 0600 in a directory of 0700, under $XDG_RUNTIME_DIR if that can be written, else with temporary
-    files. Raises OSError.
+    They are in the form that `hello` asked for; in the plain one each is `{name, title?, description, input_schema}`,
+    and a second file has the tools of servers alone. They have mode 0600 in a directory of 0700, under
+    $XDG_RUNTIME_DIR if that can be written, else with temporary files; removed at the end. Raises OSError.
     """
     prefix = "tooldispatchd-run-"
     try:
@@ -233,11 +237,25 @@ def _tools_file(tools: Sequence[Raw], environ: Mapping[str, str]) -> Iterator[Pa
         made = tempfile.mkdtemp(prefix=prefix)
     directory = Path(made).absolute()
     try:
-        path = directory / "tools.json"
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(msgspec.json.encode(tools) + b"\n")
-        yield path
+        files = {TOOLS: _listed(directory / "tools.json", tools)}
+        if is_plain:
+            of_servers = [tool for tool in tools if ":" in _decode_entry(tool).name]
+            files[SERVERS_TOOLS] = _listed(directory / "mcp.json", of_servers)
+        yield files
     finally:
-        # The agent may have put a file of its own beside it.
+        # The agent may have put a file of its own beside them.
         shutil.rmtree(directory, ignore_errors=True)
+
+
+class _ToolEntry(msgspec.Struct):
+    name: str
+
+
+_decode_entry: Final = msgspec.json.Decoder(_ToolEntry).decode
+
+
+def _listed(path: Path, tools: Sequence[Raw]) -> str:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(msgspec.json.encode(tools) + b"\n")
+    return str(path)

@@ -23,8 +23,9 @@ import msgspec
 
 from tooldispatchd.client.reach import ANSWERS_FD, REQUESTS_FD
 from tooldispatchd.runner import ends
-from tooldispatchd.runner.lines import LineRoute, Merger, Splitter, Voice
+from tooldispatchd.runner.lines import Merger, Voice
 from tooldispatchd.wire.messages import Bye
+from tooldispatchd.wire.splitting import LineRoute, Splitter
 
 STDIN: Final = 0
 STDOUT: Final = 1

@@ -243,14 +243,16 @@ async def test_a_hello_for_anything_but_its_own_profile_is_refused_and_harms_not
 
 
 async def test_an_agent_finds_its_tools_in_a_file_that_is_gone_after_it(tmp_path: Path) -> None:
-    script = """cat "$TOOLDISPATCHD_TOOLS"; test "$TOOLDISPATCHD_TOOLS" = "$PLUMB_MCP_TOOLS" """
+    script = """printf '[%s,%s]' "$(cat "$TOOLDISPATCHD_TOOLS")" "$(cat "$PLUMB_MCP_TOOLS")" """
     async with open_world(agents_catalog("one"), directory=tmp_path) as world:
         world.offer("default", world.agent("one", script))
         root = Agent(world.runtime)
         await root.call("outer", "one")
-        tools = content_of(await root.hear())
-        assert isinstance(tools, list)
+        said = content_of(await root.hear())
+        assert isinstance(said, list)
+        tools, of_servers = said
         assert tools[0]["name"] == "echo"
+        assert of_servers == []
         assert list(tmp_path.iterdir()) == []
         await root.end_input()
 

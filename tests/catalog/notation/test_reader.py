@@ -21,7 +21,7 @@ def test_the_issues_double_is_a_map_tool() -> None:
 
 def test_the_issues_echo_is_an_inline_tool() -> None:
     text = "let echo : string -> string = id"
-    assert table(text, "tools") == {"echo": {"type": "string -> string", "inline": "id"}}
+    assert table(text, "tools") == {"echo": {"type": "string -> string", "inline": "id", "expose": "named"}}
 
 
 def test_the_issues_search_is_a_tool_made_of_a_process() -> None:
@@ -61,7 +61,14 @@ def test_the_issues_servers_of_an_agent_are_bindings_and_tables() -> None:
 
 @pytest.mark.parametrize("kind", ["id", "copy", "discard"])
 def test_a_bare_structural_process_is_a_tool(kind: str) -> None:
-    assert table(f"let f : A -> B = {kind}", "tools") == {"f": {"type": "A -> B", "inline": kind}}
+    assert table(f"@tool true let f : A -> B = {kind}", "tools") == {"f": {"type": "A -> B", "inline": kind}}
+
+
+def test_a_bare_let_without_an_annotation_is_offered_only_where_it_is_named() -> None:
+    assert table("let f : A -> B = id", "tools", "f", "expose") == "named"
+    assert table('let f : A -> B = agent { command: "x" }', "tools", "f", "expose") == "named"
+    assert table("@tool true let f : A -> B = map(x)", "tools") == {"f": {"type": "A -> B", "map": "x"}}
+    assert table('let f : A -> B = tool { command: "x" }', "tools") == {"f": {"type": "A -> B", "command": ["x"]}}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +83,7 @@ def test_a_bare_structural_process_is_a_tool(kind: str) -> None:
     ],
 )
 def test_another_bare_process_is_a_process_and_a_tool_of_it(implementation: str, keys: dict[str, object]) -> None:
-    read_table = read(f"let f : A -> B = {implementation}").table
+    read_table = read(f"@tool true let f : A -> B = {implementation}").table
     assert read_table["processes"] == {"f": {**keys, "type": "A -> B"}}
     assert read_table["tools"] == {"f": {"type": "A -> B", "process": "f"}}
 
@@ -107,12 +114,12 @@ def test_a_stream_within_a_message_makes_no_stream_process() -> None:
 
 
 def test_a_type_that_is_itself_ends_the_search_for_streams() -> None:
-    assert table("type A = (A, A) let f : A -> A = id", "tools") == {"f": {"type": "A -> A", "inline": "id"}}
+    assert table("type A = (A, A) @tool true let f : A -> A = id", "tools") == {"f": {"type": "A -> A", "inline": "id"}}
 
 
 def test_annotations_go_to_the_tool() -> None:
     text = """
-        @description "Doubles." @title "Double" @hint "Use it." @doc "All of it." @call_s 2.5
+        @tool true @description "Doubles." @title "Double" @hint "Use it." @doc "All of it." @call_s 2.5
         let double : int -> int = map(x * 2)
     """
     assert table(text, "tools", "double") == {
@@ -284,7 +291,7 @@ def test_a_name_in_a_type_is_found_in_the_file() -> None:
 
 
 def test_what_is_wrong_is_left_out_and_the_rest_is_there() -> None:
-    notation = read('let f : int -> int = tool { nmae: 5 title: "x" doc: nobody }\nlet g : int -> int = id')
+    notation = read('let f : int -> int = tool { nmae: 5 title: "x" doc: nobody }\n@tool true let g : int -> int = id')
     assert len(notation.problems) == 2
     assert notation.table["tools"] == {
         "f": {"type": "int -> int", "title": "x"},

@@ -1,5 +1,7 @@
 """The bounds of a program as a profile's agents call it: its own, the profile's, and what the machine can enforce."""
 
+from msgspec.structs import replace
+
 from tooldispatchd.agent.programs.programs import Program
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.catalog.arguments import JSON_FEED, Feed
@@ -34,9 +36,10 @@ def program_of_agent(setup: Setup, name: str, profile: Profile) -> Program:
     is_caller = name in setup.catalog.profiles and (spec.tools is not None or spec.mcp is not None)
     own = setup.profile_keys.key_below(name, profile) if is_caller else None
     whole = (*argv, *args)
-    return _program(
+    program = _program(
         setup, spec, profile, argv=whole, feed=process.feed, output=process.output, own=own, reuse=spec.reuse
     )
+    return replace(program, shares_streams=True) if spec.ports == "stdio" else program
 
 
 def program_of_server(setup: Setup, spec: McpSpec, profile: Profile) -> Program | None:

@@ -23,6 +23,7 @@ from tooldispatchd.children.procstat import ProcessorTime
 from tooldispatchd.children.scratch import Scratches
 from tooldispatchd.children.spawn import Child, Exit, SpawnError
 from tooldispatchd.forked.policy import Policy
+from tooldispatchd.providers.process.ports import PortPipes
 from tooldispatchd.providers.process.running import ChildStarter, Command, ProgramValue, run_command
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.lines import framed
@@ -41,6 +42,8 @@ class Program(msgspec.Struct, frozen=True):
     unenforced: tuple[str, ...] = ()
     profile: str | None = None
     reuse: int | None = None
+    shares_streams: bool = False
+    """Whether an agent has its channel on its stdin and stdout."""
     home: dict[str, str] = {}
     """Its `HOME`, where its table says one."""
     files: tuple[str, ...] = ()
@@ -111,6 +114,9 @@ class Lent(Protocol):
     def started(self) -> None:
         """The child has them."""
 
+    def share_streams(self) -> PortPipes:
+        """Keep the child's descriptors from it, for its stdin and stdout; they are closed with the channel."""
+
     async def rest(self) -> None:
         """The call that the child serves has ended."""
 
@@ -142,19 +148,23 @@ class Programs:
         self, program: Program, call: Call, lent: Lent | None, update: Callable[[Update], None] | None
     ) -> ProgramValue | Unread | Fault:
         """Run `program` once for `call`; nothing is left when this returns or is cancelled."""
+        ports = lent.share_streams() if lent is not None and program.shares_streams else None
         env = {} if lent is None else dict(lent.env)
         if call.traceparent is not None:
             env[TRACEPARENT] = call.traceparent
         line = call.line if program.reads_text else framed(b"", call.line, b"\n")
         if program.policy is None:
-            return await run_command(self.directly(program, lent), program.command, line, env=env, update=update)
+            launch = self.directly(program, lent)
+            return await run_command(launch, program.command, line, env=env, update=update, ports=ports)
         try:
             async with self.surroundings(program.policy) as around:
                 self.bring(program, program.policy, around, lent)
                 env |= around.env(program.policy) | program.home
                 launch = self.shut_in(program, program.policy, around, lent)
                 passed = None if around.leaf is None else around.leaf.passed
-                return await run_command(launch, program.command, line, env=env, update=update, passed=passed)
+                return await run_command(
+                    launch, program.command, line, env=env, update=update, passed=passed, ports=ports
+                )
         except SurroundingsError as error:
             return Fault(Code.TOOL_FAILED, str(error)).ran(may_have=False)
 

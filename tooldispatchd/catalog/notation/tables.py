@@ -4,6 +4,8 @@ A -> B     id, copy, discard, map, tool {…}            a tool
 A -> B     agent, plumb, filter, merge, barrier, …     a process, and a tool that is made of it
 !A -> !B   anything but tool {…}                       a process; with `@tool true` a tool of its name, too
 no type    as with a stream's type, which is inferred; a tool {…} may state schemas
+
+A tool that is not written `tool {…}` may be meant for chains: without `@tool` it is offered only where it is named.
 """
 
 from itertools import takewhile
@@ -82,7 +84,7 @@ class Tables:
             case Projection() | Plumb():
                 raise AssertionError("only what runs inline, or a block, is a tool itself")
         self._annotate(table, path, annotations)
-        self._hide(table, path, annotations)
+        self._expose(table, path, let, annotations)
 
     def _declare_process(self, name: str, let: LetDeclaration, annotations: _Annotations, *, is_bare: bool) -> None:
         path: Path = ("processes", name)
@@ -127,7 +129,7 @@ class Tables:
             table["description"] = process["description"]
             self._written.places[*path, "description"] = self._written.places["processes", name, "description"]
         self._annotate(table, path, annotations)
-        self._hide(table, path, annotations)
+        self._expose(table, path, let, annotations)
 
     def _add_type(self, table: Table, path: Path, let: LetDeclaration) -> None:
         if let.source is not None and let.target is not None:
@@ -142,16 +144,18 @@ class Tables:
             self._written.places[*path, name] = annotation.place
             table[name] = self._values.make(annotation.value, (*path, name))
 
-    def _hide(self, table: Table, path: Path, annotations: _Annotations) -> None:
-        """`@tool false` keeps a tool for chains."""
+    def _expose(self, table: Table, path: Path, let: LetDeclaration, annotations: _Annotations) -> None:
+        """Write to whom a tool is offered, where that is not everybody."""
         annotation = annotations.get("tool")
-        if annotation is None:
-            return
-        if "expose" in table:
+        if annotation is not None and "expose" in table:
             self._written.refuse(annotation.place, "@tool and expose between the braces say the same")
-        if not _truth(annotation):
+        if annotation is not None and not _truth(annotation):
             table["expose"] = False
-            self._written.places[*path, "expose"] = annotation.place
+        elif annotation is None and let.implementation.kind != "tool":
+            table["expose"] = "named"
+        else:
+            return
+        self._written.places[*path, "expose"] = let.place if annotation is None else annotation.place
 
 
 def _truth(annotation: Annotation) -> bool | None:
@@ -164,7 +168,19 @@ def _truth(annotation: Annotation) -> bool | None:
 # --- `tool {…}` and `agent {…}`: their entries as the keys of a table ---
 
 _OF_TOOL: Final = tuple(field.name for field in msgspec.structs.fields(ToolSpec) if field.name != "type")
-_OF_AGENT: Final = ("prompt", "model", "tools", "mcp", "command", "args", "env", "cwd", "description", "options")
+_OF_AGENT: Final = (
+    "prompt",
+    "model",
+    "tools",
+    "mcp",
+    "command",
+    "args",
+    "env",
+    "cwd",
+    "description",
+    "ports",
+    "options",
+)
 # What a process has as well and no agent: to take them for options would hide a mistake.
 _OF_OTHERS: Final = frozenset({"kind", "map", "filter", "project", "chain"})
 # Near to a known key, and known to agents' programs.

@@ -207,6 +207,8 @@ class _Chain:
                 elements = _Body(plumb, plumb.ports).chain()
         except NotationError as error:
             self._written.problems.extend(error.problems)
+            # Else the form of a chain without an entry would be told of as well.
+            self._written.lacking.add(path)
             return []
         chain: list[str] = []
         for element in elements:

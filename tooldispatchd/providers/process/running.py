@@ -25,6 +25,7 @@ from tooldispatchd.children.procstat import ProcessorTime, processor_time
 from tooldispatchd.children.spawn import Child, Exit, SpawnError
 from tooldispatchd.children.tail import Tail
 from tooldispatchd.providers.process.feeding import supply
+from tooldispatchd.providers.process.ports import PortPipes, PortStreams
 from tooldispatchd.providers.process.reading import read_output
 from tooldispatchd.providers.process.streams import ProgramStreams
 from tooldispatchd.providers.updates import UpdateLines
@@ -76,13 +77,14 @@ async def run_command(
     env: Mapping[str, str] = {},
     update: Callable[[Update], None] | None = None,
     passed: Callable[[], str | None] | None = None,
+    ports: PortPipes | None = None,
 ) -> ProgramValue | Unread | Fault:
     """Run `command` once with the input of `line` (as `supply` has it), and with `env` on top of its own.
 
     Where `update` is given the program may write lines of `tool_update` to its descriptor 3, and `update` is called
     with them as `updates` merges them, never once this has returned; it must not block, nor raise. Where `passed` is
     given it is asked, when the program has failed and is dead, which of its limits was passed as far as the kernel
-    counts that for the whole call.
+    counts that for the whole call. Where `ports` are given, they are on the program's stdin and stdout.
 
     A value that cannot be an argument or a variable is an `invalid_input` fault. Every failure is a `tool_failed`
     fault: the program cannot be started, it ends with another code than 0 or by a signal, it writes too much, or
@@ -100,7 +102,7 @@ async def run_command(
         return fed.refusal(error).ran(may_have=False)
     run = _Run(command, child)
     try:
-        await run.through(fed.stdin, update)
+        await run.through(fed.stdin, update, ports)
     except SpawnError as error:
         return fed.refusal(error)
     finally:
@@ -126,7 +128,9 @@ class _Run:
         self._output: bytes | bytearray = b""
         self.exit: Exit | None = None
 
-    async def through(self, stdin: bytes | bytearray, update: Callable[[Update], None] | None) -> None:
+    async def through(
+        self, stdin: bytes | bytearray, update: Callable[[Update], None] | None, ports: PortPipes | None
+    ) -> None:
         """Feed the child and take what it writes until it has ended, then end what is left of it.
 
         Raises SpawnError where the kernel has no room to watch it.
@@ -134,11 +138,11 @@ class _Run:
         child = self._child
         updates = None if update is None else UpdateLines(update)
         try:
-            streams = ProgramStreams(child)
+            streams = ProgramStreams(child) if ports is None else PortStreams(child, ports)
         except OSError as error:
             raise SpawnError(self._command.argv[0], f"it cannot be watched: {error.strerror}") from error
         with closing(streams):
-            streams.begin(stdin, self._take, updates, closes_stdin=True)
+            streams.begin(stdin, self._take, updates, closes_stdin=ports is None)
             if await streams.serve():
                 streams.drain()
                 if self._command.limits.cpu_s is not None:

@@ -1,0 +1,164 @@
+"""The netdata ai-agent seed: its configuration files as they are written, run by a daemon.
+
+What differs, and why:
+
+- `npx` is a program of these tests on the daemon's PATH, with the tools that the sample names: nothing is fetched.
+- A server's `queue` and `cache` are refused ("not yet available"), since a server without them is called more often
+  than its file says; `enabled = true` in `[mcp.NAME]` beside the file goes without them. `queues` and what `defaults`
+  says of sizes are warnings. The file itself stays as it is written.
+- Tools are shown as `github:search_code`, and are called by `github__search_code` too where the model's provider is
+  asked for, as here: the seed's `{provider}__{toolname}` is what Anthropic and OpenAI are shown.
+- REST tools, `agent__batch` and its like are not there yet; sub-agents are agent processes.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.daemon.spawned import Agent
+from tests.seeds.model_api import model_api, says
+from tests.seeds.seeded import agent_command, checked, install_server, seeded, value_of
+
+# The "Example Configuration".
+YAML: Final = """\
+defaults:
+  toolTimeout: 30000
+  toolResponseMaxBytes: 100000
+
+mcpServers:
+  github:
+    type: stdio
+    command: npx
+    args: ["-y", "@mcp/github"]
+    toolsAllowed: ["search_code", "get_file_contents"]
+    queue: github-queue
+
+queues:
+  github-queue:
+    concurrent: 5
+"""
+# The "Configuration Example" of MCPProvider, which is one server's.
+JSON: Final = """\
+{
+    "type": "stdio",
+    "command": "npx",
+    "args": ["-y", "@mcp/github"],
+    "env": { "GITHUB_TOKEN": "${GITHUB_TOKEN}" },
+    "toolsAllowed": ["search_code", "get_file"],
+    "toolsDenied": ["delete_repo"],
+    "cache": 300000,
+    "queue": "github-queue"
+}
+"""
+GO_ON: Final = "[mcp.github]\nenabled = true\n"
+OFFERED: Final = ("search_code", "get_file", "get_file_contents", "delete_repo", "create_issue")
+
+
+@contextmanager
+def on_yaml(directory: Path, more: str = GO_ON) -> Iterator[Agent]:
+    """An agent of a daemon on the YAML file."""
+    install_server(directory, "npx", "github", *OFFERED)
+    files = {"ai-agent.yaml": YAML}
+    with seeded(directory, f'mcp_json = ["ai-agent.yaml"]\n{more}', files) as daemon, daemon.agent() as agent:
+        yield agent
+
+
+def test_the_whole_file_says_what_is_not_there_yet_and_how_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "ai-agent.yaml").write_text(YAML)
+    report = checked(tmp_path, 'mcp_json = ["ai-agent.yaml"]\n').replace(f"{tmp_path}/", "")
+    assert (
+        "ai-agent.yaml:11: mcp.github.queue: not yet available\n"
+        "    allowed: enabled = true in [mcp.github], to go without it\n"
+    ) in report
+    assert "1 problem" in report
+
+
+def test_its_server_comes_up_with_the_tools_that_it_allows(tmp_path: Path) -> None:
+    with on_yaml(tmp_path) as agent:
+        agent.say({"__port": "hello", "schemas": "anthropic"})
+        ready = agent.hear()
+        assert [tool["name"] for tool in ready["tools"] if not tool["name"].startswith("job_")] == [
+            "github__search_code",
+            "github__get_file_contents",
+        ]
+        assert agent.ask("github__search_code", {})["content"] == "search_code"
+        fault = json.loads(agent.ask("github:delete_repo", {})["content"])
+        assert fault["error"] in {"unknown_tool", "not_allowed"}
+    assert (tmp_path / "npx.started").read_text() == "-y @mcp/github\n"
+
+
+def test_what_is_passed_over_is_in_the_log(tmp_path: Path) -> None:
+    with on_yaml(tmp_path):
+        log = (tmp_path / "log").read_text()
+    assert '\\"queues\\" is not yet available' in log
+    assert '\\"defaults\\" has keys that mean nothing here: \\"toolResponseMaxBytes\\"' in log
+    assert 'has keys that mean nothing here: \\"queue\\"' in log
+
+
+def test_a_call_over_the_time_out_of_the_file_ends_there(tmp_path: Path) -> None:
+    """With 300 ms in the place of the sample's 30 s."""
+    install_server(tmp_path, "npx", "github", *OFFERED)
+    text = YAML.replace("toolTimeout: 30000", "toolTimeout: 300")
+    config = f'mcp_json = ["ai-agent.yaml"]\n{GO_ON}'
+    with seeded(tmp_path, config, {"ai-agent.yaml": text}) as daemon, daemon.agent() as agent:
+        agent.hello("default")
+        fault = json.loads(agent.ask("github:search_code", {"sleep_s": 60})["content"])
+        assert fault["error"] == "timeout"
+
+
+def test_a_server_of_the_json_sample_has_its_lists_and_its_environment(tmp_path: Path) -> None:
+    install_server(tmp_path, "npx", "github", *OFFERED)
+    document = f'{{"mcpServers": {{"github": {JSON}}}}}'
+    config = f'mcp_json = ["mcp.json"]\n{GO_ON}'
+    with (
+        seeded(tmp_path, config, {"mcp.json": document}, {"GITHUB_TOKEN": "x"}) as daemon,
+        daemon.agent() as agent,
+    ):
+        names = [tool["name"] for tool in agent.hello("default")["tools"]]
+        assert [name for name in names if name.startswith("github:")] == ["github:search_code", "github:get_file"]
+
+
+def test_a_request_time_out_is_in_milliseconds(tmp_path: Path) -> None:
+    install_server(tmp_path, "npx", "github", *OFFERED)
+    document = f'{{"mcpServers": {{"github": {JSON.replace("300000", "0")}}}}}'.replace(
+        '"queue": "github-queue"', '"requestTimeoutMs": 200'
+    )
+    config = 'mcp_json = ["mcp.json"]\n'
+    with (
+        seeded(tmp_path, config, {"mcp.json": document}, {"GITHUB_TOKEN": "x"}) as daemon,
+        daemon.agent() as agent,
+    ):
+        agent.hello("default")
+        assert json.loads(agent.ask("github:search_code", {"sleep_s": 60})["content"])["error"] == "timeout"
+
+
+def test_tools_are_called_by_provider_and_tool(tmp_path: Path) -> None:
+    """`resolution`: the provider by its namespace, the tool in it, or "tool not found"."""
+    with on_yaml(tmp_path) as agent:
+        agent.say({"__port": "hello", "schemas": "openai"})
+        agent.hear()
+        assert agent.ask("github__search_code", {})["content"] == "search_code"
+        assert json.loads(agent.ask("gitlab__search_code", {})["content"])["error"] == "unknown_tool"
+
+
+def test_a_sub_agent_is_a_tool_with_tools_of_its_own(tmp_path: Path) -> None:
+    """The seed's `researcher`, which gets the prompt and answers with its report."""
+    install_server(tmp_path, "npx", "github", *OFFERED)
+    config = """
+[processes.researcher]
+kind = "agent"
+type = "!string -> !string"
+prompt = "Research."
+tools = ["github:search_code"]
+[tools.researcher]
+process = "researcher"
+"""
+    with model_api(says("The report.")) as api:
+        whole = f'mcp_json = ["ai-agent.yaml"]\n{agent_command(api.url)}{GO_ON}{config}'
+        with seeded(tmp_path, whole, {"ai-agent.yaml": YAML}) as daemon, daemon.agent() as agent:
+            agent.hello("default")
+            assert value_of(agent.ask("researcher", "What is new?")) == "The report."
+        shown = [tool["name"] for tool in api.body(0)["tools"] if not tool["name"].startswith("job_")]
+        assert shown == ["github__search_code"]

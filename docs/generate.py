@@ -147,7 +147,7 @@ def _object(port: Row, *, is_tagged: bool = True) -> Row:
     if is_tagged:
         fields = {"__port": {"const": port["port"]}, **fields}
         required = ["__port", *required]
-    return {"title": port["port"], "type": "object", "properties": fields, "required": required}
+    return {"title": port["port"], "type": "object", "properties": fields, "required": required, **port.get("also", {})}
 
 
 def _in_each_form(port: Row, **beside: Row) -> tuple[Row, Row, Row]:
@@ -262,7 +262,7 @@ def transcript_schema() -> Row:
         "properties": {
             "about": {"type": "string", "pattern": r"\.$"},
             "level": text,
-            "since": {"enum": ["1.0", "1.1"]},
+            "since": {"enum": ["1.0", "1.1", "1.2"]},
             "fixtures": text,
             "musts": {"type": "array", "items": {"type": "string", "pattern": "^M[1-9][0-9]*$"}},
             "needs": texts,

@@ -305,7 +305,7 @@ class Session:
         job, result = None, outcome
         if isinstance(outcome, Answer) and body.background:
             job = self._calls().jobs.open(body.name)
-            outcome = self._job_done(job, outcome, kind, plan)
+            outcome = self._job_done(job, outcome, kind)
         elif isinstance(outcome, Answer):
             outcome = self._fitting(outcome)
         took_s = perf_counter() - began
@@ -319,7 +319,8 @@ class Session:
         if machine.wants_meta:
             size = 0 if isinstance(body.input, UnsetType) else len(body.input)
             meta = plan.meta(took_s, 0, bytes_in=size, bytes_out=utf8_size(said), dropped=dropped)
-        beside = beside_of(outcome, kind, machine, plan=None if body.background else plan, meta=meta)
+        gives_json = plan.gives_json and not body.background
+        beside = beside_of(outcome, kind, machine, gives_json=gives_json, meta=meta)
         machine.reply(request, said, is_error=is_fault, fault=is_fault, beside=beside)
         if job is not None and self.events is not None:
             self.events.job_done(job)
@@ -339,12 +340,12 @@ class Session:
         self._host.has_answered(answer.size)
         return answer
 
-    def _job_done(self, job: Job | None, answer: Answer, kind: ContentKind | None, plan: Plan) -> Outcome:
+    def _job_done(self, job: Job | None, answer: Answer, kind: ContentKind | None) -> Outcome:
         """The answer that names a job which is done in the moment it came; None where there was no room for it."""
         if job is None:
             # A tool that answers at once leaves nothing behind.
             return queue_full("jobs").ran(may_have=False)
-        self._calls().jobs.finish(job, answer, beside_of(answer, kind, self.machine, plan=plan, meta=None))
+        self._calls().jobs.finish(job, answer, beside_of(answer, kind, self.machine, gives_json=False, meta=None))
         return Answer(job_content(job))
 
     def _calls(self) -> InFlight:

@@ -123,7 +123,7 @@ class Session:
         if self.events is None and (machine.events or is_heard_above):
             self.events = Events(self._runtime, machine, self._host, lineage)
         # The shorter way of a call tells nobody of it, and looks at no other.
-        machine.wants_more = machine.wants_more or self.events is not None or self.group_size is not None
+        machine.is_quick = machine.is_quick and self.events is None and self.group_size is None
 
     @property
     def group_size(self) -> int | None:
@@ -231,8 +231,7 @@ class Session:
         body = request.msg if isinstance(request, NestedReq) else request
         plan = self.plans.get(body.name)
         now = None if plan is None else plan.now
-        is_special = body.background or body.content is not None or machine.wants_more
-        if now is None or is_special or body.id in machine.live or not machine.accepts:
+        if now is None or body.id in machine.live or not machine.is_quick or body.background or body.content:
             self._request_slowly(request, plan, line=line)
             return
         try:

@@ -147,7 +147,7 @@ def _object(port: Row, *, is_tagged: bool = True) -> Row:
     if is_tagged:
         fields = {"__port": {"const": port["port"]}, **fields}
         required = ["__port", *required]
-    return {"title": port["port"], "type": "object", "properties": fields, "required": required}
+    return {"title": port["port"], "type": "object", "properties": fields, "required": required, **port.get("also", {})}
 
 
 def _in_each_form(port: Row, **beside: Row) -> tuple[Row, Row, Row]:

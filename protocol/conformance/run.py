@@ -34,12 +34,13 @@ TRANSCRIPTS = PROTOCOL / "transcripts"
 FIXTURES = PROTOCOL / "fixtures"
 SCHEMAS = PROTOCOL / "schema" / "1"
 
-LEVELS = ("core", "agents", "jobs", "updates", "questions", "views", "auth", "limits", "short", "product")
+LEVELS = ("core", "agents", "jobs", "updates", "events", "questions", "views", "auth", "limits", "short", "product")
 # A level, or a need, and the capability in `ready` that says whether a daemon has it.
 CAPABILITIES = {
     "agents": "agents",
     "jobs": "jobs",
     "updates": "updates",
+    "events": "events",
     "questions": "questions",
     "views": "forms",
     "auth": "auth",
@@ -832,7 +833,7 @@ def ask_daemon(way: Way, options: Options) -> Daemon:
         "meta": True,
         "details": True,
     }
-    hello = {"__port": "hello", "protocol": [1], "updates": True, **wishes}
+    hello = {"__port": "hello", "protocol": [1], "updates": True, "events": True, **wishes}
     try:
         channel.send(json.dumps(hello).encode() + b"\n", options.patience_s)
         raw = channel.line(options.patience_s)

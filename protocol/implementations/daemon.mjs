@@ -12,7 +12,9 @@ const readJson = (path) => JSON.parse(readFileSync(path, "utf8"));
 const registry = (name) => readJson(new URL(`../registry/${name}.json`, import.meta.url));
 const fixtures = readJson(fixturesPath);
 const CATEGORY = Object.fromEntries(registry("faults").faults.map(({ code, category }) => [code, category]));
-const PORTS = new Map(registry("ports").ports.filter(({ from }) => from === "agent").map((port) => [port.port, port]));
+// This daemon is of edition 1.1: it does not know what came later, and a call is cancelled by its id alone.
+const isKnown = ({ since }) => since !== "1.2";
+const PORTS = new Map(registry("ports").ports.filter(isKnown).filter(({ from }) => from === "agent").map((port) => [port.port, port]));
 const LIMITS = { max_line_bytes: 8 << 20, in_flight: 256, waiting: 1024, jobs: 1024, in_flight_bytes: 64 << 20,
   lines_per_s: 500000, sessions: 20000, max_content_bytes: 64 << 20, out_buffer_bytes: 1 << 20, ...fixtures.limits };
 const [DEPTH, HEAD] = [1000, 4096]; // 128 levels must be taken
@@ -111,7 +113,7 @@ function decode(line) {
   const last = (wanted) => members.findLast(({ name }) => name === wanted);
   const message = { port, size: line.length, isCall: seen.isCall, isExact: last("input")?.isExact ?? true };
   if (last("t")) message.json = line.toString("utf8", last("t").from, last("t").to).trimEnd().replace(/,$/, "");
-  for (const { name, schema, required } of PORTS.get(port).fields) {
+  for (const { name, schema, required = port === "tool_cancel" && name === "id" } of PORTS.get(port).fields.filter(isKnown)) {
     const value = object[name];
     const isAny = Object.keys(schema).length === 0;
     if (value === undefined || (value === null && !isAny && !required)) {

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.catalog.callgraph import agents_started, find_cycles
-from tooldispatchd.catalog.specs import Config, ProcessSpec, ToolSpec
+from tooldispatchd.catalog.callgraph import agents_started, default_call_s, find_cycles
+from tooldispatchd.catalog.specs import Config, LimitsSpec, ProcessSpec, ToolSpec
 
 
 def agent(*tools: str) -> ProcessSpec:
@@ -103,6 +103,13 @@ def test_the_agents_that_a_tool_starts_are_those_of_its_chains_and_not_those_bel
     }
     config = Config(processes=processes, tools=made_of(t="a", u="line", below="b", v="c"))
     assert {name: agents_started(name, config) for name in "tuv"} == {"t": ("a",), "u": ("b", "a"), "v": ()}
+
+
+def test_tools_that_run_an_agent_themselves_or_in_a_chain_have_the_limit_of_agents() -> None:
+    processes = {"a": agent(), "line": chain("a"), "by": ProcessSpec(kind="id", type="!json -> !json")}
+    tools = made_of(t="a", u="line", v="by") | {"w": ToolSpec(command=("true",))}
+    config = Config(processes=processes, tools=tools, limits=LimitsSpec(call_s=5, agent_s=50))
+    assert {name: default_call_s(name, config) for name in "tuvw"} == {"t": 50, "u": 50, "v": 5, "w": 5}
 
 
 EDGES = st.dictionaries(st.sampled_from("abcde"), st.lists(st.sampled_from("abcde"), max_size=3))

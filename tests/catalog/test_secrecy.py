@@ -103,4 +103,5 @@ def test_each_text_that_is_shown_was_judged_to_hold_no_secret() -> None:
         *("ProcessSpec.type", "ProcessSpec.description", "ProcessSpec.map", "ProcessSpec.filter", "ProcessSpec.chain"),
         *("ProcessSpec.cwd", "ProcessSpec.model", "ProcessSpec.tools", "ProcessSpec.mcp"),
         *("ProfileSpec.tools", "ProfileSpec.mcp", "ProfileSpec.roots", "ProfileSpec.uid", "ProfileSpec.gid"),
+        "ProfileSpec.order",
     }

@@ -159,7 +159,7 @@ def test_an_explanation_says_what_was_understood_and_no_secret(
     type Query = {{text: string}} ({file}:2)
     tool search : Query -> string ({file}:10)
         runs: process searcher (agent: search-agent)
-        limit: 60 s
+        limit: 600 s
         offered to: clerk
         has: title
     tool find : as its server says ({file}:14)

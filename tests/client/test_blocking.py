@@ -13,7 +13,7 @@ from tests.daemon.spawned import Daemon, daemon_on, until
 from tooldispatchd.client.blocking import connect, inherit
 from tooldispatchd.client.conversation import Call, Verdict
 from tooldispatchd.client.errors import ClientError, FaultError
-from tooldispatchd.wire.messages import ApproveReq
+from tooldispatchd.wire.messages import ApproveReq, EventLine
 
 CONFIG = """
 [tools.echo]
@@ -104,6 +104,20 @@ def test_started_calls_are_collected_in_any_order(daemon: Daemon) -> None:
         assert [client.result(second).content, client.result(first).content] == ["2", "0.05"]
         with pytest.raises(ValueError, match="no answer is expected for ticket 1"):
             client.result(first)
+
+
+def test_a_started_call_can_become_a_job_and_what_waits_can_be_ended(daemon: Daemon) -> None:
+    heard: list[EventLine] = []
+    with connect(str(daemon.path)) as client:
+        client.hello(events=True, order="sequential", on_event=heard.append)
+        first, second = client.start(Call("stuck", 1)), client.start(Call("echo", 1))
+        client.background(first)
+        assert client.result(first).content == '{"job":"job-1"}'
+        client.cancel_all(only_waiting=True)
+        with pytest.raises(FaultError, match="cancelled"):
+            client.result(second)
+        assert client.call("job_stop", {"job": "job-1"}).content
+    assert [event.kind for event in heard[:2]] == ["tool_started", "tool_finished"]
 
 
 def test_a_started_call_can_be_cancelled(daemon: Daemon) -> None:

@@ -13,7 +13,7 @@ from tooldispatchd.client.concurrent import Client, connect, converse, inherit
 from tooldispatchd.client.conversation import Verdict
 from tooldispatchd.client.errors import ClientError, FaultError
 from tooldispatchd.client.exchange import MAX_UNSENT_BYTES
-from tooldispatchd.wire.messages import ApproveReq
+from tooldispatchd.wire.messages import ApproveReq, EventLine
 
 CONFIG = """
 [tools.echo]
@@ -54,6 +54,27 @@ def resp(call_id: object, content: str = "done") -> bytes:
 
 
 # --- with a daemon ---
+
+
+async def test_a_call_that_an_event_names_becomes_a_job_and_then_all_is_ended(
+    daemon: Daemon, nothing_left: None
+) -> None:
+    heard: list[EventLine] = []
+    async with connect(str(daemon.path)) as client, trio.open_nursery() as nursery:
+        await client.hello(events=["tool_started", "job_done"], order="sequential", on_event=heard.append)
+        said: list[str] = []
+
+        async def call_stuck() -> None:
+            said.append((await client.call("stuck", 1)).content)
+
+        nursery.start_soon(call_stuck)
+        await eventually(lambda: len(heard) == 1)
+        assert (heard[0].kind, heard[0].tool) == ("tool_started", "stuck")
+        await client.background(heard[0].id or "")
+        await eventually(lambda: said == ['{"job":"job-1"}'])
+        await client.cancel_all()
+        await eventually(lambda: len(heard) == 2)
+        assert (heard[1].kind, heard[1].job, heard[1].code) == ("job_done", "job-1", "cancelled")
 
 
 async def test_calls_of_many_tasks_share_the_channel_and_none_gets_anothers_answer(

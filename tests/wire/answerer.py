@@ -199,7 +199,7 @@ class Answerer:
             if message.agent is not None:
                 self._fault(UNKNOWN_AGENT, message.agent)
         elif isinstance(message, ToolCancel):
-            agent.cancel(message.id)
+            agent.cancel(message.id or "")
         else:
             agent.questions.take(message)
 

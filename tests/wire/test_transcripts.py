@@ -17,11 +17,15 @@ NOT_PURE: Final = {
     "questions": "tools that ask, or change, are a server's, which is a real child",
     "names": "tools of such names are a server's, which is a real child",
 }
+# Levels of which the machines do nothing that came with edition 1.2: they have no events, orders and promotions.
+NOT_YET: Final = frozenset({"events", "jobs", "limits"})
 
 
 def marks(path: Path) -> list[pytest.MarkDecorator]:
     transcript = read_transcript(path)
     reason = NOT_PURE.get(transcript.fixtures, "")
+    if transcript.since == "1.2" and transcript.level in NOT_YET:
+        reason = "the machines are of edition 1.1 of this level"
     if "second_channel" in transcript.needs:
         reason = "a machine is one channel"
     if "slow" in transcript.needs:

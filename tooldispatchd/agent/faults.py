@@ -7,6 +7,9 @@ from tooldispatchd.wire.faults import Code, Fault
 
 CANCELLED: Final = Fault(Code.CANCELLED, "the call was cancelled")
 DRAINING: Final = Fault(Code.DRAINING, "the daemon is shutting down")
+NO_JOBS: Final = Fault(Code.NOT_ALLOWED, "calls in the background are not among what this agent may do")
+# For a call that is to become a job and has its answer, or is about to have it.
+TOO_LATE: Final = Fault(Code.INVALID_REQUEST, "too late, or never: no call of this id runs or waits")
 # A queue of calls moves within about this; an agent that asks again sooner only finds it full again.
 RETRY_AFTER_MS: Final = 1000
 # An unknown name is repeated in a fault up to this many characters.

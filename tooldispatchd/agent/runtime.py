@@ -71,7 +71,7 @@ class PythonPlanner(Protocol):
 
 
 class Flushable(Protocol):
-    """A server with requests that are queued and not yet sent."""
+    """A server with requests that are queued and not yet sent; or events of an agent."""
 
     def flush(self) -> None:
         """Send them."""

@@ -29,6 +29,7 @@ from tooldispatchd.front.channel import Channel, FdEnd, PairWire
 from tooldispatchd.front.front import Front
 from tooldispatchd.providers.process.ports import PortPipes
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import EventKind
 
 # The agent's own numbers, and the variables that tell of them: those of `runner`, so that one client suits both.
 REQUESTS: Final = 4
@@ -53,6 +54,8 @@ class AgentChannel:
         self._files: list[Path] = []
         self._ports: list[int] = []
         self._closed = trio.Event()
+        # What the root is told of it; None before it is started, and when it has ended.
+        self._child: dict[str, object] | None = None
         self._channel = Channel(front, self._wire(), lineage.account.share)
         # No other profile, whatever a hello asks for.
         entrance = Entrance(profile, frozenset({profile}))
@@ -69,6 +72,7 @@ class AgentChannel:
     def serve(self, call: Call) -> None:
         """From now on the child serves `call`: its own calls end when that one does."""
         self._lineage.until = call.until
+        self._lineage.traceparent = call.traceparent
         call.request.child = self.number
 
     def started(self) -> None:
@@ -113,6 +117,8 @@ class AgentChannel:
                 await self._closed.wait()
         if not self._closed.is_set():
             self._runtime.setup.log.warning("agent not torn down in time", session=self.number, within_s=CLOSE_S)
+        self._report(EventKind.CHILD_FINISHED)
+        self._child = None
         while self._ports:
             os.close(self._ports.pop())
         while self._files:
@@ -121,12 +127,14 @@ class AgentChannel:
 
     # --- what `SubAgents.open` does ---
 
-    async def open(self, profile: str, directory: Path | None) -> Fault | None:
-        """Open the session and wait for its servers; why it cannot be. Raises `OSError`."""
+    async def open(self, call: Call, profile: str, directory: Path | None) -> Fault | None:
+        """Open the session for `call` and wait for its servers; why it cannot be. Raises `OSError`."""
         self._channel.open(self._host, closed=lambda: None)
         session = self._host.open_called(self._runtime.setup.profile_keys.profile(profile))
         if isinstance(session, Fault):
             return session
+        self._child = {"id": call.id, "tool": call.request.name, "child": self.number, **self._lineage.names()}
+        self._report(EventKind.CHILD_STARTED)
         assert self._lineage.opened is not None
         await self._lineage.opened.wait()
         if session.machine.refusal is not None:
@@ -134,6 +142,12 @@ class AgentChannel:
         if directory is not None:
             self._tell_tools(session, directory)
         return None
+
+    def _report(self, kind: EventKind) -> None:
+        events = self._lineage.account.events
+        if events is not None and self._child is not None:
+            events.tell(kind, self._child)
+            events.flush()
 
     def _tell_tools(self, session: Session, directory: Path) -> None:
         """Write the files that `run` gives its agents too: all tools, and those of servers alone."""
@@ -200,7 +214,7 @@ class SubAgents:
         is_open = False
         try:
             lent = AgentChannel(above.below(), runtime, profile, self._front)
-            refusal = await lent.open(profile, self._directory)
+            refusal = await lent.open(call, profile, self._directory)
             is_open = refusal is None
         except OSError as error:
             name = runtime.setup.profile_keys.profile(profile).name

@@ -1,9 +1,10 @@
 """One call that does not end at once, as a state machine: it ends once, and gives back what it has. Pure.
 
-    NEW ─▶ HELD ─▶ READING ─▶ WAITING ─▶ ADMITTED ─▶ GATED ─▶ PASSED ─▶ RUNNING ─▶ STOPPING ─▶ ENDED
+    NEW ─▶ LINED ─▶ HELD ─▶ READING ─▶ WAITING ─▶ ADMITTED ─▶ GATED ─▶ PASSED ─▶ RUNNING ─▶ STOPPING ─▶ ENDED
 
-A call may skip any state before RUNNING, and any state may go to ENDED. It is HELD until its server has answered,
-READING while a checker reads its input, WAITING for a place among its agent's calls, GATED for one at its tool's gate.
+A call may skip any state before RUNNING, and any state may go to ENDED. It is LINED up until those before it have
+ended, where its agent's calls have an order; HELD until its server has answered, READING while a checker reads its
+input, WAITING for a place among its agent's calls, GATED for one at its tool's gate.
 The caller does what `apply` returns.
 """
 
@@ -19,6 +20,7 @@ class CallState(Enum):
     """Where a call is."""
 
     NEW = "new"
+    LINED = "lined"
     HELD = "held"
     READING = "reading"
     WAITING = "waiting"
@@ -36,6 +38,7 @@ class CallState(Enum):
 class CallEvent(Enum):
     """What moves a call on."""
 
+    LINE_UP = "line_up"
     HOLD = "hold"
     READ = "read"
     WAIT = "wait"
@@ -85,7 +88,14 @@ _UNQUEUE: Final = ToDo(leave_queue=True, end=True)
 _S, _E = CallState, CallEvent
 # Which events take a state on to which other one; what waits is not ended by the steps between.
 _STEPS: Final[dict[CallState, dict[CallEvent, CallState]]] = {
-    _S.NEW: {_E.HOLD: _S.HELD, _E.READ: _S.READING, _E.WAIT: _S.WAITING, _E.ADMIT: _S.ADMITTED},
+    _S.NEW: {
+        _E.LINE_UP: _S.LINED,
+        _E.HOLD: _S.HELD,
+        _E.READ: _S.READING,
+        _E.WAIT: _S.WAITING,
+        _E.ADMIT: _S.ADMITTED,
+    },
+    _S.LINED: {_E.HOLD: _S.HELD, _E.READ: _S.READING, _E.WAIT: _S.WAITING, _E.ADMIT: _S.ADMITTED},
     _S.HELD: {_E.READ: _S.READING, _E.WAIT: _S.WAITING, _E.ADMIT: _S.ADMITTED},
     _S.READING: {_E.WAIT: _S.WAITING, _E.ADMIT: _S.ADMITTED},
     _S.WAITING: {_E.ADMIT: _S.ADMITTED},
@@ -96,6 +106,8 @@ _STEPS: Final[dict[CallState, dict[CallEvent, CallState]]] = {
 # The work left where a call ends in a state.
 _ENDS: Final[dict[CallState, ToDo]] = {
     _S.NEW: ToDo(end=True),
+    # The order is told of the end of each of its calls anyway.
+    _S.LINED: ToDo(end=True),
     _S.HELD: _UNQUEUE,
     _S.READING: _UNQUEUE,
     _S.WAITING: _UNQUEUE,

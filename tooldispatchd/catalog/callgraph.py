@@ -55,6 +55,14 @@ def agents_started(tool: str, config: Config) -> tuple[str, ...]:
     return tuple(name for name in started if config.processes[name].is_profile)
 
 
+def default_call_s(tool: str, config: Config) -> float:
+    """The limit of a declared tool without one of its own, in seconds; agent processes take their time."""
+    has_agents = any(
+        kind == PROCESS and config.processes[name].kind == "agent" for kind, name in set_going(tool, config)
+    )
+    return config.limits.agent_s if has_agents else config.limits.call_s
+
+
 def find_cycles(config: Config) -> list[Problem]:
     """A problem for each agent that may call itself, with the shortest way back; one way is told once.
 

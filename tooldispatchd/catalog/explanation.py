@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from tooldispatchd.catalog.arguments import Moded
+from tooldispatchd.catalog.callgraph import default_call_s
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.confinement import Means, confinement_of, size_of
 from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforceable, Enforced, enforce
@@ -76,8 +77,11 @@ class _Explanation:
         if spec.command is not None or spec.python is not None:
             yield from _indented(program_lines(spec, self._catalog.enforceable))
         server = self._catalog.servers.get(tool.server.binding) if tool.server is not None else None
-        limits = (spec.call_s, None if server is None else server.spec.call_s, self._config.limits.call_s)
+        default_s = default_call_s(name, self._config)
+        limits = (spec.call_s, None if server is None else server.spec.call_s, default_s)
         yield f"{_INDENT}limit: {next(limit for limit in limits if limit is not None):g} s"
+        if spec.mode is not None:
+            yield f"{_INDENT}each call is a job"
         callers = [each for each, profile in self._catalog.profiles.items() if name in profile.tools]
         if spec.expose is False:
             yield f"{_INDENT}not offered: it is there for chains only"
@@ -139,13 +143,15 @@ class _Explanation:
         """What a profile has that its tools and servers do not tell already."""
         for name, spec in self._config.agents.items():
             bounds = list(bound_lines(spec))
-            if spec.roots or spec.mcp_resources or bounds:
+            if spec.roots or spec.mcp_resources or bounds or spec.order is not None:
                 yield f"profile {name}"
             if bounds:
                 yield f"{_INDENT}for all programs that its agents call:"
                 yield from _indented(bounds, by=2 * _INDENT)
             if spec.roots:
                 yield f"{_INDENT}roots: {', '.join(map(_cut, spec.roots))}"
+            if spec.order is not None:
+                yield f"{_INDENT}calls run: {spec.order}"
             if spec.mcp_resources:
                 yield f"{_INDENT}offers: the resources and prompts of its servers"
 

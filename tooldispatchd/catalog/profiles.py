@@ -45,6 +45,8 @@ class Profile(msgspec.Struct, frozen=True):
     uids: frozenset[int] | None = None
     gids: frozenset[int] | None = None
     confinement: Confinement = NOTHING
+    order: str | None = None
+    """The order of its agents' calls, where it says one."""
     disabled: tuple[str, ...] = ()
     """Servers that it names and that are not enabled."""
 
@@ -135,6 +137,9 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
                     only[tool] = None
             else:
                 tools[entry] = None
+                if config.tools[entry].mode == "background" and not spec.jobs:
+                    why = f'tools.{entry} has mode = "background", and this profile has no jobs'
+                    problems.append(Problem((*path, "tools", index), why, value=entry))
         # A name that was not looked up would admit nobody, without a word.
         owners = [(key, owner) for key, of_key in (("uid", spec.uid), ("gid", spec.gid)) for owner in _each(of_key)]
         why = "this name has not been looked up"
@@ -150,6 +155,7 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
             uids=_numbers(spec.uid),
             gids=_numbers(spec.gid),
             confinement=NOTHING if wrong else confinement_of(spec),
+            order=spec.order,
             disabled=tuple(server for server in used if server not in enabled),
         )
     return profiles, problems

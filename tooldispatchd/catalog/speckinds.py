@@ -21,6 +21,7 @@ SOME_WORD_PATTERN: Final = r"^[^\x00]+$"
 PYTHON_PATTERN: Final = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$"
 HEADER_NAME_PATTERN: Final = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
 HEADER_VALUE_PATTERN: Final = r"^[\t\x20-\x7e]*$"
+ORDER_PATTERN: Final = r"^(parallel|sequential|batched:[1-9][0-9]{0,5})$"
 HOST_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]{1,5})?$"
 # Servers commonly take 8 to 16 KiB of one field.
 MAX_HEADER_CHARS: Final = 16 * KIB
@@ -39,6 +40,7 @@ SomeWord = Annotated[str, Meta(pattern=SOME_WORD_PATTERN)]
 HeaderName = Annotated[str, Meta(pattern=HEADER_NAME_PATTERN, max_length=128)]
 HeaderValue = Annotated[str, Meta(pattern=HEADER_VALUE_PATTERN, max_length=MAX_HEADER_CHARS)]
 HostPort = Annotated[str, Meta(pattern=HOST_PATTERN, max_length=260)]
+CallOrder = Annotated[str, Meta(pattern=ORDER_PATTERN)]
 Argv = Annotated[tuple[Word, ...], Meta(min_length=1)]
 # Users or groups: by number, or by name on this machine. No `Meta` here, whose bounds are checked where names are
 # looked up: a union of three kinds with it crashes the interpreter at its end, now and then (msgspec 0.22).

@@ -28,6 +28,7 @@ from tooldispatchd.catalog.speckinds import (
     TIB,
     Argv,
     Binding,
+    CallOrder,
     Count,
     EnvName,
     HeaderName,
@@ -105,6 +106,9 @@ class LimitsSpec(Spec, frozen=True, kw_only=True):
     call_s: Seconds = 60.0
     """Seconds for one call, from its start to its answer, of a tool without a limit of its own. The default is what MCP
     clients commonly use."""
+    agent_s: Seconds = 600.0
+    """In its place, for tools that run an agent process, itself or in a chain. The default is many turns of a model,
+    each with its calls."""
     handshake_s: Seconds = 30.0
     """Seconds for one MCP server, from its start to its list of tools. Package runners that install first need most of
     the default."""
@@ -356,6 +360,9 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     every tool. With `false` it is offered to nobody, and there for chains alone."""
     call_s: Seconds | None = None
     """This tool's own limit in seconds, in the place of `limits.call_s`."""
+    mode: Literal["background"] | None = None
+    """With `background` each call becomes a job, as if the agent had asked for one; a profile without `jobs` cannot
+    have such a tool."""
     process: str | None = None
     """The [process](#processesname) that it is made of: one message in, its one result out."""
     mcp: Server | None = None
@@ -412,6 +419,10 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     mcp_resources: bool = False
     """With `true` resources and prompts are offered of every server that is offered whole, as with `mcp_resources` of
     `[mcp.NAME]`."""
+    order: CallOrder | None = None
+    """How an agent's calls run, inline ones too: `"parallel"`, as they come; `"sequential"`, one at a time in the order
+    they came; `"batched:N"`, in groups of N, each when the one before it has ended. Without it the agent's `hello` may
+    say one; by default they are parallel."""
     jobs: bool = True
     """With `false` nothing runs in the background, and `job_wait`, `job_read`, `job_list`, `job_stop` are not
     offered."""

@@ -10,7 +10,7 @@ everything else that comes, and runs the callbacks that `hello` was given; these
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, overload
 
@@ -30,7 +30,7 @@ from tooldispatchd.client.shown import (
     ShownTools,
     is_plain,
 )
-from tooldispatchd.client.waiting import Callbacks, OnApprove, OnAsk, OnUpdate, SaidHello, Waiting
+from tooldispatchd.client.waiting import Callbacks, OnApprove, OnAsk, OnEvent, OnUpdate, SaidHello, Waiting
 from tooldispatchd.wire.messages import Bye, Pong, Ready, ToolResp, Tools, ToolView
 
 # Longer than any tool should take.
@@ -56,9 +56,12 @@ class Agent:
         schemas: Plain | None = None,
         meta: object = None,
         updates: bool = False,
+        events: bool | Sequence[str] = False,
+        order: str | None = None,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | None = None,
+        on_event: OnEvent | None = None,
     ) -> Ready: ...
 
     @overload
@@ -71,9 +74,12 @@ class Agent:
         schemas: Form,
         meta: object = None,
         updates: bool = False,
+        events: bool | Sequence[str] = False,
+        order: str | None = None,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnShownChanged | None = None,
+        on_event: OnEvent | None = None,
     ) -> ShownReady: ...
 
     def hello(
@@ -85,20 +91,24 @@ class Agent:
         schemas: Form | Plain | None = None,
         meta: object = None,
         updates: bool = False,
+        events: bool | Sequence[str] = False,
+        order: str | None = None,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | OnShownChanged | None = None,
+        on_event: OnEvent | None = None,
     ) -> Ready | ShownReady:
         """Open the session; raises `FaultError` if it is refused. The fields are those of the protocol.
 
         With a provider's form as `schemas` each tool is a dict for that provider's SDK, and its name there may be used
-        in calls. `answers` is set from the callbacks; `on_tools_changed` needs `updates`.
+        in calls. `answers` is set from the callbacks; `on_tools_changed` needs `updates`, `on_event` needs `events`.
         """
         asked = answers(approves=on_approve is not None, asks=on_ask is not None)
         fields: dict[str, object] = {"profile": profile, "token": token, "spec": spec, "schemas": schemas, "meta": meta}
+        fields |= {"events": events or None, "order": order}
         self._waiting.renew()
         # Before `ready`: a server may ask while it starts.
-        self._waiting.callbacks[self.name] = Callbacks(on_approve, on_ask, on_tools_changed)
+        self._waiting.callbacks[self.name] = Callbacks(on_approve, on_ask, on_tools_changed, on_event)
         return self._greet({**fields, "updates": updates or None, "answers": asked})
 
     def _greet(self, fields: dict[str, object]) -> Ready | ShownReady:
@@ -162,6 +172,16 @@ class Agent:
     def cancel(self, ticket: Ticket) -> None:
         """Cancel a started call. Its `result` is the fault `cancelled`, or its own outcome if it had ended already."""
         self._waiting.conversation.cancel(self.name, ticket)
+        self._waiting.flush()
+
+    def cancel_all(self, *, only_waiting: bool = False) -> None:
+        """Cancel every call and every job of this agent, or those that do not run yet."""
+        self._waiting.conversation.cancel_all(self.name, only_waiting=only_waiting)
+        self._waiting.flush()
+
+    def background(self, call: Ticket | str) -> None:
+        """Make a job of a started call: its `result` names the job, or is its own outcome where it was too late."""
+        self._waiting.conversation.background(self.name, call)
         self._waiting.flush()
 
     def call_many(self, calls: Iterable[Call], *, window: int = WINDOW) -> list[ToolResp | FaultError]:

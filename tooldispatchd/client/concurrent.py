@@ -12,7 +12,7 @@ Cancelling the task that awaits a call cancels the call. The caller sets a deadl
 
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import Final, overload
@@ -22,7 +22,7 @@ from msgspec import UNSET
 
 from tooldispatchd.client.conversation import Call, PendingRequests, answers
 from tooldispatchd.client.errors import ClientError
-from tooldispatchd.client.exchange import Callbacks, OnApprove, OnAsk, OnUpdate, Renewal, stream_on
+from tooldispatchd.client.exchange import Callbacks, OnApprove, OnAsk, OnEvent, OnUpdate, Renewal, stream_on
 from tooldispatchd.client.reach import (
     ANSWERS_FD,
     CONNECT_S,
@@ -65,9 +65,12 @@ class Agent:
         schemas: Plain | None = None,
         meta: object = None,
         updates: bool = False,
+        events: bool | Sequence[str] = False,
+        order: str | None = None,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | None = None,
+        on_event: OnEvent | None = None,
     ) -> Ready: ...
 
     @overload
@@ -80,9 +83,12 @@ class Agent:
         schemas: Form,
         meta: object = None,
         updates: bool = False,
+        events: bool | Sequence[str] = False,
+        order: str | None = None,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnShownChanged | None = None,
+        on_event: OnEvent | None = None,
     ) -> ShownReady: ...
 
     async def hello(
@@ -94,20 +100,24 @@ class Agent:
         schemas: Form | Plain | None = None,
         meta: object = None,
         updates: bool = False,
+        events: bool | Sequence[str] = False,
+        order: str | None = None,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | OnShownChanged | None = None,
+        on_event: OnEvent | None = None,
     ) -> Ready | ShownReady:
         """Open the session; raises `FaultError` if it is refused. The fields are those of the protocol.
 
         With a provider's form as `schemas` each tool is a dict for that provider's SDK, and its name there may be used
-        in calls. `answers` is set from the callbacks; `on_tools_changed` needs `updates`.
+        in calls. `answers` is set from the callbacks; `on_tools_changed` needs `updates`, `on_event` needs `events`.
         """
         asked = answers(approves=on_approve is not None, asks=on_ask is not None)
         fields: dict[str, object] = {"profile": profile, "token": token, "spec": spec, "schemas": schemas, "meta": meta}
+        fields |= {"events": events or None, "order": order}
         exchange = await self._renewal.channel()
         # Before `ready`: a server may ask while it starts.
-        exchange.callbacks[self.name] = Callbacks(on_approve, on_ask, on_tools_changed)
+        exchange.callbacks[self.name] = Callbacks(on_approve, on_ask, on_tools_changed, on_event)
         return await self._renewal.greet(exchange, self.name, {**fields, "updates": updates or None, "answers": asked})
 
     @overload
@@ -142,6 +152,18 @@ class Agent:
         exchange = await self._renewal.session(self.name)
         said = exchange.conversation.call(self.name, Call(name, value, deadline_ms, background, traceparent))
         return await exchange.answer(said, ToolResp, agent=self.name, on_update=on_update)
+
+    async def cancel_all(self, *, only_waiting: bool = False) -> None:
+        """Cancel every call and every job of this agent, or those that do not run yet."""
+        exchange = await self._renewal.session(self.name)
+        exchange.conversation.cancel_all(self.name, only_waiting=only_waiting)
+        exchange.say()
+
+    async def background(self, call: str) -> None:
+        """Make a job of a call, by its id in an event: its answer names the job, or is its own if it was too late."""
+        exchange = await self._renewal.session(self.name)
+        exchange.conversation.background(self.name, call)
+        exchange.say()
 
     async def bye(self) -> None:
         """End the session; returns when its teardown is complete. Ends the channel too for the channel's own agent."""

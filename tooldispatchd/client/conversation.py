@@ -32,6 +32,7 @@ from tooldispatchd.wire.messages import (
     ApproveReq,
     Ask,
     Bye,
+    EventLine,
     FaultLine,
     Ping,
     Pong,
@@ -50,7 +51,7 @@ MAX_LINE_BYTES: Final = 2 * 64 * 1024 * 1024 + 1024
 
 # Answers to questions; a call is answered by `ToolResp`.
 Reply = ReadyLine | ToolsLine | Pong | Bye
-Line = Reply | ToolResp | ToolsChangedLine | ToolUpdate | ApproveReq | Ask | Ping | FaultLine
+Line = Reply | ToolResp | ToolsChangedLine | ToolUpdate | EventLine | ApproveReq | Ask | Ping | FaultLine
 ReadT = TypeVar("ReadT")
 
 # A daemon that reads no more may have lines for us for this long.
@@ -112,7 +113,7 @@ class Updated(msgspec.Struct, frozen=True):
     update: ToolUpdate
 
 
-Event = Answered | Updated | ToolsChanged | ShownToolsChanged | ApproveReq | Ask
+Event = Answered | Updated | ToolsChanged | ShownToolsChanged | EventLine | ApproveReq | Ask
 
 
 # The port that answers a question, and the agent that asked.
@@ -220,6 +221,14 @@ class PendingRequests:
         if ticket in self._calls and self.lost is None:
             self._say({"__port": "tool_cancel", "id": str(ticket), "agent": agent})
 
+    def cancel_all(self, agent: str | None, *, only_waiting: bool) -> None:
+        """Cancel every call and every job of an agent, or those that do not run yet; the calls are still answered."""
+        self._reply({"__port": "tool_cancel", "waiting" if only_waiting else "all": True, "agent": agent})
+
+    def background(self, agent: str | None, call: Ticket | str) -> None:
+        """Make a job of a call, by its ticket or its id in an event; the answer names the job, unless too late."""
+        self._reply({"__port": "tool_background", "id": str(call), "agent": agent})
+
     def approve(self, asked: ApproveReq, verdict: Verdict) -> None:
         fields = {"allow": verdict.allow, "reason": verdict.reason, "remember": verdict.remember or None}
         self._reply({"__port": "approve_resp", "id": asked.id, "agent": asked.agent, **fields})
@@ -296,7 +305,7 @@ class PendingRequests:
             raise ClientError("the daemon sent a line that is too long")
         line = bytes(line)
         said = _read_line(line)
-        if said is None or isinstance(said, ApproveReq | Ask):
+        if said is None or isinstance(said, EventLine | ApproveReq | Ask):
             return said
         if isinstance(said, ToolResp):
             waiting = self._calls.pop(_ticket_of(said.id), None)

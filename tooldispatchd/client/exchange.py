@@ -41,6 +41,7 @@ from tooldispatchd.client.shown import (
 from tooldispatchd.wire.messages import (
     ApproveReq,
     Ask,
+    EventLine,
     Ready,
     ToolResp,
     ToolsChanged,
@@ -56,6 +57,7 @@ MAX_QUESTIONS: Final = 1024
 OnApprove = Callable[[ApproveReq], Awaitable[Verdict]]
 OnAsk = Callable[[Ask], Awaitable[object]]
 OnUpdate = Callable[[ToolUpdate], object]
+OnEvent = Callable[[EventLine], object]
 
 
 class Callbacks(msgspec.Struct, frozen=True):
@@ -64,6 +66,7 @@ class Callbacks(msgspec.Struct, frozen=True):
     approve: OnApprove | None = None
     ask: OnAsk | None = None
     tools_changed: OnToolsChanged | OnShownChanged | None = None
+    event: OnEvent | None = None
 
 
 class _Waiter:
@@ -116,6 +119,10 @@ class ClientExchange:
             raise waiter.found
         assert isinstance(waiter.found, kind), "a ticket is answered by its own port"
         return waiter.found
+
+    def say(self) -> None:
+        """Send what was just queued, and wait for no answer."""
+        self._said.set()
 
     def lose(self, why: str) -> None:
         """End the channel: all waiting tasks are woken, and later requests fail."""
@@ -173,6 +180,10 @@ class ClientExchange:
             waiter = self._waiters.get(event.ticket)
             if waiter is not None and waiter.on_update is not None:
                 waiter.on_update(event.update)
+        elif isinstance(event, EventLine):
+            on_event = self.callbacks.get(event.agent, Callbacks()).event
+            if on_event is not None:
+                on_event(event)
         elif isinstance(event, ToolsChanged | ShownToolsChanged):
             changed = self.callbacks.get(event.agent, Callbacks()).tools_changed
             if changed is not None:

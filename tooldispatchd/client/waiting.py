@@ -22,12 +22,13 @@ from tooldispatchd.client.conversation import (
 from tooldispatchd.client.duplex import Duplex
 from tooldispatchd.client.errors import ClientError, FaultError, lost_error
 from tooldispatchd.client.shown import OnShownChanged, OnToolsChanged, ShownToolsChanged
-from tooldispatchd.wire.messages import ApproveReq, Ask, ToolResp, ToolsChanged
+from tooldispatchd.wire.messages import ApproveReq, Ask, EventLine, ToolResp, ToolsChanged
 from tooldispatchd.wire.messages import ToolUpdate as Update
 
 OnApprove = Callable[[ApproveReq], Verdict]
 OnAsk = Callable[[Ask], object]
 OnUpdate = Callable[[Update], object]
+OnEvent = Callable[[EventLine], object]
 
 
 class Callbacks(msgspec.Struct, frozen=True):
@@ -36,6 +37,7 @@ class Callbacks(msgspec.Struct, frozen=True):
     approve: OnApprove | None = None
     ask: OnAsk | None = None
     tools_changed: OnToolsChanged | OnShownChanged | None = None
+    event: OnEvent | None = None
 
 
 class SaidHello(msgspec.Struct, frozen=True):
@@ -192,6 +194,10 @@ class Waiting:
             _, on_update = self._expected.get(event.ticket, (None, None))
             if on_update is not None:
                 on_update(event.update)
+        elif isinstance(event, EventLine):
+            on_event = self.callbacks.get(event.agent, Callbacks()).event
+            if on_event is not None:
+                on_event(event)
         elif isinstance(event, ToolsChanged | ShownToolsChanged):
             changed = self.callbacks.get(event.agent, Callbacks()).tools_changed
             if changed is not None:

@@ -18,6 +18,9 @@ MAX_ID_BYTES: Final = 512
 # A longer content stands in its line once.
 MAX_VALUE_BYTES: Final = 64 * 1024
 
+# As in the configuration, which knows nothing of the wire.
+ORDER_PATTERN: Final = r"^(parallel|sequential|batched:[1-9][0-9]{0,5})$"
+
 Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID_BYTES)]
 # As long as an id: a runtime may use one for the other.
 AgentName = Annotated[str, Meta(min_length=1, max_length=MAX_ID_BYTES)]
@@ -89,7 +92,7 @@ class Hello(msgspec.Struct, tag_field="__port", tag="hello"):
     """Asks for what a tool says to the runtime, and not to the model."""
     events: bool | list[str] | None = None
     """Asks to be told what happens: all of it, or these kinds."""
-    order: str | None = None
+    order: Annotated[str, Meta(pattern=ORDER_PATTERN)] | None = None
     """How its calls run where the profile does not say: `parallel`, `sequential` or `batched:N`."""
     workspace: str | None = None
     """The directory of the session's own."""
@@ -104,9 +107,25 @@ class ToolsReq(msgspec.Struct, tag_field="__port", tag="tools"):
 
 
 class ToolCancel(msgspec.Struct, tag_field="__port", tag="tool_cancel"):
-    """Cancel the call `id`; its own `tool_resp` says `cancelled`. An unknown id is ignored."""
+    """Cancel the call `id`; its own `tool_resp` says `cancelled`. An unknown id is ignored.
 
-    id: str
+    In the place of an id `all` means every call and job of the agent, and `waiting` those that do not run yet.
+    """
+
+    id: str | None = None
+    agent: AgentName | None = None
+    all: bool | None = False
+    waiting: bool | None = False
+
+    def __post_init__(self) -> None:
+        if (self.id is None) is not bool(self.all or self.waiting):
+            raise ValueError("tool_cancel has an id, or else all or waiting")
+
+
+class ToolBackground(msgspec.Struct, tag_field="__port", tag="tool_background"):
+    """Make a job of the call `id`: its `tool_resp` names the job, or a `fault` line says why it cannot be one."""
+
+    id: Id
     agent: AgentName | None = None
 
 
@@ -157,7 +176,9 @@ class AskResp(msgspec.Struct, tag_field="__port", tag="ask_resp"):
 
 Request = ToolReq | ShortReq | NestedReq
 Reply = ApproveResp | AskResp
-Message = ToolReq | ShortReq | NestedReq | Hello | ToolsReq | ToolCancel | Reply | Ping | PongSaid | ByeSaid
+Message = (
+    ToolReq | ShortReq | NestedReq | Hello | ToolsReq | ToolCancel | ToolBackground | Reply | Ping | PongSaid | ByeSaid
+)
 
 
 class QuotedText:
@@ -326,6 +347,45 @@ class ToolUpdate(msgspec.Struct, tag_field="__port", tag="tool_update", omit_def
     content: str | None = None
 
 
+class EventKind(StrEnum):
+    """What an event tells of."""
+
+    TOOL_STARTED = "tool_started"
+    TOOL_FINISHED = "tool_finished"
+    JOB_DONE = "job_done"
+    CHILD_STARTED = "child_started"
+    CHILD_FINISHED = "child_finished"
+    SERVER_UP = "server_up"
+    SERVER_DEAD = "server_dead"
+
+
+class EventLine(msgspec.Struct, tag_field="__port", tag="event", omit_defaults=True, kw_only=True):
+    """Something happened `at` that time (Unix seconds), for agents that asked for this kind; each has its own fields.
+
+    `dropped` events were not told before this one, because the agent did not read.
+    """
+
+    kind: str
+    at: float
+    agent: str | None = None
+    id: str | None = None
+    job: str | None = None
+    tool: str | None = None
+    provider: str | None = None
+    queued_ms: float | None = None
+    is_error: bool | None = None
+    code: str | None = None
+    took_ms: float | None = None
+    bytes: int | None = None
+    server: str | None = None
+    reason: str | None = None
+    child: int | None = None
+    root: int | None = None
+    parent: int | None = None
+    depth: int | None = None
+    dropped: int | None = None
+
+
 class Parsed(msgspec.Struct, tag_field="__port", tag="parsed", omit_defaults=True):
     """The answer to `parse`: each of `calls` has a `name` and an `input`; `malformed` tells what is to be mended."""
 
@@ -391,6 +451,7 @@ Outgoing = (
     | ToolsLine
     | ToolsChangedLine
     | ToolUpdate
+    | EventLine
     | ApproveReq
     | Ask
     | Pong

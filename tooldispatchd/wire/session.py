@@ -21,6 +21,7 @@ from tooldispatchd.wire.messages import (
     NOTHING_BESIDE,
     Beside,
     ContentKind,
+    EventKind,
     Hello,
     NestedReq,
     NestedResp,
@@ -39,6 +40,8 @@ from tooldispatchd.wire.messages import (
 ANSWERS: Final = frozenset({"approve", "sampling", "elicitation"})
 # Capabilities that every session has.
 ALWAYS: Final = {"content": True, "forms": True, "auth": True, "limits": True, "short": True}
+# The kinds of events that an agent may ask for.
+EVENTS: Final[frozenset[str]] = frozenset(EventKind)
 # One object for all sessions that answer nothing.
 NOTHING: Final[frozenset[str]] = frozenset()
 # What an agent may ask for by name in `hello`.
@@ -88,7 +91,8 @@ class SessionMachine:
     `live` maps the id of each call in flight to the form of its request. `outgoing` is the channel's list of lines to
     send, shared with the channel's other sessions. What the agent asked for in `hello`: `wants_meta`, `wants_value` and
     `wants_details` beside its answers, a kind of `content` (`wants_more` is any of these), `wants_updates` of its calls
-    and tools. `is_quick` says that requests are accepted and their answers plain; `schemas` is the form of its tools'
+    and tools, `events` of these kinds, an `order` of its calls. `is_quick` says that requests are accepted, their
+    answers plain, and that nobody else is to hear of them or to come first; `schemas` is the form of its tools'
     schemas; `answers` is what it can be asked. `opening_line` is the line that opened the session, or a later `hello`
     that was taken, `hello_id` that one's id.
     """
@@ -99,12 +103,14 @@ class SessionMachine:
         "agent",
         "answers",
         "content",
+        "events",
         "hello_id",
         "is_gone",
         "is_greeted",
         "is_quick",
         "live",
         "opening_line",
+        "order",
         "outgoing",
         "refusal",
         "schemas",
@@ -134,6 +140,8 @@ class SessionMachine:
         self.hello_id: str | None = None
         self.schemas: str | None = None
         self.answers: frozenset[str] = NOTHING
+        self.events: frozenset[str] = NOTHING
+        self.order: str | None = None
 
     def apply(self, event: Event) -> None:
         """Move on; raises `RuntimeError`, naming both, for an event that the state has no entry for."""
@@ -159,7 +167,9 @@ class SessionMachine:
         self.wants_details = bool(hello.details)
         self.content = hello.content
         self.wants_more = self.wants_meta or self.wants_value or self.wants_details or hello.content is not None
-        self.is_quick = self.accepts and not self.wants_more
+        self.events = EVENTS if hello.events is True else EVENTS.intersection(hello.events or ()) or NOTHING
+        self.order = hello.order
+        self.is_quick = self.is_quick and self.accepts and not self.wants_more
         self.wants_updates = bool(hello.updates)
         self.schemas = hello.schemas
         self.answers = ANSWERS.intersection(hello.answers or ()) or NOTHING
@@ -252,13 +262,13 @@ def body_of(request: Request) -> ShortReq:
 def capabilities_of(machine: SessionMachine, *, agents: bool, jobs: bool) -> Raw:
     """What `ready` says of the capabilities: each that the daemon knows, and whether this session has it."""
     beside = machine.wants_meta, machine.wants_value, machine.wants_details
-    asked = machine.wants_updates, bool(machine.answers), *beside
+    asked = machine.wants_updates, bool(machine.answers), *beside, bool(machine.events)
     return _capabilities(agents, jobs, *asked)
 
 
 @cache
 def _capabilities(*has: bool) -> Raw:
-    names = ("agents", "jobs", "updates", "questions", "meta", "value", "details")
+    names = ("agents", "jobs", "updates", "questions", "meta", "value", "details", "events")
     return Raw(msgspec.json.encode(dict(zip(names, has, strict=True)) | ALWAYS))
 
 

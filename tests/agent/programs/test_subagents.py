@@ -385,3 +385,82 @@ async def test_an_agent_whose_servers_do_not_come_up_is_not_started(server: McpS
         assert code_of(await root.hear()) == code
         assert (one.pids, world.runtime.state.open_sessions.total, len(world.runtime.services.family)) == ([], 1, 0)
         await root.end_input()
+
+
+def told(lines: list[object]) -> list[tuple[object, ...]]:
+    """The kind of each event, and whose it is: its id, its child, its parent and its depth."""
+    fields = ("kind", "id", "child", "parent", "depth")
+    return [tuple(line.get(field) for field in fields) for line in lines if isinstance(line, dict)]
+
+
+async def test_the_root_is_told_what_its_agents_do_down_to_the_last_level() -> None:
+    script = """ask '{"id":"b","name":"two"}'\n"""
+    async with open_world(agents_catalog("one", "two", limits=LimitsSpec(agent_depth=2))) as world:
+        world.offer("default", world.agent("one", script + "printf 1"))
+        world.offer("one", world.agent("two", ECHO + "printf 2"))
+        root = Agent(world.runtime)
+        await root.say({"__port": "hello", "events": True})
+        await root.hear()
+        await root.call("a", "one")
+        heard = [await root.hear() for _ in range(11)]
+        assert told(heard) == [
+            ("tool_started", "a", None, None, None),
+            ("child_started", "a", 2, 1, 1),
+            ("tool_started", "b", 2, 1, 1),
+            ("child_started", "b", 3, 2, 2),
+            ("tool_started", "1", 3, 2, 2),
+            ("tool_finished", "1", 3, 2, 2),
+            ("child_finished", "b", 3, 2, 2),
+            ("tool_finished", "b", 2, 1, 1),
+            ("child_finished", "a", 2, 1, 1),
+            ("tool_finished", "a", None, None, None),
+            (None, "a", None, None, None),
+        ]
+        assert {line["root"] for line in heard[1:9] if isinstance(line, dict)} == {1}
+        await root.end_input()
+
+
+async def test_an_agent_below_hears_of_its_own_calls_alone_and_only_if_it_asked() -> None:
+    script = """ask '{"__port":"hello","events":["tool_started"]}'
+ask '{"id":"1","name":"echo","input":5}'
+IFS= read -r next <&5
+"""
+    async with open_world(agents_catalog("one")) as world:
+        world.offer("default", world.agent("one", script + ANSWER))
+        root = Agent(world.runtime)
+        await root.call("outer", "one")
+        own = content_of(await root.hear())
+        assert isinstance(own, dict)
+        assert (own["kind"], own["id"], own.get("child")) == ("tool_started", "1", None)
+        await root.end_input()
+
+
+async def test_the_calls_of_an_agent_go_on_in_the_trace_of_the_call_that_started_it() -> None:
+    """[M226]"""
+    of_root = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    of_agent = "00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-01"
+    script = f"""ask '{{"id":"1","name":"held"}}'
+ask '{{"id":"2","name":"held","traceparent":"{of_agent}"}}'
+"""
+    async with open_world(agents_catalog("one")) as world:
+        held = HeldPlan()
+        world.offer("default", world.agent("one", script + "printf 1"))
+        world.offer("one", held)
+        root = Agent(world.runtime)
+        await root.call("outer", "one", traceparent=of_root)
+        await until_started(held)
+        assert held.running["1"].traceparent == of_root
+        held.finish("1")
+        await until(lambda: "2" in held.running)
+        assert held.running["2"].traceparent == of_agent
+        held.finish("2")
+        await root.hear()
+        await root.end_input()
+
+
+async def test_the_end_of_all_calls_ends_agents_and_what_they_wait_for() -> None:
+    async with midway() as (_, root, held, pids):
+        await root.say({"__port": "tool_cancel", "all": True})
+        assert code_of(await root.hear()) == "cancelled"
+        assert [reason for _, reason in held.halted] == [Reason.CANCELLED]
+        assert not any(map(is_running, pids))

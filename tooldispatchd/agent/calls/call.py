@@ -43,12 +43,14 @@ class Plan:
     a fault, or says that the call is too heavy for that; it is None for a tool that must wait. `gate` shares the places
     for what a tool needs in the whole daemon; None where there is nothing to share. A tool that only looks at the
     session's own calls `takes_place` of none. `gives_json` says that its answers are JSON, by its own type. One that
-    `starts_agents` may start an agent with a channel of its own, itself or in a chain.
+    `starts_agents` may start an agent with a channel of its own, itself or in a chain. Each call of one that is
+    `in_background` becomes a job.
     """
 
     __slots__ = (
         "gate",
         "gives_json",
+        "in_background",
         "kind",
         "limit_s",
         "name",
@@ -71,7 +73,7 @@ class Plan:
         self.kind = kind
         self.provider = provider or kind
         self.takes_place = self.gives_json = True
-        self.starts_agents = False
+        self.starts_agents = self.in_background = False
         self.limit_s = limit_s
         self.read = read
         self.now: Now | None = None

@@ -1,6 +1,6 @@
 """The calls of one session that do not end at once: where each waits, that each ends once, and the jobs among them.
 
-    taken ──▶ held for its server ──▶ admitted ──▶ running ──▶ ended: answered, or its job is done
+    taken ──▶ lined up ──▶ held for its server ──▶ admitted ──▶ running ──▶ ended: answered, or its job is done
 
 A session has this from its first such call on; one that only calls inline tools never needs it.
 """
@@ -16,11 +16,12 @@ from msgspec import Raw, UnsetType
 
 from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
 from tooldispatchd.agent.calls.call import Call, CallContext, Lookup, Plan, SessionChannel
-from tooldispatchd.agent.faults import CANCELLED, queue_full, too_many
+from tooldispatchd.agent.faults import CANCELLED, NO_JOBS, TOO_LATE, queue_full, too_many
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, RootUsage, too_deep
 from tooldispatchd.agent.session.tasktree import Task
-from tooldispatchd.calls.admission import Admission, AdmissionVerdict
+from tooldispatchd.calls.admission import Admission, AdmissionVerdict, CallGroups
 from tooldispatchd.calls.content import Wanted
 from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs
 from tooldispatchd.calls.outcome import Answer, Outcome, Update, utf8_size
@@ -34,6 +35,8 @@ from tooldispatchd.wire.session import SessionMachine, body_of
 NOTABLE_BYTES: Final = 1024
 # Faults of a request that no tool was found for.
 NO_TOOL: Final = frozenset({Code.UNKNOWN_TOOL, Code.NOT_ALLOWED})
+# States by how far a call is in them: one that is further may have a place that another waits for.
+PROGRESS: Final = {state: number for number, state in enumerate(CallState)}
 
 
 class CallingSession(Protocol):
@@ -45,6 +48,13 @@ class CallingSession(Protocol):
     lineage: Lineage | None
     """Where it stands, if another agent called it."""
 
+    events: Events | None
+    """What tells whoever wants to hear of it; None where nobody does."""
+    has_jobs: bool
+    """Whether its agent may have jobs."""
+
+    @property
+    def group_size(self) -> int | None: ...
     @property
     def opening_limit_s(self) -> float: ...
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
@@ -63,16 +73,16 @@ class AgentCall(Call):
     `asked_kind` is the kind of content that was asked for, None where none was.
     """
 
-    __slots__ = ("_calls", "asked_kind", "bytes_in", "input", "job", "key", "queued_at")
+    __slots__ = ("_calls", "asked_kind", "bytes_in", "input", "is_read", "job", "key", "queued_at")
 
     def __init__(self, calls: "InFlight", context: CallContext, body: ShortReq) -> None:
         allowed_s = math.inf if body.deadline_ms is None else body.deadline_ms / 1000
         until = context.lineage.until
         if until < math.inf:
             allowed_s = min(allowed_s, max(0.0, until - trio.current_time()))
-        # An invalid traceparent is ignored, as the Recommendation says.
+        # An invalid traceparent is ignored, as the Recommendation says; and who was called goes on where it stands.
         trace = body.traceparent
-        traceparent = trace if trace is not None and is_traceparent(trace) else None
+        traceparent = trace if trace is not None and is_traceparent(trace) else context.lineage.traceparent
         super().__init__(context, body.id, body.name, traceparent=traceparent, allowed_s=allowed_s)
         machine = calls.machine
         self.asked_kind = wanted_kind(body, machine)
@@ -83,6 +93,8 @@ class AgentCall(Call):
         self.input: Raw | UnsetType = body.input
         self.bytes_in = 0 if isinstance(body.input, UnsetType) else len(body.input)
         self.queued_at = 0.0
+        # `line` is there before its turn has come.
+        self.is_read = False
         self._calls = calls
 
     @property
@@ -115,6 +127,11 @@ class AgentCall(Call):
     def ended(self, todo: ToDo) -> None:
         self._calls.ended(self, todo)
 
+    @property
+    def names(self) -> dict[str, object]:
+        """What the agent knows it by, now."""
+        return {"id": self.id} if self.job is None or self.key is not self.job else {"job": self.job.id}
+
     def meta(self, bytes_out: int) -> CallMeta | None:
         """Times and sizes, at its end; None for a call that no tool was found for, or whose agent did not ask."""
         if self.plan is None or not self._calls.machine.wants_meta:
@@ -140,6 +157,7 @@ class InFlight:
         "_jobs",
         "_limits",
         "_machine",
+        "_order",
         "_reading",
         "_session",
     )
@@ -149,7 +167,7 @@ class InFlight:
         self._session = session
         self._machine = session.machine
         self._channel = channel
-        root = RootUsage(channel.gate_key, session.number, channel.share)
+        root = RootUsage(channel.gate_key, session.number, channel.share, session.events)
         lineage = session.lineage or Lineage(root, session.number)
         self._account = lineage.account
         services = runtime.services
@@ -171,6 +189,8 @@ class InFlight:
         self._emptied: trio.Event | None = None
         # Its own, also where another agent called it: calls of that one, which wait for these, hold places already.
         self._admission: Admission[AgentCall] = Admission(limits.in_flight, limits.waiting)
+        size = session.group_size
+        self._order: CallGroups[AgentCall] | None = None if size is None else CallGroups(size, limits.waiting)
         self._jobs: Jobs | None = None
         # Inputs that checkers read, or will.
         self._reading = 0
@@ -196,6 +216,11 @@ class InFlight:
         """Whether the agent asked to be told how far its calls are."""
         return self._machine.wants_updates
 
+    @property
+    def may_answer_now(self) -> bool:
+        """Whether a call may be answered in the moment it comes: no other has to end before."""
+        return self._order is None or self._order.is_idle
+
     # --- requests ---
 
     def take(self, request: Request, plan: Plan | None) -> None:
@@ -209,15 +234,47 @@ class InFlight:
             plan = found if isinstance(found, Plan) else None
         call = AgentCall(self, self._context, body)
         refusal = self._refusal(call, plan, in_background=bool(body.background))
-        if refusal is None and body.background:
-            call.job = self.jobs.open(body.name)
-            refusal = queue_full("jobs") if call.job is None else None
+        if refusal is None and (body.background or (plan is not None and plan.in_background)):
+            refusal = self._make_job(call)
         if refusal is not None:
             self._session.refuse_request(request, refusal.ran(may_have=False))
             return
         self._machine.start(request)
         self._calls[call.key] = call
         self._count_bytes(call.bytes_in)
+        has_order = self._order is not None and (plan is None or plan.takes_place)
+        verdict = self._order.ask(call) if self._order is not None and has_order else AdmissionVerdict.START
+        if verdict is AdmissionVerdict.START:
+            self._begin(call, plan)
+        elif verdict is AdmissionVerdict.WAIT:
+            self._line_up(call, plan)
+        else:
+            call.finish(queue_full("agent"))
+
+    def _line_up(self, call: AgentCall, plan: Plan | None) -> None:
+        """Wait until the calls before it have ended, each within its own limit; what is wrong with it is said now."""
+        call.plan = plan
+        if plan is not None and not (isinstance(call.input, Raw) and not plan.read.is_light(call.input)):
+            line = plan.read.line(call.input, call.dropped)
+            if isinstance(line, Fault):
+                call.finish(line)
+                return
+            call.line, call.input, call.is_read = line, Raw(), True
+        elif isinstance(call.input, Raw):
+            call.input = call.input.copy()
+        self._announce(call)
+        call.enter(CallEvent.LINE_UP, math.inf)
+
+    def _take_turn(self, call: AgentCall) -> None:
+        """The calls before it have ended; its tool may have come or gone meanwhile where it was not known."""
+        found = call.plan or self._session.find(call.name)
+        if isinstance(found, Fault):
+            call.finish(found)
+        else:
+            self._begin(call, found if isinstance(found, Plan) else None)
+
+    def _begin(self, call: AgentCall, plan: Plan | None) -> None:
+        """Go on to its tool, or wait for the server that may have it."""
         if plan is not None:
             self._admit(call, plan)
             return
@@ -229,6 +286,13 @@ class InFlight:
         call.leave_queue = partial(self._held.pop, call)
         call.enter(CallEvent.HOLD, self._session.opening_limit_s)
 
+    def _make_job(self, call: AgentCall) -> Fault | None:
+        """Give the call a job, which is told before long; why it cannot have one."""
+        if not self._session.has_jobs:
+            return NO_JOBS
+        call.job = self.jobs.open(call.name)
+        return queue_full("jobs") if call.job is None else None
+
     def _refusal(self, call: AgentCall, plan: Plan | None, *, in_background: bool) -> Fault | None:
         """Too many calls, or too much in them; an agent that has none in flight may have one of any size."""
         limits = self._limits
@@ -238,8 +302,7 @@ class InFlight:
                 return queue_full("opening")
         elif not plan.takes_place:
             if in_background:
-                # A job that waits for jobs could wait for itself.
-                return Fault(Code.INVALID_REQUEST, f"{call.name} never runs in the background")
+                return never_in_background(call.name)
             # What waits, with all that may wait for each of it, leaves room to read a job, and to stop one.
             if len(self._calls) > (1 + MAX_WAITERS) * (limits.in_flight + 3 * limits.waiting):
                 return queue_full("agent")
@@ -273,6 +336,11 @@ class InFlight:
         depth, deepest = self._context.lineage.depth, self._limits.agent_depth
         if plan.starts_agents and depth >= deepest > 0:
             call.finish(too_deep(plan.name, depth, deepest))
+        elif plan.in_background and call.job is None and (refusal := self._make_job(call)) is not None:
+            # Its server had to say first what it is.
+            call.finish(refusal)
+        elif call.is_read:
+            self._admit_line(call, plan, call.line)
         elif isinstance(call.input, Raw) and not plan.read.is_light(call.input):
             self._have_read(call, plan, call.input)
         else:
@@ -342,19 +410,30 @@ class InFlight:
         self._machine.answer(call.id, content, is_error=False, fault=False, beside=beside)
 
     def run(self, call: AgentCall) -> None:
-        """Start a call that has a place among its agent's calls; the tool's gate may have none for it yet."""
-        plan, state = call.plan, call.machine.state
-        assert plan is not None
-        if state is CallState.ENDED:
+        """Go on with a call whose turn has come, among its agent's calls or at its tool's gate."""
+        if call.has_ended:
             return
-        if plan.gate is not None and state is CallState.ADMITTED and not self._context.enter(plan.gate, call):
+        try:
+            if call.machine.state is CallState.LINED:
+                self._take_turn(call)
+            else:
+                self._run(call)
+        except Exception as error:  # noqa: BLE001  # guard: a defect on its way is this call's fault alone
+            self._failed(call, error)
+
+    def _run(self, call: AgentCall) -> None:
+        """Start a call that has a place among its agent's calls; the tool's gate may have none for it yet."""
+        plan = call.plan
+        assert plan is not None
+        is_outside = plan.gate is not None and call.machine.state is CallState.ADMITTED
+        if plan.gate is not None and is_outside and not self._context.enter(plan.gate, call):
             call.enter(CallEvent.GATE, plan.limit_s, since=call.queued_at)
             return
         call.enter(CallEvent.START, plan.limit_s)
-        try:
-            plan.start(call)
-        except Exception as error:  # noqa: BLE001  # guard: a defect on its way is this call's fault alone
-            self._failed(call, error)
+        if self._session.events is not None:
+            queued_s = trio.current_time() - call.machine.started_at
+            self._session.events.tool_started(call.names, call.name, provider=plan.provider, queued_s=queued_s)
+        plan.start(call)
 
     def update(self, call: AgentCall, update: Update) -> None:
         """Say how far the call is, with the next flush; to an agent that has not read its last answers, nothing."""
@@ -371,11 +450,28 @@ class InFlight:
         if (call := self._calls.get(key)) is not None:
             call.stop(CANCELLED, Reason.CANCELLED)
 
-    def stop(self, fault: Fault, *, only_jobs: bool = False) -> None:
-        """End every call early with `fault`; those that wait come first, so that a place given back starts none."""
-        for call in sorted(self._calls.values(), key=lambda call: call.is_running):
-            if call.job is not None or not only_jobs:
+    def stop(self, fault: Fault, *, only_jobs: bool = False, only_waiting: bool = False) -> None:
+        """End every call early with `fault`; those that wait come first, so that a place given back starts none.
+
+        A call that waits for a job comes before it, and so has this end and not the job's.
+        """
+        for call in sorted(self._calls.values(), key=lambda call: (PROGRESS[call.machine.state], call.job is not None)):
+            if (call.job is not None or not only_jobs) and not (only_waiting and call.is_running):
                 call.stop(fault, Reason.CANCELLED)
+
+    def promote(self, call_id: str) -> Fault | None:
+        """Make a job of a call that runs or waits; why it cannot be one."""
+        call = self._calls.get(call_id)
+        if call is None or call.machine.state is CallState.STOPPING:
+            return TOO_LATE
+        if call.job is not None:
+            return None  # it will be told of its job when its input is read
+        if call.plan is not None and not call.plan.takes_place:
+            return never_in_background(call.name)
+        refusal = self._make_job(call)
+        if refusal is None:
+            self._announce(call)
+        return refusal
 
     def rest(self) -> trio.Event:
         """End every call; the event is set when the last has ended."""
@@ -419,6 +515,8 @@ class InFlight:
                 following = self._admission.finish()
                 if following is not None:
                     self._start(following)
+            for each in () if self._order is None else self._order.leave(call):
+                context.starter.start(each)
         self._look_whether_empty()
         self._session.settle()
 
@@ -432,16 +530,24 @@ class InFlight:
             outcome = outcome if is_bare else outcome.ran(may_have=may_have)
         kind = call.asked_kind
         outcome = in_kind(outcome, kind, self._limits.part_bytes)
-        self._session.note_end(call.id, call.name, outcome, trio.current_time() - call.machine.started_at)
+        events, took_s = self._session.events, trio.current_time() - call.machine.started_at
+        self._session.note_end(call.id, call.name, outcome, took_s)
         if call.job is not None and call.key is call.job:
+            if events is not None:
+                events.tool_finished(call.names, call.name, outcome, took_s=took_s)
             beside = beside_of(outcome, kind, self._machine, gives_json=call.gives_json, meta=None)
             self.jobs.finish(call.job, outcome, beside)
+            if events is not None:
+                events.job_done(call.job)
             return
         if call.job is not None:
             self.jobs.forget(call.job)
         size = 0 if isinstance(outcome, Fault) else outcome.size
         if size > NOTABLE_BYTES and (crowding := self._channel.crowding(size)) is not None:
             outcome, size = crowding.ran(may_have=True), 0
+        if events is not None:
+            # The last event of the call, in one write with its answer.
+            events.tool_finished(call.names, call.name, outcome, took_s=took_s)
         is_fault = isinstance(outcome, Fault)
         content = outcome.content() if isinstance(outcome, Fault) else outcome.content
         is_error = True if isinstance(outcome, Fault) else outcome.is_error
@@ -471,6 +577,11 @@ class InFlight:
                 self._channel.flush()
 
         self._session.start_soon(guarded)
+
+
+def never_in_background(name: str) -> Fault:
+    """A job that waits for jobs could wait for itself."""
+    return Fault(Code.INVALID_REQUEST, f"{name} never runs in the background")
 
 
 def job_content(job: Job) -> str:

@@ -29,7 +29,7 @@ from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.outcome import Outcome, Unread, Update
 from tooldispatchd.calls.stages import CallEvent, CallState, Reason, ToDo
-from tooldispatchd.catalog.callgraph import agents_started
+from tooldispatchd.catalog.callgraph import agents_started, default_call_s
 from tooldispatchd.catalog.morphisms import Invoke, StageError
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.profiles import Profile
@@ -332,9 +332,17 @@ def read_of(tool: DeclaredTool, *, as_text: bool = False) -> Reader:
     return Reader(tool.input, missing=tool.missing_input, wrapped=tool.wrapped, as_text=as_text)
 
 
+def in_mode(plan: Plan, tool: DeclaredTool) -> Plan:
+    """The plan of a declared tool, whose calls become jobs where its table says so."""
+    if tool.spec.mode == "background":
+        plan.in_background = True
+        plan.now = None
+    return plan
+
+
 def limit_of(setup: Setup, tool: DeclaredTool) -> float:
-    """How long a call of a declared tool may take, in seconds: its own limit, else that of all."""
-    return tool.spec.call_s or setup.limits.call_s
+    """How long a call of a declared tool may take, in seconds: its own limit, else that of all, or of agents."""
+    return tool.spec.call_s or default_call_s(tool.name, setup.catalog.config)
 
 
 # --- tools that are made of processes ---

@@ -17,7 +17,7 @@ from typing import Final
 import trio
 
 from tooldispatchd.agent.calls.call import LARGE_BYTES
-from tooldispatchd.agent.faults import DRAINING, too_many
+from tooldispatchd.agent.faults import DRAINING, TOO_LATE, too_many
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.lineage import Lineage
@@ -44,8 +44,10 @@ from tooldispatchd.wire.messages import (
     Ping,
     Pong,
     PongSaid,
+    Reply,
     Request,
     ShortReq,
+    ToolBackground,
     ToolCancel,
     ToolReq,
     ToolsReq,
@@ -383,15 +385,8 @@ class ChannelHost:
         if isinstance(message, ToolReq | ShortReq | NestedReq):
             self._request(message)
             return DEAR if self._is_flooding else 2
-        if isinstance(message, ToolCancel | ApproveResp | AskResp):
-            session = self._roster.of(message.agent)
-            if session is not None and isinstance(message, ToolCancel):
-                session.cancel(message.id)
-            elif session is not None:
-                session.take_reply(message)  # type: ignore[arg-type]  # a `ToolCancel` was looked at before
-            elif message.agent is not None:
-                # Nothing of an own session that never opened can be meant; a name that is not open may be a slip.
-                self._fault(UNKNOWN_AGENT, agent=message.agent)
+        if isinstance(message, ToolCancel | ToolBackground | ApproveResp | AskResp):
+            self._pass_on(message)
         elif isinstance(message, ByeSaid):
             self._bye(message)
         elif self._is_flooding:
@@ -451,6 +446,23 @@ class ChannelHost:
             self._fault(session, agent=message.agent, line_id=message.id)
         else:
             session.list_tools(message)
+
+    def _pass_on(self, message: ToolCancel | ToolBackground | Reply) -> None:
+        """A line about a call or a question of a session."""
+        session, refusal = self._roster.of(message.agent), None
+        if session is None:
+            # Nothing of an own session that never opened can be meant; a name that is not open may be a slip.
+            refusal = None if message.agent is None else UNKNOWN_AGENT
+            if isinstance(message, ToolBackground):
+                refusal = refusal or TOO_LATE
+        elif isinstance(message, ToolCancel):
+            session.cancel(message)
+        elif isinstance(message, ToolBackground):
+            refusal = session.promote(message.id)
+        else:
+            session.take_reply(message)
+        if refusal is not None:
+            self._fault(refusal, agent=message.agent, line_id=id_of(message))
 
     def _bye(self, message: ByeSaid) -> None:
         session = self._roster.of(message.agent)

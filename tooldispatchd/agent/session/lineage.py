@@ -10,13 +10,14 @@ daemon by having agents of its own.
 
 import math
 from collections.abc import Hashable
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import trio
 
 from tooldispatchd.calls.gate import Gate, Turns
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import EventKind
 
 # The setting that says how deep agents may call agents, as faults name it.
 AGENT_DEPTH: Final = "agent_depth"
@@ -24,19 +25,30 @@ AGENT_DEPTH: Final = "agent_depth"
 ItemT = TypeVar("ItemT")
 
 
+class EventSink(Protocol):
+    """`Events` of a root, which is told what happens below it."""
+
+    def tell(self, kind: EventKind, fields: dict[str, object]) -> None:
+        """Tell it, if it asked for this kind."""
+
+    def flush(self) -> None:
+        """Send what was told."""
+
+
 class RootUsage:
     """The usage of a root and all agents below it.
 
     `channel` is the `gate_key` of the root's, and with the account itself what gates know all of them by; `number` is
     the root's session in the log; `share` is what all of them hold of the daemon's memory. `answered` and `faults` are
-    those of the agents below it that have ended.
+    those of the agents below it that have ended. It is told by its `events`, if it asked for any.
     """
 
-    __slots__ = ("answered", "bytes_in_flight", "channel", "faults", "number", "share")
+    __slots__ = ("answered", "bytes_in_flight", "channel", "events", "faults", "number", "share")
 
-    def __init__(self, channel: Hashable, number: int, share: Share) -> None:
+    def __init__(self, channel: Hashable, number: int, share: Share, events: EventSink | None = None) -> None:
         self.channel = channel
         self.share = share
+        self.events = events
         self.number = number
         self.answered = 0
         self.faults = 0
@@ -51,10 +63,11 @@ class RootUsage:
 class Lineage:
     """Where one session stands: `number` is its own in the log, `parent` that of the session which called it.
 
-    Nothing that it calls may take longer than `until`, on trio's clock: then the call that it serves is over.
+    Nothing that it calls may take longer than `until`, on trio's clock: then the call that it serves is over. Its calls
+    are parts of that one's trace, `traceparent`, where they do not say another.
     """
 
-    __slots__ = ("account", "depth", "number", "opened", "parent", "until")
+    __slots__ = ("account", "depth", "number", "opened", "parent", "traceparent", "until")
 
     def __init__(self, account: RootUsage, number: int, *, depth: int = 0, parent: int | None = None) -> None:
         self.account = account
@@ -62,6 +75,7 @@ class Lineage:
         self.depth = depth
         self.parent = parent
         self.until = math.inf
+        self.traceparent: str | None = None
         # Set when its servers have answered or failed; nobody waits for that but who starts it.
         self.opened: trio.Event | None = None
 

@@ -16,15 +16,18 @@ from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
 from tooldispatchd.agent.calls.call import LARGE_BYTES, Lookup, Plan, SessionChannel
 from tooldispatchd.agent.calls.checking import HEAVY
 from tooldispatchd.agent.calls.inflight import InFlight, job_content
-from tooldispatchd.agent.faults import CANCELLED, DRAINING, queue_full
+from tooldispatchd.agent.faults import CANCELLED, DRAINING, NO_JOBS, TOO_LATE, queue_full
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.entrance import Visitor
+from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, closing_figures
 from tooldispatchd.agent.session.tasktree import Task, TaskTree
 from tooldispatchd.agent.tools.builtins import instructions_of
 from tooldispatchd.agent.tools.showing import PLAIN, Showing, plain_entries
 from tooldispatchd.agent.tools.toolset import Toolset
+from tooldispatchd.calls.admission import group_size
 from tooldispatchd.calls.deadlines import Entry
+from tooldispatchd.calls.jobs import Job
 from tooldispatchd.calls.outcome import Answer, Outcome, log_fields, utf8_size
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.front.timer import Expiring, Timer
@@ -39,30 +42,32 @@ from tooldispatchd.wire.messages import (
     ReadyLine,
     Reply,
     Request,
+    ShortReq,
+    ToolCancel,
     ToolsLine,
     ToolsReq,
 )
 from tooldispatchd.wire.questions import Questions, Told
 from tooldispatchd.wire.session import Event, SessionMachine, State, body_of, capabilities_of
 
-NO_JOBS: Final = Fault(Code.NOT_ALLOWED, "calls in the background are not among what this agent may do")
-
 
 class Session:
     __slots__ = (
         "_changes",
-        "_has_jobs",
         "_host",
         "_is_forced",
         "_log",
         "_logs_calls",
+        "_order",
         "_questions",
         "_runtime",
         "_showing",
         "_tree",
         "answered",
+        "events",
         "farewell",
         "faults",
+        "has_jobs",
         "in_flight",
         "lineage",
         "machine",
@@ -84,6 +89,8 @@ class Session:
         self.machine = machine
         self.number = runtime.state.sessions  # it is the last one that was opened
         self.lineage = lineage
+        # None where nobody asked for any.
+        self.events: Events | None = None
         self.profile = profile.name
         self.answered = 0
         self.faults = 0
@@ -105,7 +112,23 @@ class Session:
         root = self.number if lineage is None else lineage.account.number
         self.toolset = Toolset(self, runtime, profile, self._log, turns=(host.gate_key, root), share=host.share)
         self.plans = self.toolset.plans
-        self._has_jobs = profile.jobs
+        self.has_jobs = profile.jobs
+        self._order = profile.order
+        self._attend()
+
+    def _attend(self) -> None:
+        """After what `hello` asks for: find out who wants to hear of its calls, and whether they have an order."""
+        machine, lineage = self.machine, self.lineage
+        is_heard_above = lineage is not None and lineage.account.events is not None
+        if self.events is None and (machine.events or is_heard_above):
+            self.events = Events(self._runtime, machine, self._host, lineage)
+        # The shorter way of a call tells nobody of it, and looks at no other.
+        machine.is_quick = machine.is_quick and self.events is None and self.group_size is None
+
+    @property
+    def group_size(self) -> int | None:
+        """How many calls run at once where they have an order."""
+        return group_size(self._order or self.machine.order)
 
     # --- opening ---
 
@@ -137,8 +160,10 @@ class Session:
 
     def greet(self, hello: Hello, *, line: int) -> None:
         """A `hello` for a session that is open already: `ready` says so, once."""
-        if self.machine.greet(hello, line=line) and self.machine.state is State.OPEN:
-            self.machine.outgoing.append(self._ready())
+        if self.machine.greet(hello, line=line):
+            self._attend()
+            if self.machine.state is State.OPEN:
+                self.machine.outgoing.append(self._ready())
 
     @property
     def _is_over(self) -> bool:
@@ -153,7 +178,7 @@ class Session:
             PROTOCOL,
             tools,
             [*toolset.warnings, *notes],
-            capabilities_of(machine, jobs=self._has_jobs, agents=self.lineage is None),
+            capabilities_of(machine, jobs=self.has_jobs, agents=self.lineage is None),
             self._runtime.setup.told_limits,
             machine.agent,
             instructions_of(toolset.plans.values(), toolset.advice),
@@ -168,6 +193,12 @@ class Session:
         if self.machine.wants_updates and self.machine.state is not State.OPENING:
             self._changes = self._changes or Changes(self._runtime.services.timer, self._tell_tools)
             self._changes.note()
+
+    def server_moved(self, server: str, fault: Fault | None) -> None:
+        """A server has come up, or is gone."""
+        if self.events is not None:
+            self.events.server_moved(server, fault)
+            self._host.flush()
 
     def _tell_tools(self) -> None:
         self.machine.tools_changed(self._shown(None)[0])
@@ -228,14 +259,14 @@ class Session:
                 body = body_of(request)
                 self.note_end(body.id, body.name, self.machine.refusal or DRAINING)
             return
-        if not self._has_jobs and body_of(request).background:
+        if not self.has_jobs and (body_of(request).background or (plan is not None and plan.in_background)):
             self.refuse_request(request, NO_JOBS)
             return
         if plan is None and self.machine.schemas is not None:
             # By a name that it will be shown, before it has been.
             found = self.find(body_of(request).name)
             plan = found if isinstance(found, Plan) else None
-        if plan is not None and plan.now is not None:
+        if plan is not None and plan.now is not None and (self.in_flight is None or self.in_flight.may_answer_now):
             self._answer_now(request, plan)
         else:
             self._calls().take(request, plan)
@@ -270,19 +301,36 @@ class Session:
         machine, kind = self.machine, wanted_kind(body, self.machine)
         outcome: Outcome = ran_at_once(content) if isinstance(content, Fault) else Answer(content)
         outcome = in_kind(outcome, kind, self._runtime.setup.limits.part_bytes)
-        if isinstance(outcome, Answer):
-            outcome = self._opened_job(body.name, outcome, kind) if body.background else self._fitting(outcome)
+        job, result = None, outcome
+        if isinstance(outcome, Answer) and body.background:
+            job = self._calls().jobs.open(body.name)
+            outcome = self._job_done(job, outcome, kind)
+        elif isinstance(outcome, Answer):
+            outcome = self._fitting(outcome)
+        took_s = perf_counter() - began
         self.note_end(body.id, body.name, outcome)
+        if self.events is not None:
+            self._tell_of(body, plan, outcome if isinstance(outcome, Fault) else result, took_s)
         is_fault = isinstance(outcome, Fault)
         said = outcome.content() if isinstance(outcome, Fault) else outcome.content
         assert isinstance(said, str)
         meta: CallMeta | None = None
         if machine.wants_meta:
             size = 0 if isinstance(body.input, UnsetType) else len(body.input)
-            meta = plan.meta(perf_counter() - began, 0, bytes_in=size, bytes_out=utf8_size(said), dropped=dropped)
+            meta = plan.meta(took_s, 0, bytes_in=size, bytes_out=utf8_size(said), dropped=dropped)
         gives_json = plan.gives_json and not body.background
         beside = beside_of(outcome, kind, machine, gives_json=gives_json, meta=meta)
         machine.reply(request, said, is_error=is_fault, fault=is_fault, beside=beside)
+        if job is not None and self.events is not None:
+            self.events.job_done(job)
+
+    def _tell_of(self, body: ShortReq, plan: Plan, outcome: Outcome, took_s: float) -> None:
+        """Tell of a call that began and ended in one step, before its answer."""
+        assert self.events is not None
+        names: dict[str, object] = {"id": body.id}
+        if not isinstance(outcome, Fault) or outcome.code is not Code.INVALID_INPUT:
+            self.events.tool_started(names, body.name, provider=plan.provider, queued_s=0.0)
+        self.events.tool_finished(names, body.name, outcome, took_s=took_s)
 
     def _fitting(self, answer: Answer) -> Outcome:
         """An answer that may not be taken at once, or why there is no room for it."""
@@ -291,13 +339,12 @@ class Session:
         self._host.has_answered(answer.size)
         return answer
 
-    def _opened_job(self, name: str, answer: Answer, kind: ContentKind | None) -> Outcome:
-        """The answer that names a job which is done in the moment it came."""
-        jobs = self._calls().jobs
-        if (job := jobs.open(name)) is None:
+    def _job_done(self, job: Job | None, answer: Answer, kind: ContentKind | None) -> Outcome:
+        """The answer that names a job which is done in the moment it came; None where there was no room for it."""
+        if job is None:
             # A tool that answers at once leaves nothing behind.
             return queue_full("jobs").ran(may_have=False)
-        jobs.finish(job, answer, beside_of(answer, kind, self.machine, gives_json=False, meta=None))
+        self._calls().jobs.finish(job, answer, beside_of(answer, kind, self.machine, gives_json=False, meta=None))
         return Answer(job_content(job))
 
     def _calls(self) -> InFlight:
@@ -305,10 +352,20 @@ class Session:
             self.in_flight = InFlight(self, self._runtime, self._host)
         return self.in_flight
 
-    def cancel(self, call_id: str) -> None:
-        """The agent wants the call no more; an unknown id is ignored."""
-        if self.in_flight is not None:
-            self.in_flight.cancel(call_id)
+    def cancel(self, asked: ToolCancel) -> None:
+        """The agent wants a call no more, or all of them, or those that wait; an unknown id is ignored."""
+        if self.in_flight is None:
+            return
+        if asked.id is not None:
+            self.in_flight.cancel(asked.id)
+        else:
+            self.in_flight.stop(CANCELLED, only_waiting=bool(asked.waiting))
+
+    def promote(self, call_id: str) -> Fault | None:
+        """Make a job of a call that runs or waits; why it cannot be one."""
+        if not self.has_jobs:
+            return NO_JOBS
+        return TOO_LATE if self.in_flight is None else self.in_flight.promote(call_id)
 
     def list_tools(self, asked: ToolsReq) -> None:
         """Answer `tools`, in the form asked for, else in that of `hello`."""

@@ -213,6 +213,11 @@ class InfoPlan(Plan):
         self.gives_json = False
         self.now = self._answer
 
+    def start(self, call: Call) -> None:
+        """Answer a call that had to wait for its turn."""
+        content = self._answer(Raw(bytes(call.line)))
+        call.finish(content if isinstance(content, Fault) else Answer(content))
+
     def _answer(self, raw: Raw | UnsetType, dropped: list[str] | None = None, /) -> str | Fault:
         if not self.read.is_light(raw):
             return Fault(Code.INVALID_INPUT, "a name is not that long")

@@ -40,6 +40,7 @@ class ServersOwner(AgentSide, Protocol):
     def own(self, run: Callable[[], Awaitable[None]], close: Callable[[], None]) -> None: ...
     def flush(self) -> None: ...
     def tools_changed(self) -> None: ...
+    def server_moved(self, server: str, fault: Fault | None) -> None: ...
 
 
 class SessionServer:
@@ -189,6 +190,7 @@ class Servers:
                     turns=self._turns,
                     share=self._memory_share,
                 )
+                keeper.moved = partial(self._owner.server_moved, server.name)
                 self._owner.own(partial(keeper.run, partial(self._answered, server, settled)), keeper.close)
 
     def _value(self, server: SessionServer) -> tuple[Server, Program | None]:
@@ -220,6 +222,7 @@ class Servers:
             changed=partial(self._altered, server),
             flush_agent=self._owner.flush,
         )
+        view.moved = partial(self._owner.server_moved, server.name)
         if view.is_settled:
             self._settle(server, settled)
 

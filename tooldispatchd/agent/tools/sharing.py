@@ -16,7 +16,7 @@ import trio
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.session.tasktree import TaskTree
 from tooldispatchd.providers.mcp.answers import PendingCall
-from tooldispatchd.providers.mcp.keeper import Keeper
+from tooldispatchd.providers.mcp.keeper import Keeper, ignore
 from tooldispatchd.providers.mcp.remembered import Eras, ToolLists
 from tooldispatchd.providers.mcp.server import Server, ServerOffer
 from tooldispatchd.wire.faults import Fault
@@ -36,6 +36,7 @@ class SharedServer:
         self, make: MakeKeeper, *, home: trio.Nursery, log: Log, over: Callable[["SharedServer"], None]
     ) -> None:
         self.keeper = make(self._batch_done, self._changed)
+        self.keeper.moved = self._moved
         self.is_settled = False
         self._over = over
         self._views: dict[View, None] = {}
@@ -77,6 +78,10 @@ class SharedServer:
         self._stale.update(self._views)
         self._tell()
 
+    def _moved(self, fault: Fault | None) -> None:
+        for view in list(self._views):
+            view.moved(fault)
+
     def _tell(self) -> None:
         if self._stale and not self._is_telling:
             self._is_telling = True
@@ -102,10 +107,10 @@ class View:
     """One session's side of a shared server; a `ServerHandle`.
 
     `settled` is called once, unless the server `is_settled` already; `changed` when its tools have changed since, and
-    `flush_agent` after calls of this session were completed.
+    `flush_agent` after calls of this session were completed. `moved` is as of a `Keeper`.
     """
 
-    __slots__ = ("_changed", "_settled", "_shared", "flush_agent")
+    __slots__ = ("_changed", "_settled", "_shared", "flush_agent", "moved")
 
     def __init__(
         self,
@@ -116,6 +121,7 @@ class View:
         flush_agent: Callable[[], None],
     ) -> None:
         self.flush_agent = flush_agent
+        self.moved: Callable[[Fault | None], None] = ignore
         self._shared = shared
         self._changed = changed
         self._settled: Callable[[], None] | None = None if shared.is_settled else settled
@@ -172,6 +178,7 @@ class View:
         self._shared.remove(self)
         self._settled = None
         self._changed = self.flush_agent = nothing
+        self.moved = ignore
 
 
 class Sharing:

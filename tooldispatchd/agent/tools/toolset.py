@@ -10,6 +10,7 @@ from tooldispatchd.agent.calls.plans import (
     DownPlan,
     InlinePlan,
     declared_mcp_plan,
+    in_mode,
     listed_plan,
     process_plan,
     program_plan,
@@ -59,6 +60,10 @@ def compile_lifted(runtime: Runtime, key: str) -> dict[str, Plan]:
 
 
 def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Plan:
+    return in_mode(_plan_of_kind(runtime, tool, profile), tool)
+
+
+def _plan_of_kind(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Plan:
     if tool.spec.process is not None:
         return process_plan(runtime, tool, profile)
     if tool.spec.python is not None:
@@ -298,7 +303,8 @@ class Toolset:
             if kept is None or listed is None:
                 # A tool that its server lacks is no tool of this session, or the session is refused for it.
                 return server.fault or self._unknown(name)
-            self._inner[name] = declared_mcp_plan(self._runtime, kept, tool, listed, server.unenforced)
+            plan = declared_mcp_plan(self._runtime, kept, tool, listed, server.unenforced)
+            self._inner[name] = in_mode(plan, tool)
         return self._inner[name]
 
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:

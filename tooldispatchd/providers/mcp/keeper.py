@@ -31,6 +31,10 @@ Make = Callable[[Callable[[], None]], Connection]
 SOON_S: Final = 1.0
 
 
+def ignore(_fault: Fault | None) -> None:
+    """Nobody wants to hear of it."""
+
+
 class ServerHandle(Protocol):
     """A server as the agent layer sees it: a `Keeper`, or a session's view of a shared one."""
 
@@ -68,7 +72,9 @@ class Keeper:
     With `restart` "backoff" each that ended, or failed to open, is followed by another, unless all `is_ending` by then.
     One that is `lazy` opens with its first call, where `lists` knows its tools. `offer` is that of the latest
     connection that opened, or of the list. `batch_done` is called after calls were ended here (a connection has its
-    own), `changed` when the tools have changed, once `run` has called `settled`. How it moves, `calls.keeping` says.
+    own), `changed` when the tools have changed, once `run` has called `settled`. Who wants to hear of connections sets
+    `moved`: it is called with None when one has opened, with the fault when one failed to, or has ended by itself. How
+    it moves, `calls.keeping` says.
     """
 
     __slots__ = (
@@ -88,6 +94,7 @@ class Keeper:
         "_retry_at",
         "_to_settle",
         "_wake",
+        "moved",
         "offer",
         "server",
     )
@@ -107,6 +114,7 @@ class Keeper:
     ) -> None:
         self.server = server
         self.offer = ServerOffer()
+        self.moved: Callable[[Fault | None], None] = ignore
         self._make = make
         self._log = log
         self._batch_done = batch_done
@@ -173,13 +181,20 @@ class Keeper:
                 finally:
                     self._machine.apply(KeeperEvent.LOST)
                     self._lost = connection.fault
+                self._tell_lost()
                 await self._pause()
         finally:
             self.close()
             self._settle()
             # `fault` is known. The references back to this are dropped: without a cycle all is freed at once.
             self._connection = None
+            self.moved = ignore
             del self._batch_done, self._changed, self._make
+
+    def _tell_lost(self) -> None:
+        """The connection has ended; one that never opened was told of then."""
+        if self._opened_at is not None and self._lost is not None and not self._is_over():
+            self.moved(self._lost)
 
     async def _pause(self) -> None:
         """After the end of a connection: wait for the time of the next one, or end."""
@@ -213,9 +228,12 @@ class Keeper:
             self._opened_at = trio.current_time()
             self._lost = None
             is_news = self._take_offer(connection.offer)
+            self.moved(None)
         else:
             self._machine.apply(KeeperEvent.LOST)
             self._lost = connection.fault
+            if self._lost is not None and not self._is_over():
+                self.moved(self._lost)
             if connection.offer.listed:
                 # For the refusal, which proposes the nearest of these names.
                 self.offer = msgspec.structs.replace(self.offer, listed=connection.offer.listed)

@@ -62,7 +62,7 @@ class Profile(msgspec.Struct, frozen=True):
 # --- names and forms ---
 
 INFO: Final = "info"
-FORMS: Final = ("plain", "anthropic", "openai", "openai_responses", "google", "mcp")
+FORMS: Final = ("plain", "text", "anthropic", "openai", "openai_responses", "google", "mcp")
 HASH_CHARS: Final = 10
 _WORD: Final = string.ascii_letters + string.digits + "_-"
 # The characters that a name may begin with, those that it may have, and how many.
@@ -76,7 +76,18 @@ _RULES: Final = {
 
 
 def spell(name: str, form: str) -> str:
-    """A tool's name as a form shows it: by the rule of the protocol, and independent of the daemon's own code."""
+    """A tool's name as a form shows it that has no other tool which looks the same: by the rule of the protocol, and
+    independent of the daemon's own code."""
+    if form in ("plain", "text"):
+        return name
+    first, allowed, most = _RULES[form]
+    look = "".join(char if char in allowed else "_" for char in name.replace(":", "__", 1))
+    fits = 0 < len(look) <= most and look[0] in first
+    return look if fits and "__-" not in look else escape(name, form)
+
+
+def escape(name: str, form: str) -> str:
+    """A tool's name as a form shows it beside another tool that looks the same."""
     if form == "plain":
         return name
     first, allowed, most = _RULES[form]
@@ -113,7 +124,7 @@ def entry(
     titled = {"title": title} if title is not None else {}
     function = {**known, "parameters": {}, "strict": False}
     match form:
-        case "plain":
+        case "plain" | "text":
             return {**known, **titled, "input_schema": UNIT if takes_nothing else {}}
         case "anthropic":
             return {**known, "input_schema": {}}

@@ -14,7 +14,7 @@ from msgspec import Raw, UnsetType
 
 from tooldispatchd.agent.calls.call import LARGE_BYTES, Lookup, Plan, SessionChannel
 from tooldispatchd.agent.calls.checking import HEAVY
-from tooldispatchd.agent.calls.inflight import InFlight, job_content
+from tooldispatchd.agent.calls.inflight import NO_TOOL, InFlight, job_content
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, queue_full
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.entrance import Visitor
@@ -99,8 +99,8 @@ class Session:
         self._changes: Changes | None = None
         self._tree: TaskTree | None = None
         self._is_forced = False
-        # None for an agent that was shown the plain form alone.
-        self._showing: Showing | None = None
+        # None for an agent that was shown the plain form alone, which spells nothing.
+        self._showing = Showing(profile.separator) if profile.separator != ":" else None
         root = self.number if lineage is None else lineage.account.number
         self.toolset = Toolset(self, runtime, profile, self._log, turns=(host.gate_key, root), share=host.share)
         self.plans = self.toolset.plans
@@ -176,7 +176,7 @@ class Session:
         """The tools in a form, and what it could not say; their names as it spells them are known from here on."""
         plans = self.toolset.plans
         form = form or self.machine.schemas or PLAIN
-        if form == PLAIN:
+        if form == PLAIN and self._showing is None:
             return plain_entries(plans.values()), []
         self._showing = self._showing or Showing()
         entries = self._showing.entries(form, plans)
@@ -185,11 +185,11 @@ class Session:
 
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
         """The plan of a tool by its own name or by one that is shown, why there is none, or that it is too early."""
-        form = self.machine.schemas
-        if form is None or form == PLAIN:
+        form = self.machine.schemas or PLAIN
+        if form == PLAIN and self._showing is None:
             return self.toolset.find(name)
         self._showing = self._showing or Showing()
-        return self._showing.find(name, form, self.toolset.find)
+        return self._showing.find(name, form, self.toolset)
 
     # --- requests ---
 
@@ -230,9 +230,11 @@ class Session:
         if not self._has_jobs and body_of(request).background:
             self.refuse_request(request, NO_JOBS)
             return
-        if plan is None and self.machine.schemas is not None:
-            # By a name that it will be shown, before it has been.
+        if plan is None:
             found = self.find(body_of(request).name)
+            if isinstance(found, Fault):
+                self.refuse_request(request, found if found.code in NO_TOOL else found.ran(may_have=False))
+                return
             plan = found if isinstance(found, Plan) else None
         if plan is not None and plan.now is not None:
             self._answer_now(request, plan)

@@ -811,7 +811,9 @@ class Daemon:
 
     @property
     def version(self) -> str:
-        return "1.0" if self.capabilities is None else "1.1"
+        if self.capabilities is None:
+            return "1.0"
+        return "1.2" if "content" in self.capabilities else "1.1"
 
 
 def ask_daemon(way: Way, options: Options) -> Daemon:

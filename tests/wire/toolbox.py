@@ -86,9 +86,14 @@ def spell(name: str, form: str) -> str:
     return look if fits and "__-" not in look else escape(name, form)
 
 
+def spellings(name: str) -> set[str]:
+    """All that a form may show a tool by."""
+    return {spelled(name, form) for form in FORMS for spelled in (spell, escape)}
+
+
 def escape(name: str, form: str) -> str:
     """A tool's name as a form shows it beside another tool that looks the same."""
-    if form == "plain":
+    if form in ("plain", "text"):
         return name
     first, allowed, most = _RULES[form]
     pieces = [_spell_at(name, at, allowed if at else first, allowed) for at in range(len(name))]
@@ -269,7 +274,7 @@ TOOLS: Final[dict[str, Tool]] = {
 
 def info(docs: dict[str, str]) -> Tool:
     """The built-in tool that gives texts by canonical names, and by those that a form shows."""
-    texts = {spell(name, form): doc for form in FORMS for name, doc in docs.items()}
+    texts = {spelling: doc for name, doc in docs.items() for spelling in spellings(name)}
 
     def is_name(value: object) -> list[str]:
         return [] if isinstance(value, dict) and list(value) == ["name"] and type(value["name"]) is str else [""]

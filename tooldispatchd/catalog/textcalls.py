@@ -17,8 +17,6 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from tooldispatchd.catalog.offered import Offered
-
 OPEN: Final = "<tool_call>"
 CLOSE: Final = "</tool_call>"
 # A model that calls more at once repeats itself; and each malformed one is told in some hundred bytes.
@@ -36,12 +34,12 @@ You can call tools. To call one write, on lines of its own:
 {{"name": "NAME", "input": {{"PARAMETER": "VALUE"}}}}
 {CLOSE}
 
-Between the tags stands one object of JSON: `name` is a tool's name as it is written below, `input` an object that \
-matches the schema of that tool. For several calls write several such blocks. Then stop, and wait for the results.
+Between the tags stands one object of JSON: `name` is the name of a tool, `input` an object that matches the \
+`input_schema` of that tool. For several calls write several such blocks. Then stop, and wait for the results.
 
-The tools:"""
+The tools, one a line:
+"""
 
-_encode: Final = msgspec.json.Encoder().encode
 _decode_call: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_calls: Final = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 _scan: Final = json.JSONDecoder().raw_decode
@@ -72,14 +70,9 @@ class CallError(Exception):
         self.why = why
 
 
-def prompt_of(tools: Iterable[tuple[str, Offered]]) -> str:
-    """What to put into a model's prompt: how tools are called, and each tool by the name that it is shown by."""
-    return "\n\n".join([_HOW, *(_tool_text(name, offered) for name, offered in tools)])
-
-
-def _tool_text(name: str, offered: Offered) -> str:
-    description = f"\n{offered.description.strip()}" if offered.description.strip() else ""
-    return f"## {name}{description}\nInput: {_encode(offered.input_schema).decode()}"
+def prompt_of(tools: Iterable[Raw]) -> str:
+    """What to put into a model's prompt: how tools are called, and each tool as the plain form shows it."""
+    return _HOW + "".join(f"{bytes(tool).decode()}\n" for tool in tools)
 
 
 def read_calls(text: str) -> tuple[list[TextCall], list[Malformed]]:

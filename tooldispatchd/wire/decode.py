@@ -21,6 +21,7 @@ from tooldispatchd.wire.messages import (
     Hello,
     Message,
     NestedReq,
+    Parse,
     Ping,
     PongSaid,
     ShortReq,
@@ -30,11 +31,11 @@ from tooldispatchd.wire.messages import (
 )
 from tooldispatchd.wire.peek import peek
 
-_PORTS: Final = "hello, tool_req, tool_cancel, tools, approve_resp, ask_resp, ping, pong, bye"
+_PORTS: Final = "hello, tool_req, tool_cancel, tools, parse, approve_resp, ask_resp, ping, pong, bye"
 UNKNOWN_PORT: Final = f"unknown port; known are {_PORTS}"
 
 _decode_tagged: Final = msgspec.json.Decoder(
-    Hello | ToolReq | ToolsReq | ToolCancel | ApproveResp | AskResp | Ping | PongSaid | ByeSaid
+    Hello | ToolReq | ToolsReq | Parse | ToolCancel | ApproveResp | AskResp | Ping | PongSaid | ByeSaid
 ).decode
 _decode_short: Final = msgspec.json.Decoder(ShortReq).decode
 _decode_nested: Final = msgspec.json.Decoder(NestedReq).decode
@@ -49,7 +50,7 @@ class Form(Enum):
 
 
 # Lines that are answered, beside requests: an `id` of theirs comes back.
-_ASKING: Final = frozenset({"hello", "tools", "ping", "bye"})
+_ASKING: Final = frozenset({"hello", "tools", "parse", "ping", "bye"})
 # White space as JSON has it; Python's own has more.
 WHITE: Final = b" \t\r\n"
 
@@ -112,7 +113,7 @@ def _fitting(message: Message) -> Message | Refused:
 def id_of(message: Message) -> str | None:
     """The id that comes back with the answer to a line; that of a call to cancel, or of a question, does not."""
     body = message.msg if isinstance(message, NestedReq) else message
-    return body.id if isinstance(body, ShortReq | Hello | ToolsReq | Ping | ByeSaid) else None
+    return body.id if isinstance(body, ShortReq | Hello | ToolsReq | Parse | Ping | ByeSaid) else None
 
 
 def form_of(message: Message) -> Form:

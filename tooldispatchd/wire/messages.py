@@ -157,7 +157,7 @@ class AskResp(msgspec.Struct, tag_field="__port", tag="ask_resp"):
 
 Request = ToolReq | ShortReq | NestedReq
 Reply = ApproveResp | AskResp
-Message = ToolReq | ShortReq | NestedReq | Hello | ToolsReq | ToolCancel | Reply | Ping | PongSaid | ByeSaid
+Message = ToolReq | ShortReq | NestedReq | Hello | ToolsReq | Parse | ToolCancel | Reply | Ping | PongSaid | ByeSaid
 
 
 class QuotedText:
@@ -268,6 +268,8 @@ class Ready(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=True)
     agent: str | None = None
     instructions: str | None = None
     id: str | None = None
+    prompt: str | None = None
+    """What to put into a model's prompt, in the form `text`."""
 
 
 class ReadyLine(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=True):
@@ -283,6 +285,7 @@ class ReadyLine(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=T
     agent: str | None = None
     instructions: str | None = None
     id: str | None = None
+    prompt: str | None = None
 
 
 class Tools(msgspec.Struct, tag_field="__port", tag="tools", omit_defaults=True):
@@ -291,6 +294,7 @@ class Tools(msgspec.Struct, tag_field="__port", tag="tools", omit_defaults=True)
     tools: list[ToolView]
     agent: str | None = None
     id: str | None = None
+    prompt: str | None = None
 
 
 class ToolsLine(msgspec.Struct, tag_field="__port", tag="tools", omit_defaults=True):
@@ -299,6 +303,7 @@ class ToolsLine(msgspec.Struct, tag_field="__port", tag="tools", omit_defaults=T
     tools: list[Raw]
     agent: str | None = None
     id: str | None = None
+    prompt: str | None = None
 
 
 class ToolsChanged(msgspec.Struct, tag_field="__port", tag="tools_changed", omit_defaults=True):
@@ -306,6 +311,7 @@ class ToolsChanged(msgspec.Struct, tag_field="__port", tag="tools_changed", omit
 
     tools: list[ToolView]
     agent: str | None = None
+    prompt: str | None = None
 
 
 class ToolsChangedLine(msgspec.Struct, tag_field="__port", tag="tools_changed", omit_defaults=True):
@@ -313,6 +319,7 @@ class ToolsChangedLine(msgspec.Struct, tag_field="__port", tag="tools_changed", 
 
     tools: list[Raw]
     agent: str | None = None
+    prompt: str | None = None
 
 
 class ToolUpdate(msgspec.Struct, tag_field="__port", tag="tool_update", omit_defaults=True):
@@ -390,6 +397,7 @@ Outgoing = (
     | ReadyLine
     | ToolsLine
     | ToolsChangedLine
+    | Parsed
     | ToolUpdate
     | ApproveReq
     | Ask

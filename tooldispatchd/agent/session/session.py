@@ -22,11 +22,12 @@ from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.lineage import Lineage, closing_figures
 from tooldispatchd.agent.session.tasktree import Task, TaskTree
 from tooldispatchd.agent.tools.builtins import instructions_of
-from tooldispatchd.agent.tools.showing import PLAIN, Showing, plain_entries
+from tooldispatchd.agent.tools.showing import PLAIN, TEXT, Showing, plain_entries
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.outcome import Answer, Outcome, log_fields, utf8_size
 from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.textcalls import prompt_of
 from tooldispatchd.front.timer import Expiring, Timer
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import (
@@ -158,6 +159,7 @@ class Session:
             machine.agent,
             instructions_of(toolset.plans.values(), toolset.advice),
             machine.hello_id,
+            _prompt(machine.schemas, tools),
         )
 
     def tools_changed(self) -> None:
@@ -170,7 +172,8 @@ class Session:
             self._changes.note()
 
     def _tell_tools(self) -> None:
-        self.machine.tools_changed(self._shown(None)[0])
+        tools = self._shown(None)[0]
+        self.machine.tools_changed(tools, _prompt(self.machine.schemas, tools))
         self._host.flush()
 
     def _shown(self, form: str | None) -> tuple[list[Raw], list[str]]:
@@ -314,7 +317,8 @@ class Session:
 
     def list_tools(self, asked: ToolsReq) -> None:
         """Answer `tools`, in the form asked for, else in that of `hello`."""
-        self.machine.outgoing.append(ToolsLine(self._shown(asked.schemas)[0], self.machine.agent, asked.id))
+        tools, prompt_form = self._shown(asked.schemas)[0], asked.schemas or self.machine.schemas
+        self.machine.outgoing.append(ToolsLine(tools, self.machine.agent, asked.id, _prompt(prompt_form, tools)))
 
     def take_reply(self, reply: Reply) -> None:
         """The agent's answer to a question; one to none is ignored."""
@@ -468,6 +472,11 @@ class Session:
         self._host.closed(self.machine.agent)
         self.in_flight = self._questions = self._changes = self._tree = None
         self.toolset.forget()
+
+
+def _prompt(form: str | None, tools: list[Raw]) -> str | None:
+    """What goes with a list in the form for models without tool calling."""
+    return prompt_of(tools) if form == TEXT else None
 
 
 def ran_at_once(fault: Fault) -> Fault:

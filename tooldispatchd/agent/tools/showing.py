@@ -10,9 +10,12 @@ from tooldispatchd.agent.calls.call import Lookup, Plan
 from tooldispatchd.agent.faults import renamed
 from tooldispatchd.catalog.forms.form import FORMS, render, render_open
 from tooldispatchd.catalog.spelling import Provider, Separator, Spelling
+from tooldispatchd.catalog.textcalls import read_calls
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import Parse, Parsed
 
 PLAIN: Final = "plain"
+TEXT: Final = "text"
 # Of one list in a form that must be written anew; a thousand ordinary tools are less. What comes after it is shown with
 # any object as its input: a hostile server's schemas cost the dispatch thread some milliseconds each.
 MAX_LISTED_BYTES: Final = 1024 * 1024
@@ -37,6 +40,14 @@ def refuse_form(schemas: str | None) -> Fault | None:
         return None
     known = ", ".join(sorted(FORMS))
     return Fault(Code.INVALID_REQUEST, f"no such form of schemas; there are {known}")
+
+
+def parsed(asked: Parse) -> Parsed:
+    """The calls in what a model without tool calling wrote."""
+    calls, malformed = read_calls(asked.text)
+    return Parsed(
+        [Raw(_encode(call)) for call in calls], [Raw(_encode(each)) for each in malformed], asked.agent, asked.id
+    )
 
 
 class Showing:

@@ -270,7 +270,7 @@ def narrow(
 def _within(use: ServerUse, whole: ServerUse) -> ServerUse:
     """A part of what a profile has of a server; what it names itself must still be there."""
     # A name was looked for there already.
-    if whole.only is None or use.only is None or not any(map(is_glob, use.only)):
+    if whole.only in (None, use.only) or use.only is None or not any(map(is_glob, use.only)):
         return ServerUse(use.server, use.only, whole.within)
     return ServerUse(use.server, use.only, (whole.only, *whole.within))
 
@@ -289,8 +289,8 @@ def _allowed(
         parts = [tool for prefix, tool in pairs if any(Selection([prefix]).admits(str(name)) for name in called)]
         # The tools of a server without a prefix are written as those that are declared.
         parts += bare if servers[use.server].prefix == "" else ()
-        if parts:
-            only = use.only and tuple(name for name in use.only if is_glob(name) or Selection(parts).admits(name))
+        only = use.only and tuple(name for name in use.only if is_glob(name) or Selection(parts).admits(name))
+        if parts and only != ():
             kept.append(ServerUse(use.server, only, (*use.within, tuple(parts))))
     return tuple(Selection(bare).of(tools)), tuple(kept)
 

@@ -40,6 +40,8 @@ Between the tags stands one object of JSON: `name` is the name of a tool, `input
 The tools, one a line:
 """
 
+_NOTHING: Final = f'nothing stands in the tags; write {{"name": …, "input": …}} between {OPEN} and {CLOSE}'
+_TOO_MANY: Final = f"there are more than {MAX_CALLS} calls; those from here on are left out"
 _decode_call: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_calls: Final = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 _scan: Final = json.JSONDecoder().raw_decode
@@ -87,15 +89,15 @@ def read_calls(text: str) -> tuple[list[TextCall], list[Malformed]]:
     at, last_close = text.find(OPEN), text.rfind(CLOSE)
     while at >= 0:
         if len(calls) + len(malformed) >= MAX_CALLS:
-            malformed.append(
-                Malformed(f"there are more than {MAX_CALLS} calls; those from here on are left out", at, "")
-            )
+            malformed.append(Malformed(_TOO_MANY, at, ""))
             break
         start = _past_fence(text, at + len(OPEN))
         try:
             end = _end_of_value(text, start)
             found = _read(text[start:end])
             _check_end(text, end)
+            if len(calls) + len(found) > MAX_CALLS:
+                raise CallError(_TOO_MANY)  # noqa: TRY301  # the list of one block alone may have as many
         except CallError as error:
             malformed.append(Malformed(error.why, at, text[at : at + MAX_EXCERPT]))
             # Its own end is not known: what looks like one may stand in a string.
@@ -103,7 +105,7 @@ def read_calls(text: str) -> tuple[list[TextCall], list[Malformed]]:
         else:
             calls += found
         at = text.find(OPEN, end)
-    return calls[:MAX_CALLS], malformed
+    return calls, malformed
 
 
 def _past_fence(text: str, at: int) -> int:
@@ -115,7 +117,7 @@ def _past_fence(text: str, at: int) -> int:
 def _end_of_value(text: str, start: int) -> int:
     """The end of the object or list that begins at `start`."""
     if text.startswith(CLOSE, start) or start == len(text):
-        raise CallError(f'nothing stands in the tags; write {{"name": …, "input": …}} between {OPEN} and {CLOSE}')
+        raise CallError(_NOTHING)
     if text[start] not in "{[":
         raise CallError('between the tags must stand an object of JSON: {"name": …, "input": …}')
     try:
@@ -148,6 +150,8 @@ def _read(block: str) -> list[TextCall]:
     except _NOT_READABLE as error:
         # `json` reads a little more than JSON: NaN, half of a pair of surrogates.
         raise CallError(f"this is no JSON: {error}") from None
+    if not said:
+        raise CallError(_NOTHING)
     return [_call(each) for each in said]
 
 

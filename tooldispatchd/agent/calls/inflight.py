@@ -21,6 +21,7 @@ from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.lineage import Lineage, RootUsage, too_deep
 from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.admission import Admission, AdmissionVerdict
+from tooldispatchd.calls.content import Wanted
 from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.outcome import Answer, Outcome, Update, utf8_size
 from tooldispatchd.calls.stages import CallEvent, CallState, Reason, ToDo
@@ -75,8 +76,8 @@ class AgentCall(Call):
         super().__init__(context, body.id, body.name, traceparent=traceparent, allowed_s=allowed_s)
         machine = calls.machine
         self.asked_kind = wanted_kind(body, machine)
-        self.kind = self.asked_kind or ContentKind.JSON
-        self.wants_details = machine.wants_details
+        if self.asked_kind is not None or machine.wants_details:
+            self.wanted = Wanted(self.asked_kind or ContentKind.JSON, machine.wants_details)
         self.key: str | Job = body.id
         self.job: Job | None = None
         self.input: Raw | UnsetType = body.input
@@ -95,6 +96,11 @@ class AgentCall(Call):
     @property
     def wants_updates(self) -> bool:
         return self.job is not None or self._calls.wants_updates
+
+    @property
+    def gives_json(self) -> bool:
+        """Whether its answer is JSON, by its tool's own type."""
+        return self.plan is not None and self.plan.gives_json
 
     def update(self, update: Update) -> None:
         if self.machine.state is CallState.RUNNING:
@@ -325,7 +331,7 @@ class InFlight:
         self._calls[job] = call
         content = job_content(job)
         meta = call.meta(len(content))
-        beside = beside_of(Answer(content), call.asked_kind, self._machine, plan=None, meta=meta)
+        beside = beside_of(Answer(content), call.asked_kind, self._machine, gives_json=False, meta=meta)
         self._machine.answer(call.id, content, is_error=False, fault=False, beside=beside)
 
     def run(self, call: AgentCall) -> None:
@@ -421,7 +427,8 @@ class InFlight:
         outcome = in_kind(outcome, kind, self._limits.part_bytes)
         self._session.note_end(call.id, call.name, outcome, trio.current_time() - call.machine.started_at)
         if call.job is not None and call.key is call.job:
-            self.jobs.finish(call.job, outcome, beside_of(outcome, kind, self._machine, plan=call.plan, meta=None))
+            beside = beside_of(outcome, kind, self._machine, gives_json=call.gives_json, meta=None)
+            self.jobs.finish(call.job, outcome, beside)
             return
         if call.job is not None:
             self.jobs.forget(call.job)
@@ -432,7 +439,7 @@ class InFlight:
         content = outcome.content() if isinstance(outcome, Fault) else outcome.content
         is_error = True if isinstance(outcome, Fault) else outcome.is_error
         meta = call.meta(utf8_size(content))
-        beside = beside_of(outcome, kind, self._machine, plan=call.plan, meta=meta)
+        beside = beside_of(outcome, kind, self._machine, gives_json=call.gives_json, meta=meta)
         self._machine.answer(call.id, content, is_error=is_error, fault=is_fault, beside=beside)
         if size > NOTABLE_BYTES:
             self._channel.has_answered(size)

@@ -399,7 +399,7 @@ class Toolset:
             # A tool that exists and is not this agent's, or whose server is down.
             escaped = (unescape(name, provider) for provider in DISTINCT)
             meant = next((each for each in escaped if each and each != name and self._find_own(each) is not None), None)
-        return meant
+        return meant or self._runtime.setup.declared.spelled(name)
 
     def _may_mean(self, name: str, server: SessionServer) -> bool:
         if self._profile.resolve == "lenient" or server.prefix == "":

@@ -22,6 +22,8 @@ STRUCTS: Final[dict[tuple[str, str], type[msgspec.Struct]]] = {
     ("tool_req", "agent"): messages.ToolReq,
     ("tool_resp", "daemon"): messages.ToolResp,
     ("tool_cancel", "agent"): messages.ToolCancel,
+    ("parse", "agent"): messages.Parse,
+    ("parsed", "daemon"): messages.Parsed,
     ("tool_update", "daemon"): messages.ToolUpdate,
     ("tools", "agent"): messages.ToolsReq,
     ("tools", "daemon"): messages.ToolsLine,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.catalog.globs import Selection, insisted, is_glob
+from tooldispatchd.catalog.globs import NameList, insisted, is_glob
 
 NAMES = st.text(alphabet="aB_.:-", max_size=6)
 PATTERNS = st.text(alphabet="aB_.:*?[]!\\", max_size=6)
@@ -29,7 +29,7 @@ PATTERNS = st.text(alphabet="aB_.:*?[]!\\", max_size=6)
     ],
 )
 def test_an_entry_stands_for_these_names(entry: str, name: str, is_meant: bool) -> None:
-    assert Selection([entry]).admits(name) is is_meant
+    assert NameList([entry]).admits(name) is is_meant
 
 
 @given(st.lists(PATTERNS, max_size=4), st.lists(NAMES, max_size=6, unique=True))
@@ -37,14 +37,14 @@ def test_a_selection_is_what_each_of_its_entries_stands_for(entries: list[str], 
     def is_meant(entry: str, name: str) -> bool:
         return fnmatchcase(name, entry.replace("[", "[[]")) if is_glob(entry) else entry == name
 
-    selection = Selection(entries)
+    selection = NameList(entries)
     assert selection.of(names) == [name for name in names if any(is_meant(entry, name) for entry in entries)]
     assert selection.missing(names) == [entry for entry in entries if not any(is_meant(entry, name) for name in names)]
 
 
 def test_a_hostile_pattern_takes_no_longer_than_its_length() -> None:
     began = perf_counter()
-    assert not Selection(["*a" * 60 + "b"]).admits("a" * 128)
+    assert not NameList(["*a" * 60 + "b"]).admits("a" * 128)
     assert perf_counter() - began < 0.5
 
 

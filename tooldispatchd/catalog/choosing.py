@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tooldispatchd.catalog.globs import Selection, is_glob
+from tooldispatchd.catalog.globs import NameList, is_glob
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import Config
 
@@ -30,6 +30,6 @@ def alias_problems(config: Config) -> list[Problem]:
 def declared_names(entry: str, config: Config, aliases: Mapping[str, str]) -> list[str]:
     """The declared tools that an entry of `tools` stands for; of a pattern those that may be offered."""
     if is_glob(entry):
-        return Selection([entry]).of(name for name, spec in config.tools.items() if spec.expose)
+        return NameList([entry]).of(name for name, spec in config.tools.items() if spec.expose)
     name = aliases.get(entry, entry)
     return [name] if name in config.tools else []

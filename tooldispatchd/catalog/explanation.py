@@ -12,7 +12,7 @@ from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.confinement import Means, confinement_of, size_of
 from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforceable, Enforced, enforce
 from tooldispatchd.catalog.fromschema import describe
-from tooldispatchd.catalog.globs import Selection
+from tooldispatchd.catalog.globs import NameList
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.processes import Process
 from tooldispatchd.catalog.servers import credential_kinds, without_query
@@ -223,7 +223,7 @@ def _used_by(users: Iterable[str]) -> str:
 def _stated(spec: McpSpec, limits: LimitsSpec) -> Iterator[str]:
     """How long it may take; what it offers and whether it is traced, where the table says something of it."""
     if spec.tools is not None or spec.allow is not None:
-        denied = Selection(spec.deny)
+        denied = NameList(spec.deny)
         kept = ", ".join(
             name for name in (spec.tools if spec.allow is None else spec.allow) or () if not denied.admits(name)
         )

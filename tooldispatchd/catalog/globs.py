@@ -17,7 +17,7 @@ def is_glob(entry: str) -> bool:
     return not _ANY.isdisjoint(entry)
 
 
-class Selection:
+class NameList:
     """The names that the entries of a list stand for. Matching takes time linear in each pattern and name."""
 
     __slots__ = ("_entries", "_globs", "_literal")

@@ -14,7 +14,7 @@ import msgspec
 
 from tooldispatchd.catalog.choosing import aliases_of, declared_names
 from tooldispatchd.catalog.confinement import NOTHING, Confinement, confinement_of, problems_of
-from tooldispatchd.catalog.globs import Selection, is_glob
+from tooldispatchd.catalog.globs import NameList, is_glob
 from tooldispatchd.catalog.names import nearest, split_name
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import NO_SUCH_SERVER, Binding, binding_of, server_tool
@@ -41,7 +41,7 @@ class ServerUse(msgspec.Struct, frozen=True):
     def admits(self, tool: str) -> bool:
         """Whether a tool of the server is offered, as far as the profile says."""
         lists = self.within if self.only is None else (self.only, *self.within)
-        return all(Selection(names).admits(tool) for names in lists)
+        return all(NameList(names).admits(tool) for names in lists)
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -200,9 +200,9 @@ def _entry_problem(
     server = by_prefix[prefix]
     spec = servers[server].spec
     table = f"mcp.{server}." if server in config.mcp else "the server's "
-    if Selection(spec.deny).admits(tool):
+    if NameList(spec.deny).admits(tool):
         return Problem(path, f"{table}deny takes this tool away", value=entry)
-    if spec.allow is not None and not is_glob(tool) and not Selection(spec.allow).admits(tool):
+    if spec.allow is not None and not is_glob(tool) and not NameList(spec.allow).admits(tool):
         return Problem(path, f"{table}allow does not have this tool", value=entry)
     if spec.tools is not None and not _may_be_among(spec.tools, tool):
         close = nearest(tool, spec.tools)
@@ -251,7 +251,7 @@ def narrow(
     for entry in wish.tools or ():
         prefix, tool = split_name(entry)
         server = by_prefix.get(prefix, "") if ":" in entry else ""
-        found = Selection([entry]).of(profile.tools) if is_glob(entry) else [aliases.get(entry, entry)]
+        found = NameList([entry]).of(profile.tools) if is_glob(entry) else [aliases.get(entry, entry)]
         if found and own.issuperset(found):
             tools |= dict.fromkeys(found)
         elif server in offered and _has_tool(servers[server].spec, offered[server], tool):
@@ -286,13 +286,13 @@ def _allowed(
     for use in uses:
         called = {use.server, servers[use.server].prefix} - {None, ""}
         pairs = [split_name(entry) for entry in allow if ":" in entry]
-        parts = [tool for prefix, tool in pairs if any(Selection([prefix]).admits(str(name)) for name in called)]
+        parts = [tool for prefix, tool in pairs if any(NameList([prefix]).admits(str(name)) for name in called)]
         # The tools of a server without a prefix are written as those that are declared.
         parts += bare if servers[use.server].prefix == "" else ()
-        only = use.only and tuple(name for name in use.only if is_glob(name) or Selection(parts).admits(name))
+        only = use.only and tuple(name for name in use.only if is_glob(name) or NameList(parts).admits(name))
         if parts and only != ():
             kept.append(ServerUse(use.server, only, (*use.within, tuple(parts))))
-    return tuple(Selection(bare).of(tools)), tuple(kept)
+    return tuple(NameList(bare).of(tools)), tuple(kept)
 
 
 def disabled_uses(config: Config, servers: Mapping[str, Binding]) -> list[str]:
@@ -322,15 +322,15 @@ def _has_tool(spec: McpSpec, use: ServerUse, tool: str) -> bool:
     if is_glob(tool):
         return all(each is None or _may_be_among(each, tool) for each in (spec.tools, use.only))
     lists = [each for each in (spec.tools, spec.allow) if each is not None]
-    is_kept = all(Selection(each).admits(tool) for each in lists) and use.admits(tool)
-    return is_kept and not Selection(spec.deny).admits(tool)
+    is_kept = all(NameList(each).admits(tool) for each in lists) and use.admits(tool)
+    return is_kept and not NameList(spec.deny).admits(tool)
 
 
 def _may_be_among(names: tuple[str, ...], entry: str) -> bool:
     """Whether a tool, or one that a pattern stands for, may be among what a list of names and patterns has."""
     if is_glob(entry):
-        return any(map(is_glob, names)) or bool(Selection([entry]).of(names))
-    return Selection(names).admits(entry)
+        return any(map(is_glob, names)) or bool(NameList([entry]).of(names))
+    return NameList(names).admits(entry)
 
 
 def _uses(servers: Mapping[str, Iterable[str] | None]) -> tuple[ServerUse, ...]:

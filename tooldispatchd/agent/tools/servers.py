@@ -16,7 +16,7 @@ from tooldispatchd.agent.tools.sharing import View
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.catalog.catalog import Catalog
-from tooldispatchd.catalog.globs import Selection
+from tooldispatchd.catalog.globs import NameList
 from tooldispatchd.catalog.names import default_prefix, prefix_taken, unique_prefixes
 from tooldispatchd.catalog.profiles import Profile, ServerUse
 from tooldispatchd.catalog.servers import Binding
@@ -102,7 +102,7 @@ class SessionServer:
         """Whether a tool that is asked for is not taken away again."""
         spec, use = self.binding.spec, self.use
         lists = [names for names in (spec.allow, *(() if use is None else use.within)) if names is not None]
-        return all(Selection(names).admits(tool) for names in lists) and not Selection(spec.deny).admits(tool)
+        return all(NameList(names).admits(tool) for names in lists) and not NameList(spec.deny).admits(tool)
 
     @property
     def fault(self) -> Fault | None:

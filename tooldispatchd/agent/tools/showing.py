@@ -21,7 +21,7 @@ TEXT: Final = "text"
 MAX_LISTED_BYTES: Final = 1024 * 1024
 
 
-class Tools(Protocol):
+class NamedTools(Protocol):
     """`Toolset`, as names are looked up in it."""
 
     plans: dict[str, Plan]
@@ -87,7 +87,7 @@ class Showing:
             table.update((spelling.shown(name), plan) for name, plan in plans.items())
         return table
 
-    def find(self, name: str, form: str, tools: Tools) -> Plan | Fault | Literal[Lookup.HOLD]:
+    def find(self, name: str, form: str, tools: NamedTools) -> Plan | Fault | Literal[Lookup.HOLD]:
         """Look a name up that was shown, or would be, or is the tool's own."""
         spelling = self._spelling(form)
         if tools.is_settled:

@@ -21,7 +21,7 @@ from tooldispatchd.agent.tools.builtins import INFO, InfoPlan, JobPlan, job_plan
 from tooldispatchd.agent.tools.servers import Servers, ServersOwner, SessionServer, at_servers, why_never
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
-from tooldispatchd.catalog.globs import Selection, insisted
+from tooldispatchd.catalog.globs import NameList, insisted
 from tooldispatchd.catalog.names import nearest, prefixed, split_name
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.readings import Readings, fold
@@ -258,7 +258,7 @@ class Toolset:
         if use is None or prefix is None:
             return []
         hidden: list[str] = []
-        wanted = [Selection(names) for names in server.lists]
+        wanted = [NameList(names) for names in server.lists]
         offered = self._offered[server.name] = []
         for tool in kept.offer.tools.values():
             # Some may be there for declared ones alone.
@@ -378,7 +378,7 @@ class Toolset:
                 return HOLD
             if prefix == server.prefix and server.fault is not None:
                 return server.fault
-            if Selection(server.binding.spec.deny).admits(tool):
+            if NameList(server.binding.spec.deny).admits(tool):
                 return self._not_allowed(name)
         for each in self._profile.disabled:
             binding = self._runtime.setup.catalog.servers[each]

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.calls.memory import Share
-from tooldispatchd.catalog.globs import Selection, insisted
+from tooldispatchd.catalog.globs import NameList, insisted
 from tooldispatchd.catalog.names import is_server_tool_name, nearest
 from tooldispatchd.catalog.schemas import (
     MAX_SCHEMA_BYTES,
@@ -121,8 +121,8 @@ class Listing:
 
     def __init__(self, server: Server, share: Share, *, is_http: bool = False, is_modern: bool = False) -> None:
         self._server = server
-        self._wanted = [Selection(names) for names in (server.whitelist, server.allow) if names is not None]
-        self._denied = Selection(server.deny)
+        self._wanted = [NameList(names) for names in (server.whitelist, server.allow) if names is not None]
+        self._denied = NameList(server.deny)
         self._share = share
         # Other transports have no headers, and other revisions none of arguments.
         self._has_headers = is_http and is_modern

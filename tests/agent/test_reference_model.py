@@ -24,7 +24,7 @@ from tooldispatchd.config.configuration import load_catalog
 # What is worded, shown or guessed as each likes.
 FREE: Final = frozenset(
     {"detail", "violations", "description", "did_you_mean", "latency_ms", "queued_ms", "bytes_out", "warnings"}
-    | {"input_schema", "parameters", "strict", "inputSchema", "outputSchema"}
+    | {"input_schema", "parameters", "strict", "inputSchema", "outputSchema", "prompt"}
 )
 CONFIGS: Final = ("basic", "tokens", "limits")
 LONG: Final = "a-name-that-says-all-there-is-to-say-of-what-this-tool-does-with-its-input"

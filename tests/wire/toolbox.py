@@ -272,9 +272,10 @@ TOOLS: Final[dict[str, Tool]] = {
 }
 
 
-def info(docs: dict[str, str]) -> Tool:
+def info(docs: dict[str, str], others: dict[str, str]) -> Tool:
     """The built-in tool that gives texts by canonical names, and by those that a form shows."""
-    texts = {spelling: doc for name, doc in docs.items() for spelling in spellings(name)}
+    described = {name: f"{name}\n\n{text}" for name, text in others.items()} | docs
+    texts = {spelling: text for name, text in described.items() for spelling in spellings(name)}
 
     def is_name(value: object) -> list[str]:
         return [] if isinstance(value, dict) and list(value) == ["name"] and type(value["name"]) is str else [""]
@@ -330,7 +331,7 @@ class Configuration:
             return TOOLS[name]
         docs = self.docs(profile)
         if name == INFO and docs:
-            return info(docs)
+            return info(docs, {each: self.descriptions[each] for each in profile.tools if each in self.descriptions})
         if name in self.descriptions:
             return Fault(Code.NOT_ALLOWED, "not for this agent", {"source": name})
         extras: dict[str, object] = {"source": name}

@@ -23,7 +23,7 @@ FLAKE8_ASYNC = xargs --max-procs=$$(nproc) --max-args=20 $(BIN)/flake8-async
 PYTEST = PATH="$$PATH:$(CURDIR)/$(BUBBLEWRAP)/usr/bin" $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-servers servers check bench attack fuzz protocol lock clean
+.PHONY: help install demo test test-servers servers check bench attack conformance fuzz protocol lock clean
 
 help: ## say what each command does
 	@sed -n 's/^\([a-z-]*\):.*## /make \1 - /p' Makefile
@@ -85,6 +85,10 @@ bench: install ## measure, and write benchmarks/RESULTS.md
 # One after the other and alone: their figures are those of a machine that does nothing else.
 attack: install ## have hostile agents, programs and servers at a daemon, minutes of it (ATTACK_S=seconds for each)
 	ATTACK_S=$(or $(ATTACK_S),8) $(BIN)/python -m pytest -p no:xdist --capture=no --quiet tests/attack
+
+# Each transcript has a daemon of its own on pipes, which takes most of the time.
+conformance: install ## play every transcript with the daemon on each kind of channel, also what takes time; minutes of it
+	$(BIN)/python -m tests.conformance
 
 # What is found is written under build/fuzz, with the command that plays it again.
 fuzz: install ## look for lines that break a session, for ten minutes (FUZZ_S=seconds)

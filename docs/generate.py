@@ -278,6 +278,11 @@ def transcript_schema() -> Row:
         "agent_repeat": {"type": "object", "properties": repeat, "required": ["text", "times"]},
         "daemon": line,
         "daemon_any_order": {"type": "array", "items": line},
+        "daemon_repeat": {
+            "type": "object",
+            "properties": {"line": line, "times": number},
+            "required": ["line", "times"],
+        },
         "silence_ms": number,
         "agent_reads": {"type": "boolean"},
         "agent_ends": {"enum": ["input", "gone"]},

@@ -11,8 +11,6 @@ import pytest
 from docs.render import renderings
 from protocol.conformance.run import (
     FIXTURES,
-    LEVELS,
-    UNSAID,
     Schemas,
     WrongError,
     differs,
@@ -21,12 +19,8 @@ from protocol.conformance.run import (
     step_of,
     transcripts,
 )
+from tests.conformance import ALL, RUN, WAYS, outcomes, run
 
-ROOT: Final = Path(__file__).parent.parent
-RUN: Final = ROOT / "protocol" / "conformance" / "run.py"
-SERVE: Final = f"{sys.executable} -m tooldispatchd serve --config {{directory}}/{{name}}.toml --listen"
-# Nothing of this daemon asks for approval yet; what is slow has a command of its own.
-CAN: Final = sorted(UNSAID - {"approval", "slow"})
 # How a channel begins and ends: each of them starts a daemon, and what lies between is the same on every channel.
 ON_PIPES: Final = (
     *("ping", "end_of_input_at_once", "end_of_input_with_calls", "last_line_without_newline", "bye_at_once"),
@@ -34,36 +28,9 @@ ON_PIPES: Final = (
 )
 
 
-ALL: Final = (
-    *(word for level in LEVELS for word in ("--level", level)),
-    *(word for need in CAN for word in ("--can", need)),
-)
-
-
-def run(*words: str) -> dict[str, object]:
-    """What the runner reports."""
-    done = subprocess.run(
-        [sys.executable, str(RUN), "--report", "json", "--jobs", "4", "--patience", "60", *words],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.stderr == ""
-    report: dict[str, object] = json.loads(done.stdout)
-    return report
-
-
-def outcomes(report: dict[str, object], outcome: str) -> dict[str, str]:
-    """The transcripts with this outcome, and why."""
-    found = report["transcripts"]
-    assert isinstance(found, list)
-    return {one["name"]: one.get("why", "") for one in found if one["outcome"] == outcome}
-
-
 @pytest.fixture(scope="module")
 def report() -> dict[str, object]:
-    return run(*ALL, "--start", f"{SERVE} unix:{{socket}}")
+    return run(*ALL, *WAYS["socket"])
 
 
 def test_every_transcript_holds_on_a_socket(report: dict[str, object]) -> None:
@@ -71,19 +38,19 @@ def test_every_transcript_holds_on_a_socket(report: dict[str, object]) -> None:
 
 
 def test_nothing_is_skipped_on_a_socket_but_what_the_daemon_cannot_do_yet(report: dict[str, object]) -> None:
-    assert {why for why in outcomes(report, "skipped").values() if "of version" not in why} <= {"needs approval"}
+    # What is slow is for `make conformance`.
+    reasons = {why for why in outcomes(report, "skipped").values() if "of version" not in why}
+    assert reasons <= {"needs approval", "needs slow"}
     assert len(outcomes(report, "passed")) > 150
 
 
 def test_transcripts_hold_where_their_lines_come_in_pieces() -> None:
-    assert outcomes(run("--level", "core", "--start", f"{SERVE} unix:{{socket}}", "--seed", "1"), "failed") == {}
+    assert outcomes(run("--level", "core", *WAYS["socket"], "--seed", "1"), "failed") == {}
 
 
-@pytest.mark.parametrize(
-    "words", [("--stdio", f"{SERVE} stdio"), ("--pair", f"{SERVE} fd:{{read}},{{write}}")], ids=["stdio", "pair"]
-)
-def test_transcripts_hold_on_pipes(words: tuple[str, str]) -> None:
-    found = run(*ALL, *words, *ON_PIPES)
+@pytest.mark.parametrize("way", ["stdio", "pair"])
+def test_transcripts_hold_on_pipes(way: str) -> None:
+    found = run(*ALL, *WAYS[way], *ON_PIPES)
     assert outcomes(found, "passed").keys() == set(ON_PIPES)
 
 

@@ -1,4 +1,4 @@
-"""The agents of protocol/examples/ are models for others, so that each of them is played whole."""
+"""The agents of protocol/examples/, and those of protocol/implementations/ under `run`, are played whole."""
 
 import json
 import os
@@ -18,7 +18,8 @@ from tests.daemon.spawned import ROOT, Daemon, daemon_on, without_places
 EXAMPLES: Final = ROOT / "protocol" / "examples"
 CONFIG: Final = (ROOT / "tooldispatchd" / "cli" / "example.toml").read_text(encoding="utf-8")
 PATIENCE_S: Final = 60.0
-AGENTS: Final = ("agent.py", "agent.mjs", "agent.sh")
+IMPLEMENTATIONS: Final = ROOT / "protocol" / "implementations"
+AGENT: Final = (sys.executable, str(EXAMPLES / "agent.py"))
 # An agent's descriptors as `run` gives them, whatever numbers they have here.
 LAUNCH: Final = """
 import fcntl, os, sys
@@ -49,15 +50,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         yield daemon
 
 
-@pytest.fixture
-def words(request: pytest.FixtureRequest) -> list[str]:
-    """The command line of an example."""
-    name: str = request.param
-    if name.endswith(".mjs"):
-        return [request.getfixturevalue("node"), str(EXAMPLES / name)]
-    return [sys.executable if name.endswith(".py") else "sh", str(EXAMPLES / name)]
-
-
 def run(words: Sequence[str], **environ: str) -> subprocess.CompletedProcess[str]:
     environment = without_places() | environ
     return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
@@ -74,11 +66,6 @@ def run_on(fds: tuple[int, int], words: Sequence[str]) -> subprocess.CompletedPr
     return ended
 
 
-def plain(output: str) -> list[str]:
-    """What an agent printed, with the escapes of JSON undone, which a shell leaves."""
-    return output.replace('\\"', '"').splitlines()
-
-
 TOLD: Final = [
     "tools: echo greet sort words find dedent reverse address job_wait job_read job_list job_stop",
     'echo: "hello"',
@@ -87,57 +74,81 @@ TOLD: Final = [
 ]
 
 
-@pytest.mark.parametrize("words", AGENTS[:2], indirect=True)
-def test_an_agent_talks_through_a_socket(words: list[str], daemon: Daemon) -> None:
-    ended = run([*words, str(daemon.path)])
-    assert (ended.returncode, ended.stderr, plain(ended.stdout)[:-1]) == (0, "", TOLD)
-    assert plain(ended.stdout)[-1].startswith("greet: error: ")
+def test_an_agent_talks_through_a_socket(daemon: Daemon) -> None:
+    ended = run([*AGENT, str(daemon.path)])
+    assert (ended.returncode, ended.stderr, ended.stdout.splitlines()[:-1]) == (0, "", TOLD)
+    assert ended.stdout.splitlines()[-1].startswith("greet: error: ")
 
 
-@pytest.mark.parametrize("words", AGENTS, indirect=True)
-def test_an_agent_talks_through_its_descriptors(words: list[str], daemon: Daemon) -> None:
+def test_an_agent_talks_through_its_descriptors(daemon: Daemon) -> None:
     with socket.socket(socket.AF_UNIX) as channel:
         channel.connect(str(daemon.path))
-        ended = run_on((os.dup(channel.fileno()), os.dup(channel.fileno())), words)
-    assert (ended.returncode, ended.stderr, plain(ended.stdout)[:-1]) == (0, "", TOLD)
-    assert plain(ended.stdout)[-1].startswith("greet: error: ")
+        ended = run_on((os.dup(channel.fileno()), os.dup(channel.fileno())), AGENT)
+    assert (ended.returncode, ended.stderr, ended.stdout.splitlines()[:-1]) == (0, "", TOLD)
 
 
-@pytest.mark.parametrize("words", AGENTS, indirect=True)
-def test_an_agent_talks_through_the_pipes_of_run(words: list[str], daemon: Daemon) -> None:
-    ended = run([sys.executable, "-m", "tooldispatchd", "run", "--socket", str(daemon.path), "--", *words])
-    assert (ended.returncode, ended.stderr, plain(ended.stdout)[:-1]) == (0, "", TOLD)
+def run_under_run(daemon: Daemon, *words: str) -> subprocess.CompletedProcess[str]:
+    return run([sys.executable, "-m", "tooldispatchd", "run", "--socket", str(daemon.path), "--", *words])
+
+
+def test_an_agent_talks_through_the_pipes_of_run(daemon: Daemon) -> None:
+    ended = run_under_run(daemon, *AGENT)
+    assert (ended.returncode, ended.stderr, ended.stdout.splitlines()[:-1]) == (0, "", TOLD)
+
+
+# Calls of the conformance runner's tools, of which this daemon has one.
+ASKED: Final = [
+    TOLD[0],
+    'echo: "a"',
+    'echo: "c"',
+    "fails: unknown_tool",
+    "report: unknown_tool",
+    "slow: unknown_tool",
+]
+
+
+def test_the_agent_in_node_talks_through_the_pipes_of_run(node: str, daemon: Daemon) -> None:
+    ended = run_under_run(daemon, node, str(IMPLEMENTATIONS / "client.mjs"))
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert [ended.stdout.splitlines()[0], *sorted(ended.stdout.splitlines()[1:])] == ASKED
+
+
+def test_the_agent_in_shell_talks_through_the_pipes_of_run(daemon: Daemon) -> None:
+    ended = run_under_run(daemon, "sh", "-c", f"exec sh {IMPLEMENTATIONS / 'client.sh'} <&5 >&4")
+    assert (ended.returncode, ended.stdout) == (0, "")
+    assert sorted(ended.stderr.replace('\\"', '"').splitlines()[1:]) == ASKED[1:]
 
 
 TOOLS: Final = {"__port": "tools", "tools": []}
 BUSY: Final = (
     '{"error":"queue_full","category":"unavailable","detail":"busy","queue":"agent","retry_after_ms":10,"ran":"no"}'
 )
+# It came before a tool was found.
+FLOODED: Final = '{"error":"too_many","category":"unavailable","detail":"busy","what":"lines_per_s","limit":1}'
 MAY_HAVE_RUN: Final = '{"error":"server_unavailable","category":"unavailable","detail":"it is away","ran":"maybe"}'
 LATE: Final = '{"error":"timeout","category":"unavailable","detail":"late","limit_ms":9,"stage":"queue","ran":"no"}'
 
 
-@pytest.mark.parametrize("words", AGENTS, indirect=True)
-def test_an_agent_tries_again_what_may_pass_and_has_not_begun_and_nothing_else(words: list[str]) -> None:
+def test_an_agent_tries_again_what_may_pass_and_has_not_begun_and_nothing_else() -> None:
     script = (
         *(hear("tools"), say(compact(TOOLS)), hear("tool_req", name="echo")),
         *(say(compact(answer(BUSY, is_error=True, fault=True))), hear("tool_req", name="echo")),
+        *(say(compact(answer(FLOODED, is_error=True, fault=True))), hear("tool_req", name="echo")),
         *(say(compact(answer("again"))), hear("tool_req", name="gret")),
         *(say(compact(answer(MAY_HAVE_RUN, is_error=True, fault=True))), hear("tool_req", name="greet")),
         *(say(compact(answer(LATE, is_error=True, fault=True))), hear("bye"), say(compact({"__port": "bye"}))),
     )
     with scripted(*script) as (played, fds):
-        ended = run_on(fds, words)
+        ended = run_on(fds, AGENT)
     assert (ended.returncode, played.failed) == (0, None)
     asked = [said["id"] for said in played.heard if said["__port"] == "tool_req"]
-    assert asked == ["1", "2", "3", "4"]
-    assert plain(ended.stdout)[1] == "echo: again"
+    assert asked == ["1", "2", "3", "4", "5"]
+    assert ended.stdout.splitlines()[1] == "echo: again"
 
 
-@pytest.mark.parametrize("words", AGENTS, indirect=True)
-def test_an_agent_whose_daemon_is_gone_says_so_and_ends(words: list[str]) -> None:
+def test_an_agent_whose_daemon_is_gone_says_so_and_ends() -> None:
     with scripted(hear("tools"), say(compact(TOOLS)), hear("tool_req")) as (_, fds):
-        ended = run_on(fds, words)
+        ended = run_on(fds, AGENT)
     assert (ended.returncode, ended.stderr) == (1, "the daemon closed the channel\n")
 
 
@@ -149,10 +160,10 @@ def test_an_example_of_a_client_runs(name: str, daemon: Daemon, tmp_path: Path) 
     assert "invalid_input" in ended.stdout
 
 
-def test_a_shell_that_knows_only_posix_takes_the_example() -> None:
+def test_a_shell_that_knows_only_posix_takes_the_agent() -> None:
     checked = [shell for shell in ("dash", "busybox") if shutil.which(shell)]
     for shell in checked or ["sh"]:
-        words = [shell, *(["sh"] if shell == "busybox" else []), "-n", str(EXAMPLES / "agent.sh")]
+        words = [shell, *(["sh"] if shell == "busybox" else []), "-n", str(IMPLEMENTATIONS / "client.sh")]
         assert run(words).stderr == ""
 
 

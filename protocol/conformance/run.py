@@ -54,7 +54,8 @@ CAPABILITIES = {
 UNSAID = frozenset({"approval", "servers", "chains", "expressions", "agents_called", "slow"})
 
 SENDS = frozenset({"agent", "agent_text", "agent_base64", "agent_repeat"})
-OTHERS = frozenset({"daemon", "daemon_any_order", "agent_ends", "agent_reads", "daemon_ends", "silence_ms"})
+HEARS = frozenset({"daemon", "daemon_any_order", "daemon_repeat"})
+OTHERS = frozenset({*HEARS, "agent_ends", "agent_reads", "daemon_ends", "silence_ms"})
 # What only a player behind the daemon's own machines can do or see.
 INSIDE = frozenset({"daemon_asks", "daemon_withdraws", "daemon_is_told", "daemon_changes_tools"})
 
@@ -732,6 +733,10 @@ class Player:
         elif step.verb == "daemon_any_order":
             assert isinstance(step.value, list)
             self._hear(step.value, step)
+        elif step.verb == "daemon_repeat":
+            assert isinstance(step.value, dict)
+            for _ in range(step.value["times"]):
+                self._hear([step.value["line"]], step)
         elif step.verb == "agent_ends":
             channel.end_input()
             if step.value == "gone":

@@ -38,13 +38,13 @@ LATER = {"server_unavailable", "queue_full", "rate_limited", "too_many", "draini
 
 
 def call(name: str, value: object) -> dict:
-    """The answer to a call. It is made again only if that may help, and if nothing of the tool was begun."""
+    """The answer to a call. It is made again only if that may help, and if the tool cannot have done anything."""
     for wait_s in (0.1, 1, None):
         call_id = next(ids)
         say(__port="tool_req", id=call_id, name=name, input=value)
         answer = hear("tool_resp", call_id)
         fault = json.loads(answer["content"]) if answer.get("fault") else {}
-        if fault.get("error") not in LATER or fault.get("ran") != "no" or wait_s is None:
+        if fault.get("error") not in LATER or fault.get("ran") == "maybe" or wait_s is None:
             break
         time.sleep(fault.get("retry_after_ms", wait_s * 1000) / 1000)
     if fault.get("error") == "unknown_tool" and "did_you_mean" in fault:

@@ -27,7 +27,7 @@ sub call {
 # An answer has come. After a failure that may pass the call is made again when it is due.
 sub settle {
     my ($call, $content, $fault) = @_;
-    my $may_pass = $fault && ($fault->{ran} // '') eq 'no' && $later{ $fault->{error} } && --$call->{tries};
+    my $may_pass = $fault && ($fault->{ran} // '') ne 'maybe' && $later{ $fault->{error} } && --$call->{tries};
     return $call->{due} = time + ($fault->{retry_after_ms} // 1000) / 1000 if $may_pass;
     @$call{qw(content fault is_done)} = ($content, $fault, 1);
 }

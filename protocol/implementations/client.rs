@@ -125,7 +125,7 @@ impl Agent {
     fn settle(call: &mut Call, content: String, fault: &str) {
         call.fault = members(fault).iter().map(|(name, value)| (name.clone(), text(value))).collect();
         let has = |name: &str, wanted: &[&str]| call.fault.get(name).is_some_and(|said| wanted.contains(&said.as_str()));
-        if has("ran", &["no"]) && has("error", &LATER) && call.tries < 3 {
+        if has("error", &LATER) && !has("ran", &["maybe"]) && call.tries < 3 {
             let pause_ms = call.fault.get("retry_after_ms").and_then(|said| said.parse().ok()).unwrap_or(1000.0);
             call.due = Some(Instant::now() + Duration::from_secs_f64(pause_ms / 1000.0));
         } else {

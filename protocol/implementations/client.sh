@@ -76,7 +76,7 @@ finish() {
         category=$value
         member error "$fault"
         code=$value
-        case $ran$code in noserver_unavailable | noqueue_full | norate_limited | notoo_many | nodraining) ;; *) break ;; esac
+        case $ran$code in maybe*) break ;; *server_unavailable | *queue_full | *rate_limited | *too_many | *draining) ;; *) break ;; esac
         if [ -z "$pause_s" ]; then break; fi
         member retry_after_ms "$fault"
         sleep "$((value > 0 ? (value + 999) / 1000 : pause_s))"

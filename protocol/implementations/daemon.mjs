@@ -66,6 +66,7 @@ function scan(line) {
   for (let token; (token = match(TOKEN, text, at)); ) {
     const [{ 0: sign, index: start }, isValue] = [token, awaiting];
     [at, awaiting] = [start + sign.length, false];
+    if (sign === "[" && depth === 0) return found;
     if (sign === '"') {
       let end = match(QUOTE, text, at);
       while (end?.[0] === "\\") end = match(QUOTE, text, end.index + 2);
@@ -344,7 +345,7 @@ class Channel {
   #finish() {
     const [line, length, now] = [Buffer.concat(this.parts), this.held, performance.now()];
     const tokens = Math.min(LIMITS.lines_per_s, this.tokens + ((now - this.filled) * LIMITS.lines_per_s) / 1000) - 1;
-    Object.assign(this, { parts: [], held: 0, line: this.line + 1, tokens, filled: now });
+    Object.assign(this, { parts: [], held: 0, line: this.line + 1, tokens: tokens < 0 ? tokens + 1 : tokens, filled: now });
     if (this.isGone || line.every((byte) => byte === 32 || byte === 9 || byte === 13)) return;
     let seen = {};
     try {
@@ -423,6 +424,7 @@ class Channel {
   }
   left(session) {
     if (session.agent !== undefined) this.named.delete(session.agent);
+    this.isEnding ||= (this.refusal !== null || this.own?.state === "closed") && this.named.size === 0;
     setImmediate(() => this.#close());
   }
   #close() {

@@ -22,11 +22,17 @@ SWAPPED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
 
 
 class Mutant(msgspec.Struct, frozen=True):
-    """A module's source with one defect, and where and what that is."""
+    """A module's source with one defect, and where and what that is; `text` is the line that was changed, as it was."""
 
     line: int
+    text: str
     what: str
     source: str
+
+
+def all_of(source: str) -> list[Mutant]:
+    """Every mutant of a module."""
+    return [*mutants(source), *statements(source)]
 
 
 def mutants(source: str) -> Iterator[Mutant]:
@@ -40,7 +46,8 @@ def mutants(source: str) -> Iterator[Mutant]:
             change(changed)
             if ast.dump(copied) == ast.dump(tree):
                 continue
-            yield Mutant(getattr(node, "lineno", 0), what, ast.unparse(copied))
+            line = getattr(node, "lineno", 0)
+            yield Mutant(line, _text(source, line), what, ast.unparse(copied))
 
 
 def _forget_annotations(tree: ast.Module) -> None:
@@ -86,7 +93,11 @@ def statements(source: str) -> Iterator[Mutant]:
             copied = copy.deepcopy(tree)
             changed = next(each for number, each in enumerate(ast.walk(copied)) if number == place)
             changed.body[at] = ast.Pass()  # type: ignore[attr-defined]
-            yield Mutant(one.lineno, "left out: " + ast.unparse(one).split("\n")[0], ast.unparse(copied))
+            yield Mutant(one.lineno, _text(source, one.lineno), "left out", ast.unparse(copied))
+
+
+def _text(source: str, line: int) -> str:
+    return source.split("\n")[line - 1].strip()
 
 
 def _is_effect(one: ast.stmt) -> bool:

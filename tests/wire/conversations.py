@@ -29,6 +29,8 @@ def sent(transcript: Transcript) -> list[bytes]:
 
 def expected(step: Step) -> list[object]:
     """The lines that a step expects."""
+    if step.verb == "daemon_repeat" and isinstance(step.value, dict):
+        return [step.value["line"]] * step.value["times"]
     return step.value if step.verb == "daemon_any_order" and isinstance(step.value, list) else [step.value]
 
 

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from protocol.conformance.run import SENDS, Transcript, bytes_of, differs, read_transcript, transcripts
+from protocol.conformance.run import HEARS, SENDS, Transcript, bytes_of, differs, read_transcript, transcripts
 from tests.wire.answerer import Answerer
 from tests.wire.conversations import THE_END, config_of, expected, hold
 
@@ -25,6 +25,8 @@ def marks(path: Path) -> list[pytest.MarkDecorator]:
     reason = NOT_PURE.get(transcript.fixtures, "")
     if "second_channel" in transcript.needs:
         reason = "a machine is one channel"
+    if "slow" in transcript.needs:
+        reason = "a machine has no clock, and nothing that is unread"
     return [pytest.mark.skip(reason=reason)] if reason else []
 
 
@@ -67,7 +69,7 @@ def play(transcript: Transcript, *, pieces: int) -> None:
                 size = -(-len(line) // pieces)
                 for at in range(0, len(line), size):
                     listener.answerer.receive(line[at : at + size])
-            case "daemon" | "daemon_any_order":
+            case verb if verb in HEARS:
                 hold(step, [listener.hear() for _ in expected(step)], bound)
             case "silence_ms":
                 assert listener.is_silent()

@@ -217,6 +217,12 @@ def grind(value: object) -> object:
     return 0 if len(value) < 10 else Fault(Code.TOOL_FAILED, "too much", {"limit": "expression", "ran": "no"})
 
 
+def mirror(value: object) -> object:
+    """The value, unless it is nested as no transcript is that wants it back."""
+    is_deep = msgspec.json.encode(value).startswith(b"[" * 65)
+    return Fault(Code.TOOL_FAILED, "too deep", {"limit": "expression", "ran": "no"}) if is_deep else value
+
+
 WRONG: Final = [{"path": "", "message": "wrong"}]
 
 TOOLS: Final[dict[str, Tool]] = {
@@ -269,6 +275,7 @@ TOOLS: Final[dict[str, Tool]] = {
     "dividing": Tool(of_type(int), divide),
     "silent": Tool(of_type(str), lambda _: in_stage(Code.TOOL_FAILED, "nothing", 2)),
     "grind": Tool(numbers, grind),
+    "mirror": Tool(anything, mirror),
 }
 
 

@@ -91,21 +91,23 @@ def decode_line(line: bytes | LongLine, max_line_bytes: int) -> Message | Refuse
         is_tagged = b'"__port"' in line or (not is_plain and b"\\u" in line)
         message: Message = _decode_tagged(line) if is_tagged else _decode_short(line)
         # Skipped values are not checked for UTF-8 by the decoder, and bounds on names are in bytes.
-        return message if is_plain or not line.decode() else _fitting(message)
+        return message if is_plain or not line.decode() else _fitting(message, line)
     except ValidationError:
         return _decode_again(line)
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:
         return _refuse_malformed(line, error)
 
 
-def _fitting(message: Message) -> Message | Refused:
-    """The message, unless its id or its agent's name is too long in UTF-8."""
+def _fitting(message: Message, line: bytes) -> Message | Refused:
+    """The message of `line`, unless its id or its agent's name is too long in UTF-8."""
     body = message.msg if isinstance(message, NestedReq) else message
     agent, line_id = getattr(body, "agent", None), id_of(message)
     if agent is not None and _fit(agent) is None:
         fault = Fault(Code.INVALID_REQUEST, f"agent is longer than {MAX_ID_BYTES} bytes")
         return Refused(fault, _fit(line_id), form_of(message) if isinstance(body, ShortReq) else None)
     if line_id is not None and _fit(line_id) is None:
+        # A ping has no agent, but its line may have named one.
+        agent = agent or _read_name(_decode_loose(line).agent)
         return Refused(Fault(Code.INVALID_REQUEST, f"id is longer than {MAX_ID_BYTES} bytes"), agent=agent)
     return message
 
@@ -138,7 +140,8 @@ def _decode_again(line: bytes) -> Message | Refused | None:
         # The short decoder was tried where the key was spelled with escapes.
         return _decode_or_refuse(line, None, loose, asked=_read_name(loose.id) if port in _ASKING else None)
     except ValidationError as error:
-        return Refused(_invalid_request(error))  # it is no object
+        # It begins with something else than an object, which may follow.
+        return refuse_unread(line[:HEAD_BYTES], _invalid_request(error))
     except (DecodeError, UnicodeDecodeError, RecursionError) as malformed:
         return _refuse_malformed(line, malformed)
 
@@ -167,7 +170,7 @@ def _decode_or_refuse(line: bytes, form: Form | None, loose: _Loose, asked: str 
             fault = Fault(Code.INVALID_REQUEST, "agent in msg is another one than beside it")
             return Refused(fault, _fit(message.msg.id), Form.NESTED, _fit(message.agent))
         message.msg.agent = message.agent
-    return _fitting(message)
+    return _fitting(message, line)
 
 
 def _read_name(raw: Raw | UnsetType) -> str | None:

@@ -18,7 +18,10 @@ _BEGINS: Final = (b'"', b"{", b"[")
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """The fields found in the head of a line: its id, whether that stood in `msg`, its port, its agent."""
+    """The fields found in the head of a line: its id, whether that stood in `msg`, its port, its agent.
+
+    A port that is no string is the empty one: such a line is no request, unlike one without a port.
+    """
 
     id: str | None = None
     nested: bool = False
@@ -29,7 +32,7 @@ class Seen(msgspec.Struct, frozen=True):
 def peek(head: bytes) -> Seen:
     """Read the fields of the object in `head` at its top level, or else in its top-level `msg`."""
     outer, inner = _members(head)
-    port, agent = outer.get("__port"), outer.get("agent")
+    port, agent = outer["__port"] or "" if "__port" in outer else None, outer.get("agent")
     if "id" in outer:
         return Seen(outer["id"], port=port, agent=agent)
     agent = agent if "agent" in outer else inner.get("agent")
@@ -64,7 +67,7 @@ def _members(head: bytes) -> tuple[dict[str, str | None], dict[str, str | None]]
                 key = None
             continue
         run = token.group()
-        if run[:1] == b'"':
+        if run[:1] == b'"' or (depth == 0 and run[:1] == b"["):
             break
         if run[:1] in b"{[":
             in_msg = in_msg or (depth == 1 and key == "msg" and run[:1] == b"{")

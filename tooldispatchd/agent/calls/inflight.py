@@ -22,7 +22,7 @@ from tooldispatchd.agent.session.lineage import Lineage, RootUsage, too_deep
 from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.admission import Admission, AdmissionVerdict
 from tooldispatchd.calls.content import Wanted
-from tooldispatchd.calls.jobs import Job, Jobs
+from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs
 from tooldispatchd.calls.outcome import Answer, Outcome, Update, utf8_size
 from tooldispatchd.calls.stages import CallEvent, CallState, Reason, ToDo
 from tooldispatchd.calls.trace import is_traceparent
@@ -234,7 +234,8 @@ class InFlight:
             if in_background:
                 # A job that waits for jobs could wait for itself.
                 return Fault(Code.INVALID_REQUEST, f"{call.name} never runs in the background")
-            if len(self._calls) >= limits.in_flight + 2 * limits.waiting:
+            # What waits, with all that may wait for each of it, leaves room to read a job, and to stop one.
+            if len(self._calls) > (1 + MAX_WAITERS) * (limits.in_flight + 3 * limits.waiting):
                 return queue_full("agent")
         size = call.bytes_in
         if self._calls and self._account.bytes_in_flight + size > limits.in_flight_bytes:

@@ -203,8 +203,7 @@ class Session:
         body = request.msg if isinstance(request, NestedReq) else request
         plan = self.plans.get(body.name)
         now = None if plan is None else plan.now
-        is_special = body.background or body.content is not None or machine.wants_more
-        if now is None or is_special or body.id in machine.live or not machine.accepts:
+        if now is None or body.id in machine.live or not machine.is_quick or body.background or body.content:
             self._request_slowly(request, plan, line=line)
             return
         try:

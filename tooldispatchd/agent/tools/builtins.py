@@ -124,16 +124,20 @@ def _give(call: Call, jobs: Jobs, job: Job) -> None:
 
 def _stop(call: Call, jobs: Jobs, job: Job, wanted: _Input) -> None:
     call.context.calls.cancel(job)
-    # The job ends when nothing of it is left, which is what the agent wants to know.
-    _wait(call, jobs, job, wanted)
+    # The job ends when nothing of it is left, which is what the agent wants to know; it ends soon, however many wait.
+    _give_when_done(call, jobs, job, wanted)
 
 
 def _wait(call: Call, jobs: Jobs, job: Job, wanted: _Input) -> None:
+    if len(job.waiters) >= MAX_WAITERS:
+        call.finish(queue_full("job").ran(may_have=False))
+    else:
+        _give_when_done(call, jobs, job, wanted)
+
+
+def _give_when_done(call: Call, jobs: Jobs, job: Job, wanted: _Input) -> None:
     if job.outcome is not None:
         _give(call, jobs, job)
-    elif len(job.waiters) >= MAX_WAITERS:
-        # The stop has begun; what only waits has not.
-        call.finish(queue_full("job").ran(may_have=call.name == "job_stop"))
     else:
         _Wait(call, jobs, job, wanted.timeout_s)
 

@@ -24,6 +24,8 @@ STRUCTS: Final[dict[tuple[str, str], type[msgspec.Struct]]] = {
     ("tool_cancel", "agent"): messages.ToolCancel,
     ("tool_background", "agent"): messages.ToolBackground,
     ("event", "daemon"): messages.EventLine,
+    ("parse", "agent"): messages.Parse,
+    ("parsed", "daemon"): messages.Parsed,
     ("tool_update", "daemon"): messages.ToolUpdate,
     ("tools", "agent"): messages.ToolsReq,
     ("tools", "daemon"): messages.ToolsLine,

@@ -92,7 +92,7 @@ PROVEN: Final[dict[str, tuple[str, ...]]] = {
     ),
     "M128": (
         "tests/catalog/test_spelling.py::test_every_spelling_is_one_that_the_provider_takes",
-        "tests/catalog/test_spelling.py::test_no_two_names_of_a_session_have_one_spelling",
+        "tests/catalog/test_spelling.py::test_no_two_names_of_a_session_have_one_spelling_in_whatever_order_they_come",
     ),
     "M142": ("tests/runner/test_tools_file.py::test_the_file_has_the_tools_in_the_form_that_run_was_asked_for",),
     "M143": (

@@ -15,15 +15,16 @@ from trio.testing import MockClock
 from protocol.conformance.run import FIXTURES
 from tests.agent.fakes import ANOTHER_USER, Agent, open_runtime
 from tests.wire.answerer import Answerer
-from tests.wire.toolbox import FORMS, spell
+from tests.wire.toolbox import FORMS, escape, spell, spellings
 from tooldispatchd.catalog.spelling import Provider
+from tooldispatchd.catalog.spelling import escape as escape_as_the_daemon
 from tooldispatchd.catalog.spelling import spell as spell_as_the_daemon
 from tooldispatchd.config.configuration import load_catalog
 
 # What is worded, shown or guessed as each likes.
 FREE: Final = frozenset(
     {"detail", "violations", "description", "did_you_mean", "latency_ms", "queued_ms", "bytes_out", "warnings"}
-    | {"input_schema", "parameters", "strict", "inputSchema", "outputSchema"}
+    | {"input_schema", "parameters", "strict", "inputSchema", "outputSchema", "prompt"}
 )
 CONFIGS: Final = ("basic", "tokens", "limits")
 LONG: Final = "a-name-that-says-all-there-is-to-say-of-what-this-tool-does-with-its-input"
@@ -71,13 +72,16 @@ lines = (
 
 # Of tools with names that forms spell in their own way, each by all its spellings.
 spelt_names = st.sampled_from(
-    ["echo", "kept", "zzzz", "info", *(spell(n, f) for n in ("text.twice", LONG) for f in FORMS)]
+    ["echo", "kept", "zzzz", "info", *(s for n in ("text.twice", LONG) for s in sorted(spellings(n)))]
 )
 spelt_lines = (
     said("hello", profile=st.sampled_from([None, "default"]), meta=st.booleans(), schemas=forms)
     | st.fixed_dictionaries(
         {"id": ids, "name": spelt_names},
-        optional={"input": st.sampled_from(["x", {"name": "text.twice"}, {"name": "text__-2etwice"}]), "agent": agents},
+        optional={
+            "input": st.sampled_from(["x", {"name": "text.twice"}, {"name": "text__-2etwice"}, {"name": "text_twice"}]),
+            "agent": agents,
+        },
     )
     | said("tools", schemas=forms)
     | said("bye")
@@ -140,14 +144,15 @@ def test_any_conversation_in_any_form_is_held_as_the_model_holds_it(conversation
 def test_names_are_spelled_by_the_rule_that_the_protocol_states(name: str, form: Provider) -> None:
     """[M129]: the model has the rule from the document, the daemon from its own code."""
     assert spell(name, form) == spell_as_the_daemon(name, form)
+    assert escape(name, form) == escape_as_the_daemon(name, form)
 
 
 @given(name=st.text("ab_-.:/9é", min_size=1, max_size=10), form=st.sampled_from(FORMS))
 @settings(max_examples=500)
 def test_a_spelling_that_is_no_hash_is_read_back_by_the_rule_that_the_protocol_states(name: str, form: str) -> None:
     """[M129]: what an agent in any language would do."""
-    shown = spell(name, form)
-    assert form == "plain" or "__-h" in shown or read_back(shown) == name
+    shown = escape(name, form)
+    assert form in ("plain", "text") or "__-h" in shown or read_back(shown) == name
 
 
 def read_back(shown: str) -> str:

@@ -1,9 +1,12 @@
 from hashlib import sha256
+from typing import cast
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tooldispatchd.catalog.catalog import build_catalog
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.profiles import (
     Narrowing,
@@ -400,3 +403,85 @@ def test_narrowing_twice_by_the_same_is_narrowing_once(wish: Narrowing) -> None:
     once = narrowed(wish)
     if isinstance(once, Profile):
         assert narrow(once, wish, SERVERS) == once
+
+
+PATTERNED = Config(
+    tools={
+        "Fs.read": ToolSpec(inline="id", type="int -> int", aliases=("cat",)),
+        "Fs.write": ToolSpec(inline="id", type="int -> int"),
+        "echo": ToolSpec(inline="id", type="int -> int"),
+        "hidden": ToolSpec(inline="id", type="int -> int", expose=False),
+    },
+    mcp={"docs": McpSpec(command="docs"), "raw": McpSpec(command="raw", prefix="")},
+)
+
+
+def patterned(spec: ProfileSpec) -> Profile | list[Problem]:
+    config = msgspec.structs.replace(PATTERNED, agents={"default": spec})
+    servers, _, _ = build_servers(config)
+    profiles, problems = build_profiles(config, servers)
+    return problems or profiles["default"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "tools", "uses"),
+    [
+        (ProfileSpec(tools=("Fs.*",)), ("Fs.read", "Fs.write"), ()),
+        (ProfileSpec(tools=("*", "echo")), ("Fs.read", "Fs.write", "echo"), ()),
+        (ProfileSpec(tools=("cat",)), ("Fs.read",), ()),
+        (ProfileSpec(tools=("docs:get_*",)), (), (ServerUse("docs", ("get_*",)),)),
+        (ProfileSpec(allow=("Fs.*", "gone")), ("Fs.read", "Fs.write"), (ServerUse("raw", None, (("Fs.*", "gone"),)),)),
+        (ProfileSpec(allow=("d*:get_*",)), (), (ServerUse("docs", None, (("get_*",),)),)),
+        (ProfileSpec(tools=("*",), mcp=("docs",), allow=("*.read",)), ("Fs.read",), ()),
+        (ProfileSpec(tools=("docs:a", "docs:b"), allow=("docs:b",)), (), (ServerUse("docs", ("b",), (("b",),)),)),
+        (ProfileSpec(tools=("docs:a",), allow=("docs:b",)), (), ()),
+        (ProfileSpec(allow=()), (), ()),
+    ],
+)
+def test_a_profile_has_what_its_patterns_stand_for_and_its_filter_leaves(
+    spec: ProfileSpec, tools: tuple[str, ...], uses: tuple[ServerUse, ...]
+) -> None:
+    assert patterned(spec) == Profile("default", tools, uses)
+
+
+@pytest.mark.parametrize("entry", ["fs.*", "hid*", "?", "*:get"])
+def test_a_pattern_that_nothing_matches_is_a_problem(entry: str) -> None:
+    (problem,) = cast("list[Problem]", patterned(ProfileSpec(tools=(entry,))))
+    assert problem.path == ("agents", "default", "tools", 0)
+
+
+@pytest.mark.parametrize(
+    ("wish", "tools", "uses"),
+    [
+        (Narrowing(tools=("cat",)), ("Fs.read",), ()),
+        (Narrowing(tools=("Fs.*", "docs:*")), ("Fs.read", "Fs.write"), (ServerUse("docs", ("*",), (("get_*", "b"),)),)),
+        (Narrowing(tools=("docs:get_x",)), (), (ServerUse("docs", ("get_x",)),)),
+        (Narrowing(allow=("echo", "gone")), ("echo",), ()),
+        (Narrowing(allow=("docs:get_x",)), (), (ServerUse("docs", ("get_*",), (("get_x",),)),)),
+    ],
+)
+def test_a_spec_narrows_by_aliases_patterns_and_a_filter_and_never_widens(
+    wish: Narrowing, tools: tuple[str, ...], uses: tuple[ServerUse, ...]
+) -> None:
+    whole = Profile("default", ("Fs.read", "Fs.write", "echo"), (ServerUse("docs", ("get_*", "b")),))
+    servers, _, _ = build_servers(PATTERNED)
+    assert narrow(whole, wish, servers, {"cat": "Fs.read"}) == Profile("default", tools, uses)
+
+
+@pytest.mark.parametrize("entry", ["fs*", "hidden", "docs:c", "raw:*"])
+def test_a_spec_that_names_in_vain_is_told_so(entry: str) -> None:
+    whole = Profile("default", ("Fs.read", "echo"), (ServerUse("docs", ("a", "b")),))
+    servers, _, _ = build_servers(PATTERNED)
+    assert narrow(whole, Narrowing(tools=(entry,)), servers) == NotOffered(entry)
+
+
+def test_an_alias_that_another_tool_has_is_a_problem_that_names_both() -> None:
+    tools = {
+        "a": ToolSpec(inline="id", type="int -> int", aliases=("b", "x")),
+        "b": ToolSpec(inline="id", type="int -> int", aliases=("x",)),
+    }
+    problems = cast("list[Problem]", build_catalog(Config(tools=tools)))
+    assert [(problem.path, problem.why) for problem in problems] == [
+        (("tools", "a", "aliases", 0), "b cannot mean a: it is the name of tools.b"),
+        (("tools", "b", "aliases", 0), "x cannot mean b: it is an alias of tools.a"),
+    ]

@@ -89,7 +89,7 @@ def test_each_text_that_is_shown_was_judged_to_hold_no_secret() -> None:
     assert set(_shown_texts(inspect.type_info(Config), ())) == {
         *(f"{spec}.{key}" for spec in specs for key in confined),
         *("Config.types", "Config.plumb", "Config.mcp_json", "DaemonSpec.listen"),
-        *("McpSpec.cwd", "McpSpec.tools", "McpSpec.deny", "McpSpec.prefix"),
+        *("McpSpec.cwd", "McpSpec.tools", "McpSpec.allow", "McpSpec.deny", "McpSpec.prefix"),
         *(
             "ToolSpec.type",
             "ToolSpec.title",
@@ -102,6 +102,7 @@ def test_each_text_that_is_shown_was_judged_to_hold_no_secret() -> None:
         "ToolSpec.max_rss",
         *("ProcessSpec.type", "ProcessSpec.description", "ProcessSpec.map", "ProcessSpec.filter", "ProcessSpec.chain"),
         *("ProcessSpec.cwd", "ProcessSpec.model", "ProcessSpec.tools", "ProcessSpec.mcp"),
+        "ToolSpec.aliases",
         *("ProfileSpec.tools", "ProfileSpec.mcp", "ProfileSpec.roots", "ProfileSpec.uid", "ProfileSpec.gid"),
-        "ProfileSpec.order",
+        *("ProfileSpec.allow", "ProfileSpec.order"),
     }

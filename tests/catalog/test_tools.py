@@ -262,7 +262,7 @@ def test_all_problems_are_told_at_once_and_right_tools_are_built() -> None:
         types={"A": "[", "B": "[A]"},
         tools={
             "good": ToolSpec(inline="id"),
-            "a__b": ToolSpec(inline="id"),
+            "a b": ToolSpec(inline="id"),
             "bad": ToolSpec(type="B -> C"),
             "named": ToolSpec(type="B -> B", inline="id"),
         },
@@ -271,7 +271,7 @@ def test_all_problems_are_told_at_once_and_right_tools_are_built() -> None:
     assert list(tools) == ["good", "named"]
     assert [problem.path for problem in problems] == [
         ("types", "A"),
-        ("tools", "a__b"),
+        ("tools", "a b"),
         ("tools", "bad"),
         ("tools", "bad", "type"),
     ]

@@ -38,7 +38,7 @@ MISTAKES = {
     "among the limits": "[limits]\ntoken = S\n",
     "at the top": "token = S\n",
     "for the daemon": "[daemon]\ntoken = S\n",
-    "in a profile whose name is wrong": "[agents.a__b]\ntoken = S\n",
+    "in a profile whose name is wrong": "[agents.'a b']\ntoken = S\n",
     "beside tools that do not exist": '[agents.a]\ntoken = S\ntools = ["x:y"]\nmcp = ["z"]\n',
     "beside a user that does not exist": '[agents.a]\ntoken = S\nuid = "s3-nobody"\n',
     "beside a whole number": "[agents.a]\ntoken = S\nuid = 3.0\n[limits]\nin_flight = 3.0\n",

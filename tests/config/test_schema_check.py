@@ -39,7 +39,7 @@ def test_bounds_of_length_are_told() -> None:
         Problem(
             ("agents", name),
             "not a valid name",
-            allowed='letters, digits, "-" and "_" (never two), a letter first, with dots between parts',
+            allowed='letters, digits, "-" and "_", a letter first, with dots between parts',
         )
     ]
 

@@ -128,8 +128,8 @@ let t : !string -> !string = tool { command: "x" }
 let u : !string -> !string = plumb { lift(t) ; w }
 @tool true let v : !{a: bool, b: bool} -> !bool = map(a and b)
 let y : !json -> !json = map({...input})
-let bad__name : int -> int = id
-let b : !int -> !int = plumb { lift(bad__name) }
+let _bad : int -> int = id
+let b : !int -> !int = plumb { lift(_bad) }
 let d : string -> string = tool { command: ["x"], description: none }
 """
         },
@@ -148,8 +148,8 @@ a.plumb:6: "and" is written && in an expression
 a.plumb:7: there is no "..." in an expression: a record names each of its fields
     let y : !json -> !json = map({...input})
                                   ^
-a.plumb:8: a declared name has no "__": some models are shown it in the place of a colon: bad__name
-    let bad__name : int -> int = id
+a.plumb:8: a declared name is letters, digits, - and _ after a letter, with dots between modules: _bad
+    let _bad : int -> int = id
         ^
 a.plumb:10: no value is named "none"
     let d : string -> string = tool { command: ["·"], description: none }

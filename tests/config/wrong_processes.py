@@ -34,13 +34,13 @@ t.toml:2: processes.p: wrong kind of value
     ),
     "a process whose name is no name": (
         """\
-[processes.p__q]
+[processes."p q"]
 kind = "id"
 """,
         """\
 cannot use t.toml: 1 problem
-t.toml:1: processes.p__q: not a valid name
-    allowed: letters, digits, "-" and "_" (never two), a letter first, with dots between parts""",
+t.toml:1: processes."p q": not a valid name
+    allowed: letters, digits, "-" and "_", a letter first, with dots between parts""",
     ),
     "a key that no process has": (
         """\

@@ -229,7 +229,7 @@ t.toml:5: agents.default.tools[0]: tools.a has expose = false: it is there for c
     ),
     "names of tools": (
         """\
-[tools.a__b]
+[tools."a b"]
 inline = "id"
 [tools."a:b"]
 inline = "id"
@@ -240,21 +240,21 @@ inline = "id"
 """,
         """\
 cannot use t.toml: 4 problems
-t.toml:1: tools.a__b: not a valid name
-    allowed: letters, digits, "-" and "_" (never two), a letter first, with dots between parts
+t.toml:1: tools."a b": not a valid name
+    allowed: letters, digits, "-" and "_", a letter first, with dots between parts
 t.toml:3: tools."a:b": not a valid name
-    allowed: letters, digits, "-" and "_" (never two), a letter first, with dots between parts
+    allowed: letters, digits, "-" and "_", a letter first, with dots between parts
 t.toml:5: tools.1a: not a valid name
-    allowed: letters, digits, "-" and "_" (never two), a letter first, with dots between parts
+    allowed: letters, digits, "-" and "_", a letter first, with dots between parts
 t.toml:7: tools."a..b": not a valid name
-    allowed: letters, digits, "-" and "_" (never two), a letter first, with dots between parts""",
+    allowed: letters, digits, "-" and "_", a letter first, with dots between parts""",
     ),
     "mistakes of several tables, none of which hides another": (
         """\
 [tools.a]
 commnd = ["x"]
 type = "Foo -> int"
-[tools.c__d]
+[tools."c..d"]
 inline = "id"
 [processes.m]
 kind = "merge"
@@ -270,19 +270,19 @@ chain = ["copies", "m"]
 [processes.o]
 kind = "plumb"
 type = "!int -> !int"
-chain = ["lift(c__d)", "lift(a)"]
+chain = ["lift(c..d)", "lift(a)"]
 [tools.z]
 chain = ["p"]
 [agents.x]
-tools = ["c__d", "m", "a"]
+tools = ["c..d", "m", "a"]
 jbos = true
 """,
         """\
 cannot use t.toml: 5 problems
 t.toml:2: tools.a.commnd: unknown key
     did you mean "command"?
-t.toml:4: tools.c__d: not a valid name
-    allowed: letters, digits, "-" and "_" (never two), a letter first, with dots between parts
+t.toml:4: tools."c..d": not a valid name
+    allowed: letters, digits, "-" and "_", a letter first, with dots between parts
 t.toml:9: processes.m.xx: unknown key
     allowed: one of args, chain, command, cpu_s, cwd, description, env, file_size, files, filter, group, input_mode, \
 kind, map, mcp, memory, model, network, nice, options, output_bytes, output_mode, processes, project, prompt, read, \

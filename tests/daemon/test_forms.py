@@ -8,13 +8,13 @@ from typing import Final
 import pytest
 
 from tests.daemon.spawned import ROOT, Agent, Daemon, Message, daemon_on
-from tests.wire.toolbox import FORMS, spell
+from tests.wire.toolbox import FORMS, escape, spell
 
 NAMED: Final = ROOT / "tests" / "servers" / "named.py"
-PROVIDERS: Final = tuple(form for form in FORMS if form != "plain")
+PROVIDERS: Final = tuple(form for form in FORMS if form not in ("plain", "text"))
 LONG: Final = "x" * 100
 # Those that take references, so that a type may hold itself; OpenAI's strict mode does.
-TAKE_TREES: Final = ["plain", "openai", "openai_responses", "mcp"]
+TAKE_TREES: Final = ["plain", "text", "openai", "openai_responses", "mcp"]
 
 
 def named(binding: str, *tools: str, prefix: str | None = None) -> str:
@@ -194,15 +194,19 @@ def test_a_tool_is_called_by_its_own_name_and_by_the_one_that_was_shown(agent: A
 def test_requests_for_a_server_s_tool_may_follow_hello_at_once_by_the_name_that_will_be_shown(agent: Agent) -> None:
     agent.say({"__port": "hello", "schemas": "anthropic"})
     agent.call("1", "time__convert_time", {})
-    agent.call("2", "time____-5fnow", {})
+    agent.call("2", "time___now", {})
     heard = [agent.hear() for _ in range(3)]
     assert [line["__port"] for line in heard] == ["ready", "tool_resp", "tool_resp"]
     assert {line["id"]: line["content"] for line in heard[1:]} == {"1": "convert_time", "2": "_now"}
 
 
-def test_in_the_plain_form_nothing_is_spelled(agent: Agent) -> None:
+def test_in_the_plain_form_the_names_of_all_others_are_taken(agent: Agent) -> None:
+    """[M185]."""
     hello(agent)
-    assert fault(agent.ask("time__convert_time", {}))["error"] == "unknown_tool"
+    for form in FORMS:
+        assert agent.ask(spell("time:convert_time", form), {})["content"] == "convert_time"
+        assert agent.ask(spell(f"time:{LONG}", form), {})["content"] == LONG
+    assert fault(agent.ask("convert_time", {}))["did_you_mean"] == "time:convert_time"
 
 
 def test_a_name_that_was_shown_means_that_tool_though_another_has_it_for_its_own(daemon: Daemon) -> None:
@@ -214,7 +218,7 @@ def test_a_name_that_was_shown_means_that_tool_though_another_has_it_for_its_own
         shown = [name_of(tool) for tool in hello(agent, profile="raw", schemas="anthropic")["tools"]]
         assert len(shown) == len(set(shown))
         assert agent.ask("time__convert_time", {})["content"] == "convert_time"
-        assert agent.ask(spell("time__convert_time", "anthropic"), {})["content"] == "time__convert_time"
+        assert agent.ask(escape("time__convert_time", "anthropic"), {})["content"] == "time__convert_time"
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -261,7 +265,17 @@ def test_info_gives_a_text_by_either_name(agent: Agent, form: str) -> None:
     hello(agent, schemas=form)
     for name in ("text.trim", spell("text.trim", form)):
         assert agent.ask("info", {"name": name})["content"] == '"All there is to say of it."'
-    assert fault(agent.ask("info", {"name": "echo"}))["error"] == "invalid_input"
+    assert fault(agent.ask("info", {"name": "nothing"}))["error"] == "invalid_input"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_info_of_a_tool_without_a_text_is_its_name_description_and_schema(agent: Agent, form: str) -> None:
+    """[M192]: of a server's tool too."""
+    hello(agent, schemas=form)
+    for name in ("echo", "time:convert_time", spell("time:convert_time", form)):
+        told = json.loads(agent.ask("info", {"name": name})["content"])
+        assert told.startswith("time:convert_time" if "time" in name else "echo")
+        assert "Input (JSON Schema): {" in told
 
 
 def test_info_is_there_only_for_who_may_call_a_tool_with_a_text(agent: Agent) -> None:

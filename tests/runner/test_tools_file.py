@@ -99,7 +99,7 @@ def test_the_file_of_servers_tools_is_there_in_the_plain_form_alone(tmp_path: Pa
 
 
 def test_a_name_in_the_file_is_one_to_call(tmp_path: Path) -> None:
-    ask = """echo '{"id":"1","name":"text__-2etrim","input":"x"}' >&4; read -r answer <&5; echo "$answer" """
+    ask = """echo '{"id":"1","name":"text_trim","input":"x"}' >&4; read -r answer <&5; echo "$answer" """
     assert run(tmp_path, ask, "--schemas", "google") == b'{"id":"1","content":"\\"x\\"","is_error":false}\n'
 
 

@@ -6,7 +6,19 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from tests.wire.toolbox import INFO, TOOLS, Configuration, Profile, Tool, encode, entry, read_input, run, spell
+from tests.wire.toolbox import (
+    INFO,
+    TOOLS,
+    Configuration,
+    Profile,
+    Tool,
+    encode,
+    entry,
+    read_input,
+    run,
+    spell,
+    spellings,
+)
 from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
 from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.memory import Memory
@@ -111,9 +123,16 @@ class Agent:
         else:
             self._use_tool(request)
 
+    def _meant(self, said: str) -> str:
+        """The tool's own name where one of the session's tools is shown so by some form."""
+        if said in self._shown or said in self._profile.tools:
+            return self._shown.get(said, said)
+        meant = [name for name in self._profile.tools if said in spellings(name)]
+        return meant[0] if len(meant) == 1 else said
+
     def _use_tool(self, request: Request) -> None:
         body = body_of(request)
-        name = self._shown.get(body.name, body.name)
+        name = self._meant(body.name)
         tool = self._config.find(name, self._profile)
         if isinstance(tool, Fault):
             close = tool.extras.get("did_you_mean")

@@ -16,6 +16,7 @@ NOT_PURE: Final = {
     "servers": "the life of an MCP server is a real child's",
     "questions": "tools that ask, or change, are a server's, which is a real child",
     "names": "tools of such names are a server's, which is a real child",
+    "spelled": "some of the tools are a server's, which is a real child",
 }
 # Levels of which the machines do nothing that came with edition 1.2: they have no events, orders and promotions.
 NOT_YET: Final = frozenset({"events", "jobs", "limits"})

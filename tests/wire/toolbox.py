@@ -62,7 +62,7 @@ class Profile(msgspec.Struct, frozen=True):
 # --- names and forms ---
 
 INFO: Final = "info"
-FORMS: Final = ("plain", "anthropic", "openai", "openai_responses", "google", "mcp")
+FORMS: Final = ("plain", "text", "anthropic", "openai", "openai_responses", "google", "mcp")
 HASH_CHARS: Final = 10
 _WORD: Final = string.ascii_letters + string.digits + "_-"
 # The characters that a name may begin with, those that it may have, and how many.
@@ -76,8 +76,24 @@ _RULES: Final = {
 
 
 def spell(name: str, form: str) -> str:
-    """A tool's name as a form shows it: by the rule of the protocol, and independent of the daemon's own code."""
-    if form == "plain":
+    """A tool's name as a form shows it that has no other tool which looks the same: by the rule of the protocol, and
+    independent of the daemon's own code."""
+    if form in ("plain", "text"):
+        return name
+    first, allowed, most = _RULES[form]
+    look = "".join(char if char in allowed else "_" for char in name.replace(":", "__", 1))
+    fits = 0 < len(look) <= most and look[0] in first
+    return look if fits and "__-" not in look else escape(name, form)
+
+
+def spellings(name: str) -> set[str]:
+    """All that a form may show a tool by."""
+    return {spelled(name, form) for form in FORMS for spelled in (spell, escape)}
+
+
+def escape(name: str, form: str) -> str:
+    """A tool's name as a form shows it beside another tool that looks the same."""
+    if form in ("plain", "text"):
         return name
     first, allowed, most = _RULES[form]
     pieces = [_spell_at(name, at, allowed if at else first, allowed) for at in range(len(name))]
@@ -113,7 +129,7 @@ def entry(
     titled = {"title": title} if title is not None else {}
     function = {**known, "parameters": {}, "strict": False}
     match form:
-        case "plain":
+        case "plain" | "text":
             return {**known, **titled, "input_schema": UNIT if takes_nothing else {}}
         case "anthropic":
             return {**known, "input_schema": {}}
@@ -263,9 +279,10 @@ TOOLS: Final[dict[str, Tool]] = {
 }
 
 
-def info(docs: dict[str, str]) -> Tool:
+def info(docs: dict[str, str], others: dict[str, str]) -> Tool:
     """The built-in tool that gives texts by canonical names, and by those that a form shows."""
-    texts = {spell(name, form): doc for form in FORMS for name, doc in docs.items()}
+    described = {name: f"{name}\n\n{text}" for name, text in others.items()} | docs
+    texts = {spelling: text for name, text in described.items() for spelling in spellings(name)}
 
     def is_name(value: object) -> list[str]:
         return [] if isinstance(value, dict) and list(value) == ["name"] and type(value["name"]) is str else [""]
@@ -321,7 +338,7 @@ class Configuration:
             return TOOLS[name]
         docs = self.docs(profile)
         if name == INFO and docs:
-            return info(docs)
+            return info(docs, {each: self.descriptions[each] for each in profile.tools if each in self.descriptions})
         if name in self.descriptions:
             return Fault(Code.NOT_ALLOWED, "not for this agent", {"source": name})
         extras: dict[str, object] = {"source": name}

@@ -5,6 +5,7 @@ called agent's own profile is narrowed by its caller's before its session opens.
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -15,6 +16,7 @@ from tooldispatchd.agent.session.entrance import Authenticator
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.readings import Readings
 from tooldispatchd.wire.messages import DEPTH
 
 
@@ -39,6 +41,11 @@ class Setup:
         self.agent_specs: Final = agent_specs
         self.profile_keys: Final = ProfileKeys(catalog.profiles)
         self.authenticator: Final = Authenticator(catalog, own_uid=uid)
+
+    @cached_property
+    def declared(self) -> Readings:
+        """The names of all declared tools, however they are spelled."""
+        return Readings(self.catalog.tools)
 
     def roots(self, profile: str) -> tuple[str, ...]:
         """The directories that the profile's servers are told of, as `file://` URIs."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
+from tooldispatchd.catalog.choosing import aliases_of, declared_names
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import Config
 
@@ -77,6 +78,7 @@ def find_cycles(config: Config) -> list[Problem]:
     else:
         return []
     problems: list[Problem] = []
+    aliases = aliases_of(config)
     told: set[str] = set()
     for name, spec in config.processes.items():
         way = [] if name in told or not spec.is_profile else _way_back((PROCESS, name), graph)
@@ -85,7 +87,10 @@ def find_cycles(config: Config) -> list[Problem]:
         told.update(step for kind, step in way if kind == PROCESS)
         tool = way[1][1]
         why = f"an agent cannot lead back to itself: {' -> '.join(step for _, step in way)}"
-        place = (spec.tools or ()).index(tool)
+        places = (
+            place for place, entry in enumerate(spec.tools or ()) if tool in declared_names(entry, config, aliases)
+        )
+        place = next(places)
         problems.append(Problem(("processes", name, "tools", place), why, value=tool))
     return problems
 
@@ -103,7 +108,8 @@ def _next(node: Node, config: Config) -> Iterator[Node]:
         return
     if process.kind == "agent":
         # One with a colon is a server's.
-        yield from ((TOOL, entry) for entry in process.tools or () if entry in config.tools)
+        aliases = aliases_of(config) if process.tools else {}
+        yield from ((TOOL, tool) for entry in process.tools or () for tool in declared_names(entry, config, aliases))
         return
     for entry in process.chain or ():
         lifted = LIFT.fullmatch(entry)

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.callgraph import find_cycles
+from tooldispatchd.catalog.choosing import alias_problems, aliases_of
 from tooldispatchd.catalog.enforcement import Enforceable
 from tooldispatchd.catalog.meanings import Declared, build_types, strip_stream, to_schema
 from tooldispatchd.catalog.problems import Problem
@@ -31,7 +32,8 @@ class Catalog(msgspec.Struct, frozen=True):
     `tools` and `processes` by declared name, `profiles` by name, `servers` by binding, those that have no table of
     their own too; `warnings` are whole sentences for the log. `tokens` holds the SHA-256 of each profile's token,
     where it has one; `config` holds none. `agent_specs` are what agents that `agent_command` runs are told, by process.
-    `enforceable` is what of its programs' bounds the machine can enforce, as far as any are asked for.
+    `enforceable` is what of its programs' bounds the machine can enforce, as far as any are asked for. `aliases` are
+    further names of tools, each with the tool's own.
     """
 
     config: Config
@@ -43,6 +45,7 @@ class Catalog(msgspec.Struct, frozen=True):
     tokens: dict[str, bytes] = {}
     agent_specs: dict[str, bytes] = {}
     enforceable: Enforceable = Enforceable()
+    aliases: dict[str, str] = {}
 
     @property
     def is_protected(self) -> bool:
@@ -74,7 +77,7 @@ def build_catalog(
     servers, warnings, problems = build_servers(config)
     tools, processes, wrong_tools = build_tools(config, servers, signatures)
     profiles, unknown = build_profiles(config, servers)
-    problems = [*problems, *wrong_tools, *unknown, *find_cycles(config), *wrong]
+    problems = [*problems, *wrong_tools, *alias_problems(config), *unknown, *find_cycles(config), *wrong]
     if problems:
         return problems
     warnings = [*warnings, *disabled_uses(config, servers), *unrun_agents(config)]
@@ -83,7 +86,8 @@ def build_catalog(
         declared, _ = build_types(config.types)
         agents_run = (each for each in processes.values() if each.kind == "agent" and each.spec.command is None)
         specs = {agent.name: _agent_spec(agent, declared, servers) for agent in agents_run}
-    return Catalog(config, tools, profiles, processes, servers, tuple(warnings), {**tokens, **own}, specs)
+    told = (config, tools, profiles, processes, servers, tuple(warnings), {**tokens, **own}, specs)
+    return Catalog(*told, aliases=aliases_of(config))
 
 
 def _agent_spec(process: Process, declared: Declared, servers: Mapping[str, Binding]) -> bytes:

@@ -13,6 +13,7 @@ from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.confinement import Means, confinement_of, size_of
 from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforceable, Enforced, enforce
 from tooldispatchd.catalog.fromschema import describe
+from tooldispatchd.catalog.globs import NameList
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.processes import Process
 from tooldispatchd.catalog.servers import credential_kinds, without_query
@@ -216,7 +217,8 @@ def _users_of_servers(catalog: Catalog) -> dict[str, list[str]]:
             users.setdefault(tool.server.binding, []).append(f"tool {name}")
     for name, profile in catalog.profiles.items():
         for use in profile.servers:
-            only = "" if use.only is None else f" ({', '.join(use.only)} only)"
+            lists = [", ".join(names) for names in (use.only, *use.within) if names is not None]
+            only = f" ({' within '.join(lists)} only)" if lists else ""
             users.setdefault(use.server, []).append(f"profile {name}{only}")
     return users
 
@@ -228,8 +230,11 @@ def _used_by(users: Iterable[str]) -> str:
 
 def _stated(spec: McpSpec, limits: LimitsSpec) -> Iterator[str]:
     """How long it may take; what it offers and whether it is traced, where the table says something of it."""
-    if spec.tools is not None:
-        kept = ", ".join(name for name in spec.tools if name not in spec.deny)
+    if spec.tools is not None or spec.allow is not None:
+        denied = NameList(spec.deny)
+        kept = ", ".join(
+            name for name in (spec.tools if spec.allow is None else spec.allow) or () if not denied.admits(name)
+        )
         yield f"offers: {_cut(kept)} only" if kept else "offers: nothing"
     elif spec.deny or spec.mcp_resources:
         but = f" but {_cut(', '.join(spec.deny))}" if spec.deny else ""

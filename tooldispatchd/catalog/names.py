@@ -28,9 +28,6 @@ def declared_name_problem(name: str) -> str | None:
         return f"a name has at most {MAX_NAME} characters"
     if ":" in name:
         return "a declared name has no colon: what stands before one is a server's prefix"
-    if "__" in name:
-        # Model providers that reject `:` are shown `prefix__name`.
-        return 'a declared name has no "__": some models are shown it in the place of a colon'
     if not _DECLARED.fullmatch(name):
         return "a declared name is letters, digits, - and _ after a letter, with dots between modules"
     return None
@@ -71,6 +68,11 @@ def unique_prefixes(wanted: Iterable[str]) -> list[str]:
             taken.add(free)
         unique.append(free)
     return unique
+
+
+def prefix_taken(wanted: str | None, prefix: str | None) -> str:
+    """The warning that a server's tools have another prefix than it should."""
+    return f'prefix "{wanted}" is taken, its tools are offered as "{prefix}:…"'
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

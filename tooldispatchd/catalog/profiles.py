@@ -7,27 +7,41 @@ exists, so that switching it off needs no other edit: it is left out of every pr
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Final
+from types import MappingProxyType
+from typing import Final, Literal
 
 import msgspec
 
+from tooldispatchd.catalog.choosing import aliases_of, declared_names
 from tooldispatchd.catalog.confinement import NOTHING, Confinement, confinement_of, problems_of
+from tooldispatchd.catalog.globs import NameList, is_glob
 from tooldispatchd.catalog.names import nearest, split_name
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import NO_SUCH_SERVER, Binding, binding_of, server_tool
 from tooldispatchd.catalog.speckinds import Owners
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, Server
+from tooldispatchd.catalog.spelling import Separator
 
 DEFAULT_PROFILE: Final = "default"
 # Far over any key that is in use. A bound, since a digest is made of whatever an agent sends.
 MAX_TOKEN_BYTES: Final = 4096
+_NO_ALIASES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class ServerUse(msgspec.Struct, frozen=True):
-    """A server of a profile, by its binding's name; `only` is None where all that it offers is meant."""
+    """A server of a profile, by its binding's name; `only` is None where all that it offers is meant.
+
+    `only` are names and patterns that the server must have; of these, what each list of `within` has is offered.
+    """
 
     server: str
     only: tuple[str, ...] | None = None
+    within: tuple[tuple[str, ...], ...] = ()
+
+    def admits(self, tool: str) -> bool:
+        """Whether a tool of the server is offered, as far as the profile says."""
+        lists = self.within if self.only is None else (self.only, *self.within)
+        return all(NameList(names).admits(tool) for names in lists)
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -49,6 +63,10 @@ class Profile(msgspec.Struct, frozen=True):
     """The order of its agents' calls, where it says one."""
     disabled: tuple[str, ...] = ()
     """Servers that it names and that are not enabled."""
+    separator: Separator = ":"
+    """What stands between prefix and tool in names that are shown."""
+    resolve: Literal["spelled", "lenient"] = "spelled"
+    """Whether a tool may be called by the last part of its name."""
 
     @property
     def is_bound(self) -> bool:
@@ -65,6 +83,7 @@ class Narrowing(msgspec.Struct, frozen=True):
     tools: tuple[str, ...] | None = None
     mcp: tuple[str, ...] | None = None
     jobs: bool | None = None
+    allow: tuple[str, ...] | None = None
 
 
 class NotOffered(msgspec.Struct, frozen=True):
@@ -118,7 +137,7 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
         exposed = tuple(name for name, spec in config.tools.items() if spec.expose is True)
         disabled = tuple(name for name in config.mcp if not servers[name].spec.enabled)
         profiles[DEFAULT_PROFILE] = Profile(DEFAULT_PROFILE, exposed, whole, disabled=disabled)
-    by_prefix = _by_prefix(servers)
+    by_prefix, aliases = _by_prefix(servers), aliases_of(config)
     for name, wanted in _all_wanted(config).items():
         spec, path = wanted.spec, wanted.path
         # None stands for the whole server.
@@ -136,10 +155,15 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
                 if only is not None:
                     only[tool] = None
             else:
-                tools[entry] = None
-                if config.tools[entry].mode == "background" and not spec.jobs:
-                    why = f'tools.{entry} has mode = "background", and this profile has no jobs'
-                    problems.append(Problem((*path, "tools", index), why, value=entry))
+                found = declared_names(entry, config, aliases)
+                tools |= dict.fromkeys(found)
+                if not spec.jobs:
+                    why = 'tools.{} has mode = "background", and this profile has no jobs'
+                    problems += [
+                        Problem((*path, "tools", index), why.format(name), value=entry)
+                        for name in found
+                        if config.tools[name].mode == "background"
+                    ]
         # A name that was not looked up would admit nobody, without a word.
         owners = [(key, owner) for key, of_key in (("uid", spec.uid), ("gid", spec.gid)) for owner in _each(of_key)]
         why = "this name has not been looked up"
@@ -147,16 +171,19 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
         wrong = problems_of(spec, path)
         problems += wrong
         enabled = {server: only for server, only in used.items() if servers[server].spec.enabled}
+        offered, uses = _allowed(tuple(tools), _uses(enabled), spec.allow, servers)
         profiles[name] = Profile(
             name,
-            tuple(tools),
-            _uses(enabled),
+            offered,
+            uses,
             jobs=spec.jobs,
             uids=_numbers(spec.uid),
             gids=_numbers(spec.gid),
             confinement=NOTHING if wrong else confinement_of(spec),
             order=spec.order,
             disabled=tuple(server for server in used if server not in enabled),
+            separator=spec.separator,
+            resolve=spec.resolve,
         )
     return profiles, problems
 
@@ -166,7 +193,10 @@ def _entry_problem(
 ) -> Problem | None:
     """Why a profile cannot have what stands at `path` of its `tools`, or None where it can."""
     if ":" not in entry:
-        declared = config.tools.get(entry)
+        if is_glob(entry):
+            found = declared_names(entry, config, {})
+            return None if found else Problem(path, "no tool in [tools] matches this pattern", value=entry)
+        declared = config.tools.get(aliases_of(config).get(entry, entry))
         if declared is not None:
             why = f"tools.{entry} has expose = false: it is there for chains only"
             return Problem(path, why, value=entry) if declared.expose is False else None
@@ -181,9 +211,11 @@ def _entry_problem(
     server = by_prefix[prefix]
     spec = servers[server].spec
     table = f"mcp.{server}." if server in config.mcp else "the server's "
-    if tool in spec.deny:
+    if NameList(spec.deny).admits(tool):
         return Problem(path, f"{table}deny takes this tool away", value=entry)
-    if spec.tools is not None and tool not in spec.tools:
+    if spec.allow is not None and not is_glob(tool) and not NameList(spec.allow).admits(tool):
+        return Problem(path, f"{table}allow does not have this tool", value=entry)
+    if spec.tools is not None and not _may_be_among(spec.tools, tool):
         close = nearest(tool, spec.tools)
         why = f"{table}tools does not list this tool"
         return Problem(path, why, value=entry, nearest=close and f"{prefix}:{close}")
@@ -198,10 +230,17 @@ def _all_wanted(config: Config) -> dict[str, _Wanted]:
         if spec.is_profile
     }
     tables = {name: _Wanted(("agents", name), spec.tools, spec.mcp, spec) for name, spec in config.agents.items()}
+    exposed = tuple(name for name, spec in config.tools.items() if spec.expose)
+    for name, wanted in tables.items():
+        if wanted.spec.allow is not None and not wanted.tools and not wanted.mcp:
+            # It only says what of everything is offered.
+            tables[name] = _Wanted(wanted.path, exposed, tuple(config.mcp), wanted.spec)
     return processes | tables
 
 
-def narrow(profile: Profile, wish: Narrowing, servers: Mapping[str, Binding]) -> Profile | NotOffered:
+def narrow(
+    profile: Profile, wish: Narrowing, servers: Mapping[str, Binding], aliases: Mapping[str, str] = _NO_ALIASES
+) -> Profile | NotOffered:
     """The part of `profile` that `wish` names, or the first name that is not a part of it.
 
     A tool of a server that is offered whole may be named before it is known whether the server has it: it becomes
@@ -223,18 +262,48 @@ def narrow(profile: Profile, wish: Narrowing, servers: Mapping[str, Binding]) ->
     for entry in wish.tools or ():
         prefix, tool = split_name(entry)
         server = by_prefix.get(prefix, "") if ":" in entry else ""
-        if entry in own:
-            tools[entry] = None
+        found = NameList([entry]).of(profile.tools) if is_glob(entry) else [aliases.get(entry, entry)]
+        if found and own.issuperset(found):
+            tools |= dict.fromkeys(found)
         elif server in offered and _has_tool(servers[server].spec, offered[server], tool):
             only = used.setdefault(server, {})
             if only is not None:
                 only[tool] = None
         else:
             return NotOffered(entry)
-    uses = _uses(used)
-    # An agent that wants a whole server gets it as the profile has it.
+    # A whole server is the part of it that the profile has.
+    kept = [_within(use, offered[use.server]) for use in _uses(used)]
+    offers, uses = _allowed(tuple(tools), kept, wish.allow, servers)
     jobs = profile.jobs if wish.jobs is None else wish.jobs
-    return msgspec.structs.replace(profile, tools=tuple(tools), servers=uses, jobs=jobs)
+    return msgspec.structs.replace(profile, tools=offers, servers=uses, jobs=jobs)
+
+
+def _within(use: ServerUse, whole: ServerUse) -> ServerUse:
+    """A part of what a profile has of a server; what it names itself must still be there."""
+    # A name was looked for there already.
+    if whole.only in (None, use.only) or use.only is None or not any(map(is_glob, use.only)):
+        return ServerUse(use.server, use.only, whole.within)
+    return ServerUse(use.server, use.only, (whole.only, *whole.within))
+
+
+def _allowed(
+    tools: tuple[str, ...], uses: Iterable[ServerUse], allow: tuple[str, ...] | None, servers: Mapping[str, Binding]
+) -> tuple[tuple[str, ...], tuple[ServerUse, ...]]:
+    """What `allow` leaves of tools and servers; a server of which it names nothing is left out."""
+    if allow is None:
+        return tools, tuple(uses)
+    bare = tuple(entry for entry in allow if ":" not in entry)
+    kept: list[ServerUse] = []
+    for use in uses:
+        called = {use.server, servers[use.server].prefix} - {None, ""}
+        pairs = [split_name(entry) for entry in allow if ":" in entry]
+        parts = [tool for prefix, tool in pairs if any(NameList([prefix]).admits(str(name)) for name in called)]
+        # The tools of a server without a prefix are written as those that are declared.
+        parts += bare if servers[use.server].prefix == "" else ()
+        only = use.only and tuple(name for name in use.only if is_glob(name) or NameList(parts).admits(name))
+        if parts and only != ():
+            kept.append(ServerUse(use.server, only, (*use.within, tuple(parts))))
+    return tuple(NameList(bare).of(tools)), tuple(kept)
 
 
 def disabled_uses(config: Config, servers: Mapping[str, Binding]) -> list[str]:
@@ -263,10 +332,19 @@ def disabled_uses(config: Config, servers: Mapping[str, Binding]) -> list[str]:
 
 
 def _has_tool(spec: McpSpec, use: ServerUse, tool: str) -> bool:
-    """Whether a tool of a server may be used, as far as the configuration knows."""
-    if tool in spec.deny or (spec.tools is not None and tool not in spec.tools):
-        return False
-    return use.only is None or tool in use.only
+    """Whether a tool of a server may be used, or any that a pattern stands for, as far as the configuration knows."""
+    if is_glob(tool):
+        return all(each is None or _may_be_among(each, tool) for each in (spec.tools, use.only))
+    lists = [each for each in (spec.tools, spec.allow) if each is not None]
+    is_kept = all(NameList(each).admits(tool) for each in lists) and use.admits(tool)
+    return is_kept and not NameList(spec.deny).admits(tool)
+
+
+def _may_be_among(names: tuple[str, ...], entry: str) -> bool:
+    """Whether a tool, or one that a pattern stands for, may be among what a list of names and patterns has."""
+    if is_glob(entry):
+        return any(map(is_glob, names)) or bool(NameList([entry]).of(names))
+    return NameList(names).admits(entry)
 
 
 def _uses(servers: Mapping[str, Iterable[str] | None]) -> tuple[ServerUse, ...]:

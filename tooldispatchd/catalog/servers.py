@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET
 
 from tooldispatchd.catalog.confinement import KEYS, problems_of
-from tooldispatchd.catalog.names import default_prefix, nearest, unique_prefixes
+from tooldispatchd.catalog.names import default_prefix, nearest, prefix_taken, unique_prefixes
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec, Server, ToolSpec
 
@@ -279,6 +279,8 @@ class Binding(msgspec.Struct, frozen=True):
     spec: McpSpec
     prefix: str | None
     credentials: ServerCredentials = _NO_CREDENTIALS
+    wanted_prefix: str | None = None
+    """The prefix that it should have had, where another server has that."""
 
 
 class ServerTool(msgspec.Struct, frozen=True):
@@ -390,9 +392,17 @@ def _bind(placed: list[tuple[Path, McpSpec]], config: Config) -> tuple[dict[str,
     prefixes = dict(zip(wanted, unique_prefixes(wanted.values()), strict=True))
     for name, prefix in prefixes.items():
         if prefix != wanted[name]:
-            where = f'{_dotted(by_name[name][0])}: prefix "{wanted[name]}" is taken'
-            warnings.append(f'{where}, its tools are offered as "{prefix}:…"')
-    return {name: Binding(name, spec, prefixes.get(name)) for name, (_, spec) in by_name.items()}, warnings
+            warnings.append(f"{_dotted(by_name[name][0])}: {prefix_taken(wanted[name], prefix)}")
+    bindings = {
+        name: Binding(
+            name,
+            spec,
+            prefixes.get(name),
+            wanted_prefix=None if prefixes.get(name) == wanted.get(name) else wanted[name],
+        )
+        for name, (_, spec) in by_name.items()
+    }
+    return bindings, warnings
 
 
 def _dotted(path: Path) -> str:

@@ -8,13 +8,12 @@ KIB: Final = 1024
 MIB: Final = 1024 * KIB
 TIB: Final = 1024 * 1024 * MIB
 
-# A declared name may be spelt `prefix__name` for a model's provider, so that two underscores stay free for it.
-NAME_PATTERN: Final = r"^(?!.*__)[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*$"
+NAME_PATTERN: Final = r"^[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*$"
 # A binding's name is its prefix unless it states another one.
 BINDING_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$"
 PREFIX_PATTERN: Final = r"^([A-Za-z0-9][A-Za-z0-9._-]{0,31})?$"
-# As `names.is_server_tool_name`: what else a list names is no tool, and a pattern that is meant would match none.
-SERVER_TOOL_PATTERN: Final = r"^[A-Za-z0-9_./-]{1,128}$"
+# As `names.is_server_tool_name`, with the two wildcards of `globs`: what else a list names is no tool.
+SERVER_TOOL_PATTERN: Final = r"^[A-Za-z0-9_./*?-]{1,128}$"
 ENV_PATTERN: Final = r"^[^=\x00]+$"
 WORD_PATTERN: Final = r"^[^\x00]*$"
 SOME_WORD_PATTERN: Final = r"^[^\x00]+$"

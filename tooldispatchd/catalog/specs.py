@@ -237,9 +237,13 @@ class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
     cwd: SomeWord | None = None
     """Where it runs; by default where the daemon does."""
     tools: tuple[ServerToolName, ...] | None = None
-    """Offer these tools only; an agent is refused (`missing_tool`) if the server lacks one. By default all."""
+    """Offer these tools only, by name or by [pattern](agents.md#patterns); an agent is refused (`missing_tool`) if the
+    server lacks one, or has none of a pattern. By default all."""
+    allow: tuple[ServerToolName, ...] | None = None
+    """Of what would be offered, only these names and patterns; one that the server does not have is no error. It wins
+    over `tools`."""
     deny: tuple[ServerToolName, ...] = ()
-    """Never offer these tools; it wins over `tools`."""
+    """Never offer these names and patterns; it wins over `tools` and `allow`."""
     prefix: Annotated[str, Meta(pattern=PREFIX_PATTERN)] | None = None
     """What stands before the colon in its tools' names; by default the table's name. `""` offers the names as the
     server gives them. One that another table has gets a number (`time-2`), with a warning."""
@@ -355,6 +359,9 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     doc: Annotated[str, Meta(max_length=256 * KIB)] | None = None
     """Its full text, which the built-in tool `info` gives: `info({"name": …})`. That tool is there where any tool has a
     `doc`."""
+    aliases: tuple[Name, ...] = ()
+    """Further names under which agents may call it, and profiles and a `spec` may name it; lists of tools do not show
+    them. No other tool may have one of them."""
     expose: bool | Literal["named"] = True
     """With `"named"` it is offered where a profile or an agent process names it, and not by the profile that offers
     every tool. With `false` it is offered to nobody, and there for chains alone."""
@@ -411,9 +418,19 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     """`[agents.NAME]`: what an agent under this profile may call; what is left out is not offered."""
 
     tools: tuple[str, ...] = ()
-    """Declared tools, and single tools of servers as `PREFIX:NAME`."""
+    """Declared tools, and single tools of servers as `PREFIX:NAME`; also [patterns](agents.md#patterns). What is not
+    there is an error, and so is a pattern that nothing matches."""
     mcp: tuple[str, ...] = ()
     """Servers that are offered whole, by the names of their tables."""
+    allow: tuple[str, ...] | None = None
+    """Of what `tools` and `mcp` give only these names and [patterns](agents.md#patterns); where neither is given, of
+    all tools and servers. What is not there is no error."""
+    separator: Literal[":", "_", "__"] = ":"
+    """What stands between a server's prefix and its tool in the names that are shown: with `"_"` `github_search`.
+    `github:search` is taken too. Where two tools would be shown by one name both keep their own."""
+    resolve: Literal["spelled", "lenient"] = "spelled"
+    """With `lenient` a tool may be called by the last part of its name alone (`search`), where no other tool of the
+    agent ends so."""
     roots: tuple[SomeWord, ...] = ()
     """Directories that servers are told of, when they ask what they should work on: paths, or `file://` URIs."""
     mcp_resources: bool = False

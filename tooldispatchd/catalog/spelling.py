@@ -1,19 +1,26 @@
-"""Tools' names as model providers take them: reversible, and never one spelling for two names.
+"""Tools' names as agents are shown them: never one spelling for two names of a session.
 
-A colon is spelt `__`. Any other character that the provider rejects is `__-` and the bytes of its UTF-8 in hexadecimal,
-and so is what would be read as part of an escape: an underscore beside another or before an escape, a `_` or `-` after
-a colon. A name that is too long then is cut and ends in `__-h` and a hash: such a spelling is read by the session's
-table only, as is the empty name's.
+A name is shown *legibly* where no other name of the session would look the same: its first colon as the separator, any
+other character that the provider rejects as `_`. Where two would meet, or a name has no such spelling, it is *escaped*,
+which can be read back: a colon is `__`; any other character that the provider rejects is `__-` and the bytes of its
+UTF-8 in hexadecimal, and so is what would be read as part of an escape: an underscore beside another or before an
+escape, a `_` or `-` after a colon. A name that is too long then is cut and ends in `__-h` and a hash: such a spelling
+is read by the session's table only, as is the empty name's.
+
+Of the names that look alike at most one is escaped to that very look, since escapes are told apart by `__-`, which no
+legible spelling has: so both kinds together still have one name for each spelling.
 """
 
 import base64
 import hashlib
 import re
+from collections.abc import Iterable
 from typing import Final, Literal
 
 import msgspec
 
-Provider = Literal["plain", "anthropic", "openai", "openai_responses", "google", "mcp"]
+Provider = Literal["plain", "text", "anthropic", "openai", "openai_responses", "google", "mcp"]
+Separator = Literal[":", "_", "__"]
 
 # 50 bits: among 10,000 long names of a session two agree once in 20 million sessions; the table parts them then.
 HASH_LENGTH: Final = 10
@@ -44,7 +51,14 @@ PROVIDER_RULES: Final[dict[Provider, Rule]] = {
     "google": Rule("A-Za-z_", "A-Za-z0-9_-", 63),
     "mcp": Rule("A-Za-z0-9_.-", "A-Za-z0-9_.-", 128),
 }
-"""The rules of all providers but `plain`, which takes every name as it is."""
+"""The rules of all providers but `plain` and `text`, which take every name as it is."""
+
+# One for each rule: the others spell as one of these.
+DISTINCT: Final[tuple[Provider, ...]] = ("anthropic", "google", "mcp")
+SEPARATORS: Final[tuple[Separator, ...]] = ("_", "__")
+"""What may stand in the place of the colon."""
+
+_REJECTED: Final = {provider: re.compile(f"[^{rule.allowed}]") for provider, rule in PROVIDER_RULES.items()}
 
 _TO_ESCAPE: Final = {
     provider: re.compile(
@@ -59,17 +73,35 @@ _PIECE: Final = re.compile(
 )
 
 
-def spell(name: str, provider: Provider, hash_length: int = HASH_LENGTH) -> str:
+def legible(name: str, provider: Provider, separator: Separator = ":") -> str | None:
+    """The name as a person would write it for the provider, or None where that is none or looks like an escape.
+
+    `separator` stands for the first colon; where it is a colon, providers that take none have `__`.
+    """
+    if provider not in PROVIDER_RULES:
+        return name.replace(":", separator, 1)
+    shown = name.replace(":", _COLON if separator == ":" else separator, 1)
+    shown = _REJECTED[provider].sub("_", shown)
+    return shown if _HEX not in shown and PROVIDER_RULES[provider].admits(shown) else None
+
+
+def spell(name: str, provider: Provider, separator: Separator = ":") -> str:
+    """The name as a session shows it that has no other name which looks the same."""
+    return legible(name, provider, separator) or escape(name, provider)
+
+
+def escape(name: str, provider: Provider, hash_length: int = HASH_LENGTH, *, is_cut: bool = False) -> str:
     """The name as a provider takes it; it does not change where the provider takes it and it has no `__`.
 
-    `hash_length` is for a table that has seen two long names of one hash.
+    `hash_length` is for a table that has seen two long names of one hash. `is_cut` gives one with a hash in any case.
     """
-    if provider == "plain":
+    if provider not in PROVIDER_RULES and not is_cut:
         return name
-    limit = PROVIDER_RULES[provider].max_length
+    rule = provider if provider in PROVIDER_RULES else "mcp"
+    limit = PROVIDER_RULES[rule].max_length
     # Each character makes one at least: what is cut off here would not find a place.
-    spelt = _TO_ESCAPE[provider].sub(_escape, name[: limit + 1])
-    if spelt and len(spelt) <= limit:
+    spelt = _TO_ESCAPE[rule].sub(_escaped, name[: limit + 1])
+    if spelt and len(spelt) <= limit and not is_cut:
         return spelt
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     # The letters a to z and the digits 2 to 7, 52 of them.
@@ -83,51 +115,77 @@ def spell(name: str, provider: Provider, hash_length: int = HASH_LENGTH) -> str:
     return stem + suffix
 
 
-def unspell(text: str, provider: Provider) -> str | None:
-    """The name of which `text` is the provider's spelling, or None: it is none, or has a hash in it."""
-    if provider == "plain":
+def unescape(text: str, provider: Provider) -> str | None:
+    """The name that is escaped to `text` for the provider, or None: it is none, or has a hash in it."""
+    if provider not in PROVIDER_RULES:
         return text
     if len(text) > PROVIDER_RULES[provider].max_length:
         return None
     pieces = _PIECE.findall(text)
     try:
-        name = "".join(map(_unescape, pieces))
+        name = "".join(map(_unescaped, pieces))
     except UnicodeDecodeError:
         return None
-    # One spelling for a name: what reads as a name and is not its spelling is none.
-    return name if spell(name, provider) == text else None
+    # One escape for a name: what reads as a name and is not its escape is none.
+    return name if escape(name, provider) == text else None
 
 
 class Spelling:
-    """One session's table of spellings, for one provider; it keeps every name that it was given."""
+    """One session's table of spellings, for one provider; it keeps every name that it was given.
 
-    def __init__(self, provider: Provider) -> None:
+    What was shown for a name stays its spelling, whatever names come later.
+    """
+
+    def __init__(self, provider: Provider, separator: Separator = ":") -> None:
         self.provider: Final = provider
+        self.separator: Final = separator
         self._shown: dict[str, str] = {}
         self._canonical: dict[str, str] = {}
+        # How many names look so: a spelling that two want is nobody's, whoever came first.
+        self._looks: dict[str, int] = {}
 
-    def add(self, name: str) -> str:
-        """The spelling of a name, the same whenever it is asked for, and of no other name of this table."""
-        if name in self._shown:
-            return self._shown[name]
-        spellings = (spell(name, self.provider, length) for length in range(HASH_LENGTH, _FULL_HASH + 1))
+    def add(self, names: Iterable[str]) -> None:
+        """Spell all names that are new, each as no other of this table; it does not depend on their order."""
+        new = {name for name in names if name not in self._shown}
+        spelled = ((name, legible(name, self.provider, self.separator)) for name in new)
+        looks = {name: look for name, look in spelled if look is not None}
+        for look in looks.values():
+            self._looks[look] = self._looks.get(look, 0) + 1
+        for name, look in looks.items():
+            if self._looks[look] == 1 and look not in self._canonical:
+                self._place(name, look)
+        for name in sorted(new - self._shown.keys()):
+            self._place(name, self._escape(name))
+
+    def shown(self, name: str) -> str:
+        """The spelling of a name that was added, or what it would be alone."""
+        return self._shown[name] if name in self._shown else spell(name, self.provider, self.separator)
+
+    def _escape(self, name: str) -> str:
+        """The first of a name's escapes that no other has: a longer hash than usual, one where none is needed."""
+        lengths = range(HASH_LENGTH, _FULL_HASH + 1)
+        spellings = (
+            escape(name, self.provider, length, is_cut=is_cut) for is_cut in (False, True) for length in lengths
+        )
         shown = next((each for each in spellings if each not in self._canonical), None)
         assert shown is not None, "two names have one SHA-256"
+        return shown
+
+    def _place(self, name: str, shown: str) -> None:
         self._shown[name] = shown
         self._canonical[shown] = name
-        return shown
 
     def canonical(self, shown: str) -> str | None:
         """The name that was added and is spelt so, or None."""
         return self._canonical.get(shown)
 
 
-def _escape(match: re.Match[str]) -> str:
+def _escaped(match: re.Match[str]) -> str:
     char = match.group()
     return _COLON if char == ":" else _HEX + char.encode("utf-8", "surrogatepass").hex()
 
 
-def _unescape(piece: str) -> str:
+def _unescaped(piece: str) -> str:
     if piece == _COLON:
         return ":"
     if piece.startswith(_HEX):

@@ -83,14 +83,25 @@ def read_ready(line: ReadyLine, *, shown: bool) -> Ready | ShownReady:
         told = line.profile, line.protocol, entries, line.warnings
         return ShownReady(*told, line.agent, line.instructions, has, limits)
     views = _each(_decode_view, line.tools)
-    return Ready(line.profile, line.protocol, views, line.warnings, has, limits, line.agent, line.instructions, line.id)
+    return Ready(
+        line.profile,
+        line.protocol,
+        views,
+        line.warnings,
+        has,
+        limits,
+        line.agent,
+        line.instructions,
+        line.id,
+        line.prompt,
+    )
 
 
 def read_tools(line: ToolsLine, *, shown: bool) -> Tools | ShownTools:
     """As `read_ready`."""
     if shown:
         return ShownTools(_each(_decode_entry, line.tools), line.agent)
-    return Tools(_each(_decode_view, line.tools), line.agent)
+    return Tools(_each(_decode_view, line.tools), line.agent, prompt=line.prompt)
 
 
 def read_changed(line: ToolsChangedLine, *, shown: bool) -> ToolsChanged | ShownToolsChanged:

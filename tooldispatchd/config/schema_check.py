@@ -23,10 +23,10 @@ Node = dict[str, object]
 
 _PATTERN_WORDS: Final = {
     speckinds.PYTHON_PATTERN: 'a function, as "package.module:function"',
-    speckinds.NAME_PATTERN: 'letters, digits, "-" and "_" (never two), a letter first, with dots between parts',
+    speckinds.NAME_PATTERN: 'letters, digits, "-" and "_", a letter first, with dots between parts',
     speckinds.BINDING_PATTERN: '1 to 32 letters, digits, ".", "-" and "_", a letter or digit first',
     speckinds.PREFIX_PATTERN: 'at most 32 letters, digits, ".", "-" and "_", a letter or digit first; or ""',
-    speckinds.SERVER_TOOL_PATTERN: "a tool's name: 1 to 128 letters, digits and _ . / -",
+    speckinds.SERVER_TOOL_PATTERN: "a tool's name or a pattern: 1 to 128 letters, digits and _ . / - * ?",
     speckinds.ENV_PATTERN: 'a variable\'s name: not empty, with no "=" and no NUL',
     speckinds.WORD_PATTERN: "a string without NUL",
     speckinds.SOME_WORD_PATTERN: "a string that is not empty, without NUL",

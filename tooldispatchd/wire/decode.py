@@ -21,6 +21,7 @@ from tooldispatchd.wire.messages import (
     Hello,
     Message,
     NestedReq,
+    Parse,
     Ping,
     PongSaid,
     ShortReq,
@@ -31,11 +32,13 @@ from tooldispatchd.wire.messages import (
 )
 from tooldispatchd.wire.peek import peek
 
-_PORTS: Final = "hello, tool_req, tool_cancel, tool_background, tools, approve_resp, ask_resp, ping, pong, bye"
+_PORTS: Final = (
+    "hello, tool_req, tool_cancel, tool_background, tools, parse, approve_resp, ask_resp, ping, pong, bye"
+)
 UNKNOWN_PORT: Final = f"unknown port; known are {_PORTS}"
 
 _decode_tagged: Final = msgspec.json.Decoder(
-    Hello | ToolReq | ToolsReq | ToolCancel | ToolBackground | ApproveResp | AskResp | Ping | PongSaid | ByeSaid
+    Hello | ToolReq | ToolsReq | Parse | ToolCancel | ToolBackground | ApproveResp | AskResp | Ping | PongSaid | ByeSaid
 ).decode
 _decode_short: Final = msgspec.json.Decoder(ShortReq).decode
 _decode_nested: Final = msgspec.json.Decoder(NestedReq).decode
@@ -50,7 +53,7 @@ class Form(Enum):
 
 
 # Lines that are answered, beside requests: an `id` of theirs comes back.
-_ASKING: Final = frozenset({"hello", "tools", "ping", "bye", "tool_background"})
+_ASKING: Final = frozenset({"hello", "tools", "parse", "ping", "bye", "tool_background"})
 # White space as JSON has it; Python's own has more.
 WHITE: Final = b" \t\r\n"
 
@@ -115,7 +118,7 @@ def _fitting(message: Message, line: bytes) -> Message | Refused:
 def id_of(message: Message) -> str | None:
     """The id that comes back with the answer to a line; that of a call to cancel, or of a question, does not."""
     body = message.msg if isinstance(message, NestedReq) else message
-    return body.id if isinstance(body, ShortReq | Hello | ToolsReq | ToolBackground | Ping | ByeSaid) else None
+    return body.id if isinstance(body, ShortReq | Hello | ToolsReq | Parse | ToolBackground | Ping | ByeSaid) else None
 
 
 def form_of(message: Message) -> Form:

@@ -177,7 +177,18 @@ class AskResp(msgspec.Struct, tag_field="__port", tag="ask_resp"):
 Request = ToolReq | ShortReq | NestedReq
 Reply = ApproveResp | AskResp
 Message = (
-    ToolReq | ShortReq | NestedReq | Hello | ToolsReq | ToolCancel | ToolBackground | Reply | Ping | PongSaid | ByeSaid
+    ToolReq
+    | ShortReq
+    | NestedReq
+    | Hello
+    | ToolsReq
+    | Parse
+    | ToolCancel
+    | ToolBackground
+    | Reply
+    | Ping
+    | PongSaid
+    | ByeSaid
 )
 
 
@@ -289,6 +300,8 @@ class Ready(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=True)
     agent: str | None = None
     instructions: str | None = None
     id: str | None = None
+    prompt: str | None = None
+    """What to put into a model's prompt, in the form `text`."""
 
 
 class ReadyLine(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=True):
@@ -304,6 +317,7 @@ class ReadyLine(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=T
     agent: str | None = None
     instructions: str | None = None
     id: str | None = None
+    prompt: str | None = None
 
 
 class Tools(msgspec.Struct, tag_field="__port", tag="tools", omit_defaults=True):
@@ -312,6 +326,7 @@ class Tools(msgspec.Struct, tag_field="__port", tag="tools", omit_defaults=True)
     tools: list[ToolView]
     agent: str | None = None
     id: str | None = None
+    prompt: str | None = None
 
 
 class ToolsLine(msgspec.Struct, tag_field="__port", tag="tools", omit_defaults=True):
@@ -320,6 +335,7 @@ class ToolsLine(msgspec.Struct, tag_field="__port", tag="tools", omit_defaults=T
     tools: list[Raw]
     agent: str | None = None
     id: str | None = None
+    prompt: str | None = None
 
 
 class ToolsChanged(msgspec.Struct, tag_field="__port", tag="tools_changed", omit_defaults=True):
@@ -327,6 +343,7 @@ class ToolsChanged(msgspec.Struct, tag_field="__port", tag="tools_changed", omit
 
     tools: list[ToolView]
     agent: str | None = None
+    prompt: str | None = None
 
 
 class ToolsChangedLine(msgspec.Struct, tag_field="__port", tag="tools_changed", omit_defaults=True):
@@ -334,6 +351,7 @@ class ToolsChangedLine(msgspec.Struct, tag_field="__port", tag="tools_changed", 
 
     tools: list[Raw]
     agent: str | None = None
+    prompt: str | None = None
 
 
 class ToolUpdate(msgspec.Struct, tag_field="__port", tag="tool_update", omit_defaults=True):
@@ -450,6 +468,7 @@ Outgoing = (
     | ReadyLine
     | ToolsLine
     | ToolsChangedLine
+    | Parsed
     | ToolUpdate
     | EventLine
     | ApproveReq

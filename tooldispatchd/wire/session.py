@@ -245,10 +245,10 @@ class SessionMachine:
         if self.wants_updates and update.id in self.live and not self.is_gone:
             self.outgoing.append(update)
 
-    def tools_changed(self, tools: list[Raw]) -> None:
+    def tools_changed(self, tools: list[Raw], prompt: str | None = None) -> None:
         """Tell an agent that asked for updates which tools it has now."""
         if self.wants_updates and self.state in {State.OPEN, State.DRAINING} and not self.is_gone:
-            self.outgoing.append(ToolsChangedLine(tools, self.agent))
+            self.outgoing.append(ToolsChangedLine(tools, self.agent, prompt))
 
     def reply_fault(self, request: Request, fault: Fault) -> None:
         self.reply(request, fault.content(), is_error=True, fault=True)

@@ -224,14 +224,8 @@ class InFlight:
     # --- requests ---
 
     def take(self, request: Request, plan: Plan | None) -> None:
-        """Begin a call that the machine has let in; `plan` is None where its tool is still to be found."""
+        """Begin a call that the machine has let in; `plan` is None where its server is still starting."""
         body = body_of(request)
-        if plan is None:
-            found = self._session.find(body.name)
-            if isinstance(found, Fault):
-                self._session.refuse_request(request, found if found.code in NO_TOOL else found.ran(may_have=False))
-                return
-            plan = found if isinstance(found, Plan) else None
         call = AgentCall(self, self._context, body)
         refusal = self._refusal(call, plan, in_background=bool(body.background))
         if refusal is None and (body.background or (plan is not None and plan.in_background)):

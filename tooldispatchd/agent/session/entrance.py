@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from tooldispatchd.agent.faults import SHOWN_NAME
 from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.globs import is_glob
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.profiles import DEFAULT_PROFILE, Narrowing, NotOffered, Profile, digest_of, narrow
 from tooldispatchd.wire.faults import Code, Fault
@@ -25,6 +26,8 @@ UNKNOWN_PROFILE: Final = Fault(Code.UNKNOWN_PROFILE, "no such profile")
 
 # As many tools as one server may have; a profile that needs a longer list is better written as a profile.
 MAX_NAMES: Final = 1000
+# Each is matched against every tool of the profile, in the loop: some ten milliseconds where there are thousands.
+MAX_GLOBS: Final = 32
 
 _decode_object: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_names: Final = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -119,12 +122,12 @@ class Authenticator:
 def narrow_profile(profile: Profile, spec: Raw, catalog: Catalog) -> Profile | Fault:
     """The part of `profile` that the `spec` of a `hello` names: `not_allowed` for what is no part of it.
 
-    `spec` is an object with `tools`, `mcp` and `jobs`, each optional; what else it is, is an `invalid_request`.
+    `spec` is an object with `tools`, `mcp`, `allow` and `jobs`, each optional; anything else is an `invalid_request`.
     """
     wish = _read_narrowing(spec)
     if isinstance(wish, Fault):
         return wish
-    narrowed = narrow(profile, wish, catalog.servers)
+    narrowed = narrow(profile, wish, catalog.servers, catalog.aliases)
     if isinstance(narrowed, NotOffered):
         extras: dict[str, object] = {"source": narrowed.name[:SHOWN_NAME]}
         return Fault(Code.NOT_ALLOWED, "spec names what the profile does not offer", extras)
@@ -142,7 +145,7 @@ def _read_narrowing(spec: Raw) -> Narrowing | Fault:
     if unknown is not None:
         return _invalid("spec has a key that is not known", source=unknown)
     lists: dict[str, tuple[str, ...]] = {}
-    for key in ("tools", "mcp"):
+    for key in ("tools", "mcp", "allow"):
         try:
             if key in fields:
                 lists[key] = _decode_names(fields[key])
@@ -150,11 +153,13 @@ def _read_narrowing(spec: Raw) -> Narrowing | Fault:
             return _invalid("spec must have a list of names here", source=key)
     if sum(map(len, lists.values())) > MAX_NAMES:
         return _invalid(f"spec names more than {MAX_NAMES} tools and servers")
+    if sum(map(is_glob, (name for names in lists.values() for name in names))) > MAX_GLOBS:
+        return _invalid(f"spec has more than {MAX_GLOBS} patterns")
     try:
         jobs = _decode_bool(fields["jobs"]) if "jobs" in fields else None
     except _NOT_READABLE:
         return _invalid("spec must have true or false here", source="jobs")
-    return Narrowing(lists.get("tools"), lists.get("mcp"), jobs)
+    return Narrowing(lists.get("tools"), lists.get("mcp"), jobs, lists.get("allow"))
 
 
 def _invalid(detail: str, *, source: str | None = None) -> Fault:

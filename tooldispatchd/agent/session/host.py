@@ -23,7 +23,7 @@ from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.agent.session.roster import UNKNOWN_AGENT, Roster
 from tooldispatchd.agent.session.session import Session
-from tooldispatchd.agent.tools.showing import refuse_form
+from tooldispatchd.agent.tools.showing import parsed, refuse_form
 from tooldispatchd.calls.memory import Holding
 from tooldispatchd.calls.outcome import utf8_size
 from tooldispatchd.catalog.profiles import Profile
@@ -41,6 +41,7 @@ from tooldispatchd.wire.messages import (
     Hello,
     Message,
     NestedReq,
+    Parse,
     Ping,
     Pong,
     PongSaid,
@@ -398,8 +399,8 @@ class ChannelHost:
         elif isinstance(message, Refused):
             self._refuse_line(message)
             return DEAR
-        elif isinstance(message, ToolsReq):
-            self._list_tools(message)
+        elif isinstance(message, ToolsReq | Parse):
+            self._tell(message)
             return TURN
         elif isinstance(message, Ping):
             self._machine.outgoing.append(Pong(message.t, message.id))
@@ -436,7 +437,11 @@ class ChannelHost:
         machine = SessionMachine(self._machine.outgoing) if session is None else session.machine
         machine.refuse(refused, line=self._machine.line)
 
-    def _list_tools(self, message: ToolsReq) -> None:
+    def _tell(self, message: ToolsReq | Parse) -> None:
+        """Answer what needs no call; a text is read without a session."""
+        if isinstance(message, Parse):
+            self._machine.outgoing.append(parsed(message))
+            return
         refusal = refuse_form(message.schemas)
         if refusal is not None:
             self._fault(refusal, agent=message.agent, line_id=message.id)

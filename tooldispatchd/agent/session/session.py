@@ -15,7 +15,7 @@ from msgspec import Raw, UnsetType
 from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
 from tooldispatchd.agent.calls.call import LARGE_BYTES, Lookup, Plan, SessionChannel
 from tooldispatchd.agent.calls.checking import HEAVY
-from tooldispatchd.agent.calls.inflight import InFlight, job_content
+from tooldispatchd.agent.calls.inflight import NO_TOOL, InFlight, job_content
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, NO_JOBS, TOO_LATE, queue_full
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.entrance import Visitor
@@ -23,13 +23,14 @@ from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, closing_figures
 from tooldispatchd.agent.session.tasktree import Task, TaskTree
 from tooldispatchd.agent.tools.builtins import instructions_of
-from tooldispatchd.agent.tools.showing import PLAIN, Showing, plain_entries
+from tooldispatchd.agent.tools.showing import PLAIN, TEXT, Showing, plain_entries
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.admission import group_size
 from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.jobs import Job
 from tooldispatchd.calls.outcome import Answer, Outcome, log_fields, utf8_size
 from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.textcalls import prompt_of
 from tooldispatchd.front.timer import Expiring, Timer
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import (
@@ -107,8 +108,8 @@ class Session:
         self._changes: Changes | None = None
         self._tree: TaskTree | None = None
         self._is_forced = False
-        # None for an agent that was shown the plain form alone.
-        self._showing: Showing | None = None
+        # None for an agent that was shown the plain form alone, which spells nothing.
+        self._showing = Showing(profile.separator) if profile.separator != ":" else None
         root = self.number if lineage is None else lineage.account.number
         self.toolset = Toolset(self, runtime, profile, self._log, turns=(host.gate_key, root), share=host.share)
         self.plans = self.toolset.plans
@@ -183,6 +184,7 @@ class Session:
             machine.agent,
             instructions_of(toolset.plans.values(), toolset.advice),
             machine.hello_id,
+            _prompt(machine.schemas, tools),
         )
 
     def tools_changed(self) -> None:
@@ -201,14 +203,15 @@ class Session:
             self._host.flush()
 
     def _tell_tools(self) -> None:
-        self.machine.tools_changed(self._shown(None)[0])
+        tools = self._shown(None)[0]
+        self.machine.tools_changed(tools, _prompt(self.machine.schemas, tools))
         self._host.flush()
 
     def _shown(self, form: str | None) -> tuple[list[Raw], list[str]]:
         """The tools in a form, and what it could not say; their names as it spells them are known from here on."""
         plans = self.toolset.plans
         form = form or self.machine.schemas or PLAIN
-        if form == PLAIN:
+        if form == PLAIN and self._showing is None:
             return plain_entries(plans.values()), []
         self._showing = self._showing or Showing()
         entries = self._showing.entries(form, plans)
@@ -217,11 +220,11 @@ class Session:
 
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
         """The plan of a tool by its own name or by one that is shown, why there is none, or that it is too early."""
-        form = self.machine.schemas
-        if form is None or form == PLAIN:
+        form = self.machine.schemas or PLAIN
+        if form == PLAIN and self._showing is None:
             return self.toolset.find(name)
         self._showing = self._showing or Showing()
-        return self._showing.find(name, form, self.toolset.find)
+        return self._showing.find(name, form, self.toolset)
 
     # --- requests ---
 
@@ -262,9 +265,11 @@ class Session:
         if not self.has_jobs and (body_of(request).background or (plan is not None and plan.in_background)):
             self.refuse_request(request, NO_JOBS)
             return
-        if plan is None and self.machine.schemas is not None:
-            # By a name that it will be shown, before it has been.
+        if plan is None:
             found = self.find(body_of(request).name)
+            if isinstance(found, Fault):
+                self.refuse_request(request, found if found.code in NO_TOOL else found.ran(may_have=False))
+                return
             plan = found if isinstance(found, Plan) else None
         if plan is not None and plan.now is not None and (self.in_flight is None or self.in_flight.may_answer_now):
             self._answer_now(request, plan)
@@ -369,7 +374,8 @@ class Session:
 
     def list_tools(self, asked: ToolsReq) -> None:
         """Answer `tools`, in the form asked for, else in that of `hello`."""
-        self.machine.outgoing.append(ToolsLine(self._shown(asked.schemas)[0], self.machine.agent, asked.id))
+        tools, prompt_form = self._shown(asked.schemas)[0], asked.schemas or self.machine.schemas
+        self.machine.outgoing.append(ToolsLine(tools, self.machine.agent, asked.id, _prompt(prompt_form, tools)))
 
     def take_reply(self, reply: Reply) -> None:
         """The agent's answer to a question; one to none is ignored."""
@@ -523,6 +529,11 @@ class Session:
         self._host.closed(self.machine.agent)
         self.in_flight = self._questions = self._changes = self._tree = None
         self.toolset.forget()
+
+
+def _prompt(form: str | None, tools: list[Raw]) -> str | None:
+    """What goes with a list in the form for models without tool calling."""
+    return prompt_of(tools) if form == TEXT else None
 
 
 def ran_at_once(fault: Fault) -> Fault:

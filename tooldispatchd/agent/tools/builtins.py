@@ -4,7 +4,7 @@ Those for jobs look only at the session's own calls, and take no place among tho
 stoppable, while its agent has as many calls running as it may.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -20,7 +20,6 @@ from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.calls.stages import Reason
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import compile_check
-from tooldispatchd.catalog.spelling import PROVIDER_RULES, spell
 from tooldispatchd.providers.mcp.greeting import instructions_text
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import QuotedText
@@ -194,22 +193,25 @@ _SCHEMA: Final[dict[str, object]] = {
     "required": ["name"],
     "additionalProperties": False,
 }
+_CHECK: Final = compile_check(_SCHEMA)
+
+
+Described = Callable[[str], Plan | None]
+"""The plan of the tool that is meant by a name, however it is spelled."""
 
 
 class InfoPlan(Plan):
-    """The tool `info`, which answers at once: `{name: string} -> string`."""
+    """The tool `info`, which answers at once: `{name: string} -> string`. `documented` are tools that have a text."""
 
-    __slots__ = ("_docs",)
+    __slots__ = ("find",)
 
-    def __init__(self, docs: Mapping[str, str], *, limit_s: float) -> None:
-        read = Reader(compile_check(_SCHEMA), missing={}, wrapped=False)
-        shown = ", ".join(docs)
+    def __init__(self, documented: Iterable[str], find: Described, *, limit_s: float) -> None:
+        read = Reader(_CHECK, missing={}, wrapped=False)
+        shown = ", ".join(documented)
         description = f"Give the full documentation of a tool. There is one for: {shown}"
         offered = Offered(name=INFO, description=description[:1_000], input_schema=_SCHEMA)
         super().__init__(offered, kind="builtin", limit_s=limit_s, read=read, provider=INFO)
-        # A model asks by the name that it was shown.
-        spelt = {spell(name, provider): doc for name, doc in docs.items() for provider in PROVIDER_RULES}
-        self._docs = {**spelt, **docs}
+        self.find = find
         self.gives_json = False
         self.now = self._answer
 
@@ -225,12 +227,18 @@ class InfoPlan(Plan):
         if isinstance(value, Fault):
             return value
         name = value["name"] if isinstance(value, dict) else ""
-        doc = self._docs.get(name)
-        if doc is None:
-            why = f"{str(name)[:SHOWN_NAME]} has no documentation that this agent may read"
+        plan = self.find(str(name))
+        if plan is None:
+            why = f"{str(name)[:SHOWN_NAME]} is no tool of this agent"
             violation = {"path": "/name", "message": why}
             return Fault(Code.INVALID_INPUT, why, {"violations": [violation], "source": str(name)[:SHOWN_NAME]})
-        return _encode(doc).decode()
+        return _encode(plan.offered.doc or _described(plan.offered)).decode()
+
+
+def _described(offered: Offered) -> str:
+    """What is said of a tool that has no text of its own."""
+    schema = f"Input (JSON Schema): {_encode(offered.input_schema).decode()}"
+    return "\n\n".join(part for part in (offered.name, offered.description, schema) if part)
 
 
 def instructions_of(plans: Iterable[Plan], advice: Iterable[tuple[str, str]] = ()) -> str | None:

@@ -16,7 +16,8 @@ from tooldispatchd.agent.tools.sharing import View
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.catalog.catalog import Catalog
-from tooldispatchd.catalog.names import default_prefix, unique_prefixes
+from tooldispatchd.catalog.globs import NameList
+from tooldispatchd.catalog.names import default_prefix, prefix_taken, unique_prefixes
 from tooldispatchd.catalog.profiles import Profile, ServerUse
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.specs import OAuthSpec
@@ -78,6 +79,8 @@ class SessionServer:
         self.warnings: list[str] = []
         self.unenforced: tuple[str, ...] = ()
         self._refusal = why_never(binding)
+        if use is not None and binding.wanted_prefix is not None:
+            self.warnings.append(prefix_taken(binding.wanted_prefix, binding.prefix))
 
     @property
     def is_startable(self) -> bool:
@@ -88,6 +91,19 @@ class SessionServer:
     def is_unnamed(self) -> bool:
         """Whether it will be called what it calls itself."""
         return self.use is not None and self.binding.prefix is None
+
+    @property
+    def lists(self) -> list[tuple[str, ...]]:
+        """The lists of names and patterns that a tool must be on to be offered itself."""
+        spec, use = self.binding.spec, self.use
+        own = (spec.tools, spec.allow, *(() if use is None else (use.only, *use.within)))
+        return [names for names in own if names is not None]
+
+    def keeps(self, tool: str) -> bool:
+        """Whether a tool that is asked for is not taken away again."""
+        spec, use = self.binding.spec, self.use
+        lists = [names for names in (spec.allow, *(() if use is None else use.within)) if names is not None]
+        return all(NameList(names).admits(tool) for names in lists) and not NameList(spec.deny).admits(tool)
 
     @property
     def fault(self) -> Fault | None:
@@ -261,7 +277,7 @@ class Servers:
         taken = [other.prefix for other in self if other.prefix is not None]
         prefix = unique_prefixes([*taken, wanted])[-1]
         if prefix != wanted:
-            server.warnings.append(f'prefix "{wanted}" is taken, its tools are offered as "{prefix}:…"')
+            server.warnings.append(prefix_taken(wanted, prefix))
             self._log.warning("prefix taken", server=server.name, wanted=wanted, prefix=prefix)
         return prefix
 
@@ -389,6 +405,7 @@ def server_value(
         env=spec.env if program is None else program.command.env,
         cwd=spec.cwd,
         whitelist=whitelist,
+        allow=spec.allow if use is not None or spec.shared else None,
         declared=needed,
         deny=spec.deny,
         protocol=spec.protocol,

@@ -1,7 +1,7 @@
 """How one agent is shown its tools: the form of schemas that it asked for, and the names as that form spells them."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Literal, cast
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, Protocol, cast
 
 import msgspec
 from msgspec import Raw
@@ -9,15 +9,27 @@ from msgspec import Raw
 from tooldispatchd.agent.calls.call import Lookup, Plan
 from tooldispatchd.agent.faults import renamed
 from tooldispatchd.catalog.forms.form import FORMS, render, render_open
-from tooldispatchd.catalog.spelling import Provider, Spelling, unspell
+from tooldispatchd.catalog.spelling import Provider, Separator, Spelling
+from tooldispatchd.catalog.textcalls import read_calls
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import Parse, Parsed
 
 PLAIN: Final = "plain"
+TEXT: Final = "text"
 # Of one list in a form that must be written anew; a thousand ordinary tools are less. What comes after it is shown with
 # any object as its input: a hostile server's schemas cost the dispatch thread some milliseconds each.
 MAX_LISTED_BYTES: Final = 1024 * 1024
 
-Finder = Callable[[str], Plan | Fault | Literal[Lookup.HOLD]]
+
+class NamedTools(Protocol):
+    """`Toolset`, as names are looked up in it."""
+
+    plans: dict[str, Plan]
+
+    @property
+    def is_settled(self) -> bool: ...
+    def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
+
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -30,15 +42,24 @@ def refuse_form(schemas: str | None) -> Fault | None:
     return Fault(Code.INVALID_REQUEST, f"no such form of schemas; there are {known}")
 
 
+def parsed(asked: Parse) -> Parsed:
+    """The calls in what a model without tool calling wrote."""
+    calls, malformed = read_calls(asked.text)
+    return Parsed(
+        [Raw(_encode(call)) for call in calls], [Raw(_encode(each)) for each in malformed], asked.agent, asked.id
+    )
+
+
 class Showing:
     """The forms that one session's tools were shown in; most agents ask for one.
 
     Names are spelt so that no two of the session's tools are spelt the same.
     """
 
-    __slots__ = ("_spellings",)
+    __slots__ = ("_separator", "_spellings")
 
-    def __init__(self) -> None:
+    def __init__(self, separator: Separator = ":") -> None:
+        self._separator = separator
         self._spellings: dict[str, Spelling] = {}
 
     def entries(self, form: str, plans: Mapping[str, Plan]) -> tuple[list[Raw], list[str]]:
@@ -46,9 +67,10 @@ class Showing:
         entries: list[Raw] = []
         warnings: list[str] = []
         spelling = self._spelling(form)
+        spelling.add(plans)
         room = MAX_LISTED_BYTES
         for name, plan in plans.items():
-            shown, notes = _rendered(plan, form, spelling.add(name), is_open=room <= 0)
+            shown, notes = _rendered(plan, form, spelling.shown(name), is_open=room <= 0)
             room -= len(shown)
             entries.append(shown)
             warnings += [f"tool {name}: {note}" for note in notes]
@@ -61,24 +83,23 @@ class Showing:
         """
         table = dict(plans)
         for spelling in reversed(self._spellings.values()):
-            table.update((spelling.add(name), plan) for name, plan in plans.items())
+            spelling.add(plans)
+            table.update((spelling.shown(name), plan) for name, plan in plans.items())
         return table
 
-    def find(self, name: str, form: str, find: Finder) -> Plan | Fault | Literal[Lookup.HOLD]:
+    def find(self, name: str, form: str, tools: NamedTools) -> Plan | Fault | Literal[Lookup.HOLD]:
         """Look a name up that was shown, or would be, or is the tool's own."""
         spelling = self._spelling(form)
-        found = find(spelling.canonical(name) or name)
-        if isinstance(found, Fault) and found.code is Code.UNKNOWN_TOOL:
-            read = unspell(name, spelling.provider)
-            if read is not None and read != name:
-                found = find(read)
-        return renamed(found, name, spelling.add) if isinstance(found, Fault) else found
+        if tools.is_settled:
+            spelling.add(tools.plans)
+        found = tools.find(spelling.canonical(name) or name)
+        return renamed(found, name, spelling.shown) if isinstance(found, Fault) else found
 
     def _spelling(self, form: str) -> Spelling:
         spelling = self._spellings.get(form)
         if spelling is None:
             # A form has been looked at when it was asked for, and each is a provider's name.
-            spelling = self._spellings[form] = Spelling(cast("Provider", form))
+            spelling = self._spellings[form] = Spelling(cast("Provider", form), self._separator)
         return spelling
 
 

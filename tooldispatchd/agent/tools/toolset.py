@@ -1,6 +1,6 @@
 """The tools of one session: which there are, and the plan of each; with `plans` the one place that names providers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, Literal
 
 import trio
@@ -15,15 +15,18 @@ from tooldispatchd.agent.calls.plans import (
     process_plan,
     program_plan,
 )
-from tooldispatchd.agent.faults import SHOWN_NAME, propose, unknown_tool
+from tooldispatchd.agent.faults import SHOWN_NAME, propose, renamed, unknown_tool
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.tools.builtins import InfoPlan, JobPlan, job_plans
+from tooldispatchd.agent.tools.builtins import INFO, InfoPlan, JobPlan, job_plans
 from tooldispatchd.agent.tools.servers import Servers, ServersOwner, SessionServer, at_servers, why_never
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
+from tooldispatchd.catalog.globs import NameList, insisted
 from tooldispatchd.catalog.names import nearest, prefixed, split_name
 from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.readings import Readings, fold
+from tooldispatchd.catalog.spelling import DISTINCT, unescape
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.providers.mcp.keeper import ServerHandle
 from tooldispatchd.wire.faults import Code, Fault
@@ -39,16 +42,36 @@ def compile_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
     tools = runtime.setup.catalog.tools
     whole = runtime.setup.profile_keys.profile(key)
     plans = {name: _compile_plan(runtime, tools[name], whole) for name in whole.tools if tools[name].server is None}
-    jobs = job_plans() if whole.jobs else []
     # A declared tool of such a name wins, also one that a server has yet to show.
-    return plans | {plan.name: plan for plan in (*jobs, *_info(runtime, whole)) if plan.name not in whole.tools}
+    plans |= {plan.name: plan for plan in (job_plans() if whole.jobs else ()) if plan.name not in whole.tools}
+    return plans | _info(runtime, whole, Described(runtime, plans))
 
 
-def _info(runtime: Runtime, profile: Profile) -> list[Plan]:
-    """The tool that gives the texts of the profile's tools, where any has one."""
-    texts = {name: runtime.setup.catalog.tools[name].spec.doc for name in profile.tools}
-    docs = {name: text for name, text in texts.items() if text is not None}
-    return [InfoPlan(docs, limit_s=runtime.setup.limits.call_s)] if docs else []
+def _info(runtime: Runtime, profile: Profile, find: Callable[[str], Plan | None]) -> dict[str, Plan]:
+    """The tool that gives the texts of tools, where any of the profile's declared ones has one."""
+    documented = [name for name in profile.tools if runtime.setup.catalog.tools[name].spec.doc is not None]
+    if not documented or INFO in profile.tools:
+        return {}
+    return {INFO: InfoPlan(documented, find, limit_s=runtime.setup.limits.call_s)}
+
+
+class Described:
+    """Finds tools of a table by any name that they may be called by."""
+
+    __slots__ = ("_aliases", "_plans", "_readings")
+
+    def __init__(self, runtime: Runtime, plans: dict[str, Plan]) -> None:
+        self._aliases = runtime.setup.catalog.aliases
+        self._plans = plans
+        self._readings: Readings | None = None
+
+    def __call__(self, name: str) -> Plan | None:
+        plan = self._plans.get(self._aliases.get(name, name))
+        if plan is None:
+            self._readings = self._readings or Readings(self._plans)
+            meant = self._readings.spelled(name[:MAX_NAME])
+            plan = None if meant is None else self._plans[meant]
+        return plan
 
 
 def compile_lifted(runtime: Runtime, key: str) -> dict[str, Plan]:
@@ -76,7 +99,12 @@ def narrow_plans(runtime: Runtime, plans: dict[str, Plan], profile: Profile) -> 
     """The plans that a narrowed `profile` keeps of the whole profile's."""
     own = {name: plans[name] for name in profile.tools if name in plans}
     jobs = {name: plan for name, plan in plans.items() if isinstance(plan, JobPlan) and profile.jobs}
-    return own | jobs | {plan.name: plan for plan in _info(runtime, profile) if plan.name not in profile.tools}
+    kept = own | jobs
+    return kept | _info(runtime, profile, Described(runtime, kept))
+
+
+def _find_nothing(_: str) -> None:
+    return None
 
 
 class Toolset:
@@ -95,6 +123,7 @@ class Toolset:
         "_offered",
         "_owner",
         "_profile",
+        "_readings",
         "_runtime",
         "_servers",
         "_waiting",
@@ -127,12 +156,17 @@ class Toolset:
         }
         # The names that each server offers, in its own order.
         self._offered: dict[str, list[str]] = {}
+        # How else the tools may be called; made when somebody asks.
+        self._readings: Readings | None = None
         # The plans of servers' tools that chains have asked for.
         self._inner: dict[str, Plan] = {}
         # Without servers nothing is ever added, and all sessions of the profile share one table.
         self.plans: dict[str, Plan] = declared
         if len(self._servers):
             self.plans = {name: plan for name, plan in declared.items() if name not in self._waiting}
+            # It tells of the tools of servers too.
+            self._declared = declared | _info(runtime, profile, self._described)
+            self.plans |= {name: plan for name, plan in self._declared.items() if name == INFO}
 
     # --- opening and closing ---
 
@@ -156,6 +190,10 @@ class Toolset:
 
     def forget(self) -> None:
         """Drop the references to the owner, after the end; the plans stay."""
+        own = self._declared.get(INFO) if len(self._servers) else None
+        if isinstance(own, InfoPlan):
+            # It would keep all this until a collection finds both.
+            own.find = _find_nothing
         self._servers.forget()
         del self._owner
 
@@ -211,9 +249,10 @@ class Toolset:
             if tool not in kept.offer.tools
         }
         if server.use is not None:
-            deny = server.binding.spec.deny
             named = (*(server.use.only or ()), *(server.binding.spec.tools or ()))
-            missing |= {tool: f"{lacks} {tool}" for tool in named if tool not in kept.offer.tools and tool not in deny}
+            usable = kept.offer.tools
+            lacking = insisted(named, usable=usable, listed=kept.offer.listed or usable, keeps=server.keeps)
+            missing |= {tool: f"{lacks} {tool}" for tool in lacking}
         for tool, detail in missing.items():
             self._log.warning("tool missing", server=server.name, tool=tool, reason=detail)
         return missing
@@ -223,12 +262,12 @@ class Toolset:
         use, prefix = server.use, server.prefix
         if use is None or prefix is None:
             return []
-        whitelist = server.binding.spec.tools
         hidden: list[str] = []
+        wanted = [NameList(names) for names in server.lists]
         offered = self._offered[server.name] = []
         for tool in kept.offer.tools.values():
             # Some may be there for declared ones alone.
-            if any(names is not None and tool.name not in names for names in (use.only, whitelist)):
+            if not all(names.admits(tool.name) for names in wanted):
                 continue
             name = prefixed(prefix, tool.name)
             if name in self.plans or name in self._waiting:
@@ -268,6 +307,7 @@ class Toolset:
 
     def _order(self) -> None:
         """Put the plans in order, which must not depend on which server was quick: models are shown it."""
+        self._readings = None
         found = dict(self.plans)
         offered = (name for server in self._servers for name in self._offered.get(server.name, ()))
         order = dict.fromkeys([*self._profile.tools, *self._declared, *offered])
@@ -308,12 +348,28 @@ class Toolset:
         return self._inner[name]
 
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
-        """The plan of the tool, why there is none, or that it is too early to say."""
+        """The plan of the tool, why there is none, or that it is too early to say.
+
+        A name that no tool has may be an alias, or what some form shows a tool by.
+        """
         plan = self.plans.get(name)
         if plan is not None:
             return plan
         if len(name) > MAX_NAME:
             return self._unknown(name)  # it would be kept for as long as a server starts
+        found = self._find_own(name)
+        if found is not None:
+            return found
+        meant = self._runtime.setup.catalog.aliases.get(name) or self._meant(name)
+        if isinstance(meant, Lookup):
+            return meant
+        if meant is None:
+            return self._unknown(name)
+        found = self.find(meant)
+        return renamed(found, name, str) if isinstance(found, Fault) else found
+
+    def _find_own(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD] | None:
+        """What is known of a tool by its own name; None where there is none of this name."""
         if name in self._waiting:
             return HOLD
         declared = self._runtime.setup.catalog.tools.get(name)
@@ -328,13 +384,43 @@ class Toolset:
                 return HOLD
             if prefix == server.prefix and server.fault is not None:
                 return server.fault
-            if tool in server.binding.spec.deny:
+            if NameList(server.binding.spec.deny).admits(tool):
                 return self._not_allowed(name)
         for each in self._profile.disabled:
             binding = self._runtime.setup.catalog.servers[each]
             if prefix == binding.prefix and (fault := why_never(binding)) is not None:
                 return fault
-        return HOLD if self._servers.may_become(prefix) else self._unknown(name)
+        return HOLD if self._servers.may_become(prefix) else None
+
+    def _meant(self, name: str) -> str | Literal[Lookup.HOLD] | None:
+        """The one tool that is meant by a name which is none's own; of the tools of servers that are up."""
+        if any(server.use and not server.is_settled and self._may_mean(name, server) for server in self._servers):
+            # It may have a tool of this spelling, and whether one or several are meant must not depend on which of
+            # the servers was quick.
+            return HOLD
+        meant = self._names().spelled(name)
+        if meant is None and self._profile.resolve == "lenient":
+            meant = self._names().bare(name)
+        if meant is None:
+            # A tool that exists and is not this agent's, or whose server is down.
+            escaped = (unescape(name, provider) for provider in DISTINCT)
+            meant = next((each for each in escaped if each and each != name and self._find_own(each) is not None), None)
+        return meant or self._runtime.setup.declared.spelled(name)
+
+    def _may_mean(self, name: str, server: SessionServer) -> bool:
+        if self._profile.resolve == "lenient" or server.prefix == "":
+            return True
+        # All that a colon can be written as begins so.
+        return any(each in name for each in ":_") and fold(name).startswith(fold(server.prefix or ""))
+
+    def _described(self, name: str) -> Plan | None:
+        found = self.find(name)
+        return found if isinstance(found, Plan) else None
+
+    def _names(self) -> Readings:
+        if self._readings is None:
+            self._readings = Readings([*self.plans, *self._waiting])
+        return self._readings
 
     @staticmethod
     def _not_allowed(name: str) -> Fault:
@@ -343,7 +429,7 @@ class Toolset:
     def _unknown(self, name: str) -> Fault:
         # So long a name is no typing error, and comparing it would take long.
         may_hint = len(name) <= SHOWN_NAME and self._runtime.state.hints.take(len(self.plans), trio.current_time())
-        close = nearest(name, self.plans) if may_hint else None
+        close = self._names().near(name) or nearest(name, self.plans) if may_hint else None
         servers = [
             each.name if each.fault is None else f"{each.name} (not available)" for each in self._servers if each.use
         ]

@@ -71,6 +71,7 @@ def _annotations(said: msgspec.Raw | None) -> dict[str, object]:
 
 _RENDERERS: Final[dict[str, Callable[[Offered, str], Rendered]]] = {
     "plain": render_plain,
+    "text": render_plain,
     "anthropic": render_anthropic,
     "openai": render_openai,
     "openai_responses": render_openai_responses,
@@ -79,7 +80,7 @@ _RENDERERS: Final[dict[str, Callable[[Offered, str], Rendered]]] = {
 }
 
 FORMS: Final = frozenset(_RENDERERS)
-"""The names of all forms; `openai` is that of chat completions."""
+"""The names of all forms; `openai` is that of chat completions, `text` goes with a prompt (`textcalls`)."""
 
 
 def render(form: str, tool: Offered, name: str) -> Rendered:

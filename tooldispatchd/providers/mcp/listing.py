@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.calls.memory import Share
+from tooldispatchd.catalog.globs import NameList, insisted
 from tooldispatchd.catalog.names import is_server_tool_name, nearest
 from tooldispatchd.catalog.schemas import (
     MAX_SCHEMA_BYTES,
@@ -120,6 +121,8 @@ class Listing:
 
     def __init__(self, server: Server, share: Share, *, is_http: bool = False, is_modern: bool = False) -> None:
         self._server = server
+        self._wanted = [NameList(names) for names in (server.whitelist, server.allow) if names is not None]
+        self._denied = NameList(server.deny)
         self._share = share
         # Other transports have no headers, and other revisions none of arguments.
         self._has_headers = is_http and is_modern
@@ -222,12 +225,13 @@ class Listing:
     def missing(self) -> str | None:
         """The first whitelisted tool that cannot be used; None where all can."""
         wanted = self._server.whitelist or ()
-        return next((name for name in wanted if name not in self.tools and name not in self._server.deny), None)
+        lacks = insisted(wanted, usable=self.tools, listed=self.listed, keeps=self._is_wanted)
+        return lacks[0] if lacks else None
 
     def all_warnings(self) -> list[str]:
         """The warnings, with those of denied names that the server does not have, and how many more there were."""
         warnings = list(self.warnings)
-        idle = [name for name in self._server.deny if name not in self.listed] if len(self.listed) < MAX_TOOLS else []
+        idle = self._denied.missing(self.listed) if len(self.listed) < MAX_TOOLS else []
         for name in idle[:MAX_WARNINGS]:
             # A slip would offer what was meant.
             meant = nearest(name, self.listed)
@@ -236,9 +240,8 @@ class Listing:
         return [*warnings, f"{self._unshown} more warnings"] if self._unshown else warnings
 
     def _is_wanted(self, name: str) -> bool:
-        server = self._server
-        is_offered = server.whitelist is None or name in server.whitelist
-        return (is_offered or name in server.declared) and name not in server.deny
+        is_offered = all(each.admits(name) for each in self._wanted)
+        return (is_offered or name in self._server.declared) and not self._denied.admits(name)
 
     def _admit(self, name: str, raw: Raw) -> None:
         if not is_server_tool_name(name):

@@ -14,8 +14,9 @@ from tooldispatchd.wire.faults import Code, Fault
 class Server(msgspec.Struct, frozen=True, kw_only=True):
     """One MCP server as a session uses it: exactly one of `argv` (with `env` and `cwd`) and `reach`.
 
-    `name` is the binding's. `whitelist` holds the only tools wanted, each of which must be offered; `declared` those
-    that are wanted besides, because declared tools are made of them; `deny` those never wanted. `handshake_s` bounds
+    `name` is the binding's. `whitelist` holds the only tools wanted, each of which must be offered, `allow` the only
+    ones of them; `declared` those that are wanted besides, because declared tools are made of them; `deny` those never
+    wanted. The three lists may hold patterns. `handshake_s` bounds
     all from spawn to the list of tools, `call_s` one call, `max_line_bytes` one message of the server: an answer of
     `max_content_bytes` and its envelope. A server that is being stopped has `polite_s` to end after its input closed,
     and `term_s` after SIGTERM. `protocol` is a revision or `auto`. A call over `call_s` is the connection's end only if
@@ -31,6 +32,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     cwd: str | None = None
     whitelist: tuple[str, ...] | None = None
+    allow: tuple[str, ...] | None = None
     declared: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     protocol: str = "auto"

@@ -7,13 +7,14 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from tests.wire.toolbox import INFO, TOOLS, Configuration, Profile, Tool, encode, entry, read_input, run, spell
+from tooldispatchd.agent.calls.beside import wanted_kind
 from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.memory import Memory
 from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import ByeSaid, CallMeta, Request, ShortReq, ToolUpdate
+from tooldispatchd.wire.messages import Beside, ByeSaid, CallMeta, ContentKind, Request, ShortReq, ToolUpdate
 from tooldispatchd.wire.questions import Questions
-from tooldispatchd.wire.session import Event, SessionMachine, State, body_of
+from tooldispatchd.wire.session import Event, SessionMachine, State, body_of, value_of
 
 CANCELLED: Final = Fault(Code.CANCELLED, "the call was cancelled")
 JOB_TOOLS: Final = ("job_wait", "job_read", "job_list", "job_stop")
@@ -172,7 +173,12 @@ class Agent:
     ) -> None:
         meta = self._meta(size_of(body_of(request).input), content, kind, by, dropped)
         is_json = kind != "builtin" and not is_fault and not body_of(request).background
-        self.machine.reply(request, content, is_error=is_fault, fault=is_fault, meta=meta, is_json=is_json)
+        beside = self._beside(meta, content, wanted_kind(body_of(request), self.machine), is_json=is_json)
+        self.machine.reply(request, content, is_error=is_fault, fault=is_fault, beside=beside)
+
+    def _beside(self, meta: CallMeta | None, content: str, kind: ContentKind | None, *, is_json: bool) -> Beside:
+        value = value_of(content) if is_json and self.machine.wants_value else UNSET
+        return Beside(meta, value, kind)
 
     def _meta(
         self, bytes_in: int, content: str, kind: str, by: str = "", dropped: list[str] | None = None
@@ -266,8 +272,8 @@ class Agent:
     def _answer(self, call: Call, content: str, *, is_fault: bool = False) -> None:
         kind, by = ("builtin", "jobs") if call.tool is None else (call.tool.kind, "")
         meta = self._meta(call.bytes_in, content, kind, by)
-        is_json = kind != "builtin" and not is_fault
-        self.machine.answer(call.id, content, is_error=is_fault, fault=is_fault, meta=meta, is_json=is_json)
+        beside = self._beside(meta, content, self.machine.content, is_json=kind != "builtin" and not is_fault)
+        self.machine.answer(call.id, content, is_error=is_fault, fault=is_fault, beside=beside)
 
     # --- ends of the session ---
 

@@ -11,6 +11,7 @@ from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.decode import Form, Refused
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import (
+    Beside,
     Hello,
     NestedReq,
     NestedResp,
@@ -22,7 +23,7 @@ from tooldispatchd.wire.messages import (
     ToolResp,
     ToolUpdate,
 )
-from tooldispatchd.wire.session import TRANSITIONS, Event, SessionMachine, State
+from tooldispatchd.wire.session import TRANSITIONS, Event, SessionMachine, State, value_of
 
 
 def request(call_id: str, form: Form = Form.PLAIN) -> ToolReq | ShortReq | NestedReq:
@@ -258,13 +259,13 @@ def test_a_refused_opening_is_told_with_the_line_that_asked_for_it() -> None:
     assert places == [{"line": 3, "id": "h", "agent": "a"}, {"line": 4}]
 
 
-def valued(content: str | QuotedText, *, is_json: bool = True) -> bytes:
+def valued(content: str | QuotedText) -> bytes:
     """The line of an answer to an agent that asked for values."""
     lines: list[Outgoing] = []
     machine = SessionMachine(lines)
     machine.greet(Hello(capabilities=["value"]), line=1)
     machine.start(request("1"))
-    machine.answer("1", content, is_error=False, fault=False, is_json=is_json)
+    machine.answer("1", content, is_error=False, fault=False, beside=Beside(value=value_of(content)))
     channel = ChannelMachine(1)
     channel.outgoing += lines
     return channel.take_whole()
@@ -276,8 +277,7 @@ def test_a_value_is_the_content_as_json_and_never_more_than_one_line() -> None:
     assert line.count(b"\n") == 1
 
 
-def test_a_value_is_left_out_of_a_text_that_is_no_json_and_of_what_is_long() -> None:
-    assert b"value" not in valued("text", is_json=False)
+def test_a_value_is_left_out_of_what_is_long() -> None:
     assert b'"value":' in valued("1" * 65_536)
     assert b"value" not in valued("1" * 65_537)
     assert b"value" not in valued(QuotedText(b'"1"', 1))

@@ -9,10 +9,12 @@ with a fault that says so.
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from msgspec import UNSET
+
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import QuotedText
+from tooldispatchd.wire.messages import NOTHING_BESIDE, Beside
 
 Told = Callable[[], None]
 
@@ -23,14 +25,18 @@ JOB_COST_BYTES: Final = 256
 
 
 class Job:
-    """One call in the background. `outcome` is None while it runs; `update` is the last thing that it said."""
+    """One call in the background. `outcome` is None while it runs; `update` is the last thing that it said.
 
-    __slots__ = ("id", "is_read", "name", "outcome", "size", "update", "waiters")
+    `beside` is what its agent asked for beside the content.
+    """
+
+    __slots__ = ("beside", "id", "is_read", "name", "outcome", "size", "update", "waiters")
 
     def __init__(self, job_id: str, name: str) -> None:
         self.id = job_id
         self.name = name
         self.outcome: Outcome | None = None
+        self.beside = NOTHING_BESIDE
         self.update: Update | None = None
         self.is_read = False
         self.size = JOB_COST_BYTES
@@ -67,19 +73,19 @@ class Jobs:
         """The job of that id; None for one that never was, or is forgotten."""
         return self._jobs.get(job_id)
 
-    def finish(self, job: Job, outcome: Outcome) -> None:
+    def finish(self, job: Job, outcome: Outcome, beside: Beside = NOTHING_BESIDE) -> None:
         """End the job, and tell its waiters, which must not raise."""
         # A fault is small and bounded.
-        size = 0 if isinstance(outcome, Fault) else utf8_size(outcome.content)
+        size = 0 if isinstance(outcome, Fault) else outcome.size
         if not self._make_room(0, size):
             detail = f"the result does not fit into {self._max_bytes} bytes beside those that nobody has read"
             is_own = self._bytes + size > self._max_bytes
             outcome = Fault(Code.TOOL_FAILED, detail, {"limit": "job_bytes"}) if is_own else self._share.fault
             outcome = outcome.ran(may_have=True)
-            size = 0
+            size, beside = 0, NOTHING_BESIDE
         job.size += size
         self._count(size)
-        job.outcome = outcome
+        job.outcome, job.beside = outcome, beside
         job.update = None
         waiters, job.waiters = job.waiters, []
         for told in waiters:
@@ -101,6 +107,8 @@ class Jobs:
         outcome = job.outcome
         if outcome is not None:
             fields["content"] = outcome.content() if isinstance(outcome, Fault) else outcome.content
+            beside = {"kind": job.beside.kind, "blocks": job.beside.blocks, "details": job.beside.details}
+            fields.update((key, value) for key, value in beside.items() if value is not None and value is not UNSET)
             job.is_read = True
         elif job.update is not None:
             said = job.update
@@ -129,13 +137,6 @@ class Jobs:
     def _count(self, change: int) -> None:
         self._bytes += change
         self._share.add(change)
-
-
-def utf8_size(text: str | QuotedText) -> int:
-    """Its bytes in UTF-8."""
-    if isinstance(text, QuotedText):
-        return text.size
-    return len(text) if text.isascii() else len(text.encode())
 
 
 def _fields(job: Job) -> dict[str, object]:

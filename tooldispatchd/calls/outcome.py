@@ -8,20 +8,44 @@ from collections.abc import Callable
 from typing import Final
 
 import msgspec
+from msgspec import Raw
 
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.wire.faults import Fault
-from tooldispatchd.wire.messages import QuotedText
+from tooldispatchd.wire.messages import ContentKind, QuotedText
 
 # A line of a program, or the parameters of a server's notification.
 MAX_UPDATE_BYTES: Final = 64 * 1024
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A tool's own answer. `is_error` is true only where the tool itself said that it failed (MCP `isError`)."""
+    """A tool's own answer. `is_error` is true only where the tool itself said that it failed (MCP `isError`).
+
+    `kind` says what the content is; of `BLOCKS` the parts are a JSON list, of which the largest has so many bytes.
+    `value` is the result as JSON where the content is another text of it. `details`, a JSON object, are for the agent's
+    runtime.
+    """
 
     content: str | QuotedText
     is_error: bool = False
+    kind: ContentKind = ContentKind.JSON
+    blocks: Raw | None = None
+    largest_part: int = 0
+    value: str | None = None
+    details: Raw | None = None
+
+    @property
+    def size(self) -> int:
+        """Of all of it, in bytes."""
+        beside = (0 if part is None else len(part) for part in (self.blocks, self.details))
+        return utf8_size(self.content) + sum(beside)
+
+
+def utf8_size(text: str | QuotedText) -> int:
+    """Its bytes in UTF-8."""
+    if isinstance(text, QuotedText):
+        return text.size
+    return len(text) if text.isascii() else len(text.encode())
 
 
 class Update(msgspec.Struct, frozen=True):

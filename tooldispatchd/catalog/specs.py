@@ -113,6 +113,9 @@ class LimitsSpec(Spec, frozen=True, kw_only=True):
     """One line of an agent. By default a document or an image in base64 fits."""
     max_content_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 64 * MIB
     """One answer of a tool, and one line of an MCP server. The default is far more than a model can read."""
+    part_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 8 * MIB
+    """One part of an answer of an agent that asked for blocks, such as an image in base64. By default as much as one
+    line of an agent."""
     in_flight: Count = 256
     """Calls of one agent that run at once. The default is more than a model asks for in one turn, and few enough to
     hurt nobody."""

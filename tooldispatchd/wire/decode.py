@@ -195,6 +195,8 @@ def _invalid_request(error: ValidationError) -> Fault:
     # A bare number may be one that nothing can hold; it is no object either.
     if text.startswith(("Expected `object`", "Number out of range")) and " - at " not in text:
         return Fault(Code.MALFORMED_LINE, "a line must be a JSON object")
+    if text.startswith("Invalid enum value"):
+        text = f"Not one of the values that it may have{text[text.rindex(' - at') :]}"
     return Fault(Code.INVALID_REQUEST, text)
 
 

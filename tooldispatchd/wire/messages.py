@@ -5,6 +5,7 @@ the tool's own plan decodes it. What may be left out may be null: many encoders 
 to an agent leaves out fields at their default.
 """
 
+from enum import StrEnum
 from typing import Annotated, Final
 
 import msgspec
@@ -14,10 +15,20 @@ PROTOCOL: Final = 1
 # A line may be nested as deep as this, each bracket that is open counting for one; deeper ones may be refused.
 DEPTH: Final = 128
 MAX_ID_BYTES: Final = 512
+# A longer content stands in its line once.
+MAX_VALUE_BYTES: Final = 64 * 1024
 
 Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID_BYTES)]
 # As long as an id: a runtime may use one for the other.
 AgentName = Annotated[str, Meta(min_length=1, max_length=MAX_ID_BYTES)]
+
+
+class ContentKind(StrEnum):
+    """What `content` is: JSON, a text as a model should read it, or the text of `blocks`, which stand beside it."""
+
+    JSON = "json"
+    TEXT = "text"
+    BLOCKS = "blocks"
 
 
 # --- from an agent -------------------------------------------------------------------------------------------------
@@ -33,6 +44,8 @@ class ShortReq(msgspec.Struct):
     deadline_ms: Annotated[float, Meta(gt=0)] | None = None
     background: bool | None = False
     traceparent: str | None = None
+    content: ContentKind | None = None
+    """The kind of content of this answer; left out, the session's."""
 
 
 class ToolReq(ShortReq, tag_field="__port", tag="tool_req"):
@@ -72,6 +85,16 @@ class Hello(msgspec.Struct, tag_field="__port", tag="hello"):
     """The versions that the agent speaks; left out, the first."""
     capabilities: list[str] | None = None
     """What else the agent asks for, or understands; `value` is the one that changes anything."""
+    content: ContentKind | None = None
+    """The kind of content of its answers; left out, JSON, and what an MCP server said as it said it."""
+    details: bool | None = False
+    """Asks for what a tool says to the runtime, and not to the model."""
+    events: bool | list[str] | None = None
+    """Asks to be told what happens: all of it, or these kinds."""
+    order: str | None = None
+    """How its calls run where the profile does not say: `parallel`, `sequential` or `batched:N`."""
+    workspace: str | None = None
+    """The directory of the session's own."""
 
 
 class ToolsReq(msgspec.Struct, tag_field="__port", tag="tools"):
@@ -87,6 +110,14 @@ class ToolCancel(msgspec.Struct, tag_field="__port", tag="tool_cancel"):
 
     id: str
     agent: AgentName | None = None
+
+
+class Parse(msgspec.Struct, tag_field="__port", tag="parse"):
+    """Find the calls in what a model wrote; answered by `parsed`."""
+
+    text: str
+    agent: AgentName | None = None
+    id: Id | None = None
 
 
 class Ping(msgspec.Struct, tag_field="__port", tag="ping"):
@@ -170,8 +201,25 @@ class CallMeta(msgspec.Struct, frozen=True):
     dropped: list[str] | UnsetType = UNSET
 
 
+class Beside(msgspec.Struct, frozen=True):
+    """What stands beside the content of an answer, each for an agent that asked for it.
+
+    `value` is the result as JSON, `blocks` a list of typed parts, `kind` says what the content is, and `details` are
+    for the agent's runtime.
+    """
+
+    meta: CallMeta | None = None
+    value: Raw | UnsetType = UNSET
+    kind: ContentKind | None = None
+    blocks: Raw | UnsetType = UNSET
+    details: Raw | UnsetType = UNSET
+
+
+NOTHING_BESIDE: Final = Beside()
+
+
 class ShortResp(msgspec.Struct, omit_defaults=True):
-    """The answer to a request in the short form."""
+    """The answer to a request in the short form; the fields from `meta` on are those of `Beside`."""
 
     id: str
     content: str
@@ -180,7 +228,9 @@ class ShortResp(msgspec.Struct, omit_defaults=True):
     agent: str | None = None
     meta: CallMeta | None = None
     value: Raw | UnsetType = UNSET
-    """The same result as `content`, as JSON, for an agent that asked for it."""
+    kind: ContentKind | None = None
+    blocks: Raw | UnsetType = UNSET
+    details: Raw | UnsetType = UNSET
 
 
 class ToolResp(ShortResp, tag_field="__port", tag="tool_resp", omit_defaults=True):
@@ -276,6 +326,15 @@ class ToolUpdate(msgspec.Struct, tag_field="__port", tag="tool_update", omit_def
     total: float | None = None
     message: str | None = None
     content: str | None = None
+
+
+class Parsed(msgspec.Struct, tag_field="__port", tag="parsed", omit_defaults=True):
+    """The answer to `parse`: each of `calls` has a `name` and an `input`; `malformed` tells what is to be mended."""
+
+    calls: list[Raw]
+    malformed: list[Raw] = []
+    agent: str | None = None
+    id: str | None = None
 
 
 class ApproveReq(msgspec.Struct, tag_field="__port", tag="approve_req", omit_defaults=True):

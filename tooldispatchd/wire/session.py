@@ -17,7 +17,10 @@ from msgspec import UNSET, Raw, UnsetType
 from tooldispatchd.wire.decode import Form, Refused, form_of
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import (
-    CallMeta,
+    MAX_VALUE_BYTES,
+    NOTHING_BESIDE,
+    Beside,
+    ContentKind,
     Hello,
     NestedReq,
     NestedResp,
@@ -35,13 +38,11 @@ from tooldispatchd.wire.messages import (
 # The kinds of questions that an agent may say in `hello` that it answers.
 ANSWERS: Final = frozenset({"approve", "sampling", "elicitation"})
 # Capabilities that every session has.
-ALWAYS: Final = {"forms": True, "auth": True, "limits": True, "short": True}
+ALWAYS: Final = {"content": True, "forms": True, "auth": True, "limits": True, "short": True}
 # One object for all sessions that answer nothing.
 NOTHING: Final[frozenset[str]] = frozenset()
 # What an agent may ask for by name in `hello`.
 VALUE: Final = "value"
-# A longer content stands in its line once.
-MAX_VALUE_BYTES: Final = 64 * 1024
 
 DUPLICATE: Final = Fault(Code.DUPLICATE_ID, "this id is in flight already; the first request is unharmed")
 
@@ -85,10 +86,10 @@ class SessionMachine:
     """The requests of one session that wait for their answers, and the lines to its agent.
 
     `live` maps the id of each call in flight to the form of its request. `outgoing` is the channel's list of lines to
-    send, shared with the channel's other sessions. What the agent asked for in `hello`: `wants_meta` and `wants_value`
-    in its answers (`wants_more` is either), `wants_updates` of its calls and tools; `schemas` is the form of its tools'
-    schemas; `answers` is what it can be asked. `opening_line` is the line that opened the session, or a later `hello`
-    that was taken, `hello_id` that one's id.
+    send, shared with the channel's other sessions. What the agent asked for in `hello`: `wants_meta`, `wants_value` and
+    `wants_details` beside its answers, a kind of `content` (`wants_more` is any of these), `wants_updates` of its calls
+    and tools; `schemas` is the form of its tools' schemas; `answers` is what it can be asked. `opening_line` is the
+    line that opened the session, or a later `hello` that was taken, `hello_id` that one's id.
     """
 
     __slots__ = (
@@ -96,6 +97,7 @@ class SessionMachine:
         "accepts",
         "agent",
         "answers",
+        "content",
         "hello_id",
         "is_gone",
         "is_greeted",
@@ -105,6 +107,7 @@ class SessionMachine:
         "refusal",
         "schemas",
         "state",
+        "wants_details",
         "wants_meta",
         "wants_more",
         "wants_updates",
@@ -122,7 +125,8 @@ class SessionMachine:
         self.is_greeted = False
         self.is_gone = False
         self.refusal: Fault | None = None
-        self.wants_meta = self.wants_value = self.wants_more = False
+        self.wants_meta = self.wants_value = self.wants_details = self.wants_more = False
+        self.content: ContentKind | None = None
         self.wants_updates = False
         self.opening_line = 0
         self.hello_id: str | None = None
@@ -149,7 +153,9 @@ class SessionMachine:
         self.opening_line, self.hello_id = line, hello.id
         self.wants_meta = not isinstance(hello.meta, UnsetType) and bytes(hello.meta) == b"true"
         self.wants_value = hello.capabilities is not None and VALUE in hello.capabilities
-        self.wants_more = self.wants_meta or self.wants_value
+        self.wants_details = bool(hello.details)
+        self.content = hello.content
+        self.wants_more = self.wants_meta or self.wants_value or self.wants_details or hello.content is not None
         self.wants_updates = bool(hello.updates)
         self.schemas = hello.schemas
         self.answers = ANSWERS.intersection(hello.answers or ()) or NOTHING
@@ -186,8 +192,9 @@ class SessionMachine:
         elif refused.id in self.live:
             self.outgoing.append(fault_line(DUPLICATE, line=line, line_id=refused.id, agent=refused.agent))
         else:
-            answer = ShortResp(refused.id, refused.fault.content(), is_error=True, fault=True, agent=refused.agent)
-            self.outgoing.append(_in_form(refused.form, answer))
+            content = refused.fault.content()
+            answer = _answer(refused.form, refused.id, content, is_error=True, fault=True, agent=refused.agent)
+            self.outgoing.append(answer)
 
     def start(self, request: Request) -> None:
         """A call that does not end at once is in flight from here on, until `answer`."""
@@ -200,47 +207,24 @@ class SessionMachine:
         *,
         is_error: bool,
         fault: bool,
-        meta: CallMeta | None = None,
-        is_json: bool = False,
+        beside: Beside = NOTHING_BESIDE,
     ) -> None:
-        """The one answer to a call in flight; a second is a defect and raises `KeyError`.
-
-        `is_json` says that the content is JSON by the tool's own type.
-        """
+        """The one answer to a call in flight; a second is a defect and raises `KeyError`."""
         form = self.live.pop(call_id)
         if not self.is_gone:
-            value = self._value(content) if is_json else UNSET
-            # A quoted text is a string too, once it is written.
-            answer = ShortResp(call_id, content, is_error, fault, self.agent, meta, value)  # type: ignore[arg-type]
-            self.outgoing.append(_in_form(form, answer))
+            answer = _answer(form, call_id, content, is_error=is_error, fault=fault, agent=self.agent, beside=beside)
+            self.outgoing.append(answer)
 
     def reply(
-        self,
-        request: Request,
-        content: str,
-        *,
-        is_error: bool,
-        fault: bool = False,
-        meta: CallMeta | None = None,
-        is_json: bool = False,
+        self, request: Request, content: str, *, is_error: bool, fault: bool = False, beside: Beside = NOTHING_BESIDE
     ) -> None:
-        """The answer to a request that was never in flight: it ended in the moment it came. `is_json` as above."""
-        value = self._value(content) if is_json else UNSET
-        if type(request) is ToolReq:
-            self.outgoing.append(ToolResp(request.id, content, is_error, fault, request.agent, meta, value))
+        """The answer to a request that was never in flight: it ended in the moment it came."""
+        if type(request) is ToolReq and beside is NOTHING_BESIDE:
+            self.outgoing.append(ToolResp(request.id, content, is_error, fault, request.agent))
             return
-        body = body_of(request)
-        answer = ShortResp(body.id, content, is_error, fault, body.agent, meta, value)
-        self.outgoing.append(_in_form(form_of(request), answer))
-
-    def _value(self, content: str | QuotedText) -> Raw | UnsetType:
-        """The content as JSON where the agent asked for it; not of a long one, which it has once already."""
-        # A quoted text is longer than that.
-        if not self.wants_value or not isinstance(content, str) or len(content) > MAX_VALUE_BYTES:
-            return UNSET
-        text = content.encode()
-        # A server's own text may stand on several lines; within a line of ours there is no line feed.
-        return Raw(msgspec.json.format(text, indent=-1) if b"\n" in text else text)
+        form, body = form_of(request), body_of(request)
+        answer = _answer(form, body.id, content, is_error=is_error, fault=fault, agent=body.agent, beside=beside)
+        self.outgoing.append(answer)
 
     def update(self, update: ToolUpdate) -> None:
         """Tell how far a call is, where the agent asked for it and the call is in flight; else nothing."""
@@ -263,23 +247,42 @@ def body_of(request: Request) -> ShortReq:
 
 def capabilities_of(machine: SessionMachine, *, agents: bool, jobs: bool) -> Raw:
     """What `ready` says of the capabilities: each that the daemon knows, and whether this session has it."""
-    asked = machine.wants_updates, bool(machine.answers), machine.wants_meta, machine.wants_value
+    beside = machine.wants_meta, machine.wants_value, machine.wants_details
+    asked = machine.wants_updates, bool(machine.answers), *beside
     return _capabilities(agents, jobs, *asked)
 
 
 @cache
 def _capabilities(*has: bool) -> Raw:
-    names = ("agents", "jobs", "updates", "questions", "meta", "value")
+    names = ("agents", "jobs", "updates", "questions", "meta", "value", "details")
     return Raw(msgspec.json.encode(dict(zip(names, has, strict=True)) | ALWAYS))
 
 
-def _in_form(form: Form, answer: ShortResp) -> Outgoing:
-    if form is Form.PLAIN:
-        # In the order of the fields.
-        return ToolResp(
-            answer.id, answer.content, answer.is_error, answer.fault, answer.agent, answer.meta, answer.value
-        )
-    return answer if form is Form.SHORT else NestedResp(answer)
+def value_of(content: str | QuotedText) -> Raw | UnsetType:
+    """A content that is JSON, as a value; not of a long one, which the agent has once already."""
+    # A quoted text is longer than that.
+    if not isinstance(content, str) or len(content) > MAX_VALUE_BYTES:
+        return UNSET
+    text = content.encode()
+    # A server's own text may stand on several lines; within a line of ours there is no line feed.
+    return Raw(msgspec.json.format(text, indent=-1) if b"\n" in text else text)
+
+
+def _answer(
+    form: Form,
+    call_id: str,
+    content: str | QuotedText,
+    *,
+    is_error: bool,
+    fault: bool,
+    agent: str | None,
+    beside: Beside = NOTHING_BESIDE,
+) -> Outgoing:
+    made = ToolResp if form is Form.PLAIN else ShortResp
+    parts = beside.meta, beside.value, beside.kind, beside.blocks, beside.details
+    # A quoted text is a string too, once it is written.
+    answer = made(call_id, content, is_error, fault, agent, *parts)  # type: ignore[arg-type]
+    return NestedResp(answer) if form is Form.NESTED else answer
 
 
 def fault_line(fault: Fault, *, line: int, line_id: str | None = None, agent: str | None = None) -> dict[str, object]:

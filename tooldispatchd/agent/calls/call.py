@@ -29,7 +29,7 @@ from tooldispatchd.calls.stages import CallEvent, CallMachine, CallState, Reason
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.front.timer import Expiring, Timer
 from tooldispatchd.wire.faults import Fault
-from tooldispatchd.wire.messages import CallMeta
+from tooldispatchd.wire.messages import CallMeta, ContentKind
 
 # A socket takes this much at once from a peer that reads; a larger answer may lie here for as long as its agent likes.
 LARGE_BYTES: Final = 64 * 1024
@@ -169,6 +169,7 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
 class Call:
     """A call in flight. `line` is its checked and re-encoded input once that was read; `halt` ends it while it runs.
 
+    `kind` is the kind of content that is wanted of its answer, and whether anybody `wants_details`.
     `doing` is what a chain waits for; `child` is the session of the agent that the call started, for `meta`; to
     `dropped` the pointers are added to what of the input was taken as left out.
     """
@@ -181,12 +182,14 @@ class Call:
         "dropped",
         "halt",
         "id",
+        "kind",
         "leave_queue",
         "line",
         "machine",
         "name",
         "plan",
         "traceparent",
+        "wants_details",
     )
 
     def __init__(
@@ -197,6 +200,8 @@ class Call:
         self.id = call_id
         self.name = name
         self.traceparent = traceparent
+        self.kind = ContentKind.JSON
+        self.wants_details = False
         self.plan: Plan | None = None
         self.line: bytes | bytearray = b""
         self.dropped: list[str] = []

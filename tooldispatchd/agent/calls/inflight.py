@@ -14,18 +14,19 @@ import msgspec
 import trio
 from msgspec import Raw, UnsetType
 
+from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
 from tooldispatchd.agent.calls.call import Call, CallContext, Lookup, Plan, SessionChannel
 from tooldispatchd.agent.faults import CANCELLED, queue_full, too_many
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.lineage import Lineage, RootUsage, too_deep
 from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.admission import Admission, AdmissionVerdict
-from tooldispatchd.calls.jobs import Job, Jobs, utf8_size
-from tooldispatchd.calls.outcome import Answer, Outcome, Update
+from tooldispatchd.calls.jobs import Job, Jobs
+from tooldispatchd.calls.outcome import Answer, Outcome, Update, utf8_size
 from tooldispatchd.calls.stages import CallEvent, CallState, Reason, ToDo
 from tooldispatchd.calls.trace import is_traceparent
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import CallMeta, Request, ShortReq, ToolUpdate
+from tooldispatchd.wire.messages import CallMeta, ContentKind, Request, ShortReq, ToolUpdate
 from tooldispatchd.wire.session import SessionMachine, body_of
 
 # An answer below this is about as large as the fault that would stand in its place.
@@ -58,9 +59,12 @@ class CallingSession(Protocol):
 
 
 class AgentCall(Call):
-    """A call that an agent asked for. `key` is its id, or its job once the agent was told of that."""
+    """A call that an agent asked for. `key` is its id, or its job once the agent was told of that.
 
-    __slots__ = ("_calls", "bytes_in", "input", "job", "key", "queued_at")
+    `asked_kind` is the kind of content that was asked for, None where none was.
+    """
+
+    __slots__ = ("_calls", "asked_kind", "bytes_in", "input", "job", "key", "queued_at")
 
     def __init__(self, calls: "InFlight", context: CallContext, body: ShortReq) -> None:
         allowed_s = math.inf if body.deadline_ms is None else body.deadline_ms / 1000
@@ -71,6 +75,10 @@ class AgentCall(Call):
         trace = body.traceparent
         traceparent = trace if trace is not None and is_traceparent(trace) else None
         super().__init__(context, body.id, body.name, traceparent=traceparent, allowed_s=allowed_s)
+        machine = calls.machine
+        self.asked_kind = wanted_kind(body, machine)
+        self.kind = self.asked_kind or ContentKind.JSON
+        self.wants_details = machine.wants_details
         self.key: str | Job = body.id
         self.job: Job | None = None
         self.input: Raw | UnsetType = body.input
@@ -104,8 +112,8 @@ class AgentCall(Call):
         self._calls.ended(self, todo)
 
     def meta(self, bytes_out: int) -> CallMeta | None:
-        """Times and sizes, at its end; None for a call that no tool was found for."""
-        if self.plan is None:
+        """Times and sizes, at its end; None for a call that no tool was found for, or whose agent did not ask."""
+        if self.plan is None or not self._calls.machine.wants_meta:
             return None
         now, machine = trio.current_time(), self.machine
         queued_s = (now if machine.ran_at is None else machine.ran_at) - machine.started_at
@@ -167,6 +175,11 @@ class InFlight:
 
     def __len__(self) -> int:
         return len(self._calls)
+
+    @property
+    def machine(self) -> SessionMachine:
+        """The session's."""
+        return self._machine
 
     @property
     def jobs(self) -> Jobs:
@@ -321,8 +334,9 @@ class InFlight:
         call.key = job
         self._calls[job] = call
         content = job_content(job)
-        meta = call.meta(len(content)) if self._machine.wants_meta else None
-        self._machine.answer(call.id, content, is_error=False, fault=False, meta=meta)
+        meta = call.meta(len(content))
+        beside = beside_of(Answer(content), call.asked_kind, self._machine, plan=None, meta=meta)
+        self._machine.answer(call.id, content, is_error=False, fault=False, beside=beside)
 
     def run(self, call: AgentCall) -> None:
         """Start a call that has a place among its agent's calls; the tool's gate may have none for it yet."""
@@ -413,23 +427,25 @@ class InFlight:
             is_bare = call.plan is None and (outcome is self._machine.refusal or outcome.code in NO_TOOL)
             may_have = call.machine.ran_at is not None and outcome.code is not Code.INVALID_INPUT
             outcome = outcome if is_bare else outcome.ran(may_have=may_have)
+        kind = call.asked_kind
+        outcome = in_kind(outcome, kind, self._limits.part_bytes)
         self._session.note_end(call.id, call.name, outcome, trio.current_time() - call.machine.started_at)
         if call.job is not None and call.key is call.job:
-            self.jobs.finish(call.job, outcome)
+            self.jobs.finish(call.job, outcome, beside_of(outcome, kind, self._machine, plan=call.plan, meta=None))
             return
         if call.job is not None:
             self.jobs.forget(call.job)
-        if isinstance(outcome, Answer) and len(outcome.content) > NOTABLE_BYTES:
-            crowding = self._channel.crowding(len(outcome.content))
-            outcome = outcome if crowding is None else crowding.ran(may_have=True)
+        size = 0 if isinstance(outcome, Fault) else outcome.size
+        if size > NOTABLE_BYTES and (crowding := self._channel.crowding(size)) is not None:
+            outcome, size = crowding.ran(may_have=True), 0
         is_fault = isinstance(outcome, Fault)
         content = outcome.content() if isinstance(outcome, Fault) else outcome.content
         is_error = True if isinstance(outcome, Fault) else outcome.is_error
-        meta = call.meta(utf8_size(content)) if self._machine.wants_meta else None
-        is_json = not is_error and call.plan is not None and call.plan.gives_json
-        self._machine.answer(call.id, content, is_error=is_error, fault=is_fault, meta=meta, is_json=is_json)
-        if len(content) > NOTABLE_BYTES:
-            self._channel.has_answered(len(content))
+        meta = call.meta(utf8_size(content))
+        beside = beside_of(outcome, kind, self._machine, plan=call.plan, meta=meta)
+        self._machine.answer(call.id, content, is_error=is_error, fault=is_fault, beside=beside)
+        if size > NOTABLE_BYTES:
+            self._channel.has_answered(size)
 
     def _failed(self, call: AgentCall, error: Exception) -> None:
         fault = self._session.incident(call.name, error)

@@ -24,8 +24,8 @@ from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.agent.session.roster import UNKNOWN_AGENT, Roster
 from tooldispatchd.agent.session.session import Session
 from tooldispatchd.agent.tools.showing import refuse_form
-from tooldispatchd.calls.jobs import utf8_size
 from tooldispatchd.calls.memory import Holding
+from tooldispatchd.calls.outcome import utf8_size
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.front.channel import Outlet
 from tooldispatchd.wire.channel import ChannelMachine

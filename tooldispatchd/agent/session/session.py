@@ -13,6 +13,7 @@ from typing import Final, Literal
 import trio
 from msgspec import Raw, UnsetType
 
+from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
 from tooldispatchd.agent.calls.call import LARGE_BYTES, Lookup, Plan, SessionChannel
 from tooldispatchd.agent.calls.checking import HEAVY
 from tooldispatchd.agent.calls.inflight import InFlight, job_content
@@ -25,8 +26,7 @@ from tooldispatchd.agent.tools.builtins import instructions_of
 from tooldispatchd.agent.tools.showing import PLAIN, Showing, plain_entries
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.deadlines import Entry
-from tooldispatchd.calls.jobs import utf8_size
-from tooldispatchd.calls.outcome import Answer, Outcome, log_fields
+from tooldispatchd.calls.outcome import Answer, Outcome, log_fields, utf8_size
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.front.timer import Expiring, Timer
@@ -35,6 +35,7 @@ from tooldispatchd.wire.messages import (
     PROTOCOL,
     ByeSaid,
     CallMeta,
+    ContentKind,
     Hello,
     NestedReq,
     ReadyLine,
@@ -205,7 +206,8 @@ class Session:
         body = request.msg if isinstance(request, NestedReq) else request
         plan = self.plans.get(body.name)
         now = None if plan is None else plan.now
-        if now is None or body.id in machine.live or not machine.accepts or body.background or machine.wants_more:
+        is_special = body.background or body.content is not None or machine.wants_more
+        if now is None or is_special or body.id in machine.live or not machine.accepts:
             self._request_slowly(request, plan, line=line)
             return
         try:
@@ -272,27 +274,37 @@ class Session:
         if content is HEAVY:
             self._calls().take(request, plan)
             return
-        outcome = self._host.fit(content) if isinstance(content, str) and not body.background else content
-        if isinstance(outcome, Fault):
-            outcome = ran_at_once(outcome)
-        elif body.background:
-            jobs = self._calls().jobs
-            if (job := jobs.open(body.name)) is None:
-                # A tool that answers at once leaves nothing behind.
-                outcome = queue_full("jobs").ran(may_have=False)
-            else:
-                # It is done in the moment it came.
-                jobs.finish(job, Answer(outcome))
-                outcome = job_content(job)
+        machine, kind = self.machine, wanted_kind(body, self.machine)
+        outcome: Outcome = ran_at_once(content) if isinstance(content, Fault) else Answer(content)
+        outcome = in_kind(outcome, kind, self._runtime.setup.limits.part_bytes)
+        if isinstance(outcome, Answer):
+            outcome = self._opened_job(body.name, outcome, kind, plan) if body.background else self._fitting(outcome)
         self.note_end(body.id, body.name, outcome)
-        content = outcome if isinstance(outcome, str) else outcome.content()
         is_fault = isinstance(outcome, Fault)
+        said = outcome.content() if isinstance(outcome, Fault) else outcome.content
+        assert isinstance(said, str)
         meta: CallMeta | None = None
-        if self.machine.wants_meta:
+        if machine.wants_meta:
             size = 0 if isinstance(body.input, UnsetType) else len(body.input)
-            meta = plan.meta(perf_counter() - began, 0, bytes_in=size, bytes_out=utf8_size(content), dropped=dropped)
-        is_json = plan.gives_json and not is_fault and not body.background
-        self.machine.reply(request, content, is_error=is_fault, fault=is_fault, meta=meta, is_json=is_json)
+            meta = plan.meta(perf_counter() - began, 0, bytes_in=size, bytes_out=utf8_size(said), dropped=dropped)
+        beside = beside_of(outcome, kind, machine, plan=None if body.background else plan, meta=meta)
+        machine.reply(request, said, is_error=is_fault, fault=is_fault, beside=beside)
+
+    def _fitting(self, answer: Answer) -> Outcome:
+        """An answer that may not be taken at once, or why there is no room for it."""
+        if (crowding := self._host.crowding(answer.size)) is not None:
+            return ran_at_once(crowding)
+        self._host.has_answered(answer.size)
+        return answer
+
+    def _opened_job(self, name: str, answer: Answer, kind: ContentKind | None, plan: Plan) -> Outcome:
+        """The answer that names a job which is done in the moment it came."""
+        jobs = self._calls().jobs
+        if (job := jobs.open(name)) is None:
+            # A tool that answers at once leaves nothing behind.
+            return queue_full("jobs").ran(may_have=False)
+        jobs.finish(job, answer, beside_of(answer, kind, self.machine, plan=plan, meta=None))
+        return Answer(job_content(job))
 
     def _calls(self) -> InFlight:
         if self.in_flight is None:

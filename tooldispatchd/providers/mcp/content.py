@@ -18,8 +18,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from tooldispatchd.calls.jobs import utf8_size
-from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.calls.outcome import Answer, Outcome, utf8_size
 from tooldispatchd.calls.violations import fault_at, fault_of
 from tooldispatchd.catalog.schemas import ACCEPT, Check, check_of
 from tooldispatchd.catalog.violations import Violation

@@ -1,0 +1,176 @@
+"""A result as the kind of content that was asked for: JSON, a text for a model, or that text beside typed parts. Pure.
+
+A part is an object with a `type`, as MCP writes content blocks; one of a type that is not known is passed on as it is.
+
+    a value of a type ──▶ of_json ──▶ Answer ◀── of_parts ◀── a list of parts
+
+An answer that a checker has made comes from there as an `AnswerHead`, and a payload with the content and the parts.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from tooldispatchd.calls.outcome import Answer, UnreadableError
+from tooldispatchd.wire.heavy import content_of, quoted
+from tooldispatchd.wire.messages import MAX_VALUE_BYTES, ContentKind
+
+_KIB: Final = 1024
+# Binary data stands in a part as base64, four characters for three bytes.
+_CHARS, _BYTES = 4, 3
+
+
+class _Resource(msgspec.Struct):
+    text: str | UnsetType = UNSET
+    blob: str | UnsetType = UNSET
+    uri: str = ""
+    mime_type: str = msgspec.field(default="", name="mimeType")
+
+
+class _Part(msgspec.Struct):
+    type: str
+    text: str | UnsetType = UNSET
+    data: str | UnsetType = UNSET
+    mime_type: str = msgspec.field(default="", name="mimeType")
+    uri: str = ""
+    resource: _Resource | UnsetType = UNSET
+
+
+class _AnyPart(msgspec.Struct):
+    type: str
+
+
+_decode: Final = msgspec.json.Decoder(list[Raw]).decode
+_decode_part: Final = msgspec.json.Decoder(_Part).decode
+_decode_any: Final = msgspec.json.Decoder(_AnyPart).decode
+_decode_text: Final = msgspec.json.Decoder(str).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def of_json(content: str, kind: ContentKind) -> Answer:
+    """The answer that a value is, written as JSON in `content`: a string as a text is itself."""
+    if kind is ContentKind.JSON:
+        return Answer(content)
+    text = _decode_text(content) if content.startswith('"') else content
+    return msgspec.structs.replace(of_text(text, kind), value=content)
+
+
+def of_text(text: str, kind: ContentKind, *, is_error: bool = False) -> Answer:
+    """The answer that a tool's own text is, which is no JSON by any type."""
+    if kind is not ContentKind.BLOCKS:
+        return Answer(text, is_error, kind=ContentKind.TEXT)
+    return Answer(text, is_error, kind=kind, blocks=Raw(_encode([{"type": "text", "text": text}])))
+
+
+def of_parts(parts: bytes | Raw, kind: ContentKind, *, is_error: bool = False) -> Answer:
+    """The answer that a JSON list of parts is.
+
+    As JSON it is the list, but the text of a lone text part. Raises `UnreadableError` for anything but a list of
+    objects with a `type`.
+    """
+    blocks = msgspec.json.format(parts, indent=-1)
+    try:
+        each = _decode(blocks)
+        read = [_read(part) for part in each]
+    except msgspec.ValidationError:
+        raise UnreadableError("is no list of parts, each an object with a type") from None
+    if kind is ContentKind.JSON:
+        if len(read) == 1 and read[0].type == "text" and isinstance(read[0].text, str):
+            return Answer(read[0].text, is_error, kind=ContentKind.TEXT)
+        return Answer(blocks.decode() if read else "", is_error)
+    text = "\n".join(_text_of(part, len(raw)) for part, raw in zip(read, each, strict=True))
+    if kind is ContentKind.TEXT:
+        return Answer(text, is_error, kind=kind)
+    largest = max(map(len, each), default=0)
+    return Answer(text, is_error, kind=kind, blocks=Raw(blocks), largest_part=largest)
+
+
+def rendered(answer: Answer, kind: ContentKind) -> Answer:
+    """The answer as that kind of content, unless a checker has written it so already."""
+    if answer.kind is kind or kind is ContentKind.JSON or not isinstance(answer.content, str):
+        return answer
+    made = (of_text if answer.kind is ContentKind.TEXT else of_json)(answer.content, kind)
+    return msgspec.structs.replace(made, is_error=answer.is_error, details=answer.details)
+
+
+class AnswerHead(msgspec.Struct, frozen=True):
+    """An answer but for its content, of which `content_bytes` stand first in a payload, and its parts, the rest."""
+
+    size: int
+    content_bytes: int
+    is_quoted: bool
+    is_error: bool
+    kind: ContentKind
+    value: str | None
+    largest_part: int
+    details: bytes | None
+
+
+def written(answer: Answer) -> tuple[AnswerHead, bytes]:
+    """The answer as it leaves a checker; its content is quoted where it is long."""
+    assert isinstance(answer.content, str)
+    content = answer.content.encode()
+    is_quoted, text = quoted(content)
+    head = AnswerHead(
+        size=len(content),
+        content_bytes=len(text),
+        is_quoted=is_quoted,
+        is_error=answer.is_error,
+        kind=answer.kind,
+        value=None if answer.value is None or len(answer.value) > MAX_VALUE_BYTES else answer.value,
+        largest_part=answer.largest_part,
+        details=None if answer.details is None else bytes(answer.details),
+    )
+    return head, text if answer.blocks is None else text + bytes(answer.blocks)
+
+
+def read_answer(head: AnswerHead, payload: bytearray) -> Answer:
+    """The answer that a checker has written."""
+    blocks: Raw | None = None
+    if head.kind is ContentKind.BLOCKS:
+        blocks = Raw(bytes(memoryview(payload)[head.content_bytes :]))
+        del payload[head.content_bytes :]
+    return Answer(
+        content_of(payload, head.size, is_quoted=head.is_quoted),
+        head.is_error,
+        kind=head.kind,
+        blocks=blocks,
+        value=head.value,
+        largest_part=head.largest_part,
+        details=None if head.details is None else Raw(head.details),
+    )
+
+
+def _read(raw: Raw) -> _Part:
+    try:
+        return _decode_part(raw)
+    except msgspec.ValidationError:
+        # Of a type that is not known its fields may be anything.
+        return _Part(_decode_any(raw).type)
+
+
+def _text_of(part: _Part, size: int) -> str:
+    """The part as a model should read it; `size` is that of the whole part, where its data is not known."""
+    if part.type == "text" and isinstance(part.text, str):
+        return part.text
+    if isinstance(part.resource, _Resource):
+        resource = part.resource
+        if isinstance(resource.text, str):
+            return resource.text
+        kind = resource.mime_type or "resource"
+        return f"[{kind}, {size_of(_bytes_in(resource.blob, size))}]"
+    if part.type == "resource_link":
+        return f"[resource_link, {part.uri}]"
+    return f"[{part.mime_type or part.type}, {size_of(_bytes_in(part.data, size))}]"
+
+
+def _bytes_in(data: str | UnsetType, otherwise: int) -> int:
+    if isinstance(data, UnsetType):
+        return otherwise
+    return len(data) * _BYTES // _CHARS - data[-2:].count("=")
+
+
+def size_of(size: int) -> str:
+    """A number of bytes for a reader: `48 KiB`."""
+    return f"{size} B" if size < _KIB else f"{size / _KIB:.0f} KiB" if size < _KIB**2 else f"{size / _KIB**2:.1f} MiB"

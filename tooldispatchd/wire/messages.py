@@ -79,8 +79,6 @@ class Hello(msgspec.Struct, tag_field="__port", tag="hello"):
     updates: bool | None = False
     answers: list[str] | None = []
     id: Id | None = None
-    workspace: str | None = None
-    """The session's directory, among those that its profile admits."""
     protocol: list[int] | None = None
     """The versions that the agent speaks; left out, the first."""
     capabilities: list[str] | None = None

@@ -151,6 +151,11 @@ class CallMachine:
             self.outcome = outcome
         return todo
 
+    def add(self, said: dict[str, object]) -> None:
+        """Let the fault that stopped it tell what its tool has said since."""
+        if said and isinstance(self.outcome, Fault):
+            self.outcome = Fault(self.outcome.code, self.outcome.detail, {**self.outcome.extras, **said})
+
     def allow(self, limit_s: float, since: float) -> float:
         """The call may stay in its state for `limit_s` seconds from `since` on; when it is over."""
         if self.state is CallState.RUNNING:

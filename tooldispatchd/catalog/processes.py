@@ -260,7 +260,7 @@ _OWN: Final[Mapping[str, frozenset[str]]] = {
     "agent": frozenset(
         {
             *("command", "args", "env", "cwd", "prompt", "model", "tools", "mcp", "options"),
-            *("input_mode", "output_mode", "reuse"),
+            *("input_mode", "output_mode", "reuse", "stop_s"),
             *KEYS,
         }
     ),

@@ -44,6 +44,8 @@ from tooldispatchd.catalog.speckinds import (
 )
 
 Sandbox = Literal["required", "landlock", "bubblewrap", "best-effort"]
+# An agent that cancels a call wants it to end; a minute is long for that.
+StopSeconds = Annotated[float, Meta(ge=0, le=60)]
 
 
 class ConfinedSpec(Spec, frozen=True, kw_only=True):
@@ -322,6 +324,9 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
     """How an `agent` gives its result, as of a tool."""
     reuse: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     """How many calls of one caller one child may serve in turn, as of a tool."""
+    stop_s: StopSeconds = 2.0
+    """Seconds that an `agent` has to end itself once its call is ended early, as of a tool. By default time to write
+    down where it is."""
 
     @property
     def is_profile(self) -> bool:
@@ -395,6 +400,9 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     reuse: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     """With N one child of a `command` serves up to N calls of one caller in turn: a line in, a line out. Only for
     programs that are made for it."""
+    stop_s: StopSeconds = 0.0
+    """Seconds that a `command` or a function has to end itself once its call is [ended early](programs.md#stopping): a
+    program gets TERM, and what is left after them is killed. By default it is killed at once."""
 
 
 class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):

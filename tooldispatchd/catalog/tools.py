@@ -36,8 +36,7 @@ _PROGRAMS: Final = ("command", "python")
 # What means something to tools of some ways only.
 _ONLY: Final[dict[str, tuple[str, ...]]] = {
     "args": ("command",),
-    "env": _PROGRAMS,
-    "cwd": _PROGRAMS,
+    **dict.fromkeys(("env", "cwd", "stop_s"), _PROGRAMS),
     "name": ("mcp",),
     **dict.fromkeys(("input_mode", "output_mode", "reuse"), ("command",)),
     **dict.fromkeys(("venv", "max_forks", "max_rss", "prefork", "resident"), ("python",)),

@@ -27,6 +27,7 @@ from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.calls.stages import CallEvent, CallMachine, CallState, Reason, ToDo
 from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.children.grace import Grace
 from tooldispatchd.front.timer import Expiring, Timer
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import CallMeta, ContentKind
@@ -171,7 +172,8 @@ class Call:
 
     `kind` is the kind of content that is wanted of its answer, and whether anybody `wants_details`.
     `doing` is what a chain waits for; `child` is the session of the agent that the call started, for `meta`; to
-    `dropped` the pointers are added to what of the input was taken as left out.
+    `dropped` the pointers are added to what of the input was taken as left out. `grace` is the time that it has where
+    it is ended early.
     """
 
     __slots__ = (
@@ -180,6 +182,7 @@ class Call:
         "context",
         "doing",
         "dropped",
+        "grace",
         "halt",
         "id",
         "kind",
@@ -208,6 +211,7 @@ class Call:
         self.doing: str | None = None
         self.child: int | None = None
         self.halt: Callable[[Reason], None] | None = None
+        self.grace: Grace | None = None
         # Takes the call out of the queue that it waits in.
         self.leave_queue: Callable[[], object] | None = None
         self._entry: Entry[Expiring] | None = None
@@ -282,6 +286,11 @@ class Call:
         elif todo.end:
             self._end(todo)
 
+    def hurry(self, seconds: float) -> None:
+        """Where it is ending, have what is left of it killed in so many seconds."""
+        if self.grace is not None and self.machine.state is CallState.STOPPING:
+            self.grace.within(seconds)
+
     def finish(self, outcome: Outcome) -> None:
         """The one end; a second is a defect and raises `RuntimeError`."""
         self._end(self.machine.apply(CallEvent.FINISH, outcome))
@@ -289,14 +298,20 @@ class Call:
     def work(self, run: Callable[[], Awaitable[Outcome]]) -> None:
         """Run in a task what ends the call; from here on `halt` ends it, also before the task has begun."""
         scope = trio.CancelScope()
+        grace = self.grace = self.grace or Grace()
 
         async def ended() -> None:
             outcome: Outcome = CANCELLED
             with scope:
                 outcome = await run()
+            self.machine.add(grace.said)
             self.finish(outcome)
 
-        self.halt = lambda _reason: scope.cancel()
+        def halt(_reason: Reason) -> None:
+            grace.open()
+            scope.cancel()
+
+        self.halt = halt
         self.spawn(ended)
 
     def _end(self, todo: ToDo) -> None:

@@ -25,6 +25,7 @@ from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.outcome import Answer, Outcome, Update, utf8_size
 from tooldispatchd.calls.stages import CallEvent, CallState, Reason, ToDo
 from tooldispatchd.calls.trace import is_traceparent
+from tooldispatchd.children.grace import LAST_S
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import CallMeta, ContentKind, Request, ShortReq, ToolUpdate
 from tooldispatchd.wire.session import SessionMachine, body_of
@@ -364,15 +365,26 @@ class InFlight:
     # --- ends of calls ---
 
     def cancel(self, key: str | Job) -> None:
-        """The agent wants the call of that id, or that job, no more; one that is unknown, or done, is ignored."""
+        """The agent wants the call of that id, or that job, no more; one that is unknown, or done, is ignored.
+
+        One that is ending already has no more time for it.
+        """
         if (call := self._calls.get(key)) is not None:
+            call.hurry(0)
             call.stop(CANCELLED, Reason.CANCELLED)
 
     def stop(self, fault: Fault, *, only_jobs: bool = False) -> None:
-        """End every call early with `fault`; those that wait come first, so that a place given back starts none."""
+        """End every call early with `fault`; those that wait come first, so that a place given back starts none.
+
+        Where the daemon ends, or the call that this whole agent serves, there is little time for it.
+        """
+        depth = self._context.lineage.depth
+        is_last = depth > 0 or fault.code is Code.DRAINING
         for call in sorted(self._calls.values(), key=lambda call: call.is_running):
             if call.job is not None or not only_jobs:
                 call.stop(fault, Reason.CANCELLED)
+                if is_last:
+                    call.hurry(LAST_S / 2**depth)
 
     def rest(self) -> trio.Event:
         """End every call; the event is set when the last has ended."""

@@ -446,6 +446,7 @@ class InnerCall(Call):
         super().__init__(outer.context, outer.id, plan.name, traceparent=outer.traceparent)
         self.plan = plan
         self.line = line
+        self.grace = outer.grace
         self._outer = outer
         self._task: Task | None = None
         self._has_turn = trio.Event()

@@ -47,6 +47,16 @@ class Profile(msgspec.Struct, frozen=True):
     confinement: Confinement = NOTHING
     disabled: tuple[str, ...] = ()
     """Servers that it names and that are not enabled."""
+    workspace: str | None = None
+    """Its sessions' directory, as a template; `makes_workspace` where that is made if it is missing."""
+    makes_workspace: bool = False
+    workspaces: tuple[str, ...] = ()
+    """The directories that a `hello` may name in its place, as patterns."""
+
+    @property
+    def has_workspace(self) -> bool:
+        """Whether its sessions may have a workspace."""
+        return self.workspace is not None or bool(self.workspaces)
 
     @property
     def is_bound(self) -> bool:
@@ -151,6 +161,9 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
             gids=_numbers(spec.gid),
             confinement=NOTHING if wrong else confinement_of(spec),
             disabled=tuple(server for server in used if server not in enabled),
+            workspace=spec.workspace,
+            makes_workspace=spec.make,
+            workspaces=spec.workspaces,
         )
     return profiles, problems
 

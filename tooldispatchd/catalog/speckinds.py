@@ -25,6 +25,9 @@ HOST_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]{1,5})?$"
 # Servers commonly take 8 to 16 KiB of one field.
 MAX_HEADER_CHARS: Final = 16 * KIB
 
+# In the place of a path: the session's own directory.
+WORKSPACE: Final = "workspace"
+
 # Upper bounds catch a slip of the hand (one zero too many in seconds, bytes for kilobytes), not a policy.
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]

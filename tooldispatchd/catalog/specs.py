@@ -8,11 +8,11 @@ where its number comes from.
 
 `${VAR}`, `${VAR:-default}` and `$$` (a dollar) are expanded in `daemon.listen`, `plumb` and `mcp_json`, in `command`,
 `args` (but with `input_mode = "args"`), `env` (its values) and `cwd` of servers and tools, in `venv`, `read` and
-`write`, in `url`, `headers` (their values), `ca`, `cert` and `key` of servers, in `roots` of profiles and in every key
-that names a file with a secret, and nowhere else. In the same keys a relative path (a socket's, a `cwd`, a command with
-a slash in it, a file's, a root) starts at the directory of the configuration file: a service has no other directory
-that its author would expect. Past `config.configuration` all of them are absolute, roots are `file://` URIs, users and
-groups are numbers, and no profile's token is left. A `~` means nothing.
+`write`, in `url`, `headers` (their values), `ca`, `cert` and `key` of servers, in `roots`, `workspace` and `workspaces` of
+profiles and in every key that names a file with a secret, and nowhere else. In the same keys a relative path (a
+socket's, a `cwd`, a command with a slash in it, a file's, a root) starts at the directory of the configuration file: a
+service has no other directory that its author would expect. Past `config.configuration` all of them are absolute, roots
+are `file://` URIs, users and groups are numbers, and no profile's token is left. A `~` means nothing.
 """
 
 from typing import Annotated, Literal
@@ -80,10 +80,11 @@ class ConfinedSpec(Spec, frozen=True, kw_only=True):
     """With `false` it cannot reach or be reached by anything: it has no sockets but pairs within itself."""
     read: tuple[SomeWord, ...] | None = None
     """The only files and directories that it may read, beside the system's programs and libraries, itself, `write` and
-    its scratch directory; a function reads the places of its modules too. Without it everything may be read."""
+    its scratch directory; a function reads the places of its modules too. Without it everything may be read.
+    `"workspace"` is the session's [workspace](#workspaces)."""
     write: tuple[SomeWord, ...] | None = None
     """The only files and directories that it may change, beside its scratch directory; by default nothing where `read`
-    is given."""
+    is given. `"workspace"` is the session's workspace, as in `read`."""
     sandbox: Sandbox | None = None
     """How all this is enforced. `required`, the default: whole, or the daemon does not start. `landlock`, or for
     programs `bubblewrap`: `network`, `read` and `write` by that means alone. `best-effort`: as far as the machine can;
@@ -233,7 +234,7 @@ class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
     env: dict[EnvName, Secret[Word]] = {}
     """Variables beside the [small environment](security.md#what-is-there) that every child gets."""
     cwd: SomeWord | None = None
-    """Where it runs; by default where the daemon does."""
+    """Where it runs; by default where the daemon does. `"workspace"` is the session's [workspace](#workspaces)."""
     tools: tuple[ServerToolName, ...] | None = None
     """Offer these tools only; an agent is refused (`missing_tool`) if the server lacks one. By default all."""
     deny: tuple[ServerToolName, ...] = ()
@@ -375,7 +376,8 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     env: dict[EnvName, Secret[Word]] = {}
     """Variables beside the [small environment](security.md#what-is-there) that every child gets."""
     cwd: SomeWord | None = None
-    """Where it runs; by default where the daemon does, in its scratch directory where `read` or `write` is given."""
+    """Where it runs; by default where the daemon does, in its scratch directory where `read` or `write` is given.
+    `"workspace"` is the session's [workspace](#workspaces), and `"./workspace"` a directory of that name."""
     input_mode: InputMode = "json"
     """How a `command` gets its input: as a line of JSON or as text on stdin, in its arguments, or as variables. See
     [Programs](#programs)."""
@@ -411,7 +413,17 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     mcp: tuple[str, ...] = ()
     """Servers that are offered whole, by the names of their tables."""
     roots: tuple[SomeWord, ...] = ()
-    """Directories that servers are told of, when they ask what they should work on: paths, or `file://` URIs."""
+    """Directories that servers are told of, when they ask what they should work on: paths, or `file://` URIs;
+    `"workspace"` is the session's [workspace](#workspaces)."""
+    workspace: SomeWord | None = None
+    """The directory of a session, by default none. `${agent}`, `${profile}` and `${uid}` (the user's number) each stand
+    for a whole segment of the path. See [Workspaces](#workspaces)."""
+    make: bool = False
+    """With `true` a `workspace` that is missing is made when the session opens, for its user alone (mode 0700): what is
+    missing of it from its first variable on."""
+    workspaces: tuple[SomeWord, ...] = ()
+    """What `hello.workspace` may name in the place of `workspace`: these directories and what is in them, `*` being any
+    part of one name. Without it a `hello` may name none."""
     mcp_resources: bool = False
     """With `true` resources and prompts are offered of every server that is offered whole, as with `mcp_resources` of
     `[mcp.NAME]`."""

@@ -138,6 +138,9 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     """The plan of a tool that a chain lifts, whether it is offered or not; or why there is none."""
     keep: Callable[[Task, Callable[[], None]], None]
     """Run a task that outlives a call; the second function is called when the session ends."""
+    profile: str
+    workspace: str | None
+    """The session's own directory, if it has one."""
 
     @property
     def account(self) -> RootUsage:

@@ -44,6 +44,8 @@ class CallingSession(Protocol):
     """In the log."""
     lineage: Lineage | None
     """Where it stands, if another agent called it."""
+    profile: str
+    workspace: str | None
 
     @property
     def opening_limit_s(self) -> float: ...
@@ -158,6 +160,8 @@ class InFlight:
             calls=self,
             lifted=session.lifted,
             keep=session.keep,
+            profile=session.profile,
+            workspace=session.workspace,
         )
         # By id; a job's call by its job, since its id is free again.
         self._calls: dict[str | Job, AgentCall] = {}

@@ -20,7 +20,7 @@ from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Reader, compile_now, unread
-from tooldispatchd.agent.faults import CANCELLED
+from tooldispatchd.agent.faults import CANCELLED, no_workspace
 from tooldispatchd.agent.programs.confining import program_of_agent, program_of_tool
 from tooldispatchd.agent.programs.programs import Lent, Program
 from tooldispatchd.agent.runtime import Runtime
@@ -122,6 +122,8 @@ class CommandPlan(TaskPlan):
     async def run(self, call: Call) -> Outcome:
         """Run the child; unless it is reused it is gone when this returns."""
         runtime, program = self._runtime, self._program
+        if program.needs_workspace and call.context.workspace is None:
+            return no_workspace(self.name).ran(may_have=False)
         update = partial(tell, call) if call.wants_updates else None
         result: ProgramValue | Unread | Fault
         if program.reuse is not None:

@@ -15,6 +15,7 @@ import trio
 
 from tooldispatchd.agent.calls.call import Call
 from tooldispatchd.calls.outcome import Unread, Update
+from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.children import endings
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.launchers import Launchers
@@ -45,6 +46,19 @@ class Program(msgspec.Struct, frozen=True):
     """Its `HOME`, where its table says one."""
     files: tuple[str, ...] = ()
     """Files of the daemon's that it is told of and must be able to read."""
+
+    @property
+    def needs_workspace(self) -> bool:
+        """Whether it cannot run in a session without a workspace."""
+        return self.command.cwd == WORKSPACE or (self.policy is not None and self.policy.is_in_workspace)
+
+    def at(self, workspace: str | None) -> "Program":
+        """The program as a session with this workspace runs it."""
+        if workspace is None or not self.needs_workspace:
+            return self
+        cwd = workspace if self.command.cwd == WORKSPACE else self.command.cwd
+        policy = None if self.policy is None else self.policy.at(workspace)
+        return msgspec.structs.replace(self, command=msgspec.structs.replace(self.command, cwd=cwd), policy=policy)
 
     @property
     def reads_text(self) -> bool:
@@ -142,6 +156,7 @@ class Programs:
         self, program: Program, call: Call, lent: Lent | None, update: Callable[[Update], None] | None
     ) -> ProgramValue | Unread | Fault:
         """Run `program` once for `call`; nothing is left when this returns or is cancelled."""
+        program = program.at(call.context.workspace)
         env = {} if lent is None else dict(lent.env)
         if call.traceparent is not None:
             env[TRACEPARENT] = call.traceparent

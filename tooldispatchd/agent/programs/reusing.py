@@ -96,10 +96,11 @@ class Reusing:
     ) -> ProgramValue | Unread | Fault:
         """Have a child serve `call`; it is gone where it failed, and where this is cancelled."""
         # A profile's plans live as long as the daemon, and each has its program.
-        reused = self._reused.get(id(program))
+        key, program = id(program), program.at(call.context.workspace)
+        reused = self._reused.get(key)
         if reused is None:
             assert program.reuse is not None
-            reused = self._reused[id(program)] = Reused(self._idle, calls=program.reuse, gone=self._gone)
+            reused = self._reused[key] = Reused(self._idle, calls=program.reuse, gone=self._gone)
         try:
             return await reused.run(
                 partial(self._start, program, lend),

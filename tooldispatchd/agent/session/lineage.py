@@ -54,7 +54,7 @@ class Lineage:
     Nothing that it calls may take longer than `until`, on trio's clock: then the call that it serves is over.
     """
 
-    __slots__ = ("account", "depth", "number", "opened", "parent", "until")
+    __slots__ = ("account", "depth", "number", "opened", "parent", "until", "workspace")
 
     def __init__(self, account: RootUsage, number: int, *, depth: int = 0, parent: int | None = None) -> None:
         self.account = account
@@ -62,6 +62,8 @@ class Lineage:
         self.depth = depth
         self.parent = parent
         self.until = math.inf
+        # That of the call which its agent serves.
+        self.workspace: str | None = None
         # Set when its servers have answered or failed; nobody waits for that but who starts it.
         self.opened: trio.Event | None = None
 

@@ -6,6 +6,7 @@ brings a `TaskTree`.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter
 from typing import Final, Literal
 
@@ -27,6 +28,7 @@ from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.outcome import Answer, Outcome, log_fields, utf8_size
 from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.front.timer import Expiring, Timer
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import (
@@ -70,6 +72,7 @@ class Session:
         "plans",
         "profile",
         "toolset",
+        "workspace",
     )
 
     def __init__(
@@ -80,11 +83,14 @@ class Session:
         lineage: Lineage | None,
         *,
         profile: Profile,
+        workspace: str | None = None,
     ) -> None:
         self.machine = machine
         self.number = runtime.state.sessions  # it is the last one that was opened
         self.lineage = lineage
         self.profile = profile.name
+        # The directory of its own, absolute and without links.
+        self.workspace = workspace
         self.answered = 0
         self.faults = 0
         # The agent's `bye`, which is answered when the teardown is done.
@@ -332,7 +338,11 @@ class Session:
     @property
     def roots(self) -> tuple[str, ...]:
         """`file://` URIs."""
-        return self._runtime.setup.roots(self.profile)
+        roots = self._runtime.setup.roots(self.profile)
+        if WORKSPACE not in roots:
+            return roots
+        own = () if self.workspace is None else (Path(self.workspace).as_uri(),)
+        return tuple(uri for root in roots for uri in (own if root == WORKSPACE else (root,)))
 
     @property
     def answers(self) -> frozenset[str]:

@@ -21,6 +21,7 @@ from tooldispatchd.catalog.profiles import Profile, ServerUse
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.specs import OAuthSpec
 from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.catalog.workspaces import needs_workspace
 from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.keeper import Keeper, ServerHandle
@@ -31,6 +32,7 @@ from tooldispatchd.providers.mcp.ways import preload, way_to
 from tooldispatchd.wire.faults import Code, Fault
 
 DISABLED: Final = "it is not enabled"
+NO_WORKSPACE: Final = "it works in the session's workspace, and this session has none"
 
 
 class ServersOwner(AgentSide, Protocol):
@@ -40,6 +42,9 @@ class ServersOwner(AgentSide, Protocol):
     def own(self, run: Callable[[], Awaitable[None]], close: Callable[[], None]) -> None: ...
     def flush(self) -> None: ...
     def tools_changed(self) -> None: ...
+
+    workspace: str | None
+    """The session's own directory, if it has one."""
 
 
 class SessionServer:
@@ -78,6 +83,10 @@ class SessionServer:
         self.unenforced: tuple[str, ...] = ()
         self._refusal = why_never(binding)
 
+    def refuse(self, reason: str) -> None:
+        """Never start it in this session."""
+        self._refusal = self._refusal or _unavailable(self.binding, reason)
+
     @property
     def is_startable(self) -> bool:
         """Whether it is there at all."""
@@ -98,8 +107,12 @@ def why_never(binding: Binding) -> Fault | None:
     """Why a server never starts; None for one that may."""
     if binding.spec.enabled:
         return None
-    extras: dict[str, object] = {"server": binding.name, "reason": DISABLED}
-    return Fault(Code.SERVER_UNAVAILABLE, f"server {binding.name} is not available: {DISABLED}", extras)
+    return _unavailable(binding, DISABLED)
+
+
+def _unavailable(binding: Binding, reason: str) -> Fault:
+    extras: dict[str, object] = {"server": binding.name, "reason": reason}
+    return Fault(Code.SERVER_UNAVAILABLE, f"server {binding.name} is not available: {reason}", extras)
 
 
 def at_servers(catalog: Catalog, profile: Profile) -> dict[str, tuple[DeclaredTool, ...]]:
@@ -171,6 +184,8 @@ class Servers:
         One that cannot be started, or that others use already, settles here and now, without `opened`.
         """
         for server in self:
+            if needs_workspace(server.binding.spec) and self._owner.workspace is None:
+                server.refuse(NO_WORKSPACE)
             if not server.is_startable:
                 self._settle(server, settled)
             elif server.binding.spec.shared:
@@ -194,6 +209,7 @@ class Servers:
     def _value(self, server: SessionServer) -> tuple[Server, Program | None]:
         runtime, needed = self._runtime, tuple(server.needed)
         program = program_of_server(runtime.setup, server.binding.spec, self._profile)
+        program = None if program is None else program.at(self._owner.workspace)
         server.unenforced = () if program is None else program.unenforced
         value = server_value(runtime, server.binding, server.use, needed=needed, profile=self._profile, program=program)
         return value, program
@@ -384,7 +400,7 @@ def server_value(
         argv=() if spec.command is None else (spec.command, *spec.args),
         reach=reach_of(binding),
         env=spec.env if program is None else program.command.env,
-        cwd=spec.cwd,
+        cwd=spec.cwd if program is None else program.command.cwd,
         whitelist=whitelist,
         declared=needed,
         deny=spec.deny,

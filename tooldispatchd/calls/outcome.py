@@ -69,7 +69,7 @@ class Unread(msgspec.Struct, frozen=True):
     """A tool's output that is too large to be read in the dispatch thread.
 
     `text`, maybe in parts, is in the mode `output`, and as JSON it may have `max_bytes`. `fault` is what is told where
-    it cannot be read; `stderr` is the end of what it wrote there.
+    it cannot be read; `stderr` is the end of what it wrote there. A file is of the `media_type`.
     """
 
     text: bytes | bytearray | tuple[bytes | bytearray, ...]
@@ -77,6 +77,7 @@ class Unread(msgspec.Struct, frozen=True):
     max_bytes: int
     fault: Callable[[UnreadableError], Fault]
     stderr: str = ""
+    media_type: str = ""
 
 
 Outcome = Answer | Fault

@@ -21,6 +21,10 @@ SOME_WORD_PATTERN: Final = r"^[^\x00]+$"
 PYTHON_PATTERN: Final = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$"
 HEADER_NAME_PATTERN: Final = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
 HEADER_VALUE_PATTERN: Final = r"^[\t\x20-\x7e]*$"
+# Ways to answer, or the media type of a file (RFC 6838, 4.2).
+OUTPUT_PATTERN: Final = (
+    r"^(json|text|lines|blocks|[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})$"
+)
 HOST_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]{1,5})?$"
 # Servers commonly take 8 to 16 KiB of one field.
 MAX_HEADER_CHARS: Final = 16 * KIB

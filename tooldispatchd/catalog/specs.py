@@ -23,6 +23,7 @@ from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, Secr
 from tooldispatchd.catalog.speckinds import (
     KIB,
     MIB,
+    OUTPUT_PATTERN,
     PREFIX_PATTERN,
     PYTHON_PATTERN,
     TIB,
@@ -275,7 +276,8 @@ Kind = Literal["agent", "plumb", "map", "filter", "merge", "barrier", "project",
 
 
 InputMode = Literal["json", "text", "args", "env"]
-OutputMode = Literal["json", "text", "lines"]
+OutputMode = Annotated[str, Meta(pattern=OUTPUT_PATTERN)]
+ExitCodes = tuple[Annotated[int, Meta(ge=0, le=255)], ...] | Literal["result"]
 
 
 class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
@@ -322,6 +324,8 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
     """How an `agent` gets its message, as of a tool."""
     output_mode: OutputMode = "json"
     """How an `agent` gives its result, as of a tool."""
+    exit_codes: ExitCodes | None = None
+    """With which codes an `agent` has given a result, as of a tool."""
     reuse: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     """How many calls of one caller one child may serve in turn, as of a tool."""
     stop_s: StopSeconds = 2.0
@@ -382,7 +386,11 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     """How a `command` gets its input: as a line of JSON or as text on stdin, in its arguments, or as variables. See
     [Programs](#programs)."""
     output_mode: OutputMode = "json"
-    """How a `command` gives its answer on stdout: one JSON value, text, or a list of lines."""
+    """How a `command` gives its answer on stdout: one JSON value, `text`, a list of `lines`, a list of typed parts
+    (`blocks`), or one file, by its media type (`"image/png"`). See [Programs](#programs)."""
+    exit_codes: ExitCodes | None = None
+    """The exit codes with which a `command` has given an answer, by default `[0]`; any other is a failure. With
+    `"result"` each has, and the answer is the text of its stdout and stderr, with the code as the last line."""
     python: Annotated[str, Meta(pattern=PYTHON_PATTERN)] | None = None
     """A typed Python function, as `package.module:function`, see [Python functions](#python-functions)."""
     venv: SomeWord | None = None

@@ -38,7 +38,7 @@ _ONLY: Final[dict[str, tuple[str, ...]]] = {
     "args": ("command",),
     **dict.fromkeys(("env", "cwd", "stop_s"), _PROGRAMS),
     "name": ("mcp",),
-    **dict.fromkeys(("input_mode", "output_mode", "reuse"), ("command",)),
+    **dict.fromkeys(("input_mode", "output_mode", "reuse", "exit_codes"), ("command",)),
     **dict.fromkeys(("venv", "max_forks", "max_rss", "prefork", "resident"), ("python",)),
     **dict.fromkeys(KEYS, _PROGRAMS),
 }

@@ -9,15 +9,25 @@ once.
 """
 
 import math
+import os
+import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Final
 
 import trio
 
+from tooldispatchd.children.procstat import fields_of
+from tooldispatchd.children.spawn import Child
+
 # Where the daemon itself ends, or the agent's own call that this one was made for. Half of it for each level further
 # down, so that all of them together have less than the teardown.
 LAST_S: Final = 2.0
+# Of one program's processes; more are no work that TERM would end well.
+MAX_TOLD: Final = 256
+# The process group, among the fields of /proc/PID/stat from the third on.
+GROUP: Final = 2
 
 
 class Grace:
@@ -49,3 +59,38 @@ class Grace:
             self._scope = scope
             yield
         self._scope = None
+
+
+def ask_to_end(child: Child, *, is_wrapped: bool) -> None:
+    """Send TERM to the child's group; where it `is_wrapped` by a program that would take it along, to all but that."""
+    if not is_wrapped:
+        child.signal_group(signal.SIGTERM)
+        return
+    told: list[int] = []
+    families = [child.pid]
+    while families and len(told) < MAX_TOLD:
+        for pid in _children_of(families.pop()):
+            families.append(pid)
+            told.append(pid)
+    for pid in told:
+        _ask(pid, child.pid)
+
+
+def _children_of(pid: int) -> list[int]:
+    """Those of all of its threads."""
+    words: list[bytes] = []
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            words += (thread / "children").read_bytes().split()
+    return [int(word) for word in words]
+
+
+def _ask(pid: int, group: int) -> None:
+    """Send TERM to the process, if it is of that group still: its number may be another's by now."""
+    with suppress(OSError, ValueError):
+        pidfd = os.pidfd_open(pid)
+        try:
+            if int(fields_of(pid)[GROUP]) == group:
+                signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+        finally:
+            os.close(pidfd)

@@ -11,6 +11,7 @@ that it would have if an agent had made it. It takes no place among its agent's 
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -35,6 +36,7 @@ from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.schemas import ACCEPT, MAX_LIGHT_BYTES, Check, is_light
 from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.children.endings import tails
 from tooldispatchd.providers.inline import MAX_DETAIL, compile_inline, fault_of_stage
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.keeper import ServerHandle
@@ -51,6 +53,7 @@ _TOO_LARGE: Final = Fault(
 )
 
 _decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
 
 
 class TaskPlan(Plan):
@@ -125,21 +128,26 @@ class CommandPlan(TaskPlan):
         if program.needs_workspace and call.context.workspace is None:
             return no_workspace(self.name).ran(may_have=False)
         update = partial(tell, call) if call.wants_updates else None
+        details: dict[str, Raw] | None = {} if call.wants_details else None
         result: ProgramValue | Unread | Fault
         if program.reuse is not None:
-            result = await runtime.services.reusers.run(program, call, partial(self._lend, call), update)
+            result = await runtime.services.reusers.run(program, call, partial(self._lend, call), update, details)
         elif isinstance(lent := await self._lend(call), Fault):
             result = lent.ran(may_have=False)
         else:
             try:
-                result = await runtime.services.programs.run(program, call, lent, update)
+                result = await runtime.services.programs.run(program, call, lent, update, details)
             finally:
                 if lent is not None:
                     await lent.close()  # noqa: ASYNC102  # it shields and bounds itself
         if isinstance(result, Fault):
             return result
         log_stderr(runtime, call, result.stderr)
-        return await shaped(runtime, call, result.value if isinstance(result, ProgramValue) else result, self._output)
+        value = result.value if isinstance(result, ProgramValue) else result
+        outcome = await shaped(runtime, call, value, self._output)
+        if isinstance(outcome, Fault):
+            return Fault(outcome.code, outcome.detail, outcome.extras | tails(printed(value), result.stderr))
+        return msgspec.structs.replace(outcome, details=Raw(_encode(details))) if details else outcome
 
     async def _lend(self, call: Call) -> Lent | Fault | None:
         """A channel for the call's child, if it is an agent that may call tools; or why there is none."""
@@ -147,6 +155,17 @@ class CommandPlan(TaskPlan):
         if self._program.profile is None or lender is None:
             return None
         return await lender.open(self._runtime, call, self._program.profile)
+
+
+def printed(value: object) -> bytes | bytearray:
+    """What a program wrote whose answer is `value`, but for white space."""
+    if isinstance(value, Unread):
+        return b"" if isinstance(value.text, tuple) else value.text
+    if isinstance(value, str):
+        return value.encode()
+    with suppress(RecursionError):
+        return _encode(value)
+    return b""
 
 
 async def shaped(runtime: Runtime, call: Call, result: object, output: Check) -> Outcome:

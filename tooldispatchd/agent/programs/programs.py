@@ -7,13 +7,16 @@ a policy  ──▶ scratch directory, cgroup ──▶ a launcher starts it ─
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
 import trio
+from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.programs.variables import variables_of
 from tooldispatchd.calls.outcome import Unread, Update
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.children import endings
@@ -109,11 +112,6 @@ class ChildSurroundings(msgspec.Struct, frozen=True):
                 os.unlink(copy)  # noqa: PTH108  # as above
 
 
-# The variable in which a program finds the trace that its call is a part of (OpenTelemetry, "Environment Variables as
-# Context Propagation Carriers").
-TRACEPARENT: Final = "TRACEPARENT"
-
-
 class Lent(Protocol):
     """A channel that one child calls tools on."""
 
@@ -153,23 +151,29 @@ class Programs:
         self._leaves = None if bounds is None else bounds.leaves
 
     async def run(
-        self, program: Program, call: Call, lent: Lent | None, update: Callable[[Update], None] | None
+        self,
+        program: Program,
+        call: Call,
+        lent: Lent | None,
+        update: Callable[[Update], None] | None,
+        details: dict[str, Raw] | None,
     ) -> ProgramValue | Unread | Fault:
         """Run `program` once for `call`; nothing is left when this returns or is cancelled."""
         program = program.at(call.context.workspace)
-        env = {} if lent is None else dict(lent.env)
-        if call.traceparent is not None:
-            env[TRACEPARENT] = call.traceparent
+        env = variables_of(call)
+        if lent is not None:
+            env |= lent.env
         line = call.line if program.reads_text else framed(b"", call.line, b"\n")
+        run = partial(run_command, update=update, details=details, grace=call.grace)
         if program.policy is None:
-            return await run_command(self.directly(program, lent), program.command, line, env=env, update=update)
+            return await run(self.directly(program, lent), program.command, line, env=env)
         try:
             async with self.surroundings(program.policy) as around:
                 self.bring(program, program.policy, around, lent)
                 env |= around.env(program.policy) | program.home
                 launch = self.shut_in(program, program.policy, around, lent)
                 passed = None if around.leaf is None else around.leaf.passed
-                return await run_command(launch, program.command, line, env=env, update=update, passed=passed)
+                return await run(launch, program.command, line, env=env, passed=passed)
         except SurroundingsError as error:
             return Fault(Code.TOOL_FAILED, str(error)).ran(may_have=False)
 
@@ -179,14 +183,14 @@ class Programs:
 
     def directly(self, program: Program, lent: Lent | None) -> ChildStarter:
         """Starts the program from the daemon itself."""
-        family, cwd = self._family, program.command.cwd
+        family, cwd, is_joined = self._family, program.command.cwd, program.command.is_joined
         extra = NO_DESCRIPTORS if lent is None else lent.extra
 
         # Others of its kind wait.
         async def launch(  # noqa: ASYNC124
             argv: Sequence[str], /, *, env: Mapping[str, str], with_updates: bool
         ) -> Child:
-            child = family.spawn(argv, env=env, cwd=cwd, with_updates=with_updates, extra=extra)
+            child = family.spawn(argv, env=env, cwd=cwd, with_updates=with_updates, is_joined=is_joined, extra=extra)
             if lent is not None:
                 lent.started()
             return child
@@ -211,6 +215,7 @@ class Programs:
                 env={name: around.copies.get(value, value) for name, value in env.items()},
                 cwd=cwd,
                 with_updates=with_updates,
+                is_joined=program.command.is_joined,
                 extra=extra,
                 leaf=leaf,
                 scratch=around.scratch,

@@ -459,7 +459,11 @@ class InnerCall(Call):
         try:
             # The outer call has a place among its agent's calls, which is this one's too.
             self.machine.apply(CallEvent.ADMIT)
-            if plan.gate is not None and not context.enter(plan.gate, self):
+            if plan.state is not None and not context.take_turn(plan.state, self):
+                self.enter(CallEvent.LINE_UP, plan.limit_s)
+                await self._has_turn.wait()
+                self._has_turn = trio.Event()
+            if not self.has_ended and plan.gate is not None and not context.enter(plan.gate, self):
                 self.enter(CallEvent.GATE, plan.limit_s)
                 # Its turn comes, or its limit does.
                 await self._has_turn.wait()

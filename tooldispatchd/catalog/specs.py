@@ -262,6 +262,8 @@ class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
     mcp_resources: bool = False
     """With `true` its resources and prompts are offered as the tools `read_resource`, `list_resources`, `get_prompt`;
     with `tools`, those of them that it lists."""
+    meta: bool = False
+    """With `true` it is told with each call, in `_meta`, [whose call that is](mcp.md#what-a-server-is-told-of-a-call)."""
     trace: bool = False
     """With `true` the kind, the number and the size of each message from and to it is logged, never its content."""
     enabled: bool = True

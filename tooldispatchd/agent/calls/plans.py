@@ -10,6 +10,8 @@ What a stage asks for is a call of its own (`Call`), so that it has the limit, t
 that it would have if an agent had made it. It takes no place among its agent's calls: a chain has one at a time.
 """
 
+import math
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -49,6 +51,9 @@ _TOO_LARGE: Final = Fault(
     f"a message of a chain is larger than {MAX_LIGHT_BYTES} bytes, or has too many parts",
     {"limit": "message"},
 )
+
+# Keys of `_meta` that are nobody else's have a name in reverse DNS before them (MCP 2025-06-18, "_meta").
+META_PREFIX: Final = "io.github.tooldispatchd/"
 
 _decode: Final = msgspec.json.Decoder().decode
 
@@ -224,6 +229,8 @@ class McpPlan(Plan):
         """Send the request; the connection's reader ends the call."""
         done, update = partial(self._finish, call), call.update if call.wants_updates else None
         request = PendingCall(self._tool, done, call.line, traceparent=call.traceparent, update=update)
+        if self._kept.server.told:
+            request.meta = (request.meta or {}) | call_meta(call)
         fault = self._kept.start(request)
         if fault is not None:
             call.finish(fault.ran(may_have=False))
@@ -246,6 +253,22 @@ class McpPlan(Plan):
         # A connection that dies tells all its calls, of which one end may have brought another.
         if call.is_running:
             call.finish(outcome)
+
+
+def call_meta(call: Call) -> dict[str, object]:
+    """What a server is told of a call, in `_meta`; what there is none of is left out."""
+    context, left_s = call.context, call.until - trio.current_time()
+    told = {
+        "call_id": call.id,
+        "tool": call.name,
+        "agent": context.agent,
+        "session": context.lineage.number,
+        "profile": context.profile,
+        # Unix seconds, since a server may run on another machine.
+        "deadline": round(time.time() + left_s, 3) if left_s < math.inf else None,
+        "workspace": context.workspace,
+    }
+    return {META_PREFIX + key: value for key, value in told.items() if value is not None}
 
 
 class DownPlan(Plan):

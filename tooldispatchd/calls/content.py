@@ -16,9 +16,21 @@ from tooldispatchd.calls.outcome import Answer, UnreadableError
 from tooldispatchd.wire.heavy import content_of, quoted
 from tooldispatchd.wire.messages import MAX_VALUE_BYTES, ContentKind
 
+# One thing that a tool tells the runtime may have as much; it is left out beyond that.
+MAX_DETAIL_BYTES: Final = 64 * 1024
 _KIB: Final = 1024
 # Binary data stands in a part as base64, four characters for three bytes.
 _CHARS, _BYTES = 4, 3
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What a call's agent asked for: a kind of content, and details beside it or not."""
+
+    kind: ContentKind = ContentKind.JSON
+    details: bool = False
+
+
+AS_JSON: Final = Wanted()
 
 
 class _Resource(msgspec.Struct):

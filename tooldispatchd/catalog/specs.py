@@ -263,7 +263,7 @@ class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
     """With `true` its resources and prompts are offered as the tools `read_resource`, `list_resources`, `get_prompt`;
     with `tools`, those of them that it lists."""
     meta: bool = False
-    """With `true` it is told with each call, in `_meta`, [whose call that is](mcp.md#what-a-server-is-told-of-a-call)."""
+    """With `true` each call tells it, in `_meta`, [whose call it is](mcp.md#what-a-server-is-told-of-a-call)."""
     trace: bool = False
     """With `true` the kind, the number and the size of each message from and to it is logged, never its content."""
     enabled: bool = True

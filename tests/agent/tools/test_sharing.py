@@ -16,6 +16,7 @@ from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.keeper import Keeper
 from tooldispatchd.providers.mcp.remembered import ToolLists
+from tooldispatchd.wire.messages import ContentKind
 
 QUIET = msgspec.structs.replace(SERVER, dies_of_timeouts=False)
 
@@ -86,7 +87,7 @@ async def test_only_who_got_an_answer_is_flushed(autojump_clock: MockClock) -> N
         second.call()
         way.link_now.answer("second's", 1)
         await wait_all_tasks_blocked()
-        assert (first.outcomes, second.outcomes) == ([], [Answer("second's")])
+        assert (first.outcomes, second.outcomes) == ([], [Answer("second's", kind=ContentKind.TEXT)])
         assert (first.flushed, second.flushed) == (0, 1)
         first.view.close()
         second.view.close()
@@ -104,7 +105,7 @@ async def test_a_call_that_takes_too_long_is_cancelled_and_nothing_else(autojump
         way.link_now.answer("late", 0)
         way.link_now.answer("there", 1)
         await wait_all_tasks_blocked()
-        assert (first.outcomes, second.outcomes) == ([], [Answer("there")])
+        assert (first.outcomes, second.outcomes) == ([], [Answer("there", kind=ContentKind.TEXT)])
         first.view.close()
         second.view.close()
 

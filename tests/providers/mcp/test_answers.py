@@ -20,7 +20,7 @@ from tooldispatchd.providers.mcp.messages import Incoming, InputRequired
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.updates import INTERVAL_S
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import QuotedText
+from tooldispatchd.wire.messages import ContentKind, QuotedText
 
 SERVER = Server(name="docs", argv=("docs",), max_line_bytes=1_000_000, max_content_bytes=1_000_000)
 TOOL = McpTool(
@@ -92,7 +92,11 @@ def test_output_means_the_same_wherever_it_is_cut(cuts: list[int]) -> None:
             await asked.answers.take_chunk(chunk)
 
     trio.run(take_all)
-    assert asked.outcomes == {1: Answer("one"), 2: Answer("two"), 3: Answer("")}
+    assert asked.outcomes == {
+        1: Answer("one", kind=ContentKind.TEXT),
+        2: Answer("two", kind=ContentKind.TEXT),
+        3: Answer("", kind=ContentKind.TEXT),
+    }
     assert asked.requests == [("ping-1", "ping")]
     assert asked.notifications == ["notifications/message"]
     assert (asked.answers.skipped, asked.answers.ignored) == (3, 1)
@@ -153,7 +157,7 @@ async def test_a_line_over_the_bound_fails_the_call_whose_id_stands_in_its_head(
     assert isinstance(outcome, Fault)
     assert outcome.extras == {"server": "docs", "limit": "content_bytes"}
     await asked.answers.take_chunk(b'x"}}\n{"id":1,"result":{}}\n')
-    assert asked.outcomes[1] == Answer("")
+    assert asked.outcomes[1] == Answer("", kind=ContentKind.TEXT)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +183,7 @@ def test_a_line_over_the_bound_fails_the_call_whose_id_stands_at_its_end(end: by
     outcome = asked.outcomes.pop(2)
     assert isinstance(outcome, Fault)
     assert outcome.extras == {"server": "docs", "limit": "content_bytes"}
-    assert asked.outcomes == {1: Answer("")}
+    assert asked.outcomes == {1: Answer("", kind=ContentKind.TEXT)}
 
 
 @pytest.mark.parametrize(
@@ -272,7 +276,11 @@ async def test_whole_messages_mean_the_same_as_lines() -> None:
     assert isinstance(last, Answer)
     assert isinstance(last.content, QuotedText)
     assert (last.content.literal, last.content.size) == (b'"' + large + b'"', MAX_LIGHT_BYTES)
-    assert asked.outcomes == {1: Answer(""), 2: Answer("two"), 3: Answer("")}
+    assert asked.outcomes == {
+        1: Answer("", kind=ContentKind.TEXT),
+        2: Answer("two", kind=ContentKind.TEXT),
+        3: Answer("", kind=ContentKind.TEXT),
+    }
 
 
 def test_a_request_that_fails_ends_its_own_call_alone() -> None:

@@ -13,6 +13,7 @@ from tests.providers.mcp.connecting import (
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import ContentKind
 
 
 async def test_a_late_answer_to_a_cancelled_call_reaches_no_other_call() -> None:
@@ -43,7 +44,11 @@ async def test_a_cancelled_call_is_told_to_the_server() -> None:
 async def test_answers_in_any_order_reach_their_calls() -> None:
     async with settled(misbehaving("reversed_order")) as session:
         calls = [session.start(text=text)[1] for text in ("one", "two", "three")]
-        assert [await call.outcome() for call in calls] == [Answer("one"), Answer("two"), Answer("three")]
+        assert [await call.outcome() for call in calls] == [
+            Answer("one", kind=ContentKind.TEXT),
+            Answer("two", kind=ContentKind.TEXT),
+            Answer("three", kind=ContentKind.TEXT),
+        ]
 
 
 async def test_repeated_and_unasked_answers_are_counted_and_ignored() -> None:

@@ -25,6 +25,7 @@ from tests.providers.mcp.connecting import (
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import ContentKind
 
 # Answers `initialize` and `tools/list`, and is gone in the same breath.
 LAST_WORDS = """
@@ -80,7 +81,7 @@ async def test_a_server_that_answers_and_dies_has_answered() -> None:
     async with settled(misbehaving("echo")) as session:
         _, first = session.start(text="last words")
         _, second = session.start(exit=0)
-        assert await first.outcome() == Answer("last words")
+        assert await first.outcome() == Answer("last words", kind=ContentKind.TEXT)
         assert isinstance(await second.outcome(), Fault)
 
 
@@ -194,7 +195,7 @@ async def test_a_call_may_be_made_while_another_is_being_completed() -> None:
 
         begin(session.connection, ECHO, b'{"text":"first"}', then)
         session.connection.flush()
-        assert await second.outcome() == Answer("second")
+        assert await second.outcome() == Answer("second", kind=ContentKind.TEXT)
 
 
 # --- servers that people use -----------------------------------------------------------------------------------------
@@ -224,8 +225,8 @@ async def test_a_server_written_with_the_sdk_adds_says_and_fails() -> None:
         begin(connection, connection.offer.tools["fail"], b'{"why":"because"}', calls[2].done)
         connection.flush()
         added, said, failed = [await call.outcome() for call in calls]
-        assert added == Answer('{"result":5}')
-        assert said == Answer("grüß")
+        assert added == Answer('{"result":5}', kind=ContentKind.TEXT)
+        assert said == Answer("grüß", kind=ContentKind.TEXT)
         assert isinstance(failed, Answer)
         assert failed.is_error
         assert isinstance(failed.content, str)

@@ -24,6 +24,7 @@ from tooldispatchd.providers.mcp.messages import Outgoing
 from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import Result
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import ContentKind
 
 Message = dict[str, Any]
 
@@ -234,7 +235,7 @@ async def test_a_turn_is_never_cancelled_while_the_connection_lives(
         way.link_now.slow_s = 10.0
         way.link_now.say(call.number, "here")
         await trio.sleep(60)
-        assert waiting.outcomes == [Answer("here")]
+        assert waiting.outcomes == [Answer("here", kind=ContentKind.TEXT)]
         (event, fields) = session.log.said[-1]
         assert (event, fields["reason"]) == ("tools not listed again", "it did not answer tools/list in time")
 

@@ -12,6 +12,7 @@ from tooldispatchd.providers.mcp.content import outcome_of
 from tooldispatchd.providers.mcp.messages import Incoming, InputRequest, InputRequired
 from tooldispatchd.providers.mcp.server import McpTool, Result, Server
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import ContentKind
 
 ANY: dict[str, object] = {"type": "object"}
 NUMBERED: dict[str, object] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -23,6 +24,11 @@ PLAIN = McpTool(
     input=compile_check(ANY),
 )
 TYPED = msgspec.structs.replace(PLAIN, output_schema=NUMBERED, output=compile_check(NUMBERED))
+
+
+def kind_of(content: str) -> ContentKind:
+    """What an answer is whose texts are no JSON."""
+    return ContentKind.JSON if content.startswith(("{", "[")) else ContentKind.TEXT
 
 
 def plain(result: bytes) -> Outcome | InputRequired:
@@ -75,7 +81,7 @@ def said(text: str) -> bytes:
     ],
 )
 def test_content_of_a_tool_without_an_output_schema(result: bytes, content: str) -> None:
-    assert plain(result) == Answer(content)
+    assert plain(result) == Answer(content, kind=kind_of(content))
 
 
 def test_structured_content_is_given_compact_with_its_keys_in_order() -> None:
@@ -106,7 +112,7 @@ def test_structured_content_that_breaks_its_schema_is_invalid_output(result: byt
     ],
 )
 def test_a_tools_own_error_is_passed_on_unchecked(result: bytes, content: str) -> None:
-    assert typed(result) == Answer(content, is_error=True)
+    assert typed(result) == Answer(content, is_error=True, kind=kind_of(content))
 
 
 @pytest.mark.parametrize(
@@ -230,7 +236,7 @@ def test_a_server_that_needs_input_says_what() -> None:
 )
 def test_resources_and_prompts_are_answers_of_their_tools(method: str, result: bytes, content: str) -> None:
     tool = msgspec.structs.replace(PLAIN, method=method)
-    assert outcome_of(Incoming(id=1, result=Raw(result)), tool, SERVER) == Answer(content)
+    assert outcome_of(Incoming(id=1, result=Raw(result)), tool, SERVER) == Answer(content, kind=kind_of(content))
 
 
 @pytest.mark.parametrize("method", ["resources/read", "resources/list", "prompts/get"])
@@ -262,7 +268,7 @@ def test_structured_content_may_be_any_value_that_its_schema_allows(structured: 
 
 def test_a_null_error_beside_a_result_is_none() -> None:
     reply = Incoming(id=1, error=Raw(b"null"), result=Raw(b'{"content":[]}'))
-    assert outcome_of(reply, PLAIN, SERVER) == Answer("")
+    assert outcome_of(reply, PLAIN, SERVER) == Answer("", kind=ContentKind.TEXT)
 
 
 @pytest.mark.parametrize(("count", "is_delivered"), [(100, True), (101, False)])
@@ -360,7 +366,7 @@ def test_a_server_that_says_nothing_has_said_null(result: bytes) -> None:
     ],
 )
 def test_an_error_of_a_tool_with_a_declared_type_is_passed_on_unchecked(result: bytes, content: str) -> None:
-    assert declared(NUMBERED, result) == Answer(content, is_error=True)
+    assert declared(NUMBERED, result) == Answer(content, is_error=True, kind=kind_of(content))
 
 
 @given(

@@ -23,7 +23,7 @@ from tooldispatchd.providers.mcp.remembered import Era, Eras
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.stdio import StdioWay
 from tooldispatchd.wire.faults import Fault
-from tooldispatchd.wire.messages import AskResp, Reply
+from tooldispatchd.wire.messages import AskResp, ContentKind, Reply
 
 
 def speaking(era: str, protocol: str = "auto") -> Server:
@@ -90,29 +90,40 @@ async def test_a_server_that_refuses_the_probe_is_greeted_and_the_next_one_is_no
     server = speaking("refuses")
     async with opened(server, eras) as session:
         assert await session.named("seen") == Answer(
-            "server/discover initialize notifications/initialized tools/list tools/call"
+            "server/discover initialize notifications/initialized tools/list tools/call",
+            kind=ContentKind.TEXT,
         )
     async with opened(server, eras) as session:
-        assert await session.named("seen") == Answer("initialize notifications/initialized tools/list tools/call")
+        assert await session.named("seen") == Answer(
+            "initialize notifications/initialized tools/list tools/call",
+            kind=ContentKind.TEXT,
+        )
 
 
 async def test_a_server_that_exits_on_the_probe_is_started_again() -> None:
     eras = Eras()
     server = speaking("exits")
     async with opened(server, eras) as session:
-        assert await session.named("seen") == Answer("initialize notifications/initialized tools/list tools/call")
+        assert await session.named("seen") == Answer(
+            "initialize notifications/initialized tools/list tools/call",
+            kind=ContentKind.TEXT,
+        )
     assert eras.get(StdioWay(server, None).origin) is Era.LEGACY  # type: ignore[arg-type]
 
 
 async def test_half_a_line_of_a_server_that_exits_on_the_probe_does_not_spoil_what_the_next_one_says() -> None:
     async with opened(speaking("moans"), Eras()) as session:
-        assert await session.named("seen") == Answer("initialize notifications/initialized tools/list tools/call")
+        assert await session.named("seen") == Answer(
+            "initialize notifications/initialized tools/list tools/call",
+            kind=ContentKind.TEXT,
+        )
 
 
 async def test_a_server_that_ignores_the_probe_is_greeted_after_it() -> None:
     async with opened(speaking("silent"), Eras()) as session:
         assert await session.named("seen") == Answer(
-            "server/discover initialize notifications/initialized tools/list tools/call"
+            "server/discover initialize notifications/initialized tools/list tools/call",
+            kind=ContentKind.TEXT,
         )
 
 
@@ -131,7 +142,10 @@ async def test_a_modern_server_gets_no_handshake_and_all_that_it_needs_in_each_r
 
 async def test_a_pinned_revision_is_not_probed_for() -> None:
     async with opened(speaking("exits", protocol="2025-06-18"), Eras()) as session:
-        assert await session.named("seen") == Answer("initialize notifications/initialized tools/list tools/call")
+        assert await session.named("seen") == Answer(
+            "initialize notifications/initialized tools/list tools/call",
+            kind=ContentKind.TEXT,
+        )
 
 
 async def test_a_modern_server_that_is_pinned_to_an_old_revision_is_unavailable() -> None:

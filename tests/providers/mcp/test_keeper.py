@@ -11,6 +11,7 @@ from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.providers.mcp.link import LinkError
 from tooldispatchd.providers.mcp.remembered import ToolLists
 from tooldispatchd.wire.faults import Code
+from tooldispatchd.wire.messages import ContentKind
 
 # --- one connection ---
 
@@ -22,7 +23,7 @@ async def test_a_plain_server_opens_at_once_and_is_called(autojump_clock: MockCl
         session.made("1")
         way.link_now.answer("hi")
         await wait_all_tasks_blocked()
-        assert session.outcomes == {"1": Answer("hi")}
+        assert session.outcomes == {"1": Answer("hi", kind=ContentKind.TEXT)}
 
 
 async def test_a_plain_server_that_died_stays_dead(autojump_clock: MockClock) -> None:
@@ -104,7 +105,7 @@ async def test_a_call_in_flight_fails_at_once_and_is_never_tried_again(autojump_
         session.made("2")
         way.link_now.answer("again")
         await wait_all_tasks_blocked()
-        assert session.outcomes["2"] == Answer("again")
+        assert session.outcomes["2"] == Answer("again", kind=ContentKind.TEXT)
 
 
 async def test_a_server_that_never_opened_settles_as_failed_and_shows_its_tools_later(
@@ -228,4 +229,4 @@ async def test_a_late_answer_reaches_nobody(autojump_clock: MockClock) -> None:
         way.link_now.answer("late", 0)
         way.link_now.answer("own", 1)
         await wait_all_tasks_blocked()
-        assert session.outcomes == {"2": Answer("own")}
+        assert session.outcomes == {"2": Answer("own", kind=ContentKind.TEXT)}

@@ -8,6 +8,7 @@ from tests.providers.mcp.scripted import ScriptedServer
 from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.providers.mcp.link import LinkError
 from tooldispatchd.wire.faults import Code
+from tooldispatchd.wire.messages import ContentKind
 
 
 async def test_a_lazy_server_of_which_nothing_is_known_opens_with_the_session(autojump_clock: MockClock) -> None:
@@ -33,7 +34,7 @@ async def test_a_lazy_server_that_is_known_opens_with_its_first_call(autojump_cl
         assert len(way.link_now.calls) == 3
         way.link_now.answer("first", 0)
         await wait_all_tasks_blocked()
-        assert (session.outcomes, session.changes) == ({"1": Answer("first")}, [])
+        assert (session.outcomes, session.changes) == ({"1": Answer("first", kind=ContentKind.TEXT)}, [])
 
 
 async def test_held_calls_get_the_fault_of_a_lazy_server_that_does_not_open(autojump_clock: MockClock) -> None:
@@ -63,7 +64,7 @@ async def test_a_lazy_server_that_did_not_open_is_tried_again_where_it_restarts(
         session.made("2")
         way.link_now.answer("there")
         await wait_all_tasks_blocked()
-        assert session.outcomes["2"] == Answer("there")
+        assert session.outcomes["2"] == Answer("there", kind=ContentKind.TEXT)
 
 
 async def test_a_held_call_that_is_given_up_is_never_sent(autojump_clock: MockClock) -> None:

@@ -22,6 +22,7 @@ from tooldispatchd.calls.outcome import Answer, Update
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.updates import INTERVAL_S
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import ContentKind
 
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 # The number of the first call: the handshake takes two.
@@ -62,13 +63,13 @@ async def test_a_traceparent_is_passed_on() -> None:
         waiting = Waiting()
         begin(session.connection, ECHO, b"{}", waiting.done, traceparent=TRACEPARENT)
         session.connection.flush()
-        assert await waiting.outcome() == Answer(f'{{"traceparent": "{TRACEPARENT}"}}')
+        assert await waiting.outcome() == Answer(f'{{"traceparent": "{TRACEPARENT}"}}', kind=ContentKind.TEXT)
 
 
 async def test_a_call_that_wants_updates_gives_its_number_as_the_token() -> None:
     async with settled(misbehaving("progress")) as session:
         call, followed = follow(session)
-        assert await followed.outcome() == Answer(f'{{"progressToken": {call.number}}}')
+        assert await followed.outcome() == Answer(f'{{"progressToken": {call.number}}}', kind=ContentKind.TEXT)
         assert followed.updates == []
 
 
@@ -79,7 +80,7 @@ async def test_both_may_be_given() -> None:
         call = begin(connection, ECHO, b"{}", followed.done, traceparent=TRACEPARENT, update=followed.add)
         assert isinstance(call, PendingCall)
         connection.flush()
-        answer = Answer(f'{{"progressToken": {call.number}, "traceparent": "{TRACEPARENT}"}}')
+        answer = Answer(f'{{"progressToken": {call.number}, "traceparent": "{TRACEPARENT}"}}', kind=ContentKind.TEXT)
         assert await followed.outcome() == answer
 
 
@@ -94,7 +95,7 @@ async def test_progress_is_told_while_the_call_runs(token_as: str) -> None:
         assert followed.updates == [Update(2.0, 5.0, "indexing")]
         assert session.batches == 1
         await session.call()
-        assert await followed.outcome() == Answer("held")
+        assert await followed.outcome() == Answer("held", kind=ContentKind.TEXT)
 
 
 async def test_the_last_progress_before_the_answer_is_told_before_it() -> None:
@@ -214,5 +215,5 @@ async def test_a_server_written_with_the_sdk_tells_its_progress() -> None:
         counting = session.connection.offer.tools["count"]
         begin(session.connection, counting, b'{"steps":3}', followed.done, traceparent=TRACEPARENT, update=followed.add)
         session.connection.flush()
-        assert await followed.outcome() == Answer("counted")
+        assert await followed.outcome() == Answer("counted", kind=ContentKind.TEXT)
         assert followed.updates[-1] == Update(3.0, 3.0, "step 3")

@@ -20,6 +20,7 @@ from tooldispatchd.agent.calls.checking import Checking, Now, Reader
 from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.agent.session.lineage import Levels, Lineage, RootUsage
 from tooldispatchd.agent.session.tasktree import Task
+from tooldispatchd.calls.content import AS_JSON
 from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.jobs import Job, Jobs
@@ -31,7 +32,7 @@ from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.children.grace import Grace
 from tooldispatchd.front.timer import Expiring, Timer
 from tooldispatchd.wire.faults import Fault
-from tooldispatchd.wire.messages import CallMeta, ContentKind
+from tooldispatchd.wire.messages import CallMeta
 
 # A socket takes this much at once from a peer that reads; a larger answer may lie here for as long as its agent likes.
 LARGE_BYTES: Final = 64 * 1024
@@ -194,7 +195,7 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
 class Call:
     """A call in flight. `line` is its checked and re-encoded input once that was read; `halt` ends it while it runs.
 
-    `kind` is the kind of content that is wanted of its answer, and whether anybody `wants_details`.
+    `wanted` is what its agent asked for of its answer.
     `doing` is what a chain waits for; `child` is the session of the agent that the call started, for `meta`; to
     `dropped` the pointers are added to what of the input was taken as left out. `grace` is the time that it has where
     it is ended early.
@@ -209,7 +210,6 @@ class Call:
         "grace",
         "halt",
         "id",
-        "kind",
         "leave_queue",
         "line",
         "machine",
@@ -217,7 +217,7 @@ class Call:
         "plan",
         "traceparent",
         "turn",
-        "wants_details",
+        "wanted",
     )
 
     def __init__(
@@ -228,8 +228,7 @@ class Call:
         self.id = call_id
         self.name = name
         self.traceparent = traceparent
-        self.kind = ContentKind.JSON
-        self.wants_details = False
+        self.wanted = AS_JSON
         self.plan: Plan | None = None
         self.line: bytes | bytearray = b""
         self.dropped: list[str] = []

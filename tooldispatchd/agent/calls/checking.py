@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType, ValidationError
 
 from tooldispatchd.agent.faults import too_large
+from tooldispatchd.calls.content import AnswerHead, of_json, read_answer, written
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.outcome import Answer, Outcome, Unread, UnreadableError
 from tooldispatchd.calls.violations import fault_of
@@ -24,8 +25,8 @@ from tooldispatchd.checkers.pool import CheckerError, Running
 from tooldispatchd.providers.process.reading import read_output
 from tooldispatchd.wire.decode import Refused
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.heavy import content_of, message_of, quoted, read_line
-from tooldispatchd.wire.messages import Message
+from tooldispatchd.wire.heavy import message_of, read_line
+from tooldispatchd.wire.messages import ContentKind, Message
 
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
@@ -209,10 +210,11 @@ class OutputJob(msgspec.Struct, frozen=True):
     mode: Output
     max_read_bytes: int
     max_content_bytes: int
+    kind: ContentKind
 
 
 class CheckVerdict(msgspec.Struct, frozen=True):
-    """A checker's verdict: a `fault`, why an output is `unreadable`, or an output of `size` bytes, maybe quoted.
+    """A checker's verdict: a `fault`, why an output is `unreadable`, or the head of the answer that it is.
 
     `dropped` are the nulls of an input that were taken as left out.
     """
@@ -220,8 +222,7 @@ class CheckVerdict(msgspec.Struct, frozen=True):
     fault: Fault | None = None
     unreadable: str | None = None
     limit: str | None = None
-    size: int = 0
-    is_quoted: bool = False
+    head: AnswerHead | None = None
     dropped: list[str] = []
 
 
@@ -256,7 +257,9 @@ class Checking:
         dropped += verdict.dropped
         return verdict.fault or line
 
-    async def shape(self, result: object, output: Check, max_content_bytes: int, *, turns: Turns) -> Outcome:
+    async def shape(
+        self, result: object, output: Check, max_content_bytes: int, kind: ContentKind, *, turns: Turns
+    ) -> Outcome:
         """A tool's result as its answer: read where it is `Unread`, checked, written, capped."""
         if not isinstance(result, Unread):
             # The result was light enough to be decoded, and so it is to be encoded; its check need not be light.
@@ -267,7 +270,7 @@ class Checking:
             except RecursionError:
                 return DEEP_OUTPUT
             result = unread(content)
-        job = OutputJob(output.text, result.output, result.max_bytes, max_content_bytes)
+        job = OutputJob(output.text, result.output, result.max_bytes, max_content_bytes, kind)
         try:
             reply, shaped = await self._checkers.run(shape_output, _write(job), result.text, turns=turns)
         except CheckerError as error:
@@ -275,7 +278,7 @@ class Checking:
         verdict = _read_verdict(reply)
         if verdict.unreadable is not None:
             return result.fault(UnreadableError(verdict.unreadable, verdict.limit))
-        return verdict.fault or _answer(verdict, shaped)
+        return _outcome(verdict, shaped)
 
     async def quote(self, parts: Sequence[bytes | bytearray], *, turns: Turns) -> Outcome:
         """The answer whose content is made of these parts (JSON, in UTF-8)."""
@@ -283,7 +286,7 @@ class Checking:
             reply, content = await self._checkers.run(quote_text, b"", parts, turns=turns)
         except CheckerError as error:
             return _fault_of_checker("the answer", error)
-        return _answer(_read_verdict(reply), content)
+        return _outcome(_read_verdict(reply), content)
 
 
 def unread(*parts: bytes | bytearray) -> Unread:
@@ -296,8 +299,11 @@ def _unreadable(error: UnreadableError) -> Fault:
     return Fault(Code.TOOL_FAILED, f"the answer {error}")
 
 
-def _answer(verdict: CheckVerdict, content: bytearray) -> Answer:
-    return Answer(content_of(content, verdict.size, is_quoted=verdict.is_quoted))
+def _outcome(verdict: CheckVerdict, payload: bytearray) -> Outcome:
+    if verdict.fault is not None:
+        return verdict.fault
+    assert verdict.head is not None
+    return read_answer(verdict.head, payload)
 
 
 def _fault_of_checker(what: str, error: CheckerError) -> Fault:
@@ -338,14 +344,14 @@ def shape_output(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     del value
     if len(content) > job.max_content_bytes:
         return _write(CheckVerdict(fault=too_large(job.max_content_bytes))), b""
-    return _quoted(content)
+    return _written(of_json(content.decode(), job.kind))
 
 
 def quote_text(_arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     """`Checking.quote`."""
-    return _quoted(bytes(payload))
+    return _written(Answer(payload.decode()))
 
 
-def _quoted(content: bytes) -> tuple[bytes, bytes]:
-    is_quoted, text = quoted(content)
-    return _write(CheckVerdict(size=len(content), is_quoted=is_quoted)), text
+def _written(answer: Answer) -> tuple[bytes, bytes]:
+    head, payload = written(answer)
+    return _write(CheckVerdict(head=head)), payload

@@ -21,6 +21,7 @@ from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.lineage import Lineage, RootUsage, too_deep
 from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.admission import Admission, AdmissionVerdict
+from tooldispatchd.calls.content import Wanted
 from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.memory import Holding
 from tooldispatchd.calls.outcome import Answer, Outcome, Update, utf8_size
@@ -80,8 +81,8 @@ class AgentCall(Call):
         super().__init__(context, body.id, body.name, traceparent=traceparent, allowed_s=allowed_s)
         machine = calls.machine
         self.asked_kind = wanted_kind(body, machine)
-        self.kind = self.asked_kind or ContentKind.JSON
-        self.wants_details = machine.wants_details
+        if self.asked_kind is not None or machine.wants_details:
+            self.wanted = Wanted(self.asked_kind or ContentKind.JSON, machine.wants_details)
         self.key: str | Job = body.id
         self.job: Job | None = None
         self.input: Raw | UnsetType = body.input

@@ -158,7 +158,7 @@ async def shaped(runtime: Runtime, call: Call, result: object, output: Check) ->
     """The answer that a tool's result is, by whoever has the time to check it: the dispatch thread, or a checker."""
     limit = runtime.setup.limits.max_content_bytes
     account = call.context.account
-    outcome = await runtime.services.checking.shape(result, output, limit, turns=account.turns)
+    outcome = await runtime.services.checking.shape(result, output, limit, call.wanted.kind, turns=account.turns)
     if isinstance(result, Unread):
         account.share.let_go(result.text)
     return outcome
@@ -228,7 +228,9 @@ class McpPlan(Plan):
     def start(self, call: Call) -> None:
         """Send the request; the connection's reader ends the call."""
         done, update = partial(self._finish, call), call.update if call.wants_updates else None
-        request = PendingCall(self._tool, done, call.line, traceparent=call.traceparent, update=update)
+        request = PendingCall(
+            self._tool, done, call.line, traceparent=call.traceparent, update=update, wanted=call.wanted
+        )
         if self._kept.server.told:
             request.meta = (request.meta or {}) | call_meta(call)
         fault = self._kept.start(request)

@@ -112,7 +112,7 @@ class PythonPlan(TaskPlan):
         context = call.context
         if self.state is not None and left.state is not None and not context.states.keep(self.state, left.state):
             return context.channel.share.fault
-        if left.details is None or not call.wants_details:
+        if left.details is None or not call.wanted.details:
             return answer
         return msgspec.structs.replace(answer, details=left.details)
 

@@ -13,6 +13,7 @@ import trio
 from msgspec import Raw, UnsetType
 
 from tooldispatchd.calls.connection import Pending
+from tooldispatchd.calls.content import AS_JSON, Wanted
 from tooldispatchd.calls.memory import Holding, Share
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
@@ -44,7 +45,8 @@ MESSAGES_PER_TURN: Final = 128
 class PendingCall:
     """A call of `tool` with `arguments`, a compact JSON object, until it is answered.
 
-    `tool` is one of those that the server offers, or one of them with another output and `Result`. `done` gets the
+    `tool` is one of those that the server offers, or one of them with another output and `Result`. `wanted` is what is
+    wanted of its answer. `done` gets the
     outcome exactly once, unless the call is cancelled or expires before. `update` gets the server's progress before
     that, as `updates` merges it; it must neither raise nor call the connection. `tells`, where it is set, is called
     before either is told something. `traceparent` is passed on as it is.
@@ -53,7 +55,7 @@ class PendingCall:
     there have been `rounds`. While the agent is asked what the server needs to know, `round` is there.
     """
 
-    __slots__ = ("_done", "arguments", "held", "meta", "number", "round", "rounds", "tells", "tool")
+    __slots__ = ("_done", "arguments", "held", "meta", "number", "round", "rounds", "tells", "tool", "wanted")
 
     def __init__(
         self,
@@ -63,8 +65,10 @@ class PendingCall:
         *,
         traceparent: str | None = None,
         update: Callable[[Update], None] | None = None,
+        wanted: Wanted = AS_JSON,
     ) -> None:
         self.tool = tool
+        self.wanted = wanted
         self.held = None if update is None else Held(update)
         self.arguments = arguments
         self.meta: dict[str, object] | None = None if traceparent is None else {"traceparent": traceparent}
@@ -284,7 +288,7 @@ class Answers:
             if output is not None and isinstance(message.result, Raw) and not is_light(message.result, output):
                 return False
             self.pending.take(number)
-            self._finish(entry, outcome_of(message, entry.tool, self._server))
+            self._finish(entry, outcome_of(message, entry.tool, self._server, entry.wanted))
         else:
             self.pending.take(number)
             self._reply(entry, message)
@@ -362,7 +366,7 @@ class Answers:
         call = self._call(number)
         # What was completed until now need not wait.
         self._taken()
-        job = job_for(self._server, number, None if call is None else call.tool)
+        job = job_for(self._server, number, call.tool, call.wanted) if call else job_for(self._server, number, None)
         self.share.add(len(line))
         try:
             reply, content = await self._checkers.run(read_large, job, memoryview(line), turns=(self, self))

@@ -1,8 +1,9 @@
 """A server's answer to a call as the call's outcome (docs/mcp.md, "What an agent is told").
 
 `structuredContent` where the tool declares an output schema (checked), else the text of a lone text block, else the
-content blocks as a JSON array. A tool whose type the configuration declares gives a value of that type: it is
-`structuredContent`, else what a lone text block says as JSON, else, for the type `string`, that text itself.
+content blocks as a JSON array, unless the call wants them as a text or as parts (`calls.content`). A tool whose type
+the configuration declares gives a value of that type: it is `structuredContent`, else what a lone text block says as
+JSON, else, for the type `string`, that text itself.
 
 A wrong answer is a fault at once: no better one will come. Unknown kinds of blocks are passed on as they are. A server
 that must know more first (MCP 2026-07-28, `input_required`) has given no outcome yet; what it needs is given instead.
@@ -18,7 +19,17 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from tooldispatchd.calls.outcome import Answer, Outcome, utf8_size
+from tooldispatchd.calls.content import (
+    AS_JSON,
+    MAX_DETAIL_BYTES,
+    AnswerHead,
+    Wanted,
+    of_parts,
+    read_answer,
+    rendered,
+    written,
+)
+from tooldispatchd.calls.outcome import Answer, Outcome, UnreadableError
 from tooldispatchd.calls.violations import fault_at, fault_of
 from tooldispatchd.catalog.schemas import ACCEPT, Check, check_of
 from tooldispatchd.catalog.violations import Violation
@@ -36,7 +47,8 @@ from tooldispatchd.providers.mcp.messages import (
 )
 from tooldispatchd.providers.mcp.server import McpTool, Result, Server, too_large
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.heavy import Cut, content_of, cut_largest, quoted
+from tooldispatchd.wire.heavy import Cut, cut_largest
+from tooldispatchd.wire.messages import ContentKind
 
 # Content that says nothing, as it is written without blanks.
 EMPTY: Final = frozenset({"[]", "null"})
@@ -47,6 +59,7 @@ class _Result(msgspec.Struct):
     structured: Raw | UnsetType = msgspec.field(default=UNSET, name="structuredContent")
     is_error: Raw | UnsetType = msgspec.field(default=UNSET, name="isError")
     kind: Raw | UnsetType = msgspec.field(default=UNSET, name="resultType")
+    meta: Raw | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
 
 class _Text(msgspec.Struct):
@@ -82,13 +95,15 @@ _decode_messages: Final = msgspec.json.Decoder(_Messages).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def outcome_of(reply: Incoming, tool: McpTool, server: Server) -> Outcome | InputRequired:
+def outcome_of(reply: Incoming, tool: McpTool, server: Server, wanted: Wanted = AS_JSON) -> Outcome | InputRequired:
     """The outcome of a call of `tool` that `server` answered with `reply`, or what the server needs to know first."""
     try:
-        outcome = _read(reply, tool, server)
+        outcome = _read(reply, tool, server, wanted)
     except DECODE_ERRORS:
         return failed(server, "its answer cannot be decoded")
-    if isinstance(outcome, Answer) and utf8_size(outcome.content) > server.max_content_bytes:
+    except UnreadableError as error:
+        return failed(server, f"its content {error}")
+    if isinstance(outcome, Answer) and outcome.size > server.max_content_bytes:
         return too_large(server)
     return outcome
 
@@ -101,7 +116,7 @@ def failed(server: Server, why: str, *, rpc_code: int | float | str | None = Non
     return Fault(Code.TOOL_FAILED, f"the call failed at server {server.name}: {why}", extras)
 
 
-def _read(reply: Incoming, tool: McpTool, server: Server) -> Outcome | InputRequired:
+def _read(reply: Incoming, tool: McpTool, server: Server, wanted: Wanted) -> Outcome | InputRequired:
     error = error_in(reply)
     if error is not None:
         words, code = error_words(error, tool.method)
@@ -122,17 +137,47 @@ def _read(reply: Incoming, tool: McpTool, server: Server) -> Outcome | InputRequ
         kind = bytes(result.kind)[:MAX_CODE_CHARS].decode(errors="replace")
         return failed(server, f"its result is of a kind that is not known: {kind}")
     if tool.method != "tools/call":
-        content = _resource_content(reply.result, tool.method)
-        return failed(server, f"its answer is no result of {tool.method}") if content is None else Answer(content)
+        said = _resource_content(reply.result, tool.method)
+        return failed(server, f"its answer is no result of {tool.method}") if said is None else said
     # Anything but a plain no counts as an error: a failure must not pass for a success.
     is_error = not isinstance(result.is_error, UnsetType) and bytes(result.is_error) not in {b"false", b"null"}
+    outcome = _answer_of(result, tool, wanted.kind, is_error=is_error)
+    if outcome is None:
+        return failed(server, "its content is not a list")
+    if wanted.details and isinstance(outcome, Answer):
+        outcome = msgspec.structs.replace(outcome, details=_details(result))
+    return outcome
+
+
+def _answer_of(result: _Result, tool: McpTool, kind: ContentKind, *, is_error: bool) -> Outcome | None:
+    """The answer that a result is; None where its content is no list."""
+    has_parts = isinstance(result.content, Raw) and _compact(result.content) not in EMPTY
     if tool.output is not None:
+        value: Outcome | None = None
         if not is_error:
-            return _checked(result, tool, tool.output)
-        if not isinstance(result.structured, UnsetType) and bytes(result.structured) != b"null":
-            return Answer(_compact(result.structured), is_error)
-    text = _text_of(result.content)
-    return failed(server, "its content is not a list") if text is None else Answer(text, is_error)
+            value = _checked(result, tool, tool.output)
+        elif not isinstance(result.structured, UnsetType) and bytes(result.structured) != b"null":
+            value = Answer(_compact(result.structured), is_error)
+        if value is not None and (isinstance(value, Fault) or kind is not ContentKind.BLOCKS or not has_parts):
+            return value
+        if value is not None and isinstance(result.content, Raw):
+            # Its parts are what the server shows of the value.
+            return msgspec.structs.replace(of_parts(result.content, kind, is_error=is_error), value=str(value.content))
+    if kind is not ContentKind.JSON and has_parts and isinstance(result.content, Raw):
+        return of_parts(result.content, kind, is_error=is_error)
+    return _said(result.content, is_error=is_error)
+
+
+def _details(result: _Result) -> Raw | None:
+    """What the server says to the runtime; what would be long is left out, and named."""
+    fields = {
+        name: value
+        for name, value in (("_meta", result.meta), ("structuredContent", result.structured))
+        if isinstance(value, Raw)
+    }
+    omitted = [name for name, value in fields.items() if len(value) > MAX_DETAIL_BYTES]
+    kept = {name: Raw(_compact(value).encode()) for name, value in fields.items() if name not in omitted}
+    return Raw(_encode(kept | ({"omitted": omitted} if omitted else {}))) if fields else None
 
 
 def _checked(result: _Result, tool: McpTool, output: Check) -> Outcome:
@@ -165,17 +210,14 @@ def _invalid(why: str) -> Fault:
     return fault_at(Code.INVALID_OUTPUT, [Violation("", why)])
 
 
-def _text_of(content: Raw | UnsetType) -> str | None:
-    """The content blocks as text; None where they are no list."""
-    if isinstance(content, UnsetType):
-        return ""
-    text = _lone_text(content)
-    if text is not None:
-        return text
-    blocks = _compact(content)
-    if blocks in EMPTY:
-        return ""
-    return blocks if blocks.startswith("[") else None
+def _said(content: Raw | UnsetType, *, is_error: bool) -> Answer | None:
+    """The text of a lone text block, else the blocks as they came; None where they are no list."""
+    text = "" if isinstance(content, UnsetType) else _lone_text(content)
+    if text is None:
+        blocks = _compact(content)  # type: ignore[arg-type]  # it is there, or it would be no text at all
+        if blocks not in EMPTY:
+            return Answer(blocks, is_error) if blocks.startswith("[") else None
+    return Answer(text or "", is_error, kind=ContentKind.TEXT)
 
 
 def _lone_text(content: Raw) -> str | None:
@@ -192,8 +234,8 @@ def _compact(raw: Raw) -> str:
     return msgspec.json.format(raw, indent=-1).decode()
 
 
-def _resource_content(result: Raw, method: str) -> str | None:
-    """The content of a result of one of the tools of `resources`; None where it is no result of `method`."""
+def _resource_content(result: Raw, method: str) -> Answer | None:
+    """The answer that a result of one of the tools of `resources` is; None where it is no result of `method`."""
     try:
         if method == "resources/list":
             page = _decode_resources(result)
@@ -209,15 +251,18 @@ def _resource_content(result: Raw, method: str) -> str | None:
     except DECODE_ERRORS:
         # Not all of them are texts, or not all can be decoded; the latter shows where they are written.
         texts = []
-    return texts[0].text if len(texts) == 1 else _list(contents)
+    if len(texts) == 1:
+        return Answer(texts[0].text, kind=ContentKind.TEXT)
+    written = _list(contents)
+    return None if written is None else Answer(written)
 
 
-def _object(items: Raw, name: str, other: str, value: str | UnsetType) -> str | None:
+def _object(items: Raw, name: str, other: str, value: str | UnsetType) -> Answer | None:
     written = _list(items)
     if written is None:
         return None
     more = "" if isinstance(value, UnsetType) else f',"{other}":{_encode(value).decode()}'
-    return f'{{"{name}":{written}{more}}}'
+    return Answer(f'{{"{name}":{written}{more}}}')
 
 
 def _list(raw: Raw) -> str | None:
@@ -237,33 +282,31 @@ class ReadJob(msgspec.Struct, frozen=True):
     method: str = ""
     result: Result = Result.LISTED
     schemas: bytes | None = None
+    wanted: Wanted = AS_JSON
 
 
 class MessageRead(msgspec.Struct, frozen=True):
     """The result of a checker: an outcome of the call, or the message as a `light` one; neither for no message.
 
-    Of the message a value may have been `cut` out. Of an answer the content is the job's payload, `size` bytes of text,
-    quoted where it is long.
+    Of the message a value may have been `cut` out. Of an answer this is the head; the rest is the job's payload.
     """
 
     light: bytes | None = None
     cut: Cut | None = None
     fault: Fault | None = None
-    size: int | None = None
-    is_error: bool = False
-    is_quoted: bool = False
+    head: AnswerHead | None = None
 
 
 _decode_read: Final = msgspec.msgpack.Decoder(MessageRead).decode
 _decode_incoming: Final = msgspec.json.Decoder(Incoming).decode
 
 
-def job_for(server: Server, number: int | None, tool: McpTool | None) -> bytes:
+def job_for(server: Server, number: int | None, tool: McpTool | None, wanted: Wanted = AS_JSON) -> bytes:
     """The arguments of `read_large`."""
     if tool is None:
         return msgspec.msgpack.encode(ReadJob(server.name, server.max_content_bytes))
     schemas = None if tool.output is None else tool.output.text
-    job = ReadJob(server.name, server.max_content_bytes, number, tool.method, tool.result, schemas)
+    job = ReadJob(server.name, server.max_content_bytes, number, tool.method, tool.result, schemas, wanted)
     return msgspec.msgpack.encode(job)
 
 
@@ -272,8 +315,8 @@ def found_in(reply: bytes, content: bytearray, line: bytes | bytearray | Raw) ->
     read = _decode_read(reply)
     if read.fault is not None:
         return read.fault
-    if read.size is not None:
-        return Answer(content_of(content, read.size, is_quoted=read.is_quoted), read.is_error)
+    if read.head is not None:
+        return read_answer(read.head, content)
     if read.light is None:
         return None
     message = _decode_incoming(read.light)
@@ -293,15 +336,12 @@ def read_large(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
         output = None if job.schemas is None else check_of(job.schemas)
         tool = McpTool(name="", input_schema={}, input=ACCEPT, output=output, result=job.result, method=job.method)
         server = Server(name=job.server, max_line_bytes=0, max_content_bytes=job.max_content_bytes)
-        outcome = outcome_of(message, tool, server)
+        outcome = outcome_of(message, tool, server, job.wanted)
         if isinstance(outcome, Fault):
             return msgspec.msgpack.encode(MessageRead(fault=outcome)), b""
         if not isinstance(outcome, InputRequired):
-            assert isinstance(outcome.content, str)
-            content = outcome.content.encode()
-            is_quoted, text = quoted(content)
-            read = MessageRead(size=len(content), is_error=outcome.is_error, is_quoted=is_quoted)
-            return msgspec.msgpack.encode(read), text
+            head, text = written(rendered(outcome, job.wanted.kind))
+            return msgspec.msgpack.encode(MessageRead(head=head)), text
     try:
         cut = cut_largest(message, line)
     except ValueError:

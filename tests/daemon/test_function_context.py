@@ -14,6 +14,7 @@ from tests.daemon.test_workspaces import LANDLOCK, greet
 
 FUNCTIONS = """
 import os, time
+from typing import Annotated
 
 def who(ctx) -> dict:
     return {
@@ -40,6 +41,21 @@ def says(ctx) -> int:
         ctx.log(f"line {number}", "info")
     ctx.details["took"] = {"tokens": 5}
     return 1
+
+def picture() -> Annotated[bytes, "image/png"]:
+    return b"\\x89PNG"
+
+def document() -> Annotated[bytes, "application/pdf"]:
+    return b"%PDF"
+
+def several(size: int = 3) -> Annotated[list, "parts"]:
+    return ["look:", {"type": "image", "data": b"x" * size, "mimeType": "image/png"}, {"type": "chart", "x": 1}]
+
+def lone() -> Annotated[list, "parts"]:
+    return ["only this"]
+
+def wrong() -> Annotated[list, "parts"]:
+    return ["one", {"text": "two"}]
 
 def count(ctx, by: float = 1, fail: str = "", wait: float = 0) -> float:
     before = ctx.state.get("n", 0)
@@ -83,6 +99,26 @@ write = ["workspace"]
 python = "functions:where"
 cwd = "workspace"
 resident = true
+[tools.picture]
+python = "functions:picture"
+[tools.document]
+python = "functions:document"
+[tools.several]
+python = "functions:several"
+[tools.lone]
+python = "functions:lone"
+[tools.wrong]
+python = "functions:wrong"
+[processes.told]
+kind = "plumb"
+type = "!{} -> !json"
+chain = ["lift(lone)", "map2"]
+[processes.map2]
+kind = "map"
+type = "!json -> !json"
+map = "[input]"
+[tools.told]
+process = "told"
 [tools.says]
 python = "functions:says"
 [tools.count]
@@ -121,7 +157,8 @@ map = "{'by': 10.0}"
 process = "twice"
 [agents.default]
 tools = ["who", "where", "shut", "worker", "says", "count", "also", "own", "twice",
-    "stops", "short", "at_once", "wakes"]
+    "stops", "short", "at_once", "wakes",
+    "picture", "document", "several", "lone", "wrong", "told"]
 workspace = "@HOME@/${agent}"
 make = true
 """
@@ -186,6 +223,41 @@ def test_what_a_function_says_reaches_the_agent_and_the_log(agent: Agent, daemon
     log = [json.loads(line) for line in daemon.log.read_text().splitlines() if '"function said"' in line]
     assert (log[0]["message"], log[0]["level"], log[0]["tool"], log[0]["id"]) == ("a line", "warning", "says", "c")
     assert len(log) == 100
+
+
+PICTURE = {"type": "image", "data": "iVBORw==", "mimeType": "image/png"}
+CHART = {"type": "chart", "x": 1}
+
+
+def test_a_function_gives_bytes_of_a_media_type(agent: Agent) -> None:
+    answer = agent.ask("picture", {}, content="blocks")
+    assert (answer["kind"], answer["content"], answer["blocks"]) == ("blocks", "[image/png, 4 B]", [PICTURE])
+    assert json.loads(agent.ask("picture", {})["content"]) == [PICTURE]
+
+
+def test_bytes_that_a_model_cannot_see_are_a_resource(agent: Agent) -> None:
+    resource = {"uri": "urn:tooldispatchd:result", "mimeType": "application/pdf", "blob": "JVBERg=="}
+    answer = agent.ask("document", {}, content="blocks")
+    assert answer["blocks"] == [{"type": "resource", "resource": resource}]
+
+
+@pytest.mark.parametrize(("size", "shown"), [(3, "3 B"), (2_000_000, "1.9 MiB")])
+def test_a_function_gives_a_list_of_parts(agent: Agent, size: int, shown: str) -> None:
+    answer = agent.ask("several", {"size": size}, content="blocks")
+    text, picture, chart = answer["blocks"]
+    assert (text, chart, len(picture["data"])) == ({"type": "text", "text": "look:"}, CHART, -(-size // 3) * 4)
+    assert answer["content"].splitlines()[:2] == ["look:", f"[image/png, {shown}]"]
+
+
+def test_a_lone_text_is_itself_to_agents_and_chains(agent: Agent) -> None:
+    assert agent.ask("lone", {})["content"] == "only this"
+    assert agent.ask("lone", {}, content="text")["content"] == "only this"
+    assert value(agent, "told", {}) == ["only this"]
+
+
+def test_what_is_no_part_is_told_by_its_place(agent: Agent) -> None:
+    told = fault(agent, "wrong", {})
+    assert (told["error"], told["violations"][0]["path"]) == ("invalid_output", "/1")
 
 
 def test_details_are_for_those_who_asked(daemon: Daemon) -> None:

@@ -43,7 +43,7 @@ from tooldispatchd.providers.mcp.keeper import ServerHandle
 from tooldispatchd.providers.mcp.server import McpTool, Result
 from tooldispatchd.providers.process.running import ProgramValue
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import QuotedText
+from tooldispatchd.wire.messages import ContentKind, QuotedText
 
 # Messages of a chain go through the dispatch thread.
 _TOO_LARGE: Final = Fault(
@@ -161,6 +161,14 @@ async def shaped(runtime: Runtime, call: Call, result: object, output: Check) ->
     outcome = await runtime.services.checking.shape(result, output, limit, call.wanted.kind, turns=account.turns)
     if isinstance(result, Unread):
         account.share.let_go(result.text)
+    return outcome
+
+
+async def shaped_parts(runtime: Runtime, call: Call, result: Unread) -> Outcome:
+    """The answer that a tool's list of parts (JSON) is, as `shaped`."""
+    account, limit = call.context.account, runtime.setup.limits.max_content_bytes
+    outcome = await runtime.services.checking.parts(result, limit, call.wanted.kind, turns=account.turns)
+    account.share.let_go(result.text)
     return outcome
 
 
@@ -438,7 +446,8 @@ class ChainPlan(TaskPlan):
         if outcome.is_error:
             said = "an error too long to be told" if isinstance(outcome.content, QuotedText) else outcome.content
             return StageError(ask.name, said[:MAX_DETAIL])
-        is_text = isinstance(plan, McpPlan) and not plan.gives_json
+        # Of parts a lone text is itself.
+        is_text = (isinstance(plan, McpPlan) and not plan.gives_json) or outcome.kind is ContentKind.TEXT
         if isinstance(outcome.content, QuotedText):
             return StageError(ask.name, _TOO_LARGE)
         return outcome.content if is_text else _decode(outcome.content)

@@ -12,13 +12,22 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Call
-from tooldispatchd.agent.calls.plans import TaskPlan, limit_of, log_stderr, offered_of, read_of, shaped, tell
+from tooldispatchd.agent.calls.plans import (
+    TaskPlan,
+    limit_of,
+    log_stderr,
+    offered_of,
+    read_of,
+    shaped,
+    shaped_parts,
+    tell,
+)
 from tooldispatchd.agent.faults import no_workspace
 from tooldispatchd.agent.programs.confining import enforced_for, max_output_bytes, policy_of
 from tooldispatchd.agent.programs.programs import SurroundingsError
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.setup import Setup
-from tooldispatchd.calls.outcome import Answer, LeftBeside, Outcome
+from tooldispatchd.calls.outcome import Answer, LeftBeside, Outcome, Unread
 from tooldispatchd.catalog.confinement import size_of
 from tooldispatchd.catalog.enforcement import Enforced
 from tooldispatchd.catalog.profiles import Profile
@@ -50,6 +59,7 @@ class PythonPlan(TaskPlan):
         self._warm = warm
         self._output = tool.output
         self._tool = _python_tool(runtime.setup, tool, enforced)
+        self.gives_json = not self._tool.gives_parts
         policy = self._tool.policy
         # A function makes its directory itself when it asks for it, unless it may not.
         is_free = not policy.is_sandboxed and policy.uid is None
@@ -85,7 +95,10 @@ class PythonPlan(TaskPlan):
         if not isinstance(result, Fault):
             log_stderr(self._runtime, call, result.stderr)
             value = result.value if isinstance(result, ReturnedValue) else result
-            outcome = await shaped(self._runtime, call, value, self._output)
+            if self._tool.gives_parts and isinstance(value, Unread):
+                outcome = await shaped_parts(self._runtime, call, value)
+            else:
+                outcome = await shaped(self._runtime, call, value, self._output)
             return outcome if isinstance(outcome, Fault) else self._left(call, outcome, result.left)
         if passed is not None and result.code is Code.TOOL_FAILED:
             return Fault(result.code, result.detail, {**result.extras, "limit": passed})
@@ -167,6 +180,7 @@ def _python_tool(setup: Setup, tool: DeclaredTool, enforced: Enforced) -> Python
         cwd=None if spec.cwd == WORKSPACE else spec.cwd,
         in_workspace=spec.cwd == WORKSPACE,
         stop_s=spec.stop_s,
+        gives_parts=signature.gives_parts,
         path=(signature.place,) if signature.place else (),
         policy=policy_of(enforced) or Policy(),
         limits=Limits(kept.cpu_s, kept.memory, kept.processes, kept.files, kept.file_size),

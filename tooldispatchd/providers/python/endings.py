@@ -70,7 +70,7 @@ def judge(tool: PythonTool, ending: Ending, remains: Remains) -> ReturnedValue |
     """The value, or why there is none; `remains` tell where the child wrote no answer."""
     exited, stderr = remains.exited, remains.stderr
     if ending.value is not None:
-        if not is_light(ending.value, ACCEPT):
+        if tool.gives_parts or not is_light(ending.value, ACCEPT):
             fault = partial(_no_value, tool)
             return Unread(ending.value, Output.JSON, tool.max_output_bytes, fault, stderr, ending.left)
         try:

@@ -52,6 +52,8 @@ class PythonTool(msgspec.Struct, frozen=True, kw_only=True):
 
     in_workspace: bool = False
     """Whether each call runs in its session's workspace; `cwd` is then that of its parent alone."""
+    gives_parts: bool = False
+    """Whether its result is a list of typed parts, which is not decoded here."""
     stop_s: float = 0.0
     """Seconds that it has to end itself where it is cancelled."""
 

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +52,14 @@ tools = ["where"]
 command = {PYTHON}
 args = ["-I", "-S", "@SERVER@"]
 cwd = "workspace"
+[mcp.told]
+command = {PYTHON}
+args = ["-I", "-S", "@SERVER@"]
+meta = true
+[agents.told]
+mcp = ["told"]
+roots = ["workspace"]
+workspaces = ["@HOME@/shared/*"]
 [agents.own]
 tools = ["where", "each", "writes", "below"]
 workspace = "@HOME@/agents/${{profile}}/${{agent}}"
@@ -86,11 +95,11 @@ for line in sys.stdin:
     elif method == "tools/list":
         say({"id": number, "result": {"tools": [{"name": "where", "inputSchema": {"type": "object"}}]}})
     elif method == "tools/call":
-        call = number
+        call, meta = number, said["params"].get("_meta")
         say({"id": "roots", "method": "roots/list"})
     elif number == "roots" and "result" in said:
         roots = [root["uri"] for root in said["result"]["roots"]]
-        text = json.dumps([os.getcwd(), roots])
+        text = json.dumps([os.getcwd(), roots, meta])
         say({"id": call, "result": {"content": [{"type": "text", "text": text}]}})
     elif number is not None:
         say({"id": number, "error": {"code": -32601, "message": "no such method"}})
@@ -220,7 +229,18 @@ def test_a_tool_that_works_in_a_workspace_says_where_there_is_none(agent: Agent)
 def test_a_server_runs_in_the_workspace_and_is_told_of_it(agent: Agent, home: Path) -> None:
     greet(agent, "served", workspace=f"{home}/shared/one")
     answer = agent.ask("files:where", {})
-    assert json.loads(answer["content"]) == [f"{home}/shared/one", [f"file://{home}/shared/one", "file:///"]], answer
+    cwd, roots, meta = json.loads(answer["content"])
+    assert (cwd, roots, meta) == (f"{home}/shared/one", [f"file://{home}/shared/one", "file:///"], None)
+
+
+def test_a_server_that_asks_for_it_is_told_whose_call_it_is(agent: Agent, home: Path) -> None:
+    greet(agent, "told", agent="ann", workspace=f"{home}/shared/one")
+    meta = json.loads(agent.ask("told:where", {}, agent="ann")["content"])[2]
+    prefix = "io.github.tooldispatchd/"
+    assert 0 < meta.pop(f"{prefix}deadline") - time.time() <= 60
+    assert isinstance(meta.pop(f"{prefix}session"), int)
+    told = {"call_id": "ask", "tool": "told:where", "agent": "ann", "profile": "told"}
+    assert meta == {f"{prefix}{key}": value for key, value in {**told, "workspace": f"{home}/shared/one"}.items()}
 
 
 def test_a_server_that_has_no_workspace_is_not_started(agent: Agent) -> None:

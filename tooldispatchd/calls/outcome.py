@@ -65,6 +65,16 @@ class UnreadableError(Exception):
         self.limit = limit
 
 
+class LeftBeside(msgspec.Struct, frozen=True):
+    """What a tool leaves beside its value, each a JSON object: for its agent's runtime, and for its own next call."""
+
+    details: Raw | None = None
+    state: bytes | None = None
+
+
+NOTHING_LEFT: Final = LeftBeside()
+
+
 class Unread(msgspec.Struct, frozen=True):
     """A tool's output that is too large to be read in the dispatch thread.
 
@@ -77,6 +87,7 @@ class Unread(msgspec.Struct, frozen=True):
     max_bytes: int
     fault: Callable[[UnreadableError], Fault]
     stderr: str = ""
+    left: LeftBeside = NOTHING_LEFT
     media_type: str = ""
 
 

@@ -1,9 +1,12 @@
 """One call that does not end at once, as a state machine: it ends once, and gives back what it has. Pure.
 
     NEW ─▶ HELD ─▶ READING ─▶ WAITING ─▶ ADMITTED ─▶ GATED ─▶ PASSED ─▶ RUNNING ─▶ STOPPING ─▶ ENDED
+                                          │    ▲
+                                          IN_LINE
 
 A call may skip any state before RUNNING, and any state may go to ENDED. It is HELD until its server has answered,
-READING while a checker reads its input, WAITING for a place among its agent's calls, GATED for one at its tool's gate.
+READING while a checker reads its input, WAITING for a place among its agent's calls, IN_LINE for its turn at a state
+that its tool keeps, GATED for a place at its tool's gate.
 The caller does what `apply` returns.
 """
 
@@ -23,6 +26,7 @@ class CallState(Enum):
     READING = "reading"
     WAITING = "waiting"
     ADMITTED = "admitted"  # it has a place among its agent's calls
+    IN_LINE = "in line"
     GATED = "gated"
     PASSED = "passed"  # it has a place at the gate too
     RUNNING = "running"
@@ -40,6 +44,7 @@ class CallEvent(Enum):
     READ = "read"
     WAIT = "wait"
     ADMIT = "admit"
+    LINE_UP = "line up"
     GATE = "gate"
     LET_IN = "let_in"  # at the gate
     START = "start"
@@ -89,7 +94,8 @@ _STEPS: Final[dict[CallState, dict[CallEvent, CallState]]] = {
     _S.HELD: {_E.READ: _S.READING, _E.WAIT: _S.WAITING, _E.ADMIT: _S.ADMITTED},
     _S.READING: {_E.WAIT: _S.WAITING, _E.ADMIT: _S.ADMITTED},
     _S.WAITING: {_E.ADMIT: _S.ADMITTED},
-    _S.ADMITTED: {_E.GATE: _S.GATED, _E.START: _S.RUNNING},
+    _S.ADMITTED: {_E.LINE_UP: _S.IN_LINE, _E.GATE: _S.GATED, _E.START: _S.RUNNING},
+    _S.IN_LINE: {_E.ADMIT: _S.ADMITTED},
     _S.GATED: {_E.LET_IN: _S.PASSED},
     _S.PASSED: {_E.START: _S.RUNNING},
 }
@@ -100,7 +106,7 @@ _ENDS: Final[dict[CallState, ToDo]] = {
     _S.READING: _UNQUEUE,
     _S.WAITING: _UNQUEUE,
     _S.ADMITTED: ToDo(end=True, free_place=True),
-    _S.GATED: ToDo(leave_queue=True, end=True, free_place=True),
+    **dict.fromkeys((_S.IN_LINE, _S.GATED), ToDo(leave_queue=True, end=True, free_place=True)),
     _S.PASSED: ToDo(end=True, free_gate=True, free_place=True),
     _S.RUNNING: ToDo(end=True, free_gate=True, free_place=True),
     _S.STOPPING: ToDo(end=True, free_gate=True, free_place=True),

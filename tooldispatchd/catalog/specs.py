@@ -8,8 +8,8 @@ where its number comes from.
 
 `${VAR}`, `${VAR:-default}` and `$$` (a dollar) are expanded in `daemon.listen`, `plumb` and `mcp_json`, in `command`,
 `args` (but with `input_mode = "args"`), `env` (its values) and `cwd` of servers and tools, in `venv`, `read` and
-`write`, in `url`, `headers` (their values), `ca`, `cert` and `key` of servers, in `roots`, `workspace` and `workspaces` of
-profiles and in every key that names a file with a secret, and nowhere else. In the same keys a relative path (a
+`write`, in `url`, `headers` (their values), `ca`, `cert` and `key` of servers, in `roots`, `workspace` and `workspaces`
+of profiles and in every key that names a file with a secret, and nowhere else. In the same keys a relative path (a
 socket's, a `cwd`, a command with a slash in it, a file's, a root) starts at the directory of the configuration file: a
 service has no other directory that its author would expect. Past `config.configuration` all of them are absolute, roots
 are `file://` URIs, users and groups are numbers, and no profile's token is left. A `~` means nothing.
@@ -263,6 +263,8 @@ class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
     mcp_resources: bool = False
     """With `true` its resources and prompts are offered as the tools `read_resource`, `list_resources`, `get_prompt`;
     with `tools`, those of them that it lists."""
+    meta: bool = False
+    """With `true` each call tells it, in `_meta`, [whose call it is](mcp.md#what-a-server-is-told-of-a-call)."""
     trace: bool = False
     """With `true` the kind, the number and the size of each message from and to it is logged, never its content."""
     enabled: bool = True
@@ -405,6 +407,9 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     resident: bool = False
     """With `true` calls of a `python` tool run in workers that live on, without a fork: only for pure functions that
     you trust, since one call can leave something behind for the next, of another agent too."""
+    state: bool | str = False
+    """With `true` a `python` tool keeps a [state](programs.md#state) between the calls of a session, which `ctx.state`
+    is; a name in the place of `true` is one that several tools share."""
     reuse: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     """With N one child of a `command` serves up to N calls of one caller in turn: a line in, a line out. Only for
     programs that are made for it."""

@@ -27,6 +27,7 @@ from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.calls.stages import CallEvent, CallMachine, CallState, Reason, ToDo
+from tooldispatchd.calls.states import States
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.children.grace import Grace
 from tooldispatchd.front.timer import Expiring, Timer
@@ -39,6 +40,8 @@ LARGE_BYTES: Final = 64 * 1024
 
 class Plan:
     """One tool as a session offers and calls it: what every kind of tool has.
+
+    Calls of tools with the same `state`, where they have one, are one at a time in each session.
 
     `kind` is how the tool runs and `provider` what runs it, for `meta`. `now(raw)` answers at once with the content or
     a fault, or says that the call is too heavy for that; it is None for a tool that must wait. `gate` shares the places
@@ -59,6 +62,7 @@ class Plan:
         "read",
         "rendered",
         "starts_agents",
+        "state",
         "takes_place",
     )
 
@@ -73,6 +77,7 @@ class Plan:
         self.provider = provider or kind
         self.takes_place = self.gives_json = True
         self.starts_agents = False
+        self.state: str | None = None
         self.limit_s = limit_s
         self.read = read
         self.now: Now | None = None
@@ -142,6 +147,7 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     profile: str
     workspace: str | None
     """The session's own directory, if it has one."""
+    states: "States[Call]"
 
     @property
     def account(self) -> RootUsage:
@@ -156,6 +162,24 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
             return True
         call.leave_queue = partial(gate.withdraw, account.channel, account, call)
         return False
+
+    def take_turn(self, state: str, call: "Call") -> bool:
+        """Whether it is a call's turn at a state, as it is until it ends; else it waits in line."""
+        if call.turn is not None:
+            return True
+        if self.states.enter(state, call):
+            call.turn = state
+            return True
+        call.leave_queue = partial(self.states.withdraw, state, call)
+        return False
+
+    def give_turn(self, state: str) -> None:
+        """A call that had its turn at a state has ended: start the one that is next."""
+        following = self.states.leave(state)
+        if following is not None:
+            following.turn = state
+            following.machine.apply(CallEvent.ADMIT)
+            self.starter.start(following)
 
     def leave(self, gate: Gate["Call"]) -> None:
         """Give a place in the gate back, and start the call whose turn it is."""
@@ -192,6 +216,7 @@ class Call:
         "name",
         "plan",
         "traceparent",
+        "turn",
         "wanted",
     )
 
@@ -211,6 +236,8 @@ class Call:
         self.child: int | None = None
         self.halt: Callable[[Reason], None] | None = None
         self.grace: Grace | None = None
+        # The state of its session that no other call may touch until this one ends.
+        self.turn: str | None = None
         # Takes the call out of the queue that it waits in.
         self.leave_queue: Callable[[], object] | None = None
         self._entry: Entry[Expiring] | None = None
@@ -318,7 +345,13 @@ class Call:
             self.leave_queue()
         self.halt = self.leave_queue = None
         self._drop_entry()
-        self.ended(todo)
+        turn, self.turn = self.turn, None
+        try:
+            self.ended(todo)
+        finally:
+            # Others wait for it, also where the answer failed.
+            if turn is not None:
+                self.context.give_turn(turn)
 
     def _drop_entry(self) -> None:
         if self._entry is not None:

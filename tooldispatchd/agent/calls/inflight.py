@@ -23,8 +23,10 @@ from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.admission import Admission, AdmissionVerdict
 from tooldispatchd.calls.content import Wanted
 from tooldispatchd.calls.jobs import Job, Jobs
+from tooldispatchd.calls.memory import Holding
 from tooldispatchd.calls.outcome import Answer, Outcome, Update, utf8_size
 from tooldispatchd.calls.stages import CallEvent, CallState, Reason, ToDo
+from tooldispatchd.calls.states import States
 from tooldispatchd.calls.trace import is_traceparent
 from tooldispatchd.children.grace import LAST_S
 from tooldispatchd.wire.faults import Code, Fault
@@ -163,6 +165,7 @@ class InFlight:
             keep=session.keep,
             profile=session.profile,
             workspace=session.workspace,
+            states=States(Holding(channel.share)),
         )
         # By id; a job's call by its job, since its id is free again.
         self._calls: dict[str | Job, AgentCall] = {}
@@ -346,6 +349,9 @@ class InFlight:
         assert plan is not None
         if state is CallState.ENDED:
             return
+        if plan.state is not None and not self._context.take_turn(plan.state, call):
+            call.enter(CallEvent.LINE_UP, plan.limit_s, since=call.queued_at)
+            return
         if plan.gate is not None and state is CallState.ADMITTED and not self._context.enter(plan.gate, call):
             call.enter(CallEvent.GATE, plan.limit_s, since=call.queued_at)
             return
@@ -403,6 +409,7 @@ class InFlight:
     def close(self) -> RootUsage:
         """There will be no more calls: forget the jobs. Returns the account of the session's calls."""
         self.forget_jobs()
+        self._context.states.close()
         # The context refers to this: without the cycle all is freed at once.
         del self._context
         return self._account

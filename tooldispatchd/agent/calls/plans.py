@@ -10,6 +10,8 @@ What a stage asks for is a call of its own (`Call`), so that it has the limit, t
 that it would have if an agent had made it. It takes no place among its agent's calls: a chain has one at a time.
 """
 
+import math
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -43,7 +45,7 @@ from tooldispatchd.providers.mcp.keeper import ServerHandle
 from tooldispatchd.providers.mcp.server import McpTool, Result
 from tooldispatchd.providers.process.running import ProgramValue
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import QuotedText
+from tooldispatchd.wire.messages import ContentKind, QuotedText
 
 # Messages of a chain go through the dispatch thread.
 _TOO_LARGE: Final = Fault(
@@ -51,6 +53,9 @@ _TOO_LARGE: Final = Fault(
     f"a message of a chain is larger than {MAX_LIGHT_BYTES} bytes, or has too many parts",
     {"limit": "message"},
 )
+
+# Keys of `_meta` that are nobody else's have a name in reverse DNS before them (MCP 2025-06-18, "_meta").
+META_PREFIX: Final = "io.github.tooldispatchd/"
 
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
@@ -118,6 +123,7 @@ class CommandPlan(TaskPlan):
         super().__init__(offered, kind="process", limit_s=limit_s, read=read)
         self.gate = gate
         self.starts_agents = program.profile is not None
+        self.gives_json = not program.command.output.is_parts
         self._runtime = runtime
         self._output = output
         self._program = program
@@ -128,7 +134,7 @@ class CommandPlan(TaskPlan):
         if program.needs_workspace and call.context.workspace is None:
             return no_workspace(self.name).ran(may_have=False)
         update = partial(tell, call) if call.wants_updates else None
-        details: dict[str, Raw] | None = {} if call.wants_details else None
+        details: dict[str, Raw] | None = {} if call.wanted.details else None
         result: ProgramValue | Unread | Fault
         if program.reuse is not None:
             result = await runtime.services.reusers.run(program, call, partial(self._lend, call), update, details)
@@ -144,7 +150,10 @@ class CommandPlan(TaskPlan):
             return result
         log_stderr(runtime, call, result.stderr)
         value = result.value if isinstance(result, ProgramValue) else result
-        outcome = await shaped(runtime, call, value, self._output)
+        if isinstance(value, Unread) and value.output.is_parts:
+            outcome = await shaped_parts(runtime, call, value)
+        else:
+            outcome = await shaped(runtime, call, value, self._output)
         if isinstance(outcome, Fault):
             return Fault(outcome.code, outcome.detail, outcome.extras | tails(printed(value), result.stderr))
         return msgspec.structs.replace(outcome, details=Raw(_encode(details))) if details else outcome
@@ -175,6 +184,14 @@ async def shaped(runtime: Runtime, call: Call, result: object, output: Check) ->
     outcome = await runtime.services.checking.shape(result, output, limit, call.wanted.kind, turns=account.turns)
     if isinstance(result, Unread):
         account.share.let_go(result.text)
+    return outcome
+
+
+async def shaped_parts(runtime: Runtime, call: Call, result: Unread) -> Outcome:
+    """The answer that a tool's list of parts is, as `shaped`."""
+    account, limit = call.context.account, runtime.setup.limits.max_content_bytes
+    outcome = await runtime.services.checking.parts(result, limit, call.wanted.kind, turns=account.turns)
+    account.share.let_go(result.text)
     return outcome
 
 
@@ -245,6 +262,8 @@ class McpPlan(Plan):
         request = PendingCall(
             self._tool, done, call.line, traceparent=call.traceparent, update=update, wanted=call.wanted
         )
+        if self._kept.server.told:
+            request.meta = (request.meta or {}) | call_meta(call)
         fault = self._kept.start(request)
         if fault is not None:
             call.finish(fault.ran(may_have=False))
@@ -267,6 +286,22 @@ class McpPlan(Plan):
         # A connection that dies tells all its calls, of which one end may have brought another.
         if call.is_running:
             call.finish(outcome)
+
+
+def call_meta(call: Call) -> dict[str, object]:
+    """What a server is told of a call, in `_meta`; what there is none of is left out."""
+    context, left_s = call.context, call.until - trio.current_time()
+    told = {
+        "call_id": call.id,
+        "tool": call.name,
+        "agent": context.agent,
+        "session": context.lineage.number,
+        "profile": context.profile,
+        # Unix seconds, since a server may run on another machine.
+        "deadline": round(time.time() + left_s, 3) if left_s < math.inf else None,
+        "workspace": context.workspace,
+    }
+    return {META_PREFIX + key: value for key, value in told.items() if value is not None}
 
 
 class DownPlan(Plan):
@@ -434,7 +469,8 @@ class ChainPlan(TaskPlan):
         if outcome.is_error:
             said = "an error too long to be told" if isinstance(outcome.content, QuotedText) else outcome.content
             return StageError(ask.name, said[:MAX_DETAIL])
-        is_text = isinstance(plan, McpPlan) and not plan.gives_json
+        # Of parts a lone text is itself.
+        is_text = (isinstance(plan, McpPlan) and not plan.gives_json) or outcome.kind is ContentKind.TEXT
         if isinstance(outcome.content, QuotedText):
             return StageError(ask.name, _TOO_LARGE)
         return outcome.content if is_text else _decode(outcome.content)
@@ -480,7 +516,11 @@ class InnerCall(Call):
         try:
             # The outer call has a place among its agent's calls, which is this one's too.
             self.machine.apply(CallEvent.ADMIT)
-            if plan.gate is not None and not context.enter(plan.gate, self):
+            if plan.state is not None and not context.take_turn(plan.state, self):
+                self.enter(CallEvent.LINE_UP, plan.limit_s)
+                await self._has_turn.wait()
+                self._has_turn = trio.Event()
+            if not self.has_ended and plan.gate is not None and not context.enter(plan.gate, self):
                 self.enter(CallEvent.GATE, plan.limit_s)
                 # Its turn comes, or its limit does.
                 await self._has_turn.wait()

@@ -410,6 +410,7 @@ def server_value(
         dies_of_timeouts=spec.on_timeout != "cancel" and not spec.shared,
         resources=spec.mcp_resources or (is_whole and runtime.setup.offers_resources(profile.name)),
         traced=spec.trace,
+        told=spec.meta,
         max_line_bytes=max_content_bytes + ENVELOPE_BYTES,
         max_content_bytes=max_content_bytes,
         policy=None if program is None else program.policy,

@@ -225,10 +225,11 @@ def read_answer(command: Command, stdout: bytes | bytearray, stderr: str) -> Pro
     """The answer in all of `stdout`, or what it is read from where that takes long; or that it is none."""
     max_bytes = command.max_content_bytes or command.max_output_bytes
     unreadable = partial(no_answer, command.argv[0], stderr, bytes(stdout[-END_BYTES:]))
-    if not is_light(stdout, ACCEPT):
-        return Unread(stdout, command.output, max_bytes, unreadable, stderr, command.media_type)
+    # What they become depends on the kind of content that is wanted.
+    if command.output.is_parts or not is_light(stdout, ACCEPT):
+        return Unread(stdout, command.output, max_bytes, unreadable, stderr, media_type=command.media_type)
     try:
-        value = read_output(command.output, stdout, max_bytes=max_bytes, media_type=command.media_type)
+        value = read_output(command.output, stdout, max_bytes=max_bytes)
     except UnreadableError as error:
         return unreadable(error)
     return ProgramValue(value, stderr)

@@ -73,7 +73,7 @@ def tails(stdout: bytes | bytearray, stderr: str) -> dict[str, object]:
     return {stream: text for stream, text in said.items() if text}
 
 
-def tool_failed(detail: str, stderr: str, stdout: bytes | bytearray = b"", **extras: object) -> Fault:
+def tool_failed(detail: str, stderr: str, stdout: bytes | bytearray = b"", /, **extras: object) -> Fault:
     """The fault, with the ends of the child's output."""
     return Fault(Code.TOOL_FAILED, detail, extras | tails(stdout, stderr))
 

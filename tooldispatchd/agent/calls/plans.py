@@ -35,6 +35,7 @@ from tooldispatchd.calls.stages import CallEvent, CallState, Reason, ToDo
 from tooldispatchd.catalog.callgraph import agents_started
 from tooldispatchd.catalog.morphisms import Invoke, StageError
 from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.schemas import ACCEPT, MAX_LIGHT_BYTES, Check, is_light
 from tooldispatchd.catalog.tools import DeclaredTool
@@ -155,7 +156,11 @@ class CommandPlan(TaskPlan):
         else:
             outcome = await shaped(runtime, call, value, self._output)
         if isinstance(outcome, Fault):
-            return Fault(outcome.code, outcome.detail, outcome.extras | tails(printed(value), result.stderr))
+            return Fault(
+                outcome.code,
+                outcome.detail,
+                outcome.extras | tails(printed(value, program.command.output), result.stderr),
+            )
         return msgspec.structs.replace(outcome, details=Raw(_encode(details))) if details else outcome
 
     async def _lend(self, call: Call) -> Lent | Fault | None:
@@ -166,11 +171,11 @@ class CommandPlan(TaskPlan):
         return await lender.open(self._runtime, call, self._program.profile)
 
 
-def printed(value: object) -> bytes | bytearray:
-    """What a program wrote whose answer is `value`, but for white space."""
+def printed(value: object, output: Output) -> bytes | bytearray:
+    """What a program wrote in that mode whose answer is `value`, but for white space."""
     if isinstance(value, Unread):
         return b"" if isinstance(value.text, tuple) else value.text
-    if isinstance(value, str):
+    if isinstance(value, str) and output is not Output.JSON:
         return value.encode()
     with suppress(RecursionError):
         return _encode(value)

@@ -207,7 +207,7 @@ class _Run:
         if command.exit_codes != SUCCESS and details is not None:
             details["exit_code"] = Raw(b"%d" % code)
         if command.is_joined:
-            stdout += b"%bexit code %d" % (b"" if stdout[-1:] in {b"", b"\n"} else b"\n", code)
+            stdout += b"%bexit code %d" % (b"" if stdout[-1:] in (b"", b"\n") else b"\n", code)
         return read_answer(command, stdout, stderr)
 
     def _take(self, chunk: bytes) -> bool:

@@ -94,8 +94,8 @@ class Unread(msgspec.Struct, frozen=True):
 Outcome = Answer | Fault
 
 
-def log_fields(outcome: Outcome | str) -> dict[str, object]:
-    """The log fields of a call's end; `fault` is the code of a fault of the daemon."""
+def log_fields(outcome: Outcome) -> dict[str, object]:
+    """The log fields of a call's end; `fault` is the code of a fault of the daemon, `bytes` the size of the answer."""
     if isinstance(outcome, Fault):
-        return {"is_error": True, "fault": outcome.code.value}
-    return {"is_error": isinstance(outcome, Answer) and outcome.is_error}
+        return {"is_error": True, "fault": outcome.code.value, "bytes": utf8_size(outcome.content())}
+    return {"is_error": outcome.is_error, "bytes": outcome.size}

@@ -217,12 +217,7 @@ def compile_output(spec: Moded, target: Type, declared: Declared, path: Path) ->
     if mode == "text":
         return Output.TEXT, [] if is_text else [_misfit("output", mode, "gives a string", target, path)]
     if mode != "lines":
-        does = (
-            "gives typed parts, which have no type here,"
-            if mode == "blocks"
-            else "gives a file, which has no type here,"
-        )
-        wrong = [] if is_any else [_misfit("output", mode, does, target, path)]
+        wrong = [] if is_any else [_misfit("output", mode, "gives typed parts, for which there is json", target, path)]
         return Output.PARTS if mode == "blocks" else Output.FILE, wrong
     lists = [option for option in options if isinstance(option, ListOf)]
     if not lists:

@@ -55,7 +55,7 @@ class CallingSession(Protocol):
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
     def lifted(self, name: str) -> Plan | Fault: ...
     def refuse_request(self, request: Request, fault: Fault) -> None: ...
-    def note_end(self, call_id: str, tool: str, outcome: Outcome, took_s: float | None = None) -> None: ...
+    def note_end(self, call_id: str, tool: str, outcome: Outcome, took_s: float = 0.0) -> None: ...
     def incident(self, tool: str, error: Exception) -> Fault: ...
     def start_soon(self, task: Task) -> None: ...
     def keep(self, run: Task, close: Callable[[], None]) -> None: ...
@@ -449,15 +449,16 @@ class InFlight:
             outcome = outcome if is_bare else outcome.ran(may_have=may_have)
         kind = call.asked_kind
         outcome = in_kind(outcome, kind, self._limits.part_bytes)
+        is_job = call.job is not None and call.key is call.job
+        size = 0 if isinstance(outcome, Fault) else outcome.size
+        if not is_job and size > NOTABLE_BYTES and (crowding := self._channel.crowding(size)) is not None:
+            outcome, size = crowding.ran(may_have=True), 0
         self._session.note_end(call.id, call.name, outcome, trio.current_time() - call.machine.started_at)
-        if call.job is not None and call.key is call.job:
+        if call.job is not None and is_job:
             self.jobs.finish(call.job, outcome, beside_of(outcome, kind, self._machine, plan=call.plan, meta=None))
             return
         if call.job is not None:
             self.jobs.forget(call.job)
-        size = 0 if isinstance(outcome, Fault) else outcome.size
-        if size > NOTABLE_BYTES and (crowding := self._channel.crowding(size)) is not None:
-            outcome, size = crowding.ran(may_have=True), 0
         is_fault = isinstance(outcome, Fault)
         content = outcome.content() if isinstance(outcome, Fault) else outcome.content
         is_error = True if isinstance(outcome, Fault) else outcome.is_error

@@ -206,7 +206,7 @@ class Session:
         body = request.msg if isinstance(request, NestedReq) else request
         plan = self.plans.get(body.name)
         now = None if plan is None else plan.now
-        is_special = body.background or body.content is not None or machine.wants_more
+        is_special = body.background or body.content is not None or machine.wants_more or self._logs_calls
         if now is None or is_special or body.id in machine.live or not machine.accepts:
             self._request_slowly(request, plan, line=line)
             return
@@ -224,8 +224,6 @@ class Session:
             self.faults += 1
             content = ran_at_once(content)  # type: ignore[arg-type]  # it is no str
             machine.reply_fault(request, content)
-        if self._logs_calls:
-            self._log.debug("call answered", id=body.id, tool=body.name, **log_fields(content))
 
     def _request_slowly(self, request: Request, plan: Plan | None, *, line: int) -> None:
         is_duplicate = body_of(request).id in self.machine.live
@@ -253,13 +251,12 @@ class Session:
         body = body_of(request)
         self.note_end(body.id, body.name, fault)
 
-    def note_end(self, call_id: str, tool: str, outcome: Outcome | str, took_s: float | None = None) -> None:
+    def note_end(self, call_id: str, tool: str, outcome: Outcome, took_s: float = 0.0) -> None:
         """Count and log that a request was answered."""
         self.answered += 1
         self.faults += isinstance(outcome, Fault)
         if self._logs_calls:
-            took = {} if took_s is None else {"took_s": round(took_s, 6)}
-            self._log.debug("call answered", id=call_id, tool=tool, **log_fields(outcome), **took)
+            self._log.debug("call answered", id=call_id, tool=tool, **log_fields(outcome), took_s=round(took_s, 6))
 
     def _answer_now(self, request: Request, plan: Plan) -> None:
         """An inline tool in the background, or for an agent that wants to know what it took."""
@@ -279,7 +276,7 @@ class Session:
         outcome = in_kind(outcome, kind, self._runtime.setup.limits.part_bytes)
         if isinstance(outcome, Answer):
             outcome = self._opened_job(body.name, outcome, kind, plan) if body.background else self._fitting(outcome)
-        self.note_end(body.id, body.name, outcome)
+        self.note_end(body.id, body.name, outcome, perf_counter() - began)
         is_fault = isinstance(outcome, Fault)
         said = outcome.content() if isinstance(outcome, Fault) else outcome.content
         assert isinstance(said, str)

@@ -108,6 +108,8 @@ PROVEN: Final[dict[str, tuple[str, ...]]] = {
         "tests/providers/process/test_running.py::test_an_exit_code_other_than_0_is_told_even_with_a_value",
         "tests/providers/python/test_endings.py::test_half_an_answer_is_none",
     ),
+    "M200": ("tests/daemon/test_stopping.py::test_a_program_is_asked_to_end_and_then_killed",),
+    "M201": ("tests/daemon/test_stopping.py::test_a_second_cancel_leaves_no_time",),
     "M157": (
         "tests/children/test_endings.py::test_a_limit_that_the_tool_does_not_have_is_never_named",
         "tests/providers/python/test_endings.py::test_a_limit_that_the_tool_has_not_is_never_named",

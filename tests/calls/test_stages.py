@@ -46,6 +46,20 @@ def test_what_stopped_a_running_call_is_its_outcome_whatever_its_tool_says_then(
     assert machine.outcome == STOPPED
 
 
+def test_the_fault_that_stopped_a_call_tells_what_its_tool_said_since() -> None:
+    machine = call_after(CallEvent.ADMIT, CallEvent.START)
+    machine.apply(CallEvent.STOP, Fault(Code.TIMEOUT, "late", {"limit_ms": 5}))
+    machine.add({"stdout_tail": "half"})
+    assert machine.outcome == Fault(Code.TIMEOUT, "late", {"limit_ms": 5, "stdout_tail": "half"})
+
+
+def test_what_a_tool_said_is_of_no_matter_where_nothing_stopped_it() -> None:
+    machine = call_after(CallEvent.ADMIT, CallEvent.START)
+    machine.add({"stdout_tail": "half"})
+    machine.apply(CallEvent.FINISH, DONE)
+    assert machine.outcome == DONE
+
+
 def test_a_second_end_is_a_defect_that_names_state_and_event() -> None:
     machine = call_after(CallEvent.FINISH)
     with pytest.raises(RuntimeError, match="call is ended and cannot take finish"):
@@ -103,7 +117,7 @@ class AnyLife(RuleBasedStateMachine):
 
     def take_places(self, event: CallEvent) -> None:
         match event:
-            case CallEvent.HOLD | CallEvent.READ | CallEvent.WAIT | CallEvent.GATE:
+            case CallEvent.HOLD | CallEvent.READ | CallEvent.WAIT | CallEvent.LINE_UP | CallEvent.BAR | CallEvent.GATE:
                 self.is_queued = True
             case CallEvent.ADMIT:
                 self.is_queued, self.has_place = False, True

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from tooldispatchd.catalog.arguments import (
     JSON_FEED,
+    STRING,
     Each,
     Feed,
     Flag,
@@ -11,6 +12,7 @@ from tooldispatchd.catalog.arguments import (
     Template,
     TemplateError,
     compile_feed,
+    compile_modes,
     compile_output,
     parse_template,
     untyped_source,
@@ -20,7 +22,7 @@ from tooldispatchd.catalog.fromschema import outline_of
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import InputMode, OutputMode, ProcessSpec, ToolSpec
-from tooldispatchd.catalog.types import Type, parse_type, show
+from tooldispatchd.catalog.types import JSON, Type, parse_type, show
 
 PATH = ("tools", "weather")
 DECLARED = {
@@ -356,3 +358,32 @@ def test_what_an_untyped_tool_is_taken_to_be_fits_its_modes(input_mode: InputMod
     source: Type = untyped_source(mine)
     assert compile_feed(mine, source, {}, PATH)[1] == []
     assert compile_output(mine, untyped_target(mine), {}, PATH)[1] == []
+
+
+@pytest.mark.parametrize(("mode", "output"), [("blocks", Output.PARTS), ("image/png", Output.FILE)])
+def test_parts_and_files_have_no_type_but_json(mode: str, output: Output) -> None:
+    assert output_of(mode, "json") == (output, [])
+    _, (problem,) = output_of(mode, "string")
+    assert problem.path == (*PATH, "output_mode")
+    assert problem.why == f'output_mode = "{mode}" gives typed parts, for which there is json, and the output is string'
+
+
+@pytest.mark.parametrize(("target", "is_right"), [("string", True), ("json", True), ("int", False)])
+def test_a_tool_of_which_each_end_is_a_result_gives_a_string(target: str, is_right: bool) -> None:  # a case
+    tool = ToolSpec(command=("grep",), exit_codes="result")
+    output, problems = compile_output(tool, parse_type(target), DECLARED, PATH)
+    assert (output, not problems) == (Output.TRANSCRIPT, is_right)
+    assert untyped_target(tool) == STRING
+
+
+def test_such_a_tool_gives_nothing_but_text() -> None:
+    tool = ToolSpec(command=("grep",), exit_codes="result", output_mode="lines")
+    _, problems = compile_output(tool, parse_type("[string]"), DECLARED, PATH)
+    why = 'exit_codes = "result" gives a text, and output_mode = "lines" something else'
+    assert problems == [Problem((*PATH, "output_mode"), why, "lines", '"text"')]
+
+
+def test_a_child_that_is_reused_has_no_exit_codes() -> None:
+    tool = ToolSpec(command=("serve",), exit_codes=(0, 1), reuse=5)
+    *_, problems = compile_modes(tool, JSON, JSON, DECLARED, PATH)
+    assert [problem.path for problem in problems] == [(*PATH, "exit_codes")]

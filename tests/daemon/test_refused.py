@@ -115,3 +115,6 @@ def test_the_log_says_who_opened_a_session_and_how_a_call_failed(tmp_path: Path)
             (True, "invalid_input"),
             (True, "unknown_tool"),
         ]
+        assert answered[0]["bytes"] == len('"fine"')
+        assert answered[1]["bytes"] > 100
+        assert all(line["took_s"] >= 0 for line in answered)

@@ -5,9 +5,10 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from tooldispatchd.calls.outcome import MAX_UPDATE_BYTES, Update
-from tooldispatchd.providers.updates import INTERVAL_S, MAX_CONTENT_BYTES, Held, UpdateLines
+from tooldispatchd.providers.updates import INTERVAL_S, MAX_CONTENT_BYTES, MAX_DETAILS_BYTES, Held, UpdateLines
 
 
 class Told:
@@ -195,3 +196,36 @@ def test_however_fast_they_come_an_agent_is_told_one_in_an_interval_and_the_last
     told.lines.end()
     assert all(later >= earlier + INTERVAL_S for earlier, later in pairwise(times))
     assert told.updates[-1] == Update(float(len(steps)))
+
+
+def details_of(*lines: bytes) -> dict[str, Raw]:
+    """The details that a program's lines leave."""
+    details: dict[str, Raw] = {}
+    said = UpdateLines(None, details)
+    for line in lines:
+        said.take(line + b"\n")
+    said.end()
+    return details
+
+
+def test_details_are_the_fields_of_their_lines_and_the_last_of_a_name_counts() -> None:
+    lines = b'{"__port":"tool_details","id":"1","agent":"a","cost":1,"of":[1]}', b'{"cost": 2 ,"__port":"tool_details"}'
+    assert details_of(*lines) == {"cost": Raw(b"2"), "of": Raw(b"[1]")}
+
+
+def test_what_are_no_details_leaves_none() -> None:
+    assert details_of(b"{}", b"no json", b'{"__port":"tool_update","message":"m"}', b'["tool_details"]') == {}
+
+
+def test_details_beyond_their_bound_are_left_out_one_by_one() -> None:
+    large = b'"' + b"x" * (MAX_DETAILS_BYTES // 2) + b'"'
+    lines = [b'{"__port":"tool_details","%b":%b}' % (name, large) for name in (b"a", b"b")]
+    assert list(details_of(*lines, b'{"__port":"tool_details","c":1}')) == ["a", "c"]
+
+
+def test_details_that_nobody_asked_for_are_no_updates() -> None:
+    updates: list[Update] = []
+    said = UpdateLines(updates.append)
+    said.take(b'{"__port":"tool_details","message":"m"}\n')
+    said.end()
+    assert updates == []

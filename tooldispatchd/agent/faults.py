@@ -63,6 +63,12 @@ def renamed(fault: Fault, name: str, spell: Callable[[str], str]) -> Fault:
     return propose(Fault(fault.code, detail, extras), spell(close) if isinstance(close, str) else None)
 
 
+def no_workspace(tool: str) -> Fault:
+    """The tool works in a workspace, and its caller's session has none."""
+    detail = f"{tool} works in the session's workspace, and this session has none"
+    return Fault(Code.NOT_ALLOWED, detail, {"source": tool})
+
+
 def queue_full(queue: str) -> Fault:
     """No room for the call in `queue`, where calls wait for their turn."""
     return Fault(Code.QUEUE_FULL, "too many calls are waiting", {"queue": queue, "retry_after_ms": RETRY_AFTER_MS})

@@ -213,7 +213,9 @@ class SubAgents:
         refusal: Fault | None = None
         is_open = False
         try:
-            lent = AgentChannel(above.below(), runtime, profile, self._front)
+            below = above.below()
+            below.workspace = call.context.workspace
+            lent = AgentChannel(below, runtime, profile, self._front)
             refusal = await lent.open(call, profile, self._directory)
             is_open = refusal is None
         except OSError as error:

@@ -65,11 +65,21 @@ class UnreadableError(Exception):
         self.limit = limit
 
 
+class LeftBeside(msgspec.Struct, frozen=True):
+    """What a tool leaves beside its value, each a JSON object: for its agent's runtime, and for its own next call."""
+
+    details: Raw | None = None
+    state: bytes | None = None
+
+
+NOTHING_LEFT: Final = LeftBeside()
+
+
 class Unread(msgspec.Struct, frozen=True):
     """A tool's output that is too large to be read in the dispatch thread.
 
     `text`, maybe in parts, is in the mode `output`, and as JSON it may have `max_bytes`. `fault` is what is told where
-    it cannot be read; `stderr` is the end of what it wrote there.
+    it cannot be read; `stderr` is the end of what it wrote there. A file is of the `media_type`.
     """
 
     text: bytes | bytearray | tuple[bytes | bytearray, ...]
@@ -77,13 +87,15 @@ class Unread(msgspec.Struct, frozen=True):
     max_bytes: int
     fault: Callable[[UnreadableError], Fault]
     stderr: str = ""
+    left: LeftBeside = NOTHING_LEFT
+    media_type: str = ""
 
 
 Outcome = Answer | Fault
 
 
-def log_fields(outcome: Outcome | str) -> dict[str, object]:
-    """The log fields of a call's end; `fault` is the code of a fault of the daemon."""
+def log_fields(outcome: Outcome) -> dict[str, object]:
+    """The log fields of a call's end; `fault` is the code of a fault of the daemon, `bytes` the size of the answer."""
     if isinstance(outcome, Fault):
-        return {"is_error": True, "fault": outcome.code.value}
-    return {"is_error": isinstance(outcome, Answer) and outcome.is_error}
+        return {"is_error": True, "fault": outcome.code.value, "bytes": utf8_size(outcome.content())}
+    return {"is_error": outcome.is_error, "bytes": outcome.size}

@@ -1,10 +1,13 @@
 """One call that does not end at once, as a state machine: it ends once, and gives back what it has. Pure.
 
     NEW ─▶ LINED ─▶ HELD ─▶ READING ─▶ WAITING ─▶ ADMITTED ─▶ GATED ─▶ PASSED ─▶ RUNNING ─▶ STOPPING ─▶ ENDED
+                                                     │    ▲
+                                                     BARRED
 
 A call may skip any state before RUNNING, and any state may go to ENDED. It is LINED up until those before it have
 ended, where its agent's calls have an order; HELD until its server has answered, READING while a checker reads its
-input, WAITING for a place among its agent's calls, GATED for one at its tool's gate.
+input, WAITING for a place among its agent's calls, BARRED for its turn at a state that its tool keeps, GATED for a
+place at its tool's gate.
 The caller does what `apply` returns.
 """
 
@@ -25,6 +28,7 @@ class CallState(Enum):
     READING = "reading"
     WAITING = "waiting"
     ADMITTED = "admitted"  # it has a place among its agent's calls
+    BARRED = "barred"
     GATED = "gated"
     PASSED = "passed"  # it has a place at the gate too
     RUNNING = "running"
@@ -43,6 +47,7 @@ class CallEvent(Enum):
     READ = "read"
     WAIT = "wait"
     ADMIT = "admit"
+    BAR = "bar"  # another call has the state that its tool keeps
     GATE = "gate"
     LET_IN = "let_in"  # at the gate
     START = "start"
@@ -99,7 +104,8 @@ _STEPS: Final[dict[CallState, dict[CallEvent, CallState]]] = {
     _S.HELD: {_E.READ: _S.READING, _E.WAIT: _S.WAITING, _E.ADMIT: _S.ADMITTED},
     _S.READING: {_E.WAIT: _S.WAITING, _E.ADMIT: _S.ADMITTED},
     _S.WAITING: {_E.ADMIT: _S.ADMITTED},
-    _S.ADMITTED: {_E.GATE: _S.GATED, _E.START: _S.RUNNING},
+    _S.ADMITTED: {_E.BAR: _S.BARRED, _E.GATE: _S.GATED, _E.START: _S.RUNNING},
+    _S.BARRED: {_E.ADMIT: _S.ADMITTED},
     _S.GATED: {_E.LET_IN: _S.PASSED},
     _S.PASSED: {_E.START: _S.RUNNING},
 }
@@ -112,7 +118,7 @@ _ENDS: Final[dict[CallState, ToDo]] = {
     _S.READING: _UNQUEUE,
     _S.WAITING: _UNQUEUE,
     _S.ADMITTED: ToDo(end=True, free_place=True),
-    _S.GATED: ToDo(leave_queue=True, end=True, free_place=True),
+    **dict.fromkeys((_S.BARRED, _S.GATED), ToDo(leave_queue=True, end=True, free_place=True)),
     _S.PASSED: ToDo(end=True, free_gate=True, free_place=True),
     _S.RUNNING: ToDo(end=True, free_gate=True, free_place=True),
     _S.STOPPING: ToDo(end=True, free_gate=True, free_place=True),
@@ -162,6 +168,11 @@ class CallMachine:
         if self.outcome is None:
             self.outcome = outcome
         return todo
+
+    def add(self, said: dict[str, object]) -> None:
+        """Let the fault that stopped it tell what its tool has said since."""
+        if said and isinstance(self.outcome, Fault):
+            self.outcome = Fault(self.outcome.code, self.outcome.detail, {**self.outcome.extras, **said})
 
     def allow(self, limit_s: float, since: float) -> float:
         """The call may stay in its state for `limit_s` seconds from `since` on; when it is over."""

@@ -106,6 +106,8 @@ class Feed(msgspec.Struct, frozen=True):
 
 
 JSON_FEED: Final = Feed()
+TRANSCRIBED: Final = "result"
+"""The `exit_codes` of a program of which each end is an answer."""
 
 Moded = ToolSpec | ProcessSpec
 """What says how a program is run."""
@@ -144,6 +146,8 @@ def untyped_source(spec: Moded) -> Type:
 
 
 def untyped_target(spec: Moded) -> Type:
+    if spec.exit_codes == TRANSCRIBED:
+        return STRING
     match spec.output_mode:
         case "text":
             return STRING
@@ -165,6 +169,9 @@ def compile_modes(
         for key, mode in (("input_mode", spec.input_mode), ("output_mode", spec.output_mode))
         if spec.reuse is not None and mode != "json"
     ]
+    if spec.reuse is not None and spec.exit_codes is not None:
+        # Where its child ends there is no answer.
+        wrong_reuse.append(Problem((*path, "exit_codes"), "reuse has no exit codes: one child answers several calls"))
     return feed, output, [*wrong, *wrong_output, *wrong_reuse]
 
 
@@ -201,17 +208,32 @@ def compile_feed(spec: Moded, source: Type, declared: Declared, path: Path) -> t
 def compile_output(spec: Moded, target: Type, declared: Declared, path: Path) -> tuple[Output, list[Problem]]:
     """What a program writes that gives `target`, and what is wrong with that; the rest is as in `compile_feed`."""
     options = options_of(target, declared)
-    if spec.output_mode == "json":
+    is_any, is_text = JSON in options, not {STRING, JSON}.isdisjoint(options)
+    mode = spec.output_mode
+    if spec.exit_codes == TRANSCRIBED:
+        return Output.TRANSCRIPT, _problems_of_transcript(spec, target, path, is_text=is_text)
+    if mode == "json":
         return Output.NULL if options == [UNIT] else Output.JSON, []
-    if spec.output_mode == "text":
-        fits = not {STRING, JSON}.isdisjoint(options)
-        return Output.TEXT, [] if fits else [_misfit("output", "text", "gives a string", target, path)]
+    if mode == "text":
+        return Output.TEXT, [] if is_text else [_misfit("output", mode, "gives a string", target, path)]
+    if mode != "lines":
+        wrong = [] if is_any else [_misfit("output", mode, "gives typed parts, for which there is json", target, path)]
+        return Output.PARTS if mode == "blocks" else Output.FILE, wrong
     lists = [option for option in options if isinstance(option, ListOf)]
     if not lists:
-        fits = JSON in options
-        return Output.LINES, [] if fits else [_misfit("output", "lines", "gives a list", target, path)]
+        return Output.LINES, [] if is_any else [_misfit("output", "lines", "gives a list", target, path)]
     items = [item for each in lists for item in options_of(each.item, declared)]
     return Output.LINES if all(item == STRING for item in items) else Output.JSON_LINES, []
+
+
+def _problems_of_transcript(spec: Moded, target: Type, path: Path, *, is_text: bool) -> list[Problem]:
+    if spec.output_mode not in {"json", "text"}:
+        why = f'exit_codes = "result" gives a text, and output_mode = "{spec.output_mode}" something else'
+        return [Problem((*path, "output_mode"), why, value=spec.output_mode, allowed='"text"')]
+    if is_text:
+        return []
+    why = f'exit_codes = "result" gives a string, and the output is {cut(show(target), MAX_SHOWN)}'
+    return [Problem((*path, "exit_codes"), why, value=spec.exit_codes)]
 
 
 def _misfit(side: str, mode: str, does: str, type_: Type, path: Path) -> Problem:

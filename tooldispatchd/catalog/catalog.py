@@ -21,6 +21,7 @@ from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.catalog.tools import DeclaredTool, build_tools
 from tooldispatchd.catalog.types import JSON
+from tooldispatchd.catalog.workspaces import workspace_problems
 
 _NO_TOKENS: Final[Mapping[str, bytes]] = MappingProxyType({})
 _NO_SIGNATURES: Final[Mapping[str, Signature]] = MappingProxyType({})
@@ -78,6 +79,8 @@ def build_catalog(
     tools, processes, wrong_tools = build_tools(config, servers, signatures)
     profiles, unknown = build_profiles(config, servers)
     problems = [*problems, *wrong_tools, *alias_problems(config), *unknown, *find_cycles(config), *wrong]
+    # What is not there, or wrong in itself, has been told.
+    problems = problems or workspace_problems(config, profiles, servers)
     if problems:
         return problems
     warnings = [*warnings, *disabled_uses(config, servers), *unrun_agents(config)]

@@ -7,7 +7,7 @@ its program, of a URL all but its query; never arguments, an environment, header
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from tooldispatchd.catalog.arguments import Moded
+from tooldispatchd.catalog.arguments import TRANSCRIBED, Moded
 from tooldispatchd.catalog.callgraph import default_call_s
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.confinement import Means, confinement_of, size_of
@@ -270,7 +270,12 @@ _INPUTS: Final[dict[InputMode, str]] = {
     "args": "in its arguments",
     "env": "in variables",
 }
-_OUTPUTS: Final[dict[OutputMode, str]] = {"json": "one JSON value", "text": "text", "lines": "lines"}
+_OUTPUTS: Final[dict[OutputMode, str]] = {
+    "json": "one JSON value",
+    "text": "text",
+    "lines": "lines",
+    "blocks": "typed parts",
+}
 
 _SIZES: Final = ("memory", "file_size", "output_bytes")
 _BOUNDS: Final = ("cpu_s", "memory", "processes", "files", "file_size", "output_bytes", "nice", "user", "group")
@@ -280,7 +285,12 @@ _UNITS: Final = (("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
 def program_lines(spec: Moded, by: Enforceable) -> Iterator[str]:
     """Those of a tool or process that runs a program or a function, on a machine that can enforce what `by` says."""
     if (spec.input_mode, spec.output_mode) != ("json", "json"):
-        yield f"input: {_INPUTS[spec.input_mode]}; answer: {_OUTPUTS[spec.output_mode]}"
+        printed = _OUTPUTS.get(spec.output_mode, f"one file, {spec.output_mode}")
+        yield f"input: {_INPUTS[spec.input_mode]}; answer: {printed}"
+    if spec.exit_codes == TRANSCRIBED:
+        yield "answer: stdout, stderr and the exit code, whatever that is"
+    elif spec.exit_codes is not None:
+        yield f"answer with exit code {', '.join(map(str, spec.exit_codes))}"
     if spec.reuse is not None:
         yield f"reuse: one child serves up to {spec.reuse} calls of one caller"
     means = MEANS

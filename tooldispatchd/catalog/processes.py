@@ -14,7 +14,14 @@ import msgspec
 from msgspec import UNSET
 
 from tooldispatchd.catalog import morphisms
-from tooldispatchd.catalog.arguments import JSON_FEED, Feed, compile_modes, untyped_source, untyped_target
+from tooldispatchd.catalog.arguments import (
+    JSON_FEED,
+    TRANSCRIBED,
+    Feed,
+    compile_modes,
+    untyped_source,
+    untyped_target,
+)
 from tooldispatchd.catalog.callgraph import LIFT
 from tooldispatchd.catalog.confinement import KEYS, problems_of
 from tooldispatchd.catalog.expressions.door import (
@@ -260,7 +267,7 @@ _OWN: Final[Mapping[str, frozenset[str]]] = {
     "agent": frozenset(
         {
             *("command", "args", "env", "cwd", "prompt", "model", "tools", "mcp", "options"),
-            *("input_mode", "output_mode", "reuse", "ports"),
+            *("input_mode", "output_mode", "exit_codes", "reuse", "ports", "stop_s"),
             *KEYS,
         }
     ),
@@ -430,7 +437,7 @@ class Processes:
             except WiringError as error:
                 self._refuse(error.problem(("processes", name, "type")))
                 return
-        elif spec.input_mode != "json" or spec.output_mode != "json":
+        elif (spec.input_mode, spec.output_mode) != ("json", "json") or spec.exit_codes == TRANSCRIBED:
             # A mode implies a type where none is written.
             arrow = (Stream(untyped_source(spec)), Stream(untyped_target(spec)))
         source, target = (strip_stream(side, self._declared) for side in arrow or (JSON, JSON))

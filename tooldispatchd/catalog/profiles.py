@@ -67,6 +67,16 @@ class Profile(msgspec.Struct, frozen=True):
     """What stands between prefix and tool in names that are shown."""
     resolve: Literal["spelled", "lenient"] = "spelled"
     """Whether a tool may be called by the last part of its name."""
+    workspace: str | None = None
+    """Its sessions' directory, as a template; `makes_workspace` where that is made if it is missing."""
+    makes_workspace: bool = False
+    workspaces: tuple[str, ...] = ()
+    """The directories that a `hello` may name in its place, as patterns."""
+
+    @property
+    def has_workspace(self) -> bool:
+        """Whether its sessions may have a workspace."""
+        return self.workspace is not None or bool(self.workspaces)
 
     @property
     def is_bound(self) -> bool:
@@ -184,6 +194,9 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
             disabled=tuple(server for server in used if server not in enabled),
             separator=spec.separator,
             resolve=spec.resolve,
+            workspace=spec.workspace,
+            makes_workspace=spec.make,
+            workspaces=spec.workspaces,
         )
     return profiles, problems
 

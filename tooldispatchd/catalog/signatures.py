@@ -32,6 +32,8 @@ class Signature(msgspec.Struct, frozen=True):
     description: str = ""
     takes_ctx: bool = False
     is_async: bool = False
+    gives_parts: bool = False
+    """Whether its result is a list of typed parts, and no value of `output_schema`."""
     interpreter: str = ""
     place: str = ""
 

@@ -21,9 +21,16 @@ PYTHON_PATTERN: Final = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_
 HEADER_NAME_PATTERN: Final = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
 HEADER_VALUE_PATTERN: Final = r"^[\t\x20-\x7e]*$"
 ORDER_PATTERN: Final = r"^(parallel|sequential|batched:[1-9][0-9]{0,5})$"
+# Ways to answer, or the media type of a file (RFC 6838, 4.2).
+OUTPUT_PATTERN: Final = (
+    r"^(json|text|lines|blocks|[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})$"
+)
 HOST_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]{1,5})?$"
 # Servers commonly take 8 to 16 KiB of one field.
 MAX_HEADER_CHARS: Final = 16 * KIB
+
+# In the place of a path: the session's own directory.
+WORKSPACE: Final = "workspace"
 
 # Upper bounds catch a slip of the hand (one zero too many in seconds, bytes for kilobytes), not a policy.
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]

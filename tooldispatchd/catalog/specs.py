@@ -8,11 +8,11 @@ where its number comes from.
 
 `${VAR}`, `${VAR:-default}` and `$$` (a dollar) are expanded in `daemon.listen`, `plumb` and `mcp_json`, in `command`,
 `args` (but with `input_mode = "args"`), `env` (its values) and `cwd` of servers and tools, in `venv`, `read` and
-`write`, in `url`, `headers` (their values), `ca`, `cert` and `key` of servers, in `roots` of profiles and in every key
-that names a file with a secret, and nowhere else. In the same keys a relative path (a socket's, a `cwd`, a command with
-a slash in it, a file's, a root) starts at the directory of the configuration file: a service has no other directory
-that its author would expect. Past `config.configuration` all of them are absolute, roots are `file://` URIs, users and
-groups are numbers, and no profile's token is left. A `~` means nothing.
+`write`, in `url`, `headers` (their values), `ca`, `cert` and `key` of servers, in `roots`, `workspace` and `workspaces`
+of profiles and in every key that names a file with a secret, and nowhere else. In the same keys a relative path (a
+socket's, a `cwd`, a command with a slash in it, a file's, a root) starts at the directory of the configuration file: a
+service has no other directory that its author would expect. Past `config.configuration` all of them are absolute, roots
+are `file://` URIs, users and groups are numbers, and no profile's token is left. A `~` means nothing.
 """
 
 from typing import Annotated, Literal
@@ -23,6 +23,7 @@ from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, Secr
 from tooldispatchd.catalog.speckinds import (
     KIB,
     MIB,
+    OUTPUT_PATTERN,
     PREFIX_PATTERN,
     PYTHON_PATTERN,
     TIB,
@@ -45,6 +46,8 @@ from tooldispatchd.catalog.speckinds import (
 )
 
 Sandbox = Literal["required", "landlock", "bubblewrap", "best-effort"]
+# An agent that cancels a call wants it to end; a minute is long for that.
+StopSeconds = Annotated[float, Meta(ge=0, le=60)]
 
 
 class ConfinedSpec(Spec, frozen=True, kw_only=True):
@@ -79,10 +82,11 @@ class ConfinedSpec(Spec, frozen=True, kw_only=True):
     """With `false` it cannot reach or be reached by anything: it has no sockets but pairs within itself."""
     read: tuple[SomeWord, ...] | None = None
     """The only files and directories that it may read, beside the system's programs and libraries, itself, `write` and
-    its scratch directory; a function reads the places of its modules too. Without it everything may be read."""
+    its scratch directory; a function reads the places of its modules too. Without it everything may be read.
+    `"workspace"` is the session's [workspace](#workspaces)."""
     write: tuple[SomeWord, ...] | None = None
     """The only files and directories that it may change, beside its scratch directory; by default nothing where `read`
-    is given."""
+    is given. `"workspace"` is the session's workspace, as in `read`."""
     sandbox: Sandbox | None = None
     """How all this is enforced. `required`, the default: whole, or the daemon does not start. `landlock`, or for
     programs `bubblewrap`: `network`, `read` and `write` by that means alone. `best-effort`: as far as the machine can;
@@ -235,7 +239,7 @@ class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
     env: dict[EnvName, Secret[Word]] = {}
     """Variables beside the [small environment](security.md#what-is-there) that every child gets."""
     cwd: SomeWord | None = None
-    """Where it runs; by default where the daemon does."""
+    """Where it runs; by default where the daemon does. `"workspace"` is the session's [workspace](#workspaces)."""
     tools: tuple[ServerToolName, ...] | None = None
     """Offer these tools only, by name or by [pattern](agents.md#patterns); an agent is refused (`missing_tool`) if the
     server lacks one, or has none of a pattern. By default all."""
@@ -267,6 +271,8 @@ class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
     mcp_resources: bool = False
     """With `true` its resources and prompts are offered as the tools `read_resource`, `list_resources`, `get_prompt`;
     with `tools`, those of them that it lists."""
+    meta: bool = False
+    """With `true` each call tells it, in `_meta`, [whose call it is](mcp.md#what-a-server-is-told-of-a-call)."""
     trace: bool = False
     """With `true` the kind, the number and the size of each message from and to it is logged, never its content."""
     enabled: bool = True
@@ -280,7 +286,8 @@ Kind = Literal["agent", "plumb", "map", "filter", "merge", "barrier", "project",
 
 
 InputMode = Literal["json", "text", "args", "env"]
-OutputMode = Literal["json", "text", "lines"]
+OutputMode = Annotated[str, Meta(pattern=OUTPUT_PATTERN)]
+ExitCodes = tuple[Annotated[int, Meta(ge=0, le=255)], ...] | Literal["result"]
 
 
 class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
@@ -327,12 +334,17 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
     """How an `agent` gets its message, as of a tool."""
     output_mode: OutputMode = "json"
     """How an `agent` gives its result, as of a tool."""
+    exit_codes: ExitCodes | None = None
+    """With which codes an `agent` has given a result, as of a tool."""
     reuse: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     """How many calls of one caller one child may serve in turn, as of a tool."""
     ports: Literal["stdio"] | None = None
     """With `stdio` an `agent` that names `tools` or `mcp` writes its requests to its stdout, beside its result, and
     reads the answers from its stdin, after the line with its message; by default it has descriptors 4 and 5 for
     them."""
+    stop_s: StopSeconds = 2.0
+    """Seconds that an `agent` has to end itself once its call is ended early, as of a tool. By default time to write
+    down where it is."""
 
     @property
     def is_profile(self) -> bool:
@@ -389,12 +401,17 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     env: dict[EnvName, Secret[Word]] = {}
     """Variables beside the [small environment](security.md#what-is-there) that every child gets."""
     cwd: SomeWord | None = None
-    """Where it runs; by default where the daemon does, in its scratch directory where `read` or `write` is given."""
+    """Where it runs; by default where the daemon does, in its scratch directory where `read` or `write` is given.
+    `"workspace"` is the session's [workspace](#workspaces), and `"./workspace"` a directory of that name."""
     input_mode: InputMode = "json"
     """How a `command` gets its input: as a line of JSON or as text on stdin, in its arguments, or as variables. See
     [Programs](#programs)."""
     output_mode: OutputMode = "json"
-    """How a `command` gives its answer on stdout: one JSON value, text, or a list of lines."""
+    """How a `command` gives its answer on stdout: one JSON value, `text`, a list of `lines`, a list of typed parts
+    (`blocks`), or one file, by its media type (`"image/png"`). See [Programs](#programs)."""
+    exit_codes: ExitCodes | None = None
+    """The exit codes with which a `command` has given an answer, by default `[0]`; any other is a failure. With
+    `"result"` each has, and the answer is the text of its stdout and stderr, with the code as the last line."""
     python: Annotated[str, Meta(pattern=PYTHON_PATTERN)] | None = None
     """A typed Python function, as `package.module:function`, see [Python functions](#python-functions)."""
     venv: SomeWord | None = None
@@ -409,9 +426,15 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     resident: bool = False
     """With `true` calls of a `python` tool run in workers that live on, without a fork: only for pure functions that
     you trust, since one call can leave something behind for the next, of another agent too."""
+    state: bool | str = False
+    """With `true` a `python` tool keeps a [state](programs.md#state) between the calls of a session, which `ctx.state`
+    is; a name in the place of `true` is one that several tools share."""
     reuse: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     """With N one child of a `command` serves up to N calls of one caller in turn: a line in, a line out. Only for
     programs that are made for it."""
+    stop_s: StopSeconds = 0.0
+    """Seconds that a `command` or a function has to end itself once its call is [ended early](programs.md#stopping): a
+    program gets TERM, and what is left after them is killed. By default it is killed at once."""
 
 
 class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
@@ -432,7 +455,17 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     """With `lenient` a tool may be called by the last part of its name alone (`search`), where no other tool of the
     agent ends so."""
     roots: tuple[SomeWord, ...] = ()
-    """Directories that servers are told of, when they ask what they should work on: paths, or `file://` URIs."""
+    """Directories that servers are told of, when they ask what they should work on: paths, or `file://` URIs;
+    `"workspace"` is the session's [workspace](#workspaces)."""
+    workspace: SomeWord | None = None
+    """The directory of a session, by default none. `${agent}`, `${profile}` and `${uid}` (the user's number) each stand
+    for a whole segment of the path. See [Workspaces](#workspaces)."""
+    make: bool = False
+    """With `true` a `workspace` that is missing is made when the session opens, for its user alone (mode 0700): what is
+    missing of it from its first variable on."""
+    workspaces: tuple[SomeWord, ...] = ()
+    """What `hello.workspace` may name in the place of `workspace`: these directories and what is in them, `*` being any
+    part of one name. Without it a `hello` may name none."""
     mcp_resources: bool = False
     """With `true` resources and prompts are offered of every server that is offered whole, as with `mcp_resources` of
     `[mcp.NAME]`."""

@@ -36,11 +36,10 @@ _PROGRAMS: Final = ("command", "python")
 # What means something to tools of some ways only.
 _ONLY: Final[dict[str, tuple[str, ...]]] = {
     "args": ("command",),
-    "env": _PROGRAMS,
-    "cwd": _PROGRAMS,
+    **dict.fromkeys(("env", "cwd", "stop_s"), _PROGRAMS),
     "name": ("mcp",),
-    **dict.fromkeys(("input_mode", "output_mode", "reuse"), ("command",)),
-    **dict.fromkeys(("venv", "max_forks", "max_rss", "prefork", "resident"), ("python",)),
+    **dict.fromkeys(("input_mode", "output_mode", "reuse", "exit_codes"), ("command",)),
+    **dict.fromkeys(("venv", "max_forks", "max_rss", "prefork", "resident", "state"), ("python",)),
     **dict.fromkeys(KEYS, _PROGRAMS),
 }
 
@@ -126,6 +125,8 @@ class _ToolBuilder:
         if spec.python is not None and self._signature is None:
             # Why its function could not be read has been told where that was tried.
             return None
+        if spec.state and self._signature is not None and not self._signature.takes_ctx:
+            self._refuse("its function takes no ctx, whose state it would be", "state", value=spec.state)
         # A `map` that says no type takes any JSON, and gives what it makes.
         expression = None if self._is_typed else self._compile_map(JSON, None)
         halves = self._types(program, expression)

@@ -87,5 +87,7 @@ def has_exited(pidfd: int) -> bool:
 
 
 def close_all(fds: Iterable[int]) -> None:
+    """Close them; -1 is none."""
     for fd in fds:
-        os.close(fd)
+        if fd >= 0:
+            os.close(fd)

@@ -10,6 +10,7 @@ import msgspec
 
 from tooldispatchd.children.procstat import ProcessorTime
 from tooldispatchd.children.spawn import Exit
+from tooldispatchd.children.tail import end_of
 from tooldispatchd.forked.signals import signal_name
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -66,13 +67,26 @@ class Limits(msgspec.Struct, frozen=True):
 NO_LIMITS: Final = Limits()
 
 
-def tool_failed(detail: str, stderr: str, **extras: object) -> Fault:
-    """The fault, with the end of the child's stderr where it wrote any."""
-    return Fault(Code.TOOL_FAILED, detail, {**extras, "stderr_tail": stderr} if stderr else extras)
+def tails(stdout: bytes | bytearray, stderr: str) -> dict[str, object]:
+    """What a fault tells of a child's output: the ends of what it wrote to stdout and stderr, each where it did."""
+    said = {"stdout_tail": end_of(stdout), "stderr_tail": stderr}
+    return {stream: text for stream, text in said.items() if text}
+
+
+def tool_failed(detail: str, stderr: str, stdout: bytes | bytearray = b"", /, **extras: object) -> Fault:
+    """The fault, with the ends of the child's output."""
+    return Fault(Code.TOOL_FAILED, detail, extras | tails(stdout, stderr))
 
 
 def ended(
-    name: str, how: Exit, stderr: str, *, limits: Limits, limit: str | None, by_itself: str = "exited with code {}"
+    name: str,
+    how: Exit,
+    stderr: str,
+    *,
+    limits: Limits,
+    limit: str | None,
+    stdout: bytes | bytearray = b"",
+    by_itself: str = "exited with code {}",
 ) -> Fault:
     """The fault of a child that ended without an answer; `limit` is the one that it passed."""
     extras: dict[str, object]
@@ -81,8 +95,8 @@ def ended(
     else:
         why, extras = f"'{name}' {by_itself.format(how.code)}", {"exit_code": how.code}
     if limit is None:
-        return tool_failed(why, stderr, **extras)
-    return tool_failed(f"{why}: it passed {limits.words(limit)}", stderr, **extras, limit=limit)
+        return tool_failed(why, stderr, stdout, **extras)
+    return tool_failed(f"{why}: it passed {limits.words(limit)}", stderr, stdout, **extras, limit=limit)
 
 
 def unwrapped(how: Exit) -> Exit:

@@ -58,18 +58,20 @@ class Family:
         env: Mapping[str, str] = {},
         cwd: str | None = None,
         with_updates: bool = False,
+        is_joined: bool = False,
         extra: Mapping[int, int] = {},
     ) -> Child:
         """Start `argv` (a program and its arguments, at least one word); raises SpawnError.
 
         Its environment is that of `reserve`. A program without a slash is looked for in that environment's PATH; where
         `cwd` is given, a relative program or PATH entry starts there. `extra` are further descriptors of the caller's,
-        by their numbers in the child (3 only where there are no updates); the caller keeps its own. Must be called in
-        trio's thread, always the same.
+        by their numbers in the child (3 only where there are no updates); the caller keeps its own. `is_joined`: stdout
+        and stderr are one pipe. Must be called in trio's thread, always the same.
         """
         reserved = self.reserve(argv[0], env=env, with_updates=with_updates)
         try:
-            child = spawn(argv, env=reserved.env, cwd=cwd, owner=self, with_updates=with_updates, extra=extra)
+            pipes = {"with_updates": with_updates, "is_joined": is_joined}
+            child = spawn(argv, env=reserved.env, cwd=cwd, owner=self, extra=extra, **pipes)
         except SpawnError:
             self.cancel(reserved)
             raise

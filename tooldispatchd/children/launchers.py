@@ -58,6 +58,7 @@ class Launchers:
         env: Mapping[str, str] = {},
         cwd: str | None = None,
         with_updates: bool = False,
+        is_joined: bool = False,
         extra: Mapping[int, int] = {},
         leaf: str | None = None,
         scratch: str | None = None,
@@ -78,7 +79,7 @@ class Launchers:
             theirs: list[int] = []
             ours: list[int] = []
             try:
-                theirs, ours = open_pipes(4 if with_updates else 3)
+                theirs, ours = open_pipes(4 if with_updates else 3, is_joined=is_joined)
                 # As `forked.sandbox.launch.LaunchRequest` reads it.
                 request = {
                     "argv": list(argv),

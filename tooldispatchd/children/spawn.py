@@ -264,6 +264,7 @@ def spawn(
     cwd: str | None,
     owner: ChildRegistry,
     with_updates: bool,
+    is_joined: bool = False,
     extra: Mapping[int, int] = {},
 ) -> Child:
     """As `Family.spawn`, with exactly the environment `env` and for any `owner`; raises SpawnError.
@@ -272,7 +273,7 @@ def spawn(
     so.
     """
     try:
-        theirs, ours = open_pipes(4 if with_updates else 3)
+        theirs, ours = open_pipes(4 if with_updates else 3, is_joined=is_joined)
         try:
             sources = list(enumerate(theirs))
             if extra:
@@ -306,17 +307,26 @@ def spawn(
     return Child(pid, pidfd, ours, owner=owner)
 
 
-def open_pipes(count: int) -> tuple[list[int], list[int]]:
-    """Pipes for a child's first `count` descriptors: its ends, and ours, which do not block; raises OSError."""
+def open_pipes(count: int, *, is_joined: bool = False) -> tuple[list[int], list[int]]:
+    """Pipes for a child's first `count` descriptors: its ends, and ours, which do not block; raises OSError.
+
+    With `is_joined` its stdout and stderr are one pipe, which alone tells in which order it wrote to them; of stderr we
+    have no end then, which is -1.
+    """
     fds: list[int] = []
+    copies: list[int] = []
     try:
-        for _ in range(count):
+        for _ in range(count - is_joined):
             open_pipe(fds)
+        if is_joined:
+            copies.append(fcntl.fcntl(fds[3], fcntl.F_DUPFD_CLOEXEC, 3))
         # The child reads the first and writes the others.
         ours = [fds[1], *fds[2::2]]
         for fd in ours:
             os.set_blocking(fd, False)
     except BaseException:
-        close_all(fds)
+        close_all((*fds, *copies))
         raise
-    return [fds[0], *fds[3::2]], ours
+    if is_joined:
+        ours.insert(2, -1)
+    return [fds[0], fds[3], *copies, *fds[5::2]], ours

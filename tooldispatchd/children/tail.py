@@ -1,4 +1,4 @@
-"""The stderr of a child: its beginning, a ring with its end, and the one line that says most."""
+"""The stderr of a child: its beginning, a ring with its end, and the one line that says most; the end of its stdout."""
 
 import codecs
 import re
@@ -33,7 +33,7 @@ class Tail:
         self._kept = bytearray()
         self.total = 0
 
-    def add(self, chunk: bytes) -> None:
+    def add(self, chunk: bytes | bytearray) -> None:
         """Append `chunk`; what no longer fits falls off the front."""
         if len(self._head) < STDERR_HEAD_BYTES:
             self._head += chunk[: STDERR_HEAD_BYTES - len(self._head)]
@@ -62,6 +62,17 @@ class Tail:
         head, _ = codecs.utf_8_decode(self._head, "replace", False)  # noqa: FBT003  # as above
         end = self.text().encode()[-(STDERR_TAIL_BYTES - STDERR_HEAD_BYTES) :].decode(errors="ignore")
         return f"{head}\n[{self.total - STDERR_TAIL_BYTES} bytes are left out]\n{end}"
+
+
+# As much of an output as `end_of` needs: a character more shows whether the first one is cut.
+END_BYTES: Final = STDERR_TAIL_BYTES + 4
+
+
+def end_of(output: bytes | bytearray) -> str:
+    """As much of the end of an output as is told of a failure."""
+    tail = Tail(STDERR_TAIL_BYTES)
+    tail.add(output)
+    return tail.text()
 
 
 def telling_line(text: str) -> str:

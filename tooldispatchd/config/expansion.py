@@ -16,7 +16,8 @@ import msgspec
 
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import is_meant_as_url
-from tooldispatchd.catalog.speckinds import HEADER_VALUE_PATTERN, MAX_HEADER_CHARS
+from tooldispatchd.catalog.speckinds import HEADER_VALUE_PATTERN, MAX_HEADER_CHARS, WORKSPACE
+from tooldispatchd.catalog.workspaces import VARIABLES
 from tooldispatchd.config.key_patterns import KeyLocation, Pattern, Table, places
 from tooldispatchd.config.listen_values import parse_place, quote_path
 
@@ -32,6 +33,8 @@ class _Meaning(Enum):
     LISTEN = auto()
     HEADER = auto()  # a header's value
     ROOT = auto()  # a directory, as a path or a file:// URI
+    DIRECTORY = auto()  # a path, or the session's workspace
+    WORKSPACE = auto()  # a directory with variables of the session in its path
     PLACE = auto()  # what a program may read or change; links are resolved, so that none leads around a bound
 
 
@@ -41,7 +44,7 @@ _SERVER: Final[dict[Pattern, _Meaning]] = {
     ("url",): _Meaning.URL,
     ("args", "#"): _Meaning.WORD,
     ("env", "*"): _Meaning.WORD,
-    ("cwd",): _Meaning.FILE,
+    ("cwd",): _Meaning.DIRECTORY,
     ("headers", "*"): _Meaning.HEADER,
     ("token_file",): _Meaning.FILE,
     ("oauth", "client_secret_file"): _Meaning.FILE,
@@ -55,7 +58,7 @@ _COMMAND: Final[dict[Pattern, _Meaning]] = {
     ("command", "#"): _Meaning.PROGRAM,
     ("args", "#"): _Meaning.WORD,
     ("env", "*"): _Meaning.WORD,
-    ("cwd",): _Meaning.FILE,
+    ("cwd",): _Meaning.DIRECTORY,
     **_CONFINED,
 }
 _TABLES: Final[tuple[tuple[Pattern, dict[Pattern, _Meaning]], ...]] = (
@@ -76,6 +79,8 @@ EXPANDED: Final[dict[Pattern, _Meaning]] = {
     ("processes", "*", "mcp", "#"): _Meaning.SERVER,
     ("agents", "*", "token_file"): _Meaning.FILE,
     ("agents", "*", "roots", "#"): _Meaning.ROOT,
+    ("agents", "*", "workspace"): _Meaning.WORKSPACE,
+    ("agents", "*", "workspaces", "#"): _Meaning.FILE,
 }
 _VARIABLE: Final = re.compile(
     r"\$\$ | \$\{ (?P<name>[A-Za-z_][A-Za-z0-9_]*) (?: :- (?P<default>[^{}]*) )? \} | (?P<broken>\$\{)", re.VERBOSE
@@ -92,6 +97,9 @@ _FILE_URI: Final = re.compile(r"file://(?:localhost)?(?P<path>/(?:[^%?#\x00]|%[0
 _PATH_SIGNS: Final = "/:@!$&'()*+,;=~%"
 # These may be empty once they are expanded.
 _MAY_BE_EMPTY: Final = frozenset({_Meaning.WORD, _Meaning.HEADER})
+_PATHS: Final = frozenset({_Meaning.FILE, _Meaning.DIRECTORY, _Meaning.WORKSPACE})
+# Where the word stands for the session's own directory.
+_OF_SESSIONS: Final = frozenset({_Meaning.DIRECTORY, _Meaning.PLACE, _Meaning.ROOT})
 
 
 def expand(table: Table, environ: Mapping[str, str], directory: FilePath) -> list[Problem]:
@@ -135,6 +143,11 @@ def _expand_place(
     # Only a command's first word is the program.
     if meaning is _Meaning.PROGRAM and place.path[-1] not in {0, "command"}:
         meaning = _Meaning.WORD
+    if text == WORKSPACE and meaning in _OF_SESSIONS:
+        return []
+    if meaning is _Meaning.WORKSPACE:
+        # These are put in where a session opens.
+        environ = {**environ, **{name: f"${{{name}}}" for name in VARIABLES}}
     problems = list(_text_problems(text, environ, place.path))
     if problems:
         return problems
@@ -202,6 +215,6 @@ def _anchored(meaning: _Meaning, text: str, directory: FilePath) -> str:
     if meaning is _Meaning.PLACE:
         return os.path.realpath(directory / text)
     # A program without a slash is looked for in PATH.
-    if meaning is _Meaning.FILE or (meaning is _Meaning.PROGRAM and "/" in text):
+    if meaning in _PATHS or (meaning is _Meaning.PROGRAM and "/" in text):
         return str(directory / text)
     return text

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.enforcement import MEANS, Enforceable, programs
+from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.catalog.specs import McpSpec, ProcessSpec, ProfileSpec, ToolSpec
 from tooldispatchd.children.abilities import AbilitiesError, read_abilities
 
@@ -31,18 +32,20 @@ def absent(catalog: Catalog, environ: Mapping[str, str]) -> list[str]:
     for where, spec in _tables(catalog):
         if isinstance(spec, ProfileSpec):
             # Past `configuration` all of them are URIs (RFC 8089).
-            directories = {f"roots[{index}]": unquote(root[len("file://") :]) for index, root in enumerate(spec.roots)}
+            roots = {f"roots[{index}]": root for index, root in enumerate(spec.roots) if root != WORKSPACE}
+            directories = {key: unquote(root[len("file://") :]) for key, root in roots.items()}
         else:
+            cwd = None if spec.cwd == WORKSPACE else spec.cwd
             program = spec.command[0] if isinstance(spec.command, tuple) else spec.command
             if program is not None:
-                said += _no_program(where, program, spec.cwd or ".", spec.env.get("PATH", path))
-            directories = {} if spec.cwd is None else {"cwd": spec.cwd}
+                said += _no_program(where, program, cwd or ".", spec.env.get("PATH", path))
+            directories = {} if cwd is None else {"cwd": cwd}
         missing = (key for key, each in directories.items() if not Path(each).is_dir())
         said += [f"{where}{key}: there is no such directory" for key in missing]
         # A program that is shut in could not start.
         for key, shown in (("read", spec.read), ("write", spec.write)):
             for index, place in enumerate(shown or ()):
-                if not Path(place).exists():
+                if place != WORKSPACE and not Path(place).exists():
                     said.append(f"{where}{key}[{index}]: there is nothing of this name")
         if spec.sandbox in MEANS and spec.network and spec.read is None and spec.write is None:
             said.append(f"{where}sandbox: it says how, and not what: by itself it shuts nothing in")

@@ -14,6 +14,7 @@ import msgspec
 
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.signatures import Signature
+from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.catalog.specs import Config, ToolSpec
 from tooldispatchd.children.inheritance import PASSED_ON
 from tooldispatchd.children.owners import RunAs, owner_of
@@ -110,11 +111,13 @@ def _environment(spec: ToolSpec, directory: Path, environ: Mapping[str, str]) ->
         raise _CannotError(
             "group" if spec.user is None else "user", "only a daemon that is root can run a tool as somebody"
         )
+    # Of a session's own directory nothing is known yet, and no module lies there.
+    cwd = None if spec.cwd == WORKSPACE else spec.cwd
     variables = {name: environ[name] for name in PASSED_ON if name in environ} | spec.env
     return ImportEnvironment(
         interpreter=interpreter,
-        place=spec.cwd or str(directory),
-        cwd=spec.cwd,
+        place=cwd or str(directory),
+        cwd=cwd,
         variables=tuple(sorted(variables.items())),
         uid=owner.uid,
         gid=owner.gid,

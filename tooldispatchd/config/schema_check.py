@@ -33,6 +33,7 @@ _PATTERN_WORDS: Final = {
     speckinds.HEADER_NAME_PATTERN: "a header's name: letters, digits and signs, no space and no colon",
     speckinds.HEADER_VALUE_PATTERN: f"ASCII in one line, at most {speckinds.MAX_HEADER_CHARS} characters",
     speckinds.HOST_PATTERN: "HOST or HOST:PORT",
+    speckinds.OUTPUT_PATTERN: 'json, text, lines, blocks, or a media type such as "image/png"',
 }
 _TYPE_WORDS: Final = {
     "string": "a string",

@@ -3,6 +3,9 @@
 import json
 from typing import NamedTuple
 
+# Stands among `read` and `write` for the directory of whatever session a process serves.
+_WORKSPACE = "workspace"
+
 
 class Policy(NamedTuple):
     """Users are numbers, sizes are bytes, paths are absolute and without symbolic links. None asks for nothing.
@@ -30,6 +33,22 @@ class Policy(NamedTuple):
     def is_sandboxed(self) -> bool:
         """Whether anything is asked for that needs `means`."""
         return not self.network or self.read is not None or self.write is not None
+
+    @property
+    def is_in_workspace(self) -> bool:
+        """Whether it names a session's workspace, and so is not yet the policy of any process."""
+        return _WORKSPACE in (*(self.read or ()), *(self.write or ()))
+
+    def at(self, workspace: str | None) -> "Policy":
+        """The policy with this directory in the place of the word for it, or without the word."""
+        if not self.is_in_workspace:
+            return self
+        there = {_WORKSPACE: workspace}
+        read, write = (
+            None if places is None else tuple(found for each in places if (found := there.get(each, each)) is not None)
+            for places in (self.read, self.write)
+        )
+        return self._replace(read=read, write=write)
 
     def to_json(self) -> str:
         """As one line, which `from_json` reads."""

@@ -8,9 +8,10 @@ the tool down for its updates.
 
 import math
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Final, Self
 
 import msgspec
+from msgspec import Raw
 
 from tooldispatchd.calls.outcome import MAX_UPDATE_BYTES, Update
 from tooldispatchd.wire.lines import LineCutter, LongLine
@@ -87,27 +88,49 @@ class Held:
         self._room = MAX_CONTENT_BYTES
 
 
-class _Line(msgspec.Struct):
+class _UpdateLine(msgspec.Struct, tag_field="__port", tag="tool_update"):
     """A `tool_update` as a program writes it; its `id` and `agent` are not looked at."""
 
-    port: Literal["tool_update"] = msgspec.field(name="__port")
     progress: float | None = None
     total: float | None = None
     message: str | None = None
     content: str | None = None
 
 
-_decode_line: Final = msgspec.json.Decoder(_Line).decode
+class _DetailsLine(msgspec.Struct, tag_field="__port", tag="tool_details"):
+    """Any other fields of it are details."""
+
+
+_decode_line: Final = msgspec.json.Decoder(_UpdateLine | _DetailsLine).decode
+_decode_fields: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+# What a runtime is told of one call, beside its answer: as much as one line.
+MAX_DETAILS_BYTES: Final = MAX_UPDATE_BYTES
+# The fields of such a line that are none.
+_ADDRESS: Final = frozenset({"__port", "id", "agent"})
 
 
 class UpdateLines(Held):
-    """One program's lines in, its merged updates out. Lines that are none, or too long, are passed over."""
+    """One program's lines in, its merged updates out, and into `details` the fields of what it tells the runtime.
 
-    __slots__ = ("_cutter",)
+    Either may be unwanted. Lines that are neither, or too long, are passed over; so are details beyond
+    `MAX_DETAILS_BYTES`.
+    """
 
-    def __init__(self, tell: Tell) -> None:
-        super().__init__(tell)
+    __slots__ = ("_cutter", "_details", "_details_room", "_is_told")
+
+    def __init__(self, tell: Tell | None, details: dict[str, Raw] | None = None) -> None:
+        super().__init__(tell or _tell_nobody)
+        self._is_told = tell is not None
+        self._details = details
+        self._details_room = MAX_DETAILS_BYTES
         self._cutter = LineCutter(MAX_UPDATE_BYTES)
+
+    @classmethod
+    def of(cls, tell: Tell | None, details: dict[str, Raw] | None) -> Self | None:
+        """None where both are unwanted."""
+        return None if tell is None and details is None else cls(tell, details)
 
     def take(self, chunk: bytes) -> None:
         """Take a chunk that was read."""
@@ -116,11 +139,29 @@ class UpdateLines(Held):
                 continue
             try:
                 said = _decode_line(line)
+                fields = _decode_fields(line) if isinstance(said, _DetailsLine) else {}
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 continue
-            self.add(Update(said.progress, said.total, said.message, said.content))
+            if isinstance(said, _DetailsLine):
+                self._enter(fields)
+            elif self._is_told:
+                self.add(Update(said.progress, said.total, said.message, said.content))
+
+    def _enter(self, fields: dict[str, Raw]) -> None:
+        if self._details is None:
+            return
+        for name, value in fields.items():
+            size = len(name.encode()) + len(value)
+            if name not in _ADDRESS and size <= self._details_room:
+                self._details_room -= size
+                # A view would keep the whole line.
+                self._details[name] = value.copy()
 
     def end(self) -> None:
         """Tell what is left; a last line need not have its newline."""
         self.take(b"\n")
         self.tell()
+
+
+def _tell_nobody(_update: Update) -> None:
+    """Nobody asked."""

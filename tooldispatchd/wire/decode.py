@@ -32,9 +32,7 @@ from tooldispatchd.wire.messages import (
 )
 from tooldispatchd.wire.peek import peek
 
-_PORTS: Final = (
-    "hello, tool_req, tool_cancel, tool_background, tools, parse, approve_resp, ask_resp, ping, pong, bye"
-)
+_PORTS: Final = "hello, tool_req, tool_cancel, tool_background, tools, parse, approve_resp, ask_resp, ping, pong, bye"
 UNKNOWN_PORT: Final = f"unknown port; known are {_PORTS}"
 
 _decode_tagged: Final = msgspec.json.Decoder(

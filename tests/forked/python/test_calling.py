@@ -2,14 +2,17 @@ import errno
 import json
 import socket
 from collections.abc import Callable, Iterator
+from typing import Any
 
+import msgspec
 import pytest
 import trio
 
 from tooldispatchd.forked.python.calling import CallSocket, Function, Gone, caller, failure, limit_of, perform, trace_of
 from tooldispatchd.forked.python.frames import FrameKind, FrameReader, frame
+from tooldispatchd.providers.python.tool import CallHeader
 
-HEADER = json.dumps({"id": "c1", "agent": None, "left_s": None, "scratch": None, "updates": True}).encode()
+HEADER = msgspec.json.encode(CallHeader(id="c1", updates=True))
 
 
 @pytest.fixture
@@ -67,10 +70,10 @@ def test_what_comes_out_of_order_is_no_call(ends: tuple[socket.socket, CallSocke
 
 def test_updates_of_a_call_that_is_answered_are_not_written(ends: tuple[socket.socket, CallSocket]) -> None:
     ours, channel = ends
-    tell = channel.teller()
-    tell(b"1")
+    teller = channel.teller()
+    teller.tell(FrameKind.UPDATE, b"1")
     channel.answer(frame(FrameKind.VALUE, b"2"))
-    tell(b"3")
+    teller.tell(FrameKind.UPDATE, b"3")
     assert ours.recv(100) == frame(FrameKind.UPDATE, b"1") + frame(FrameKind.VALUE, b"2")
 
 
@@ -81,6 +84,71 @@ def test_progress_of_the_context_is_an_update(ends: tuple[socket.socket, CallSoc
     )
     assert said(answer) == (FrameKind.VALUE, None)
     assert said(ours.recv(64 * 1024)) == (FrameKind.UPDATE, {"progress": 1, "total": None, "message": "😀" * 4_000})
+
+
+def frames_of(frames: bytes) -> list[tuple[FrameKind, object]]:
+    reader = FrameReader(1 << 20)
+    reader.add(frames)
+    found = []
+    while (one := reader.next()) is not None:
+        found.append((one[0], json.loads(one[1])))
+    return found
+
+
+def header(**fields: Any) -> bytes:
+    return msgspec.json.encode(CallHeader(id="c1", **fields))
+
+
+def test_what_a_call_leaves_stands_before_its_value(ends: tuple[socket.socket, CallSocket]) -> None:
+    def count(ctx: Any) -> int:
+        ctx.details["seen"] = True
+        ctx.state["n"] = ctx.state.get("n", 0) + 1
+        return 0
+
+    call = header(state=msgspec.Raw(b'{"n":4}'))
+    answer = perform(function(count, wants_ctx=True), call, b"{}", ends[1])
+    assert frames_of(answer) == [
+        (FrameKind.DETAILS, {"seen": True}),
+        (FrameKind.STATE, {"n": 5}),
+        (FrameKind.VALUE, 0),
+    ]
+
+
+def test_a_state_that_is_as_it_came_is_not_written(ends: tuple[socket.socket, CallSocket]) -> None:
+    call = header(state=msgspec.Raw(b'{ "n" : "\\u00e9" }'))
+    answer = perform(function(lambda ctx: ctx.state["n"], wants_ctx=True), call, b"{}", ends[1])
+    assert frames_of(answer) == [(FrameKind.VALUE, "é")]
+
+
+@pytest.mark.parametrize(
+    ("value", "limit"), [({"x": "y" * 70_000}, "state"), ({"x": object()}, None), ({"x": float("nan")}, None)]
+)
+def test_a_state_that_cannot_be_kept_is_a_failure(
+    ends: tuple[socket.socket, CallSocket], value: dict[str, object], limit: str | None
+) -> None:
+    call = header(state=msgspec.Raw(b"{}"))
+    answer = perform(function(lambda ctx: ctx.state.update(value), wants_ctx=True), call, b"{}", ends[1])
+    kind, error = said(answer)
+    assert kind is FrameKind.ERROR
+    assert isinstance(error, dict)
+    assert (error["kind"], error["limit"]) == ("state", limit)
+
+
+def test_what_comes_behind_a_call_cancels_it(ends: tuple[socket.socket, CallSocket]) -> None:
+    ours, channel = ends
+    ours.sendall(frame(FrameKind.CALL, HEADER) + frame(FrameKind.INPUT, b"{}"))
+    channel.receive()
+    teller = channel.teller()
+    assert not teller.is_cancelled()
+    ours.sendall(frame(FrameKind.CANCEL))
+    assert teller.is_cancelled()
+
+
+def test_a_call_that_is_cancelled_as_it_comes_is_so(ends: tuple[socket.socket, CallSocket]) -> None:
+    ours, channel = ends
+    ours.sendall(frame(FrameKind.CALL, HEADER) + frame(FrameKind.INPUT, b"{}") + frame(FrameKind.CANCEL))
+    channel.receive()
+    assert channel.is_cancelled()
 
 
 @pytest.mark.parametrize(

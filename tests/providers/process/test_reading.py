@@ -129,3 +129,45 @@ def test_any_bytes_are_an_answer_or_are_told(output: Output, stdout: bytes) -> N
 @pytest.mark.parametrize(("stdout", "value"), [(b"", None), (b" \n", None), (b"null\n", None), (b"1\n", 1)])
 def test_no_output_is_null_where_the_answer_says_nothing(stdout: bytes, value: object) -> None:
     assert read(Output.NULL, stdout) == value
+
+
+@pytest.mark.parametrize(
+    ("stdout", "why"),
+    [
+        (b"{}", "wrote no list of parts"),
+        (b"[1]", "wrote a part, number 1, that is no object with a type"),
+        (b'[{"type":"new"},{"type":1}]', "wrote a part, number 2, that is no object with a type"),
+        (b'[{"type":"text"}]', "wrote a part, number 1, that is of type text without text"),
+        (b'[{"type":"image","data":"AA"}]', "wrote a part, number 1, that is of type image without mimeType"),
+        (b'[{"type":"resource","resource":"r"}]', "wrote a part, number 1, that is of type resource without resource"),
+        (b"", "wrote no answer: one JSON value on stdout is expected"),
+    ],
+)
+def test_what_is_no_list_of_typed_parts_is_none(stdout: bytes, why: str) -> None:
+    assert why_not(Output.PARTS, stdout) == why
+
+
+def test_parts_come_as_they_are_those_of_unknown_types_too() -> None:
+    parts = b'[{"type":"text","text":"a","more":1},{"type":"new","x":[]}]'
+    assert read(Output.PARTS, parts) == [{"type": "text", "text": "a", "more": 1}, {"type": "new", "x": []}]
+    assert read(Output.PARTS, b"[]") == []
+
+
+def test_a_file_is_one_part_of_its_media_type() -> None:
+    part = {"type": "image", "data": "/w==", "mimeType": "image/png"}
+    assert read_output(Output.FILE, b"\xff", max_bytes=MAX_BYTES, media_type="image/png") == [part]
+
+
+def test_a_file_that_is_too_large_in_base64_names_the_limit() -> None:
+    with pytest.raises(UnreadableError, match="wrote a file that is more than 1000 bytes in base64") as caught:
+        read_output(Output.FILE, bytes(MAX_BYTES), max_bytes=MAX_BYTES, media_type="audio/wav")
+    assert caught.value.limit == "content_bytes"
+
+
+def test_a_text_file_must_be_utf8() -> None:
+    with pytest.raises(UnreadableError, match="wrote text that is not UTF-8 at byte 0"):
+        read_output(Output.FILE, b"\xff", max_bytes=MAX_BYTES, media_type="text/csv")
+
+
+def test_a_transcript_is_text_whatever_was_written() -> None:
+    assert read(Output.TRANSCRIPT, b"a\xff\n") == "a\N{REPLACEMENT CHARACTER}\n"

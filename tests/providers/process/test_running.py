@@ -14,6 +14,7 @@ from tests.providers.process.direct import directly
 from tests.providers.process.runs import LINE, PYTHON, command, nothing_held, run, sh, until_written
 from tooldispatchd.calls.outcome import Unread
 from tooldispatchd.children.family import Family
+from tooldispatchd.children.tail import STDERR_TAIL_BYTES
 from tooldispatchd.providers.process.running import Command, ProgramValue, run_command
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -39,13 +40,13 @@ async def test_a_program_that_cannot_be_started_is_told(family: Family) -> None:
 
 async def test_an_exit_code_other_than_0_is_told_even_with_a_value(family: Family) -> None:
     assert await run(family, sh("echo 1; exit 3")) == Fault(
-        Code.TOOL_FAILED, "'sh' exited with code 3", {"exit_code": 3}
+        Code.TOOL_FAILED, "'sh' exited with code 3", {"exit_code": 3, "stdout_tail": "1\n"}
     )
 
 
 async def test_an_end_by_a_signal_is_told(family: Family) -> None:
     assert await run(family, sh("echo 1; kill -SEGV $$")) == Fault(
-        Code.TOOL_FAILED, "'sh' was ended by SIGSEGV", {"signal": 11}
+        Code.TOOL_FAILED, "'sh' was ended by SIGSEGV", {"signal": 11, "stdout_tail": "1\n"}
     )
 
 
@@ -55,38 +56,50 @@ async def test_a_signal_without_a_name_is_told_by_its_number(family: Family) -> 
     )
 
 
-@pytest.mark.parametrize("script", ["true", "echo"])
-async def test_no_value_is_told(family: Family, script: str) -> None:
+@pytest.mark.parametrize(("script", "extras"), [("true", {}), ("echo", {"stdout_tail": "\n"})])
+async def test_no_value_is_told(family: Family, script: str, extras: dict[str, object]) -> None:
     assert await run(family, sh(script)) == Fault(
-        Code.TOOL_FAILED, "'sh' wrote no answer: one JSON value on stdout is expected"
+        Code.TOOL_FAILED, "'sh' wrote no answer: one JSON value on stdout is expected", extras
     )
 
 
-@pytest.mark.parametrize("script", ["echo 1 2", "echo 1; echo 2", "echo '{}{}'", "echo '[1]x'"])
-async def test_more_than_one_value_is_told(family: Family, script: str) -> None:
-    assert await run(family, sh(script)) == Fault(
-        Code.TOOL_FAILED, "'sh' wrote an answer that is more than one JSON value"
+@pytest.mark.parametrize("printed", ["1 2", "1\n2", "{}{}", "[1]x"])
+async def test_more_than_one_value_is_told(family: Family, printed: str) -> None:
+    assert await run(family, sh(f"echo '{printed}'")) == Fault(
+        Code.TOOL_FAILED, "'sh' wrote an answer that is more than one JSON value", {"stdout_tail": f"{printed}\n"}
     )
 
 
-@pytest.mark.parametrize("script", ["echo hello", "echo '{'", "echo NaN", "printf '\\377'"])
-async def test_what_is_not_json_is_told(family: Family, script: str) -> None:
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("echo hello", "hello\n"),
+        ("echo '{'", "{\n"),
+        ("echo NaN", "NaN\n"),
+        ("printf '\\377'", "\N{REPLACEMENT CHARACTER}"),
+    ],
+)
+async def test_what_is_not_json_is_told(family: Family, script: str, told: str) -> None:
     fault = await run(family, sh(script))
     assert isinstance(fault, Fault)
     assert fault.code is Code.TOOL_FAILED
     assert fault.detail.startswith("'sh' wrote an answer that is not JSON: ")
-    assert fault.extras == {}
+    assert fault.extras == {"stdout_tail": told}
 
 
 async def test_a_string_that_is_not_utf8_is_told(family: Family) -> None:
     assert await run(family, sh("printf '\"\\377\"'")) == Fault(
-        Code.TOOL_FAILED, "'sh' wrote an answer that is not UTF-8"
+        Code.TOOL_FAILED,
+        "'sh' wrote an answer that is not UTF-8",
+        {"stdout_tail": '"\N{REPLACEMENT CHARACTER}"'},
     )
 
 
 async def test_a_value_nested_too_deep_is_told(family: Family) -> None:
     assert await run(family, command(*PYTHON, "print('[' * 100_000 + ']' * 100_000)")) == Fault(
-        Code.TOOL_FAILED, f"'{sys.executable}' wrote an answer that is nested too deep"
+        Code.TOOL_FAILED,
+        f"'{sys.executable}' wrote an answer that is nested too deep",
+        {"stdout_tail": f"{']' * (STDERR_TAIL_BYTES - 1)}\n"},
     )
 
 
@@ -99,14 +112,14 @@ async def test_one_byte_more_is_too_much(family: Family) -> None:
     assert fault == Fault(
         Code.TOOL_FAILED,
         "'sh' was killed because it wrote more than 8 bytes to stdout",
-        {"limit": "output_bytes"},
+        {"limit": "output_bytes", "stdout_tail": "123456789"},
     )
 
 
 async def test_a_program_that_writes_for_ever_is_killed_at_its_bound(family: Family) -> None:
     fault = await run(family, command("yes", max_output_bytes=100_000))
     assert isinstance(fault, Fault)
-    assert fault.extras == {"limit": "output_bytes"}
+    assert fault.extras == {"limit": "output_bytes", "stdout_tail": "y\n" * (STDERR_TAIL_BYTES // 2)}
 
 
 async def test_an_answer_much_larger_than_a_pipe_arrives_whole(family: Family) -> None:
@@ -144,7 +157,9 @@ async def test_a_program_may_read_part_of_its_input(family: Family) -> None:
 
 async def test_a_program_that_closes_its_output_is_waited_for(family: Family) -> None:
     script = "echo 1; exec >&- 2>&-; sleep 0.05; exit 4"
-    assert await run(family, sh(script)) == Fault(Code.TOOL_FAILED, "'sh' exited with code 4", {"exit_code": 4})
+    assert await run(family, sh(script)) == Fault(
+        Code.TOOL_FAILED, "'sh' exited with code 4", {"exit_code": 4, "stdout_tail": "1\n"}
+    )
 
 
 async def test_what_a_program_leaves_in_its_group_is_killed(family: Family) -> None:

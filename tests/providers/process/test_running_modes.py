@@ -54,7 +54,7 @@ async def test_lines_come_out_as_a_list(family: Family) -> None:
 @pytest.mark.parametrize("output", [Output.TEXT, Output.LINES, Output.JSON_LINES])
 async def test_what_was_written_before_a_failure_is_no_answer(family: Family, output: Output) -> None:
     assert await run(family, sh("echo 1; exit 3", output=output)) == Fault(
-        Code.TOOL_FAILED, "'sh' exited with code 3", {"exit_code": 3}
+        Code.TOOL_FAILED, "'sh' exited with code 3", {"exit_code": 3, "stdout_tail": "1\n"}
     )
 
 
@@ -63,7 +63,7 @@ async def test_a_line_that_is_no_value_is_told_with_what_the_program_said(family
     assert fault == Fault(
         Code.TOOL_FAILED,
         "'sh' wrote a line, number 2, that is not JSON: JSON is malformed: invalid character (byte 0)",
-        {"stderr_tail": "oops\n"},
+        {"stdout_tail": "1\nhello\n", "stderr_tail": "oops\n"},
     )
 
 

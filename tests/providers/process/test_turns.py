@@ -45,7 +45,8 @@ async def test_a_signal_during_a_call_is_told(bench: Bench) -> None:
 
 async def test_an_exit_with_half_an_answer_is_no_answer(bench: Bench) -> None:
     fault = failed(await bench.call("next(lines()); os.write(1, b'12')"))
-    assert fault == Fault(Code.TOOL_FAILED, f"'{sys.executable}' exited before it had answered")
+    why = f"'{sys.executable}' exited before it had answered"
+    assert fault == Fault(Code.TOOL_FAILED, why, {"stdout_tail": "12"})
 
 
 async def test_the_end_of_stdout_without_an_answer_is_told(bench: Bench) -> None:
@@ -88,7 +89,7 @@ async def test_a_line_that_is_no_json_value_ends_the_child(bench: Bench, answer:
 
 async def test_too_long_an_answer_names_the_limit(bench: Bench) -> None:
     fault = failed(await bench.call("next(lines()); os.write(1, b'1' * 65)", max_output_bytes=64))
-    assert fault.extras == {"limit": "output_bytes"}
+    assert fault.extras == {"limit": "output_bytes", "stdout_tail": "1" * 65}
 
 
 async def test_an_answer_as_long_as_its_bound_is_one(bench: Bench) -> None:

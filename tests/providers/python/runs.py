@@ -14,7 +14,7 @@ from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.endings import Limits
 from tooldispatchd.children.family import Family
 from tooldispatchd.forked.policy import Policy
-from tooldispatchd.providers.python.tool import PythonTool, ReturnedValue
+from tooldispatchd.providers.python.tool import CallHeader, CallSide, PythonTool, ReturnedValue
 from tooldispatchd.providers.python.warm import Warm
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -57,9 +57,8 @@ class Runs:
         tool = sample(tool) if isinstance(tool, str) else tool
         line = msgspec.json.encode(arguments) + b"\n"
         with trio.fail_after(20):
-            result = await self.warm.run(
-                tool, line, id=id, agent=agent, deadline_s=deadline_s, scratch=scratch, leaf=leaf, update=update
-            )
+            call = CallHeader(id=id, agent=agent, left_s=deadline_s, scratch=scratch, updates=update is not None)
+            result = await self.warm.run(tool, line, call, CallSide(update), leaf=leaf)
             return settled(result, ReturnedValue)
 
     async def value(self, tool: PythonTool | str, **arguments: Any) -> Any:

@@ -27,7 +27,9 @@ from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.calls.stages import CallEvent, CallMachine, CallState, Reason, ToDo
+from tooldispatchd.calls.states import States
 from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.children.grace import Grace
 from tooldispatchd.front.timer import Expiring, Timer
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import CallMeta
@@ -38,6 +40,8 @@ LARGE_BYTES: Final = 64 * 1024
 
 class Plan:
     """One tool as a session offers and calls it: what every kind of tool has.
+
+    Calls of tools with the same `state`, where they have one, are one at a time in each session.
 
     `kind` is how the tool runs and `provider` what runs it, for `meta`. `now(raw)` answers at once with the content or
     a fault, or says that the call is too heavy for that; it is None for a tool that must wait. `gate` shares the places
@@ -60,6 +64,7 @@ class Plan:
         "read",
         "rendered",
         "starts_agents",
+        "state",
         "takes_place",
     )
 
@@ -74,6 +79,7 @@ class Plan:
         self.provider = provider or kind
         self.takes_place = self.gives_json = True
         self.starts_agents = self.in_background = False
+        self.state: str | None = None
         self.limit_s = limit_s
         self.read = read
         self.now: Now | None = None
@@ -140,6 +146,10 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     """The plan of a tool that a chain lifts, whether it is offered or not; or why there is none."""
     keep: Callable[[Task, Callable[[], None]], None]
     """Run a task that outlives a call; the second function is called when the session ends."""
+    profile: str
+    workspace: str | None
+    """The session's own directory, if it has one."""
+    states: "States[Call]"
 
     @property
     def account(self) -> RootUsage:
@@ -154,6 +164,24 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
             return True
         call.leave_queue = partial(gate.withdraw, account.channel, account, call)
         return False
+
+    def take_turn(self, state: str, call: "Call") -> bool:
+        """Whether it is a call's turn at a state, as it is until it ends; else it waits in line."""
+        if call.turn is not None:
+            return True
+        if self.states.enter(state, call):
+            call.turn = state
+            return True
+        call.leave_queue = partial(self.states.withdraw, state, call)
+        return False
+
+    def give_turn(self, state: str) -> None:
+        """A call that had its turn at a state has ended: start the one that is next."""
+        following = self.states.leave(state)
+        if following is not None:
+            following.turn = state
+            following.machine.apply(CallEvent.ADMIT)
+            self.starter.start(following)
 
     def leave(self, gate: Gate["Call"]) -> None:
         """Give a place in the gate back, and start the call whose turn it is."""
@@ -171,7 +199,8 @@ class Call:
 
     `wanted` is what its agent asked for of its answer.
     `doing` is what a chain waits for; `child` is the session of the agent that the call started, for `meta`; to
-    `dropped` the pointers are added to what of the input was taken as left out.
+    `dropped` the pointers are added to what of the input was taken as left out. `grace` is the time that it has where
+    it is ended early.
     """
 
     __slots__ = (
@@ -180,6 +209,7 @@ class Call:
         "context",
         "doing",
         "dropped",
+        "grace",
         "halt",
         "id",
         "leave_queue",
@@ -188,6 +218,7 @@ class Call:
         "name",
         "plan",
         "traceparent",
+        "turn",
         "wanted",
     )
 
@@ -206,6 +237,9 @@ class Call:
         self.doing: str | None = None
         self.child: int | None = None
         self.halt: Callable[[Reason], None] | None = None
+        self.grace: Grace | None = None
+        # The state of its session that no other call may touch until this one ends.
+        self.turn: str | None = None
         # Takes the call out of the queue that it waits in.
         self.leave_queue: Callable[[], object] | None = None
         self._entry: Entry[Expiring] | None = None
@@ -280,6 +314,11 @@ class Call:
         elif todo.end:
             self._end(todo)
 
+    def hurry(self, seconds: float) -> None:
+        """Where it is ending, have what is left of it killed in so many seconds."""
+        if self.grace is not None and self.machine.state is CallState.STOPPING:
+            self.grace.within(seconds)
+
     def finish(self, outcome: Outcome) -> None:
         """The one end; a second is a defect and raises `RuntimeError`."""
         self._end(self.machine.apply(CallEvent.FINISH, outcome))
@@ -287,14 +326,20 @@ class Call:
     def work(self, run: Callable[[], Awaitable[Outcome]]) -> None:
         """Run in a task what ends the call; from here on `halt` ends it, also before the task has begun."""
         scope = trio.CancelScope()
+        grace = self.grace = self.grace or Grace()
 
         async def ended() -> None:
             outcome: Outcome = CANCELLED
             with scope:
                 outcome = await run()
+            self.machine.add(grace.said)
             self.finish(outcome)
 
-        self.halt = lambda _reason: scope.cancel()
+        def halt(_reason: Reason) -> None:
+            grace.open()
+            scope.cancel()
+
+        self.halt = halt
         self.spawn(ended)
 
     def _end(self, todo: ToDo) -> None:
@@ -302,7 +347,13 @@ class Call:
             self.leave_queue()
         self.halt = self.leave_queue = None
         self._drop_entry()
-        self.ended(todo)
+        turn, self.turn = self.turn, None
+        try:
+            self.ended(todo)
+        finally:
+            # Others wait for it, also where the answer failed.
+            if turn is not None:
+                self.context.give_turn(turn)
 
     def _drop_entry(self) -> None:
         if self._entry is not None:

@@ -13,13 +13,13 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType, ValidationError
 
 from tooldispatchd.agent.faults import too_large
-from tooldispatchd.calls.content import AnswerHead, of_json, read_answer, written
+from tooldispatchd.calls.content import AnswerHead, of_json, of_parts, read_answer, written
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.outcome import Answer, Outcome, Unread, UnreadableError
 from tooldispatchd.calls.violations import fault_of
 from tooldispatchd.catalog.arguments import text_of
 from tooldispatchd.catalog.outputs import Output
-from tooldispatchd.catalog.schemas import Check, check_of, is_light, light_size
+from tooldispatchd.catalog.schemas import ACCEPT, Check, check_of, is_light, light_size
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.checkers.pool import CheckerError, Running
 from tooldispatchd.providers.process.reading import read_output
@@ -194,6 +194,24 @@ def shape(value: object, content: bytes, output: Check, max_content_bytes: int) 
     return Answer(content.decode())
 
 
+class PartsJob(msgspec.Struct, frozen=True):
+    """How a list of parts, as a program wrote it in some mode or as JSON, becomes an answer."""
+
+    kind: ContentKind
+    max_content_bytes: int
+    mode: Output
+    max_read_bytes: int
+    media_type: str
+
+
+def parts_answer(text: bytes | bytearray, job: PartsJob) -> Outcome:
+    """The answer, capped. Raises `UnreadableError`."""
+    if job.mode.is_parts:
+        text = _encode(read_output(job.mode, text, max_bytes=job.max_read_bytes, media_type=job.media_type))
+    answer = of_parts(bytes(text), job.kind)
+    return answer if answer.size <= job.max_content_bytes else too_large(job.max_content_bytes)
+
+
 class InputJob(msgspec.Struct, frozen=True):
     """How an input is read: it must match all of `schemas` (a JSON array)."""
 
@@ -280,6 +298,23 @@ class Checking:
             return result.fault(UnreadableError(verdict.unreadable, verdict.limit))
         return _outcome(verdict, shaped)
 
+    async def parts(self, result: Unread, max_content_bytes: int, kind: ContentKind, *, turns: Turns) -> Outcome:
+        """A tool's list of parts as its answer."""
+        assert isinstance(result.text, bytes | bytearray)
+        job = PartsJob(kind, max_content_bytes, result.output, result.max_bytes, result.media_type)
+        try:
+            if is_light(result.text, ACCEPT):
+                return parts_answer(result.text, job)
+            reply, shaped = await self._checkers.run(shape_parts, _write(job), result.text, turns=turns)
+        except UnreadableError as error:
+            return result.fault(error)
+        except CheckerError as error:
+            return _fault_of_checker("the answer", error)
+        verdict = _read_verdict(reply)
+        if verdict.unreadable is not None:
+            return result.fault(UnreadableError(verdict.unreadable, verdict.limit))
+        return _outcome(verdict, shaped)
+
     async def quote(self, parts: Sequence[bytes | bytearray], *, turns: Turns) -> Outcome:
         """The answer whose content is made of these parts (JSON, in UTF-8)."""
         try:
@@ -345,6 +380,16 @@ def shape_output(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     if len(content) > job.max_content_bytes:
         return _write(CheckVerdict(fault=too_large(job.max_content_bytes))), b""
     return _written(of_json(content.decode(), job.kind))
+
+
+def shape_parts(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
+    """`Checking.parts`."""
+    job = msgspec.msgpack.decode(arguments, type=PartsJob)
+    try:
+        answer = parts_answer(payload, job)
+    except UnreadableError as error:
+        return _write(CheckVerdict(unreadable=str(error), limit=error.limit)), b""
+    return (_write(CheckVerdict(fault=answer)), b"") if isinstance(answer, Fault) else _written(answer)
 
 
 def quote_text(_arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:

@@ -24,9 +24,12 @@ from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.admission import Admission, AdmissionVerdict, CallGroups
 from tooldispatchd.calls.content import Wanted
 from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs
+from tooldispatchd.calls.memory import Holding
 from tooldispatchd.calls.outcome import Answer, Outcome, Update, utf8_size
 from tooldispatchd.calls.stages import CallEvent, CallState, Reason, ToDo
+from tooldispatchd.calls.states import States
 from tooldispatchd.calls.trace import is_traceparent
+from tooldispatchd.children.grace import LAST_S
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import CallMeta, ContentKind, Request, ShortReq, ToolUpdate
 from tooldispatchd.wire.session import SessionMachine, body_of
@@ -47,6 +50,8 @@ class CallingSession(Protocol):
     """In the log."""
     lineage: Lineage | None
     """Where it stands, if another agent called it."""
+    profile: str
+    workspace: str | None
 
     events: Events | None
     """What tells whoever wants to hear of it; None where nobody does."""
@@ -60,7 +65,7 @@ class CallingSession(Protocol):
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
     def lifted(self, name: str) -> Plan | Fault: ...
     def refuse_request(self, request: Request, fault: Fault) -> None: ...
-    def note_end(self, call_id: str, tool: str, outcome: Outcome, took_s: float | None = None) -> None: ...
+    def note_end(self, call_id: str, tool: str, outcome: Outcome, took_s: float = 0.0) -> None: ...
     def incident(self, tool: str, error: Exception) -> Fault: ...
     def start_soon(self, task: Task) -> None: ...
     def keep(self, run: Task, close: Callable[[], None]) -> None: ...
@@ -181,6 +186,9 @@ class InFlight:
             calls=self,
             lifted=session.lifted,
             keep=session.keep,
+            profile=session.profile,
+            workspace=session.workspace,
+            states=States(Holding(channel.share)),
         )
         # By id; a job's call by its job, since its id is free again.
         self._calls: dict[str | Job, AgentCall] = {}
@@ -416,9 +424,12 @@ class InFlight:
             self._failed(call, error)
 
     def _run(self, call: AgentCall) -> None:
-        """Start a call that has a place among its agent's calls; the tool's gate may have none for it yet."""
+        """Start a call that has a place among its agent's, unless another has its state, or its gate has no place."""
         plan = call.plan
         assert plan is not None
+        if plan.state is not None and not self._context.take_turn(plan.state, call):
+            call.enter(CallEvent.BAR, plan.limit_s, since=call.queued_at)
+            return
         is_outside = plan.gate is not None and call.machine.state is CallState.ADMITTED
         if plan.gate is not None and is_outside and not self._context.enter(plan.gate, call):
             call.enter(CallEvent.GATE, plan.limit_s, since=call.queued_at)
@@ -440,18 +451,27 @@ class InFlight:
     # --- ends of calls ---
 
     def cancel(self, key: str | Job) -> None:
-        """The agent wants the call of that id, or that job, no more; one that is unknown, or done, is ignored."""
+        """The agent wants the call of that id, or that job, no more; one that is unknown, or done, is ignored.
+
+        One that is ending already has no more time for it.
+        """
         if (call := self._calls.get(key)) is not None:
+            call.hurry(0)
             call.stop(CANCELLED, Reason.CANCELLED)
 
     def stop(self, fault: Fault, *, only_jobs: bool = False, only_waiting: bool = False) -> None:
         """End every call early with `fault`; those that wait come first, so that a place given back starts none.
 
-        A call that waits for a job comes before it, and so has this end and not the job's.
+        A call that waits for a job comes before it, and so has this end and not the job's. Where the daemon ends, or
+        the call that this whole agent serves, there is little time for it.
         """
+        depth = self._context.lineage.depth
+        is_last = depth > 0 or fault.code is Code.DRAINING
         for call in sorted(self._calls.values(), key=lambda call: (PROGRESS[call.machine.state], call.job is not None)):
             if (call.job is not None or not only_jobs) and not (only_waiting and call.is_running):
                 call.stop(fault, Reason.CANCELLED)
+                if is_last:
+                    call.hurry(LAST_S / 2**depth)
 
     def promote(self, call_id: str) -> Fault | None:
         """Make a job of a call that runs or waits; why it cannot be one."""
@@ -483,6 +503,7 @@ class InFlight:
     def close(self) -> RootUsage:
         """There will be no more calls: forget the jobs. Returns the account of the session's calls."""
         self.forget_jobs()
+        self._context.states.close()
         # The context refers to this: without the cycle all is freed at once.
         del self._context
         return self._account
@@ -524,11 +545,16 @@ class InFlight:
             outcome = outcome if is_bare else outcome.ran(may_have=may_have)
         kind = call.asked_kind
         outcome = in_kind(outcome, kind, self._limits.part_bytes)
+        is_job = call.job is not None and call.key is call.job
+        size = 0 if isinstance(outcome, Fault) else outcome.size
+        if not is_job and size > NOTABLE_BYTES and (crowding := self._channel.crowding(size)) is not None:
+            outcome, size = crowding.ran(may_have=True), 0
         events, took_s = self._session.events, trio.current_time() - call.machine.started_at
         self._session.note_end(call.id, call.name, outcome, took_s)
-        if call.job is not None and call.key is call.job:
-            if events is not None:
-                events.tool_finished(call.names, call.name, outcome, took_s=took_s)
+        if events is not None:
+            # The last event of the call, in one write with its answer.
+            events.tool_finished(call.names, call.name, outcome, took_s=took_s)
+        if call.job is not None and is_job:
             beside = beside_of(outcome, kind, self._machine, gives_json=call.gives_json, meta=None)
             self.jobs.finish(call.job, outcome, beside)
             if events is not None:
@@ -536,12 +562,6 @@ class InFlight:
             return
         if call.job is not None:
             self.jobs.forget(call.job)
-        size = 0 if isinstance(outcome, Fault) else outcome.size
-        if size > NOTABLE_BYTES and (crowding := self._channel.crowding(size)) is not None:
-            outcome, size = crowding.ran(may_have=True), 0
-        if events is not None:
-            # The last event of the call, in one write with its answer.
-            events.tool_finished(call.names, call.name, outcome, took_s=took_s)
         is_fault = isinstance(outcome, Fault)
         content = outcome.content() if isinstance(outcome, Fault) else outcome.content
         is_error = True if isinstance(outcome, Fault) else outcome.is_error

@@ -10,7 +10,10 @@ What a stage asks for is a call of its own (`Call`), so that it has the limit, t
 that it would have if an agent had made it. It takes no place among its agent's calls: a chain has one at a time.
 """
 
+import math
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -20,7 +23,7 @@ from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Reader, compile_now, unread
-from tooldispatchd.agent.faults import CANCELLED
+from tooldispatchd.agent.faults import CANCELLED, no_workspace
 from tooldispatchd.agent.programs.confining import program_of_agent, program_of_tool
 from tooldispatchd.agent.programs.programs import Lent, Program
 from tooldispatchd.agent.runtime import Runtime
@@ -32,16 +35,18 @@ from tooldispatchd.calls.stages import CallEvent, CallState, Reason, ToDo
 from tooldispatchd.catalog.callgraph import agents_started, default_call_s
 from tooldispatchd.catalog.morphisms import Invoke, StageError
 from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.schemas import ACCEPT, MAX_LIGHT_BYTES, Check, is_light
 from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.children.endings import tails
 from tooldispatchd.providers.inline import MAX_DETAIL, compile_inline, fault_of_stage
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.keeper import ServerHandle
 from tooldispatchd.providers.mcp.server import McpTool, Result
 from tooldispatchd.providers.process.running import ProgramValue
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import QuotedText
+from tooldispatchd.wire.messages import ContentKind, QuotedText
 
 # Messages of a chain go through the dispatch thread.
 _TOO_LARGE: Final = Fault(
@@ -50,7 +55,11 @@ _TOO_LARGE: Final = Fault(
     {"limit": "message"},
 )
 
+# Keys of `_meta` that are nobody else's have a name in reverse DNS before them (MCP 2025-06-18, "_meta").
+META_PREFIX: Final = "io.github.tooldispatchd/"
+
 _decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
 
 
 class TaskPlan(Plan):
@@ -115,6 +124,7 @@ class CommandPlan(TaskPlan):
         super().__init__(offered, kind="process", limit_s=limit_s, read=read)
         self.gate = gate
         self.starts_agents = program.profile is not None
+        self.gives_json = not program.command.output.is_parts
         self._runtime = runtime
         self._output = output
         self._program = program
@@ -122,22 +132,36 @@ class CommandPlan(TaskPlan):
     async def run(self, call: Call) -> Outcome:
         """Run the child; unless it is reused it is gone when this returns."""
         runtime, program = self._runtime, self._program
+        if program.needs_workspace and call.context.workspace is None:
+            return no_workspace(self.name).ran(may_have=False)
         update = partial(tell, call) if call.wants_updates else None
+        details: dict[str, Raw] | None = {} if call.wanted.details else None
         result: ProgramValue | Unread | Fault
         if program.reuse is not None:
-            result = await runtime.services.reusers.run(program, call, partial(self._lend, call), update)
+            result = await runtime.services.reusers.run(program, call, partial(self._lend, call), update, details)
         elif isinstance(lent := await self._lend(call), Fault):
             result = lent.ran(may_have=False)
         else:
             try:
-                result = await runtime.services.programs.run(program, call, lent, update)
+                result = await runtime.services.programs.run(program, call, lent, update, details)
             finally:
                 if lent is not None:
                     await lent.close()  # noqa: ASYNC102  # it shields and bounds itself
         if isinstance(result, Fault):
             return result
         log_stderr(runtime, call, result.stderr)
-        return await shaped(runtime, call, result.value if isinstance(result, ProgramValue) else result, self._output)
+        value = result.value if isinstance(result, ProgramValue) else result
+        if isinstance(value, Unread) and value.output.is_parts:
+            outcome = await shaped_parts(runtime, call, value)
+        else:
+            outcome = await shaped(runtime, call, value, self._output)
+        if isinstance(outcome, Fault):
+            return Fault(
+                outcome.code,
+                outcome.detail,
+                outcome.extras | tails(printed(value, program.command.output), result.stderr),
+            )
+        return msgspec.structs.replace(outcome, details=Raw(_encode(details))) if details else outcome
 
     async def _lend(self, call: Call) -> Lent | Fault | None:
         """A channel for the call's child, if it is an agent that may call tools; or why there is none."""
@@ -147,6 +171,17 @@ class CommandPlan(TaskPlan):
         return await lender.open(self._runtime, call, self._program.profile)
 
 
+def printed(value: object, output: Output) -> bytes | bytearray:
+    """What a program wrote in that mode whose answer is `value`, but for white space."""
+    if isinstance(value, Unread):
+        return b"" if isinstance(value.text, tuple) else value.text
+    if isinstance(value, str) and output is not Output.JSON:
+        return value.encode()
+    with suppress(RecursionError):
+        return _encode(value)
+    return b""
+
+
 async def shaped(runtime: Runtime, call: Call, result: object, output: Check) -> Outcome:
     """The answer that a tool's result is, by whoever has the time to check it: the dispatch thread, or a checker."""
     limit = runtime.setup.limits.max_content_bytes
@@ -154,6 +189,14 @@ async def shaped(runtime: Runtime, call: Call, result: object, output: Check) ->
     outcome = await runtime.services.checking.shape(result, output, limit, call.wanted.kind, turns=account.turns)
     if isinstance(result, Unread):
         account.share.let_go(result.text)
+    return outcome
+
+
+async def shaped_parts(runtime: Runtime, call: Call, result: Unread) -> Outcome:
+    """The answer that a tool's list of parts is, as `shaped`."""
+    account, limit = call.context.account, runtime.setup.limits.max_content_bytes
+    outcome = await runtime.services.checking.parts(result, limit, call.wanted.kind, turns=account.turns)
+    account.share.let_go(result.text)
     return outcome
 
 
@@ -224,6 +267,8 @@ class McpPlan(Plan):
         request = PendingCall(
             self._tool, done, call.line, traceparent=call.traceparent, update=update, wanted=call.wanted
         )
+        if self._kept.server.told:
+            request.meta = (request.meta or {}) | call_meta(call)
         fault = self._kept.start(request)
         if fault is not None:
             call.finish(fault.ran(may_have=False))
@@ -246,6 +291,22 @@ class McpPlan(Plan):
         # A connection that dies tells all its calls, of which one end may have brought another.
         if call.is_running:
             call.finish(outcome)
+
+
+def call_meta(call: Call) -> dict[str, object]:
+    """What a server is told of a call, in `_meta`; what there is none of is left out."""
+    context, left_s = call.context, call.until - trio.current_time()
+    told = {
+        "call_id": call.id,
+        "tool": call.name,
+        "agent": context.agent,
+        "session": context.lineage.number,
+        "profile": context.profile,
+        # Unix seconds, since a server may run on another machine.
+        "deadline": round(time.time() + left_s, 3) if left_s < math.inf else None,
+        "workspace": context.workspace,
+    }
+    return {META_PREFIX + key: value for key, value in told.items() if value is not None}
 
 
 class DownPlan(Plan):
@@ -421,7 +482,8 @@ class ChainPlan(TaskPlan):
         if outcome.is_error:
             said = "an error too long to be told" if isinstance(outcome.content, QuotedText) else outcome.content
             return StageError(ask.name, said[:MAX_DETAIL])
-        is_text = isinstance(plan, McpPlan) and not plan.gives_json
+        # Of parts a lone text is itself.
+        is_text = (isinstance(plan, McpPlan) and not plan.gives_json) or outcome.kind is ContentKind.TEXT
         if isinstance(outcome.content, QuotedText):
             return StageError(ask.name, _TOO_LARGE)
         return outcome.content if is_text else _decode(outcome.content)
@@ -454,6 +516,7 @@ class InnerCall(Call):
         super().__init__(outer.context, outer.id, plan.name, traceparent=outer.traceparent)
         self.plan = plan
         self.line = line
+        self.grace = outer.grace
         self._outer = outer
         self._task: Task | None = None
         self._has_turn = trio.Event()
@@ -466,7 +529,11 @@ class InnerCall(Call):
         try:
             # The outer call has a place among its agent's calls, which is this one's too.
             self.machine.apply(CallEvent.ADMIT)
-            if plan.gate is not None and not context.enter(plan.gate, self):
+            if plan.state is not None and not context.take_turn(plan.state, self):
+                self.enter(CallEvent.BAR, plan.limit_s)
+                await self._has_turn.wait()
+                self._has_turn = trio.Event()
+            if not self.has_ended and plan.gate is not None and not context.enter(plan.gate, self):
                 self.enter(CallEvent.GATE, plan.limit_s)
                 # Its turn comes, or its limit does.
                 await self._has_turn.wait()

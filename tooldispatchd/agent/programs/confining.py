@@ -14,7 +14,7 @@ from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.children.endings import Limits
 from tooldispatchd.children.owners import home_of, owner_of
 from tooldispatchd.forked.policy import Policy
-from tooldispatchd.providers.process.running import Command
+from tooldispatchd.providers.process.running import SUCCESS, Command
 
 
 def program_of_tool(setup: Setup, tool: DeclaredTool, profile: Profile) -> Program:
@@ -88,6 +88,9 @@ def _program(
         max_content_bytes=setup.limits.max_content_bytes,
         feed=feed,
         output=output,
+        media_type=spec.output_mode if output is Output.FILE and not isinstance(spec, McpSpec) else "",
+        exit_codes=SUCCESS if isinstance(spec, McpSpec) else _codes_of(spec),
+        stop_s=0.0 if isinstance(spec, McpSpec) else spec.stop_s,
         limits=Limits(kept.cpu_s, kept.memory, kept.processes, kept.files, kept.file_size),
         is_wrapped=enforced.means == "bubblewrap",
     )
@@ -100,6 +103,13 @@ def _program(
         home={"HOME": spec.env["HOME"]} if "HOME" in spec.env else {},
         files=tuple(path for path in setup.agent_specs.values() if path in argv),
     )
+
+
+def _codes_of(spec: ToolSpec | ProcessSpec) -> frozenset[int] | None:
+    codes = spec.exit_codes
+    if codes is None:
+        return SUCCESS
+    return None if isinstance(codes, str) else frozenset(codes)
 
 
 def policy_of(enforced: Enforced) -> Policy | None:

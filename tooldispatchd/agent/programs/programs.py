@@ -7,14 +7,18 @@ a policy  ──▶ scratch directory, cgroup ──▶ a launcher starts it ─
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
 import trio
+from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.programs.variables import variables_of
 from tooldispatchd.calls.outcome import Unread, Update
+from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.children import endings
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.launchers import Launchers
@@ -48,6 +52,19 @@ class Program(msgspec.Struct, frozen=True):
     """Its `HOME`, where its table says one."""
     files: tuple[str, ...] = ()
     """Files of the daemon's that it is told of and must be able to read."""
+
+    @property
+    def needs_workspace(self) -> bool:
+        """Whether it cannot run in a session without a workspace."""
+        return self.command.cwd == WORKSPACE or (self.policy is not None and self.policy.is_in_workspace)
+
+    def at(self, workspace: str | None) -> "Program":
+        """The program as a session with this workspace runs it."""
+        if workspace is None or not self.needs_workspace:
+            return self
+        cwd = workspace if self.command.cwd == WORKSPACE else self.command.cwd
+        policy = None if self.policy is None else self.policy.at(workspace)
+        return msgspec.structs.replace(self, command=msgspec.structs.replace(self.command, cwd=cwd), policy=policy)
 
     @property
     def reads_text(self) -> bool:
@@ -98,11 +115,6 @@ class ChildSurroundings(msgspec.Struct, frozen=True):
                 os.unlink(copy)  # noqa: PTH108  # as above
 
 
-# The variable in which a program finds the trace that its call is a part of (OpenTelemetry, "Environment Variables as
-# Context Propagation Carriers").
-TRACEPARENT: Final = "TRACEPARENT"
-
-
 class Lent(Protocol):
     """A channel that one child calls tools on."""
 
@@ -145,26 +157,31 @@ class Programs:
         self._leaves = None if bounds is None else bounds.leaves
 
     async def run(
-        self, program: Program, call: Call, lent: Lent | None, update: Callable[[Update], None] | None
+        self,
+        program: Program,
+        call: Call,
+        lent: Lent | None,
+        update: Callable[[Update], None] | None,
+        details: dict[str, Raw] | None,
     ) -> ProgramValue | Unread | Fault:
         """Run `program` once for `call`; nothing is left when this returns or is cancelled."""
-        ports = lent.share_streams() if lent is not None and program.shares_streams else None
-        env = {} if lent is None else dict(lent.env)
-        if call.traceparent is not None:
-            env[TRACEPARENT] = call.traceparent
+        program = program.at(call.context.workspace)
+        env = variables_of(call)
+        ports: PortPipes | None = None
+        if lent is not None:
+            env |= lent.env
+            ports = lent.share_streams() if program.shares_streams else None
         line = call.line if program.reads_text else framed(b"", call.line, b"\n")
+        run = partial(run_command, update=update, details=details, grace=call.grace, ports=ports)
         if program.policy is None:
-            launch = self.directly(program, lent)
-            return await run_command(launch, program.command, line, env=env, update=update, ports=ports)
+            return await run(self.directly(program, lent), program.command, line, env=env)
         try:
             async with self.surroundings(program.policy) as around:
                 self.bring(program, program.policy, around, lent)
                 env |= around.env(program.policy) | program.home
                 launch = self.shut_in(program, program.policy, around, lent)
                 passed = None if around.leaf is None else around.leaf.passed
-                return await run_command(
-                    launch, program.command, line, env=env, update=update, passed=passed, ports=ports
-                )
+                return await run(launch, program.command, line, env=env, passed=passed)
         except SurroundingsError as error:
             return Fault(Code.TOOL_FAILED, str(error)).ran(may_have=False)
 
@@ -174,14 +191,14 @@ class Programs:
 
     def directly(self, program: Program, lent: Lent | None) -> ChildStarter:
         """Starts the program from the daemon itself."""
-        family, cwd = self._family, program.command.cwd
+        family, cwd, is_joined = self._family, program.command.cwd, program.command.is_joined
         extra = NO_DESCRIPTORS if lent is None else lent.extra
 
         # Others of its kind wait.
         async def launch(  # noqa: ASYNC124
             argv: Sequence[str], /, *, env: Mapping[str, str], with_updates: bool
         ) -> Child:
-            child = family.spawn(argv, env=env, cwd=cwd, with_updates=with_updates, extra=extra)
+            child = family.spawn(argv, env=env, cwd=cwd, with_updates=with_updates, is_joined=is_joined, extra=extra)
             if lent is not None:
                 lent.started()
             return child
@@ -206,6 +223,7 @@ class Programs:
                 env={name: around.copies.get(value, value) for name, value in env.items()},
                 cwd=cwd,
                 with_updates=with_updates,
+                is_joined=program.command.is_joined,
                 extra=extra,
                 leaf=leaf,
                 scratch=around.scratch,

@@ -7,24 +7,37 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
+import msgspec
 import trio
+from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Call
-from tooldispatchd.agent.calls.plans import TaskPlan, limit_of, log_stderr, offered_of, read_of, shaped, tell
+from tooldispatchd.agent.calls.plans import (
+    TaskPlan,
+    limit_of,
+    log_stderr,
+    offered_of,
+    read_of,
+    shaped,
+    shaped_parts,
+    tell,
+)
+from tooldispatchd.agent.faults import no_workspace
 from tooldispatchd.agent.programs.confining import enforced_for, max_output_bytes, policy_of
 from tooldispatchd.agent.programs.programs import SurroundingsError
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.setup import Setup
-from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.calls.outcome import Answer, LeftBeside, Outcome, Unread
 from tooldispatchd.catalog.confinement import size_of
 from tooldispatchd.catalog.enforcement import Enforced
 from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.children.endings import Limits
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.owners import home_of
 from tooldispatchd.forked.policy import Policy
-from tooldispatchd.providers.python.tool import PythonTool, ReturnedValue
+from tooldispatchd.providers.python.tool import CallHeader, CallSide, PythonTool, ReturnedValue
 from tooldispatchd.providers.python.warm import Warm, open_warm
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -32,17 +45,21 @@ from tooldispatchd.wire.faults import Code, Fault
 class PythonPlan(TaskPlan):
     """A typed function of Python."""
 
-    __slots__ = ("_output", "_runtime", "_scratch", "_tool", "_warm")
+    __slots__ = ("_log", "_output", "_runtime", "_scratch", "_tool", "_warm")
 
     def __init__(self, runtime: Runtime, warm: Warm, tool: DeclaredTool, profile: Profile) -> None:
         enforced = enforced_for(runtime.setup, tool.spec, profile)
         offered = offered_of(tool, tuple(enforced.lacking))
         super().__init__(offered, kind="python", limit_s=limit_of(runtime.setup, tool), read=read_of(tool))
         self.gate = runtime.state.processes
+        state = tool.spec.state
+        self.state = (tool.name if state is True else state) or None
         self._runtime = runtime
+        self._log = runtime.setup.log.bind(tool=tool.name)
         self._warm = warm
         self._output = tool.output
         self._tool = _python_tool(runtime.setup, tool, enforced)
+        self.gives_json = not self._tool.gives_parts
         policy = self._tool.policy
         # A function makes its directory itself when it asks for it, unless it may not.
         is_free = not policy.is_sandboxed and policy.uid is None
@@ -54,19 +71,20 @@ class PythonPlan(TaskPlan):
 
     async def run(self, call: Call) -> Outcome:
         """Call the function; nothing of the call is left when this returns, unless it ran in a worker."""
+        context = call.context
+        if self._tool.needs_workspace and context.workspace is None:
+            return no_workspace(self.name).ran(may_have=False)
         update = partial(tell, call) if call.wants_updates else None
+        side = CallSide(update, partial(self._say, call), call.grace)
         programs, policy = self._runtime.services.programs, self._tool.policy
         try:
             async with programs.surroundings(policy, self._scratch) as around:
                 result = await self._warm.run(
                     self._tool,
                     call.line,
-                    id=call.id,
-                    agent=call.context.agent,
-                    deadline_s=call.until - trio.current_time(),
-                    scratch=around.scratch,
+                    self._header(call, around.scratch),
+                    side,
                     leaf=None if around.leaf is None else around.leaf.path,
-                    update=update,
                 )
                 passed = None if around.leaf is None else around.leaf.passed()
         except SurroundingsError as error:
@@ -77,10 +95,44 @@ class PythonPlan(TaskPlan):
         if not isinstance(result, Fault):
             log_stderr(self._runtime, call, result.stderr)
             value = result.value if isinstance(result, ReturnedValue) else result
-            return await shaped(self._runtime, call, value, self._output)
+            if self._tool.gives_parts and isinstance(value, Unread):
+                outcome = await shaped_parts(self._runtime, call, value)
+            else:
+                outcome = await shaped(self._runtime, call, value, self._output)
+            return outcome if isinstance(outcome, Fault) else self._left(call, outcome, result.left)
         if passed is not None and result.code is Code.TOOL_FAILED:
             return Fault(result.code, result.detail, {**result.extras, "limit": passed})
         return result
+
+    def _header(self, call: Call, scratch: str | None) -> CallHeader:
+        context = call.context
+        return CallHeader(
+            id=call.id,
+            tool=self.name,
+            agent=context.agent,
+            session=context.lineage.number,
+            profile=context.profile,
+            left_s=call.until - trio.current_time(),
+            scratch=scratch,
+            workspace=context.workspace,
+            in_workspace=self._tool.in_workspace,
+            updates=call.wants_updates,
+            state=None if self.state is None else Raw(context.states.value(self.state)),
+        )
+
+    def _left(self, call: Call, answer: Answer, left: LeftBeside) -> Outcome:
+        """The answer with its details, once the state that the call leaves is kept."""
+        context = call.context
+        if self.state is not None and left.state is not None and not context.states.keep(self.state, left.state):
+            return context.channel.share.fault
+        if left.details is None or not call.wanted.details:
+            return answer
+        return msgspec.structs.replace(answer, details=left.details)
+
+    def _say(self, call: Call, level: str, message: str) -> None:
+        """A line that the function writes to the log."""
+        say = getattr(self._log, level)
+        say("function said", session=call.context.lineage.number, id=call.id, message=message)
 
 
 class PythonPlans:
@@ -125,7 +177,10 @@ def _python_tool(setup: Setup, tool: DeclaredTool, enforced: Enforced) -> Python
         function=spec.python,
         interpreter=signature.interpreter,
         env=tuple(sorted((home_of(kept.user) | spec.env).items())),
-        cwd=spec.cwd,
+        cwd=None if spec.cwd == WORKSPACE else spec.cwd,
+        in_workspace=spec.cwd == WORKSPACE,
+        stop_s=spec.stop_s,
+        gives_parts=signature.gives_parts,
         path=(signature.place,) if signature.place else (),
         policy=policy_of(enforced) or Policy(),
         limits=Limits(kept.cpu_s, kept.memory, kept.processes, kept.files, kept.file_size),

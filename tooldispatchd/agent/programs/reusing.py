@@ -11,6 +11,7 @@ from functools import partial
 
 import msgspec
 import trio
+from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Call, CallContext
 from tooldispatchd.agent.programs.programs import ChildSurroundings, Lent, Program, Programs, SurroundingsError
@@ -49,7 +50,12 @@ class Reusers:
         self._by_session: dict[CallContext, Reusing] = {}
 
     async def run(
-        self, program: Program, call: Call, lend: Lend, update: Callable[[Update], None] | None
+        self,
+        program: Program,
+        call: Call,
+        lend: Lend,
+        update: Callable[[Update], None] | None,
+        details: dict[str, Raw] | None,
     ) -> ProgramValue | Unread | Fault:
         """Have a child of the call's session serve it; `lend` gives a new child its channel."""
         session = call.context
@@ -57,7 +63,7 @@ class Reusers:
         if reusing is None:
             reusing = self._by_session[session] = Reusing(self._programs, self._idle)
             session.keep(partial(self._live, session, reusing), reusing.end)
-        return await reusing.run(program, call, lend, update)
+        return await reusing.run(program, call, lend, update, details)
 
     async def _live(self, session: CallContext, reusing: "Reusing") -> None:
         try:
@@ -92,20 +98,28 @@ class Reusing:
         self._ending.set()
 
     async def run(
-        self, program: Program, call: Call, lend: Lend, update: Callable[[Update], None] | None
+        self,
+        program: Program,
+        call: Call,
+        lend: Lend,
+        update: Callable[[Update], None] | None,
+        details: dict[str, Raw] | None,
     ) -> ProgramValue | Unread | Fault:
         """Have a child serve `call`; it is gone where it failed, and where this is cancelled."""
         # A profile's plans live as long as the daemon, and each has its program.
-        reused = self._reused.get(id(program))
+        key, program = id(program), program.at(call.context.workspace)
+        reused = self._reused.get(key)
         if reused is None:
             assert program.reuse is not None
-            reused = self._reused[id(program)] = Reused(self._idle, calls=program.reuse, gone=self._gone)
+            reused = self._reused[key] = Reused(self._idle, calls=program.reuse, gone=self._gone)
         try:
             return await reused.run(
                 partial(self._start, program, lend),
                 program.command,
                 framed(b"", call.line, b"\n"),
                 update=update,
+                details=details,
+                grace=call.grace,
                 during=partial(self._serving, call),
                 passed=self._passed,
             )

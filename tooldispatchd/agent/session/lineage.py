@@ -67,7 +67,7 @@ class Lineage:
     are parts of that one's trace, `traceparent`, where they do not say another.
     """
 
-    __slots__ = ("account", "depth", "number", "opened", "parent", "traceparent", "until")
+    __slots__ = ("account", "depth", "number", "opened", "parent", "traceparent", "until", "workspace")
 
     def __init__(self, account: RootUsage, number: int, *, depth: int = 0, parent: int | None = None) -> None:
         self.account = account
@@ -76,6 +76,8 @@ class Lineage:
         self.parent = parent
         self.until = math.inf
         self.traceparent: str | None = None
+        # That of the call which its agent serves.
+        self.workspace: str | None = None
         # Set when its servers have answered or failed; nobody waits for that but who starts it.
         self.opened: trio.Event | None = None
 

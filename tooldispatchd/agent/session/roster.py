@@ -18,6 +18,7 @@ from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.entrance import NOT_AUTHENTICATED, Entrance, Visitor, narrow_profile
 from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.agent.session.session import Session
+from tooldispatchd.agent.session.workspace import NOT_WITHIN, find_workspace
 from tooldispatchd.agent.tools.showing import refuse_form
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.wire.faults import Code, Fault
@@ -111,18 +112,18 @@ class Roster:
         elif session is not None:
             session.machine.greet(hello, line=line)
         else:
-            profile: Profile | Fault
+            found: Session | Profile | Fault
             if self._failures >= MAX_FAILURES:
-                profile = NOT_AUTHENTICATED
+                found = NOT_AUTHENTICATED
             elif self.is_closing or (hello.agent is None and self._refusal is not None):
-                profile = ENDING
+                found = ENDING
             else:
-                profile = self._admit(hello) if speaks(hello) else UNSUPPORTED
-            if isinstance(profile, Fault):
-                self._say(profile, hello, line=line)
-                self._mind_refusal(profile, hello)
-            else:
-                self._open(profile, hello, line=line)
+                found = self._admit(hello) if speaks(hello) else UNSUPPORTED
+            if isinstance(found, Profile):
+                found = self._open(found, hello, line=line)
+            if isinstance(found, Fault):
+                self._say(found, hello, line=line)
+                self._mind_refusal(found, hello)
 
     def _greet_called(self, session: Session | None, hello: Hello, *, line: int) -> None:
         """Let the agent of an open session ask for what a `hello` asks for; one for anything else opens nothing."""
@@ -132,6 +133,8 @@ class Roster:
             refusal = UNSUPPORTED
         elif hello.profile not in {None, session.profile}:
             refusal = NOT_AUTHENTICATED
+        elif hello.workspace not in {None, session.workspace}:
+            refusal = NOT_WITHIN
         else:
             refusal = refuse_form(hello.schemas) if isinstance(hello.spec, UnsetType) else NO_SPEC
         if refusal is not None:
@@ -228,8 +231,15 @@ class Roster:
             self._refusal = self._refusal or refusal
             self.is_closing = True
 
-    def _open(self, profile: Profile, hello: Hello | None, *, line: int) -> Session:
-        agent = None if hello is None else hello.agent
+    def _open(self, profile: Profile, hello: Hello | None, *, line: int) -> Session | Fault:
+        agent, asked = (None, None) if hello is None else (hello.agent, hello.workspace)
+        if self._lineage is not None and not profile.has_workspace:
+            workspace = self._lineage.workspace
+        else:
+            found = find_workspace(profile, asked, agent=agent, visitor=self._visitor)
+            if isinstance(found, Fault):
+                return found
+            workspace = found
         machine = SessionMachine(self._outgoing, agent=agent)
         if hello is not None:
             machine.greet(hello, line=line)
@@ -240,7 +250,7 @@ class Roster:
         state.sessions += 1
         if lineage is not None:
             lineage.number = state.sessions
-        session = Session(self._runtime, self._host, machine, lineage, profile=profile)
+        session = Session(self._runtime, self._host, machine, lineage, profile=profile, workspace=workspace)
         # Last: a session that could not be made would never leave.
         state.open_sessions.enter(self._visitor.uid)
         if agent is None:

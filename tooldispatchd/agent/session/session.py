@@ -6,6 +6,7 @@ brings a `TaskTree`.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter
 from typing import Final, Literal
 
@@ -30,6 +31,7 @@ from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.jobs import Job
 from tooldispatchd.calls.outcome import Answer, Outcome, log_fields, utf8_size
 from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.catalog.textcalls import prompt_of
 from tooldispatchd.front.timer import Expiring, Timer
 from tooldispatchd.wire.faults import Code, Fault
@@ -76,6 +78,7 @@ class Session:
         "plans",
         "profile",
         "toolset",
+        "workspace",
     )
 
     def __init__(
@@ -86,6 +89,7 @@ class Session:
         lineage: Lineage | None,
         *,
         profile: Profile,
+        workspace: str | None = None,
     ) -> None:
         self.machine = machine
         self.number = runtime.state.sessions  # it is the last one that was opened
@@ -93,6 +97,8 @@ class Session:
         # None where nobody asked for any.
         self.events: Events | None = None
         self.profile = profile.name
+        # The directory of its own, absolute and without links.
+        self.workspace = workspace
         self.answered = 0
         self.faults = 0
         # The agent's `bye`, which is answered when the teardown is done.
@@ -234,7 +240,8 @@ class Session:
         body = request.msg if isinstance(request, NestedReq) else request
         plan = self.plans.get(body.name)
         now = None if plan is None else plan.now
-        if now is None or body.id in machine.live or not machine.is_quick or body.background or body.content:
+        is_plain = machine.is_quick and not (body.background or body.content or self._logs_calls)
+        if now is None or body.id in machine.live or not is_plain:
             self._request_slowly(request, plan, line=line)
             return
         try:
@@ -251,8 +258,6 @@ class Session:
             self.faults += 1
             content = ran_at_once(content)  # type: ignore[arg-type]  # it is no str
             machine.reply_fault(request, content)
-        if self._logs_calls:
-            self._log.debug("call answered", id=body.id, tool=body.name, **log_fields(content))
 
     def _request_slowly(self, request: Request, plan: Plan | None, *, line: int) -> None:
         is_duplicate = body_of(request).id in self.machine.live
@@ -262,15 +267,15 @@ class Session:
                 body = body_of(request)
                 self.note_end(body.id, body.name, self.machine.refusal or DRAINING)
             return
-        if not self.has_jobs and (body_of(request).background or (plan is not None and plan.in_background)):
-            self.refuse_request(request, NO_JOBS)
-            return
         if plan is None:
             found = self.find(body_of(request).name)
             if isinstance(found, Fault):
                 self.refuse_request(request, found if found.code in NO_TOOL else found.ran(may_have=False))
                 return
             plan = found if isinstance(found, Plan) else None
+        if not self.has_jobs and (body_of(request).background or (plan is not None and plan.in_background)):
+            self.refuse_request(request, NO_JOBS)
+            return
         if plan is not None and plan.now is not None and (self.in_flight is None or self.in_flight.may_answer_now):
             self._answer_now(request, plan)
         else:
@@ -282,13 +287,12 @@ class Session:
         body = body_of(request)
         self.note_end(body.id, body.name, fault)
 
-    def note_end(self, call_id: str, tool: str, outcome: Outcome | str, took_s: float | None = None) -> None:
+    def note_end(self, call_id: str, tool: str, outcome: Outcome, took_s: float = 0.0) -> None:
         """Count and log that a request was answered."""
         self.answered += 1
         self.faults += isinstance(outcome, Fault)
         if self._logs_calls:
-            took = {} if took_s is None else {"took_s": round(took_s, 6)}
-            self._log.debug("call answered", id=call_id, tool=tool, **log_fields(outcome), **took)
+            self._log.debug("call answered", id=call_id, tool=tool, **log_fields(outcome), took_s=round(took_s, 6))
 
     def _answer_now(self, request: Request, plan: Plan) -> None:
         """An inline tool in the background, or for an agent that wants to know what it took."""
@@ -313,7 +317,7 @@ class Session:
         elif isinstance(outcome, Answer):
             outcome = self._fitting(outcome)
         took_s = perf_counter() - began
-        self.note_end(body.id, body.name, outcome)
+        self.note_end(body.id, body.name, outcome, took_s)
         if self.events is not None:
             self._tell_of(body, plan, outcome if isinstance(outcome, Fault) else result, took_s)
         is_fault = isinstance(outcome, Fault)
@@ -395,7 +399,11 @@ class Session:
     @property
     def roots(self) -> tuple[str, ...]:
         """`file://` URIs."""
-        return self._runtime.setup.roots(self.profile)
+        roots = self._runtime.setup.roots(self.profile)
+        if WORKSPACE not in roots:
+            return roots
+        own = () if self.workspace is None else (Path(self.workspace).as_uri(),)
+        return tuple(uri for root in roots for uri in (own if root == WORKSPACE else (root,)))
 
     @property
     def answers(self) -> frozenset[str]:

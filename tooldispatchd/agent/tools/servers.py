@@ -22,6 +22,7 @@ from tooldispatchd.catalog.profiles import Profile, ServerUse
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.specs import OAuthSpec
 from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.catalog.workspaces import needs_workspace
 from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.keeper import Keeper, ServerHandle
@@ -32,6 +33,7 @@ from tooldispatchd.providers.mcp.ways import preload, way_to
 from tooldispatchd.wire.faults import Code, Fault
 
 DISABLED: Final = "it is not enabled"
+NO_WORKSPACE: Final = "it works in the session's workspace, and this session has none"
 
 
 class ServersOwner(AgentSide, Protocol):
@@ -42,6 +44,9 @@ class ServersOwner(AgentSide, Protocol):
     def flush(self) -> None: ...
     def tools_changed(self) -> None: ...
     def server_moved(self, server: str, fault: Fault | None) -> None: ...
+
+    workspace: str | None
+    """The session's own directory, if it has one."""
 
 
 class SessionServer:
@@ -82,6 +87,10 @@ class SessionServer:
         if use is not None and binding.wanted_prefix is not None:
             self.warnings.append(prefix_taken(binding.wanted_prefix, binding.prefix))
 
+    def refuse(self, reason: str) -> None:
+        """Never start it in this session."""
+        self._refusal = self._refusal or _unavailable(self.binding, reason)
+
     @property
     def is_startable(self) -> bool:
         """Whether it is there at all."""
@@ -115,8 +124,12 @@ def why_never(binding: Binding) -> Fault | None:
     """Why a server never starts; None for one that may."""
     if binding.spec.enabled:
         return None
-    extras: dict[str, object] = {"server": binding.name, "reason": DISABLED}
-    return Fault(Code.SERVER_UNAVAILABLE, f"server {binding.name} is not available: {DISABLED}", extras)
+    return _unavailable(binding, DISABLED)
+
+
+def _unavailable(binding: Binding, reason: str) -> Fault:
+    extras: dict[str, object] = {"server": binding.name, "reason": reason}
+    return Fault(Code.SERVER_UNAVAILABLE, f"server {binding.name} is not available: {reason}", extras)
 
 
 def at_servers(catalog: Catalog, profile: Profile) -> dict[str, tuple[DeclaredTool, ...]]:
@@ -188,6 +201,8 @@ class Servers:
         One that cannot be started, or that others use already, settles here and now, without `opened`.
         """
         for server in self:
+            if needs_workspace(server.binding.spec) and self._owner.workspace is None:
+                server.refuse(NO_WORKSPACE)
             if not server.is_startable:
                 self._settle(server, settled)
             elif server.binding.spec.shared:
@@ -212,6 +227,7 @@ class Servers:
     def _value(self, server: SessionServer) -> tuple[Server, Program | None]:
         runtime, needed = self._runtime, tuple(server.needed)
         program = program_of_server(runtime.setup, server.binding.spec, self._profile)
+        program = None if program is None else program.at(self._owner.workspace)
         server.unenforced = () if program is None else program.unenforced
         value = server_value(runtime, server.binding, server.use, needed=needed, profile=self._profile, program=program)
         return value, program
@@ -403,7 +419,7 @@ def server_value(
         argv=() if spec.command is None else (spec.command, *spec.args),
         reach=reach_of(binding),
         env=spec.env if program is None else program.command.env,
-        cwd=spec.cwd,
+        cwd=spec.cwd if program is None else program.command.cwd,
         whitelist=whitelist,
         allow=spec.allow if use is not None or spec.shared else None,
         declared=needed,
@@ -414,6 +430,7 @@ def server_value(
         dies_of_timeouts=spec.on_timeout != "cancel" and not spec.shared,
         resources=spec.mcp_resources or (is_whole and runtime.setup.offers_resources(profile.name)),
         traced=spec.trace,
+        told=spec.meta,
         max_line_bytes=max_content_bytes + ENVELOPE_BYTES,
         max_content_bytes=max_content_bytes,
         policy=None if program is None else program.policy,

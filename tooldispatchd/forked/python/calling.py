@@ -6,6 +6,7 @@ Nothing is imported, looked up or opened in the child: all that it needs stands 
 import errno
 import json
 import os
+import select
 import sys
 import traceback
 from _thread import allocate_lock
@@ -14,7 +15,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tooldispatchd.forked.python.context import ToolContext
-from tooldispatchd.forked.python.frames import FrameKind, FrameReader, frame
+from tooldispatchd.forked.python.frames import MAX_WORDS_BYTES, FrameKind, FrameReader, frame
 
 CHUNK_BYTES = 64 * 1024
 # No call is larger than what the daemon takes from its agents, which has checked it.
@@ -26,7 +27,7 @@ MAX_MESSAGE_CHARS = 2_000
 MAX_CAUSES = 32
 
 # Bound here, as each way to them touches pages that a child must copy or fault in.
-CALL, INPUT, UPDATE, VALUE, ERROR = FrameKind.CALL, FrameKind.INPUT, FrameKind.UPDATE, FrameKind.VALUE, FrameKind.ERROR
+CALL, INPUT, VALUE, ERROR = FrameKind.CALL, FrameKind.INPUT, FrameKind.VALUE, FrameKind.ERROR
 
 LIMIT_OF_ERRNO = {
     errno.EMFILE: "files",
@@ -75,16 +76,27 @@ class CallSocket:
         header = self._frame(CALL)
         return header, self._frame(INPUT)
 
-    def teller(self) -> Callable[[bytes], None]:
-        """A function that writes updates of the call that has just come, and does nothing once it is answered."""
-        number = self._number
+    def teller(self) -> "CallTeller":
+        """What tells of the call that has just come, and says nothing once it is answered."""
+        return CallTeller(self, self._number)
 
-        def tell(payload: bytes) -> None:
-            with self._lock:
-                if self._number == number and os.getpid() == self._pid:
-                    self._write(frame(UPDATE, payload))
+    def tell(self, number: int, frames: bytes) -> None:
+        """Write the frames of a call, by its number, unless it is answered."""
+        with self._lock:
+            if self._number == number and os.getpid() == self._pid:
+                self._write(frames)
 
-        return tell
+    def is_cancelled(self) -> bool:
+        """Whether anything has come since the call: it can only be that it is to end, or that the daemon is gone."""
+        if not self._reader.is_between:
+            return True
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def fileno(self) -> int:
+        """Its descriptor."""
+        return self._fd
 
     def answer(self, frames: bytes) -> None:
         """Write the call's last frames; raises Gone, also in a copy of this process that the tool has forked."""
@@ -116,27 +128,52 @@ class CallSocket:
             raise Gone from None
 
 
+class CallTeller:
+    """One call's way to the daemon: a `context.Teller`."""
+
+    def __init__(self, channel: CallSocket, number: int) -> None:
+        self._channel = channel
+        self._number = number
+
+    def tell(self, kind: FrameKind, payload: bytes) -> None:
+        self._channel.tell(self._number, frame(kind, payload))
+
+    def is_cancelled(self) -> bool:
+        return self._channel.is_cancelled()
+
+    def fileno(self) -> int:
+        return self._channel.fileno()
+
+
+class LeftError(ValueError):
+    """What a call leaves beside its value cannot be taken: `what` is `details` or `state`, and it may be too large."""
+
+    def __init__(self, what: str, why: str, *, is_large: bool = False) -> None:
+        super().__init__(why)
+        self.what = what
+        self.limit = what if is_large else None
+
+
 def perform(function: Function, header: bytes, line: bytes, channel: CallSocket) -> bytes:
-    """Call the function; the frame with its value or its failure. Raises Gone."""
-    stage = "input"
+    """Call the function; the frames with its value or its failure. Raises Gone."""
+    stage, ctx, before = "input", None, b""
     # Any exception is the call's answer: this is the tool's code, not ours.
     try:
         arguments = function.arguments(line)
         if function.wants_ctx:
             call = json.loads(header)
-            arguments["ctx"] = ToolContext(
-                id=call["id"],
-                agent=call["agent"],
-                left_s=call["left_s"],
-                scratch=call["scratch"],
-                tell=channel.teller() if call["updates"] else None,
-            )
+            ctx = arguments["ctx"] = ToolContext(call, channel.teller())
+            if call["state"] is not None:
+                before = written(call["state"])
         stage = "exception"
         value = function.call(**arguments)
         stage = "output"
-        return frame(VALUE, function.encode(value))
+        answer = frame(VALUE, function.encode(value))
+        return answer if ctx is None else left_by(ctx, before) + answer
     except Gone:
         raise
+    except LeftError as error:
+        return frame(ERROR, failure(error.what, error))
     except BaseException as error:  # noqa: BLE001, ASYNC103  # sys.exit in a function is a failure like any other
         if not isinstance(error, ValueError) and stage != "exception":
             # No memory is left, or the tool's own classes raise.
@@ -144,10 +181,31 @@ def perform(function: Function, header: bytes, line: bytes, channel: CallSocket)
         return frame(ERROR, failure(stage, error))  # noqa: ASYNC104  # no task runs here
 
 
+def left_by(ctx: ToolContext, before: bytes) -> bytes:
+    """The frames of what a call leaves beside its value; `before` is the state that it came with. Raises LeftError."""
+    frames, left = b"", {"details": ctx.details or None, "state": ctx.state if before else None}
+    for what, value in left.items():
+        try:
+            payload = b"" if value is None else written(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise LeftError(what, f"it cannot be written as JSON: {error}") from error
+        if len(payload) > MAX_WORDS_BYTES:
+            raise LeftError(what, f"it has more than {MAX_WORDS_BYTES} bytes", is_large=True)
+        if payload and payload != before:
+            frames += frame(FrameKind.DETAILS if what == "details" else FrameKind.STATE, payload)
+    return frames
+
+
+def written(value: object) -> bytes:
+    """JSON in its shortest form; raises TypeError or ValueError."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
 def failure(kind: str, error: BaseException) -> bytes:
     """The payload of an ERROR: what was raised, and at which stage.
 
-    `kind` is `import`, `confine`, `input`, `exception` or `output`, or `child` where a child could not serve at all.
+    `kind` is `import`, `confine`, `input`, `exception`, `output`, `details` or `state`, or `child` where a child could
+    not serve at all.
     """
     try:
         for stream in (sys.stdout, sys.stderr):
@@ -175,6 +233,8 @@ def trace_of(error: BaseException) -> str:
 
 def limit_of(error: BaseException) -> str | None:
     """The limit that the exception, or one that it came of, speaks of; the tool need not have it."""
+    if isinstance(error, LeftError):
+        return error.limit
     waiting: list[BaseException | None] = [error]
     for _ in range(MAX_CAUSES):
         if not waiting:

@@ -4,37 +4,59 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Protocol
 
-# Of one update: at twelve bytes for each, as JSON writes the rarest, it is well under what the daemon takes.
+from tooldispatchd.forked.python.frames import FrameKind
+
+# Of one update or line of the log: at twelve bytes for each, as JSON writes the rarest, it is well under what the
+# daemon takes.
 MAX_MESSAGE_CHARS = 4_000
+LEVELS = "debug", "info", "warning", "error"
+
+
+class Teller(Protocol):
+    """The way to the daemon while the call lasts (`calling.CallSocket`)."""
+
+    def tell(self, kind: FrameKind, payload: bytes) -> None:
+        """Write a frame, unless the call is answered."""
+
+    def is_cancelled(self) -> bool:
+        """Whether the daemon wants the call to end."""
+
+    def fileno(self) -> int:
+        """What can be read once it does."""
 
 
 class ToolContext:
     """One call, as its function is told of it. `ctx` may be annotated with this type, and need not be.
 
-    `id` is the call's, as its agent gave it, and `agent` the one that calls (None for the unnamed agent of a channel).
-    `deadline` is when the call is given up, on the clock of `time.monotonic`; None where nothing bounds it.
+    `id` is the call's, as its agent gave it; `tool` the tool's name, `agent` the one that calls (None for the unnamed
+    agent of a channel), `session` the number of its session in the daemon's log, `profile` its profile, and `workspace`
+    its directory (None where it has none). `deadline` is when the call is given up, on the clock of `time.monotonic`;
+    None where nothing bounds it. What the function puts into `details` goes to the agent's runtime, beside the answer.
     """
 
-    __slots__ = ("_scratch", "_tell", "agent", "deadline", "id")
+    __slots__ = (
+        *("_scratch", "_state", "_teller", "_updates"),
+        *("agent", "deadline", "details", "id", "profile", "session", "tool", "workspace"),
+    )
 
-    def __init__(
-        self,
-        *,
-        id: str,  # noqa: A002  # the name that functions know it by
-        agent: str | None,
-        left_s: float | None,
-        scratch: str | None,
-        tell: Callable[[bytes], None] | None,
-    ) -> None:
-        """`tell` takes the bytes of an update, and is None where none are wanted."""
-        self.id = id
-        self.agent = agent
-        self.deadline = None if left_s is None else time.monotonic() + left_s
-        self._scratch = scratch
-        self._tell = tell
+    def __init__(self, call: dict[str, Any], teller: Teller) -> None:
+        """`call` is the header of a CALL."""
+        left_s = call["left_s"]
+        self.id: str = call["id"]
+        self.tool: str = call["tool"]
+        self.agent: str | None = call["agent"]
+        self.session: int = call["session"]
+        self.profile: str = call["profile"]
+        self.workspace: str | None = call["workspace"]
+        self.deadline: float | None = None if left_s is None else time.monotonic() + left_s
+        self.details: dict[str, Any] = {}
+        self._state: dict[str, Any] | None = call["state"]
+        self._scratch: str | None = call["scratch"]
+        self._updates: bool = call["updates"]
+        self._teller = teller
 
     @property
     def left_s(self) -> float | None:
@@ -55,6 +77,42 @@ class ToolContext:
             enter_scratch(self._scratch)
         return Path(self._scratch)
 
+    @property
+    def state(self) -> dict[str, Any]:
+        """The state of the session under the tool's name for it, to be changed; raises RuntimeError where it has none.
+
+        What it is when the function returns is what the next call finds, unless this one fails.
+        """
+        if self._state is None:
+            raise RuntimeError("this tool has no state; say state = true in its table")
+        return self._state
+
+    @state.setter
+    def state(self, state: dict[str, Any]) -> None:
+        if self._state is None or not isinstance(state, dict):
+            raise TypeError("state is a dict, of a tool that has state = true in its table")
+        self._state = state
+
+    def cancelled(self) -> bool:
+        """Whether the call is given up: what is left of it is killed when the tool's `stop_s` are over."""
+        return self._teller.is_cancelled()
+
+    async def wait_cancelled(self) -> None:
+        """Wait until the call is given up; under trio or asyncio, whichever runs."""
+        if self.cancelled():
+            return
+        if "trio" in sys.modules and _is_under_trio():
+            await sys.modules["trio"].lowlevel.wait_readable(self._teller.fileno())
+            return
+        import asyncio  # noqa: PLC0415  # who awaits this under asyncio has it
+
+        loop, told = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._teller.fileno(), told.set)
+        try:
+            await told.wait()
+        finally:
+            loop.remove_reader(self._teller.fileno())
+
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell the agent how far the call is, where it wants to know; from any thread, and never to be waited for.
 
@@ -64,9 +122,34 @@ class ToolContext:
             raise TypeError("progress takes numbers: how much is done, and of how much")
         if not isinstance(message, (str, type(None))):
             raise TypeError("the message of progress is a string")
-        if self._tell is not None:
-            cut = None if message is None else message[:MAX_MESSAGE_CHARS]
-            self._tell(json.dumps({"progress": done, "total": total, "message": cut}).encode())
+        cut = None if message is None else message[:MAX_MESSAGE_CHARS]
+        self._update({"progress": done, "total": total, "message": cut})
+
+    def update(self, *, content: str) -> None:
+        """Show the agent a part of the answer as it comes, where it wants to; as `progress` otherwise."""
+        if not isinstance(content, str):
+            raise TypeError("the content of an update is a string")
+        for start in range(0, len(content), MAX_MESSAGE_CHARS):
+            self._update({"content": content[start : start + MAX_MESSAGE_CHARS]})
+
+    def log(self, message: str, level: str = "info") -> None:
+        """Write a line to the daemon's log, cut at 4000 characters; a call has 100 of them."""
+        if level not in LEVELS:
+            raise ValueError(f"the level of a line is one of {', '.join(LEVELS)}")
+        said = {"level": level, "message": str(message)[:MAX_MESSAGE_CHARS]}
+        self._teller.tell(FrameKind.LOG, json.dumps(said).encode())
+
+    def _update(self, said: dict[str, object]) -> None:
+        if self._updates:
+            self._teller.tell(FrameKind.UPDATE, json.dumps(said).encode())
+
+
+def _is_under_trio() -> bool:
+    try:
+        sys.modules["trio"].lowlevel.current_task()
+    except RuntimeError:
+        return False
+    return True
 
 
 def enter_scratch(path: str) -> None:

@@ -1,7 +1,7 @@
 """The frames of a call's stream socket: one byte for the kind, a length, and that many bytes.
 
-    daemon ── CALL (JSON), INPUT (JSON) ──▶ child
-    daemon ◀── UPDATE (JSON)*, LEAVING?, then VALUE (JSON) or ERROR (JSON) ── child
+    daemon ── CALL (JSON), INPUT (JSON), CANCEL? ──▶ child
+    daemon ◀── (UPDATE | LOG)* (JSON), LEAVING?, DETAILS?, STATE?, then VALUE or ERROR (all JSON) ── child
 
 Of a frame that is cut off nothing is used. Bytes in, frames out; no I/O.
 """
@@ -15,21 +15,30 @@ _PREFIX = struct.Struct("<BQ")
 
 class FrameKind(IntEnum):
     CALL = 1
-    """An object: `id`, `agent`, `left_s` (seconds or null), `scratch` (path or null), `updates`."""
+    """An object: `id`, `tool`, `agent`, `session`, `profile`, `left_s` (seconds or null), `scratch` and `workspace`
+    (paths or null), `in_workspace` (whether it runs there), `updates`, `state` (null where the tool has none)."""
     INPUT = 2
     """The call's input, checked by the daemon."""
     UPDATE = 3
-    """An object: `progress`, `total`, `message`."""
+    """An object: `progress`, `total`, `message`, `content`."""
     LEAVING = 4
     """Nothing: the worker ends after this answer."""
     VALUE = 5
     """The function's result."""
     ERROR = 6
     """An object: `kind`, `message`, `trace`, `limit`, as `calling.failure` writes it."""
+    LOG = 7
+    """An object: `level`, `message`."""
+    DETAILS = 8
+    """An object for the agent's runtime, beside the value."""
+    STATE = 9
+    """The state that the call leaves, an object; not there where it is as it came."""
+    CANCEL = 10
+    """Nothing: the call is to end itself."""
 
 
 MAX_WORDS_BYTES = 64 * 1024
-"""The bound of an update and of an error: more than either is cut at, however it is escaped."""
+"""The bound of all but calls and values: more than what updates, lines and errors are cut at, however escaped."""
 
 COPIED_BYTES = 64 * 1024
 """A longer payload that comes last is given as the buffer that it was gathered in."""

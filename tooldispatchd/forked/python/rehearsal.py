@@ -16,7 +16,10 @@ from tooldispatchd.forked.python.frames import FrameKind, frame
 # Code is specialised after 8 runs, or twice that in some releases.
 TIMES = 20
 # As the daemon writes them; a path that is no directory.
-HEADER = b'{"id":"1","agent":null,"left_s":60.0,"scratch":"/dev/null","updates":false}'
+HEADER = (
+    b'{"id":"1","tool":"say","agent":null,"session":1,"profile":"default","left_s":60.0,"scratch":"/dev/null",'
+    b'"workspace":null,"in_workspace":false,"updates":false,"state":null}'
+)
 INPUT = b'{"text":"what is said"}'
 
 

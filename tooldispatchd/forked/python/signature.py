@@ -10,6 +10,7 @@ there is none. What the annotations say decides alike what the schema shows and 
 
 import functools
 import inspect
+import re
 import sys
 import typing
 from collections.abc import Callable, Mapping
@@ -40,6 +41,12 @@ MAX_SHOWN_TYPE = 120
 # The parameter that is given the context of the call, and is no part of its input.
 CONTEXT = "ctx"
 
+# Marks a list that is the parts of an answer.
+PARTS = "parts"
+
+_MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
+# The name that a resource must have, of a file that has none.
+_RESULT_URI = "urn:tooldispatchd:result"
 _REFERENCE = "#/$defs/"
 # How sections of a docstring begin, in the styles of Google, NumPy and Sphinx; what follows is for programmers.
 _SECTIONS = frozenset(
@@ -79,15 +86,17 @@ class Parameter(typing.NamedTuple):
 class PreparedFunction:
     """A function that is ready to be called with JSON, any number of times; the costly part is done when it is made.
 
-    `takes_ctx`: it wants the keyword `ctx` beside what `decode` gives. `is_async`: its result must be awaited.
+    `takes_ctx`: it wants the keyword `ctx` beside what `decode` gives. `is_async`: its result must be awaited. `parts`:
+    its result is no JSON, but typed parts, see `_parts_of`.
     """
 
-    __slots__ = ("_decoder", "_encoder", "_names", "_result", "function", "is_async", "signature", "takes_ctx")
+    __slots__ = ("_decoder", "_encoder", "_names", "_result", "function", "is_async", "parts", "signature", "takes_ctx")
 
     def __init__(self, function: Callable[..., object], signature: "_Signature") -> None:
         self.function = function
         self.signature = signature
         self.takes_ctx = signature.takes_ctx
+        self.parts = signature.parts
         self.is_async = inspect.iscoroutinefunction(_innermost(function))
         self._names = tuple(parameter.name for parameter in signature.parameters)
         # Under names of ours, since a class has attributes of its own that a parameter may be named like.
@@ -120,8 +129,9 @@ class PreparedFunction:
         """A result as one line of JSON without its newline; raises ResultError.
 
         The JSON is read back as the declared type: objects are not checked when they are made, and JSON is
-        what counts.
+        what counts. Of parts it is a list of them.
         """
+        result = result if self.parts is None else _as_parts(result, self.parts)
         try:
             encoded = self._encoder.encode(result)
         # An object that was never filled has no attributes.
@@ -159,8 +169,8 @@ def prepare(function: object) -> PreparedFunction:
 
 
 def describe(function: object) -> dict[str, object]:
-    """A function as the daemon is told of it, in JSON: `input_schema`, `output_schema`, `description`, `takes_ctx` and
-    `is_async`. Raises FunctionError where it cannot be a tool.
+    """A function as the daemon is told of it, in JSON: `input_schema`, `output_schema`, `description`, `takes_ctx`,
+    `gives_parts` and `is_async`. Raises FunctionError where it cannot be a tool.
     """
     prepared = prepare(function)
     return {
@@ -168,6 +178,7 @@ def describe(function: object) -> dict[str, object]:
         "output_schema": _output_schema(prepared.signature.result),
         "description": _description(function),
         "takes_ctx": prepared.takes_ctx,
+        "gives_parts": prepared.parts is not None,
         "is_async": prepared.is_async,
     }
 
@@ -178,6 +189,7 @@ class _Signature(typing.NamedTuple):
     parameters: list[Parameter]
     result: object
     takes_ctx: bool
+    parts: str | None = None
 
 
 def _innermost(function: object) -> object:
@@ -215,9 +227,43 @@ def _read(function: Callable[..., object]) -> _Signature:
     context = signature.parameters.get(CONTEXT)
     if context is not None and context.kind not in _KEYWORDS:
         raise FunctionError(f"its parameter {CONTEXT} cannot be given by its name")
-    result = _json_type(hints.get("return", Any))
+    parts = _parts_of(hints.get("return"))
+    result = Any if parts is not None else _json_type(hints.get("return", Any))
     _check_type("its result", result)
-    return _Signature(parameters, result, context is not None)
+    return _Signature(parameters, result, context is not None, parts)
+
+
+def _parts_of(result: object) -> str | None:
+    """What kind of parts an annotation means: a media type for `Annotated[bytes, "image/png"]`, `PARTS` for
+    `Annotated[list, "parts"]`; None for any other, whose value is JSON.
+    """
+    if typing.get_origin(result) is not typing.Annotated:
+        return None
+    kind, *marks = typing.get_args(result)
+    for mark in marks:
+        if mark == PARTS and list in {kind, typing.get_origin(kind)}:
+            return PARTS
+        if isinstance(mark, str) and kind is bytes and _MEDIA_TYPE.fullmatch(mark):
+            return mark
+    return None
+
+
+def _as_parts(result: object, kind: str) -> list[object]:
+    """A result as parts, as MCP writes content; in them bytes stand for their base64, and a string for a text."""
+    if kind != PARTS:
+        if not isinstance(result, (bytes, bytearray, memoryview)):
+            raise ResultError(f"the result is not bytes of {kind}, but {type(result).__name__}")
+        first = kind.partition("/")[0]
+        if first in {"image", "audio"}:
+            return [{"type": first, "data": result, "mimeType": kind}]
+        return [{"type": "resource", "resource": {"uri": _RESULT_URI, "mimeType": kind, "blob": result}}]
+    if not isinstance(result, (list, tuple)):
+        raise ResultError(f"the result is no list of parts, but {type(result).__name__}")
+    parts = [{"type": "text", "text": part} if isinstance(part, str) else part for part in result]
+    for number, part in enumerate(parts):
+        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+            raise ResultError(f"a part is a string or a dict with a type - at `$[{number}]`")
+    return parts
 
 
 def _hints(function: object) -> Mapping[str, object]:

@@ -185,24 +185,30 @@ class WarmParent:
         os.dup2(sock, self._fd, inheritable=False)
         os.close(sock)
         if errand.is_resident:
-            self._confine(errand, channel, None, *leaf)
+            self._confine(errand, channel, {}, *leaf)
             self._serve(errand, channel)
             return
         # The call alone says what its scratch directory is, and this child may be forked ahead of it.
         header, line = channel.receive()
-        self._confine(errand, channel, json.loads(header)["scratch"], *leaf)
+        self._confine(errand, channel, json.loads(header), *leaf)
         channel.answer(self._answer(errand, channel, header, line))
 
-    def _confine(self, errand: Errand, channel: CallSocket, scratch: str | None, leaf: int | None = None) -> None:
-        """Shut this child in; raises Gone where that cannot be, once the daemon has been told."""
+    def _confine(self, errand: Errand, channel: CallSocket, call: dict[str, Any], leaf: int | None = None) -> None:
+        """Shut this child in; raises Gone where that cannot be, once the daemon has been told.
+
+        `call` is the header of the one call that it will serve; empty for a worker.
+        """
         try:
+            scratch, workspace = call.get("scratch"), call.get("workspace")
             enter_given(scratch)
+            if workspace is not None and call["in_workspace"]:
+                os.chdir(workspace)
             policy = self._policies[errand.policy]
             confinement = self._confinements.get(for_worker(policy) if errand.is_resident else policy)
             if isinstance(confinement, OSError):
                 raise confinement
             if confinement is not None:
-                confinement.enter(scratch, leaf)
+                confinement.enter(scratch, workspace, leaf)
             elif leaf is not None:
                 os.write(leaf, b"0")
             if leaf is not None:
@@ -220,7 +226,11 @@ class WarmParent:
             header, line = channel.receive()
             if cpu_s is not None:
                 allow_cpu(cpu_s)
-            enter_given(json.loads(header)["scratch"])
+            call = json.loads(header)
+            enter_given(call["scratch"])
+            if call["in_workspace"]:
+                # Each call says where, as all of one tool do.
+                os.chdir(call["workspace"])
             answer = self._answer(errand, channel, header, line)
             put_back(places)
             if is_leaving := threads() > before:
@@ -293,7 +303,8 @@ class ForkConfinement:
 
         if policy.is_sandboxed and policy.means != "landlock":
             raise OSError(f"a Python function is not a program, which {policy.means} would have to execute")
-        confine.prepare(policy)
+        # Of a workspace nothing is known before the call.
+        confine.prepare(policy.at(None))
         self._confine = confine.confine
         self._policy = policy
         # A function may import further modules when it runs.
@@ -312,11 +323,11 @@ class ForkConfinement:
             ),
         )
 
-    def enter(self, scratch: str | None, leaf: int | None) -> None:
+    def enter(self, scratch: str | None, workspace: str | None, leaf: int | None) -> None:
         """Shut this process in for good; raises OSError."""
         # A module may have been taken away since.
         also = [path for path in self._also if os.path.exists(path)]  # noqa: PTH110  # in each call: pathlib costs more
-        self._confine(self._policy, program=sys.executable, scratch=scratch, leaf=leaf, also=also)
+        self._confine(self._policy.at(workspace), program=sys.executable, scratch=scratch, leaf=leaf, also=also)
         sys.path_importer_cache.update(self._finders)
 
 

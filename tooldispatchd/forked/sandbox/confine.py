@@ -306,6 +306,7 @@ def try_mounts() -> None:
     namespaces.make_read_only(())
 
 
+@functools.cache
 def _can_mount() -> bool:
     """Whether `try_mounts` succeeds, in a process of its own."""
     pid = os.fork()

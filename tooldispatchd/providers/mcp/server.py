@@ -21,7 +21,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     `max_content_bytes` and its envelope. A server that is being stopped has `polite_s` to end after its input closed,
     and `term_s` after SIGTERM. `protocol` is a revision or `auto`. A call over `call_s` is the connection's end only if
     `dies_of_timeouts`. `resources` is whether resources and prompts are offered as tools; `traced`, whether each
-    message is logged. `policy` is what its child is started under.
+    message is logged; `told`, whether each call says whose it is. `policy` is what its child is started under.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     term_s: float = 2.0
     resources: bool = False
     traced: bool = False
+    told: bool = False
     policy: Policy | None = None
 
 

@@ -29,13 +29,17 @@ from functools import partial
 from typing import Final
 
 import trio
+from msgspec import Raw
 
 from tooldispatchd.calls.outcome import Unread, UnreadableError, Update
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
+from tooldispatchd.children.endings import tails
+from tooldispatchd.children.grace import Grace, ask_to_end
 from tooldispatchd.children.pipes import rest
 from tooldispatchd.children.procstat import ProcessorTime, processor_time
 from tooldispatchd.children.spawn import KILL_S, Child, Exit, SpawnError
+from tooldispatchd.children.tail import END_BYTES
 from tooldispatchd.providers.process.reading import read_output
 from tooldispatchd.providers.process.running import (
     ChildStarter,
@@ -153,14 +157,14 @@ class Turn:
     """One call on one child: its line in, one line out."""
 
     def __init__(
-        self, kept: ReusedChild, line: bytes | bytearray, update: Callable[[Update], None] | None, command: Command
+        self, kept: ReusedChild, line: bytes | bytearray, updates: UpdateLines | None, command: Command
     ) -> None:
         self.kept = kept
         self._child = kept.child
         self._streams = kept.streams
         self._command = command
         self._room = command.max_output_bytes
-        self._updates = None if update is None else UpdateLines(update)
+        self._updates = updates
         self._asked = line
         self._line = bytearray()
         self._cpu: ProcessorTime | None = None
@@ -185,19 +189,29 @@ class Turn:
             with trio.move_on_after(END_S):
                 await self._child.exited()
 
+    async def end_early(self, grace: Grace) -> None:
+        """Give the child its time to end itself; it is killed then, whatever it says."""
+        if self._command.stop_s > 0:
+            with grace.given(self._command.stop_s):
+                ask_to_end(self._child, is_wrapped=self._command.is_wrapped)
+                await self._streams.serve()
+        self._streams.drain()
+        grace.said = tails(self._line, self._streams.errors.text())
+
     def outcome(self) -> ProgramValue | Unread | Fault | None:
         """The outcome of the call, and the rest of its updates; None where it depends on how the child ended."""
         flaw, command, streams = self._flaw, self._command, self._streams
         argv0, max_bytes = command.argv[0], command.max_output_bytes
         streams.drain_updates()
         if flaw is None and not is_light(self._line, ACCEPT):
-            return Unread(self._line, Output.JSON, max_bytes, partial(no_answer, argv0, streams.errors.text()))
+            end = bytes(self._line[-END_BYTES:])
+            return Unread(self._line, Output.JSON, max_bytes, partial(no_answer, argv0, streams.errors.text(), end))
         if flaw is None:
             try:
                 return ProgramValue(read_output(Output.JSON, self._line, max_bytes=max_bytes))
             except UnreadableError as error:
                 streams.hear()
-                return no_answer(argv0, streams.errors.text(), error)
+                return no_answer(argv0, streams.errors.text(), self._line, error)
         streams.hear()
         if flaw is Flaw.ENDED and self._child.has_exited():
             if command.limits.cpu_s is not None:
@@ -209,16 +223,16 @@ class Turn:
             self.is_unread = int.from_bytes(unread, sys.byteorder) == written and not self._line
             return None
         if flaw is Flaw.LONG:
-            return too_much(command, streams.errors.text())
-        return no_answer(argv0, streams.errors.text(), UnreadableError(WHY[flaw]))
+            return too_much(command, streams.errors.text(), self._line)
+        return no_answer(argv0, streams.errors.text(), self._line, UnreadableError(WHY[flaw]))
 
     def fault_of(self, ended: Exit, passed: Passed | None) -> Fault:
         """The fault of a call whose child ended by itself, now that it is reaped."""
         command, stderr = self._command, self._streams.errors.text()
         if ended.code == 0:
-            return no_answer(command.argv[0], stderr, UnreadableError("exited before it had answered"))
+            return no_answer(command.argv[0], stderr, self._line, UnreadableError("exited before it had answered"))
         counted = None if passed is None else partial(passed, self._child)
-        return ended_badly(command, ended, stderr, cpu=self._cpu, passed=counted)
+        return ended_badly(command, ended, stderr, self._line, said=stderr, cpu=self._cpu, passed=counted)
 
     def _take(self, chunk: bytes) -> bool:
         line, newline, more = chunk.partition(b"\n")
@@ -333,17 +347,19 @@ class Reused:
         line: bytes | bytearray,
         *,
         update: Callable[[Update], None] | None = None,
+        details: dict[str, Raw] | None = None,
+        grace: Grace | None = None,
         during: During | None = None,
         passed: Passed | None = None,
     ) -> ProgramValue | Unread | Fault:
         """Have `line` (one JSON value and a newline) answered by an idle child, or by one that `start` starts.
 
-        `start` is asked for `command` with a pipe for updates, or raises SpawnError. Updates go to `update` as in
-        `run_command`, and are dropped without it. `during` is entered with the child as it is asked, without a
-        checkpoint, and left when it has answered or is reaped, before it may serve another call; it is entered with
-        another one too where the first ended and had read nothing.
-        `passed` is as in `run_command`, of the child that it is called with; a child's processor time is that of all of
-        its calls.
+        `start` is asked for `command` with a pipe for updates, or raises SpawnError. Updates go to `update` and
+        `details` as in `run_command`, and are dropped without them; `grace` is as there. `during` is entered
+        with the child as it is asked, without a checkpoint, and left when it has answered or is reaped, before
+        it may serve another call; it is entered with another one too where the first ended and had read
+        nothing. `passed` is as in `run_command`, of the child that it is called with; a child's processor time
+        is that of all of its calls.
 
         Every failure is a `tool_failed` fault, and the child is gone with it; so it is where this is cancelled. Where a
         child spoke unasked while it was idle, the next call fails: the answer before was perhaps none.
@@ -354,9 +370,9 @@ class Reused:
             seen = kept.look()
             if seen is None:
                 kept.wake()
-                turn = Turn(kept, line, update, command)
+                turn = Turn(kept, line, UpdateLines.of(update, details), command)
                 if turn.begin():
-                    outcome = await self._serve(turn, during, passed)
+                    outcome = await self._serve(turn, during, passed, grace)
                     if not turn.is_unread:
                         return outcome
                     continue
@@ -369,9 +385,9 @@ class Reused:
             kept = await self._start(start, command)
         except SpawnError as error:
             return Fault(Code.TOOL_FAILED, str(error)).ran(may_have=False)
-        turn = Turn(kept, line, update, command)
+        turn = Turn(kept, line, UpdateLines.of(update, details), command)
         turn.begin()
-        return await self._serve(turn, during, passed)
+        return await self._serve(turn, during, passed, grace)
 
     async def close(self) -> None:
         """End every child, killing those that serve a call; bounded but for `gone`, cannot be cancelled.
@@ -420,12 +436,14 @@ class Reused:
             raise SpawnError(command.argv[0], "its session has ended")
         return kept
 
-    async def _serve(self, turn: Turn, during: During | None, passed: Passed | None) -> ProgramValue | Unread | Fault:
+    async def _serve(
+        self, turn: Turn, during: During | None, passed: Passed | None, grace: Grace | None
+    ) -> ProgramValue | Unread | Fault:
         kept = turn.kept
         self._busy.add(kept)
         try:
             async with contextlib.nullcontext() if during is None else during(kept.child):
-                outcome = await self._ask(turn, passed)
+                outcome = await self._ask(turn, passed, grace or Grace())
         finally:
             self._busy.discard(kept)
         if isinstance(outcome, Fault):
@@ -448,12 +466,16 @@ class Reused:
             self._idle_children.end(oldest)
         return outcome
 
-    async def _ask(self, turn: Turn, passed: Passed | None) -> ProgramValue | Unread | Fault:
+    async def _ask(self, turn: Turn, passed: Passed | None, grace: Grace) -> ProgramValue | Unread | Fault:
         """The outcome of a call; its child is gone where that is no value."""
         kept, outcome = turn.kept, None
         try:
             await turn.run()
             outcome = turn.outcome()
+        except trio.Cancelled:
+            # It shields and bounds itself.
+            await turn.end_early(grace)  # noqa: ASYNC102, ASYNC120  # as above
+            raise
         finally:
             if not isinstance(outcome, ProgramValue | Unread):
                 ended = await kept.child.kill()  # noqa: ASYNC102  # as above

@@ -1,7 +1,7 @@
 """One run of a program, from a validated input to its value or its fault; nothing of it is left when the call is over.
 
     feed ──▶ launch ──▶ write, read, drain ──▶ leader exited ──▶ rest of the pipes ──▶ killed, reaped ──▶ Value | Fault
-                               └── cancelled, or too much output ──▶ killed, reaped
+                               └── cancelled, or too much output ──▶ (asked to end ──▶) killed, reaped
 
 The end of a call is the end of the program, never the end of its pipes: a process that left the group may hold stdout
 for ever. How long a call may take and how many run at once are the caller's decisions. A program whose caller wants
@@ -11,25 +11,30 @@ updates has a fourth pipe for them (`updates`); any other has none, and pays not
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
+import trio
+from msgspec import Raw
 
 from tooldispatchd.calls.outcome import Unread, UnreadableError, Update
 from tooldispatchd.catalog.arguments import JSON_FEED, Feed
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
 from tooldispatchd.children import endings
-from tooldispatchd.children.endings import NO_LIMITS, Limits, tool_failed
+from tooldispatchd.children.endings import NO_LIMITS, Limits, tails, tool_failed
+from tooldispatchd.children.grace import Grace, ask_to_end
 from tooldispatchd.children.procstat import ProcessorTime, processor_time
 from tooldispatchd.children.spawn import Child, Exit, SpawnError
-from tooldispatchd.children.tail import Tail
+from tooldispatchd.children.tail import END_BYTES, Tail, end_of
 from tooldispatchd.providers.process.feeding import supply
 from tooldispatchd.providers.process.ports import PortPipes, PortStreams
 from tooldispatchd.providers.process.reading import read_output
 from tooldispatchd.providers.process.streams import ProgramStreams
 from tooldispatchd.providers.updates import UpdateLines
 from tooldispatchd.wire.faults import Fault
+
+SUCCESS: Final = frozenset({0})
 
 
 class ChildStarter(Protocol):
@@ -48,6 +53,9 @@ class Command(msgspec.Struct, frozen=True):
 
     `cwd` is used by the maker of its `ChildStarter`. `limits` are those that it runs under, to name the one that was
     passed. `is_wrapped`: by a program that ends with 128 + n where signal n ended the wrapped one.
+
+    `exit_codes` are those of a program that has given an answer, None where each is. One whose call is ended early has
+    `stop_s` to end itself.
     """
 
     argv: tuple[str, ...]
@@ -60,6 +68,21 @@ class Command(msgspec.Struct, frozen=True):
     is_wrapped: bool = False
     max_content_bytes: int | None = None
     """Of the answer as JSON; by default what stdout may be."""
+    media_type: str = ""
+    """Of a file that it writes."""
+    exit_codes: frozenset[int] | None = SUCCESS
+    stop_s: float = 0.0
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether its stdout and stderr are one pipe."""
+        return self.output is Output.TRANSCRIPT
+
+    def is_answered_by(self, how: Exit) -> bool:
+        """Whether a program that ended so has given an answer."""
+        if self.exit_codes is not None:
+            return how.code in self.exit_codes
+        return (endings.unwrapped(how) if self.is_wrapped else how).code is not None
 
 
 class ProgramValue(msgspec.Struct, frozen=True):
@@ -76,20 +99,24 @@ async def run_command(
     *,
     env: Mapping[str, str] = {},
     update: Callable[[Update], None] | None = None,
+    details: dict[str, Raw] | None = None,
     passed: Callable[[], str | None] | None = None,
     ports: PortPipes | None = None,
+    grace: Grace | None = None,
 ) -> ProgramValue | Unread | Fault:
     """Run `command` once with the input of `line` (as `supply` has it), and with `env` on top of its own.
 
     Where `update` is given the program may write lines of `tool_update` to its descriptor 3, and `update` is called
-    with them as `updates` merges them, never once this has returned; it must not block, nor raise. Where `passed` is
-    given it is asked, when the program has failed and is dead, which of its limits was passed as far as the kernel
-    counts that for the whole call. Where `ports` are given, they are on the program's stdin and stdout.
+    with them as `updates` merges them, never once this has returned; it must not block, nor raise. Where `details` is
+    given, what its lines of `tool_details` say is entered there, and the exit code of a program that may have several.
+    Where `passed` is given it is asked, when the program has failed and is dead, which of its limits was passed as far
+    as the kernel counts that for the whole call. Where `ports` are given, they are on the program's stdin and stdout.
 
     A value that cannot be an argument or a variable is an `invalid_input` fault. Every failure is a `tool_failed`
-    fault: the program cannot be started, it ends with another code than 0 or by a signal, it writes too much, or
+    fault: the program cannot be started, it ends with a code that is no answer's or by a signal, it writes too much, or
     anything but an answer. When this returns or is cancelled its process group is killed and reaped, and its
-    descriptors are closed.
+    descriptors are closed. Where it is cancelled the program has the time of `grace` to end itself, which then tells
+    the ends of its output.
     """
     fed = supply(command.feed, line)
     if isinstance(fed, Fault):
@@ -97,19 +124,19 @@ async def run_command(
     argv = (*command.argv, *fed.words) if fed.words else command.argv
     whole = {**command.env, **fed.env, **env} if env or fed.env else command.env
     try:
-        child = await start(argv, env=whole, with_updates=update is not None)
+        child = await start(argv, env=whole, with_updates=update is not None or details is not None)
     except SpawnError as error:
         return fed.refusal(error).ran(may_have=False)
     run = _Run(command, child)
     try:
-        await run.through(fed.stdin, update, ports)
+        await run.through(fed.stdin, UpdateLines.of(update, details), grace or Grace(), ports)
     except SpawnError as error:
         return fed.refusal(error)
     finally:
         if run.exit is None:
             # It shields and bounds itself, as does every way to end a child.
             await child.kill()  # noqa: ASYNC102  # as above
-    return run.judge(passed)
+    return run.judge(passed, details)
 
 
 class _Run:
@@ -129,21 +156,26 @@ class _Run:
         self.exit: Exit | None = None
 
     async def through(
-        self, stdin: bytes | bytearray, update: Callable[[Update], None] | None, ports: PortPipes | None
+        self, stdin: bytes | bytearray, updates: UpdateLines | None, grace: Grace, ports: PortPipes | None
     ) -> None:
         """Feed the child and take what it writes until it has ended, then end what is left of it.
 
         Raises SpawnError where the kernel has no room to watch it.
         """
         child = self._child
-        updates = None if update is None else UpdateLines(update)
         try:
             streams = ProgramStreams(child) if ports is None else PortStreams(child, ports)
         except OSError as error:
             raise SpawnError(self._command.argv[0], f"it cannot be watched: {error.strerror}") from error
         with closing(streams):
             streams.begin(stdin, self._take, updates, closes_stdin=ports is None)
-            if await streams.serve():
+            try:
+                has_exited = await streams.serve()
+            except trio.Cancelled:
+                # It shields and bounds itself.
+                await self._end_early(streams, grace)  # noqa: ASYNC102, ASYNC120  # as above
+                raise
+            if has_exited:
                 streams.drain()
                 if self._command.limits.cpu_s is not None:
                     # The kernel tells it until the child is reaped.
@@ -152,23 +184,35 @@ class _Run:
             self.exit = await child.kill()
         self._errors = streams.errors
 
-    def judge(self, passed: Callable[[], str | None] | None) -> ProgramValue | Unread | Fault:
+    async def _end_early(self, streams: ProgramStreams, grace: Grace) -> None:
+        """Give the child its time to end itself, and hear what it says in it."""
+        if self._command.stop_s > 0:
+            with grace.given(self._command.stop_s):
+                ask_to_end(self._child, is_wrapped=self._command.is_wrapped)
+                await streams.serve()
+        streams.drain()
+        grace.said = tails(self._output, streams.errors.text())
+        self.exit = await self._child.kill()
+
+    def judge(
+        self, passed: Callable[[], str | None] | None, details: dict[str, Raw] | None
+    ) -> ProgramValue | Unread | Fault:
         """The value, or why there is none."""
-        command, ended = self._command, self.exit
-        argv0, stderr = command.argv[0], self._errors.text()
+        command, ended, stdout = self._command, self.exit, self._output
+        stderr = self._errors.text()
         assert ended is not None, "it has gone through"
+        code = ended.code
         if self._room < 0:
-            return too_much(command, stderr)
-        if ended.code != 0:
-            return ended_badly(command, ended, stderr, cpu=self._cpu, passed=passed)
-        max_bytes = command.max_content_bytes or command.max_output_bytes
-        if not is_light(self._output, ACCEPT):
-            return Unread(self._output, command.output, max_bytes, partial(no_answer, argv0, stderr), stderr)
-        try:
-            value = read_output(command.output, self._output, max_bytes=max_bytes)
-        except UnreadableError as error:
-            return no_answer(argv0, stderr, error)
-        return ProgramValue(value, stderr)
+            return too_much(command, stderr, stdout)
+        if code is None or not command.is_answered_by(ended):
+            # Where it has but one pipe for both, its complaints are among its output.
+            said = end_of(stdout) if command.is_joined else stderr
+            return ended_badly(command, ended, stderr, stdout, said=said, cpu=self._cpu, passed=passed)
+        if command.exit_codes != SUCCESS and details is not None:
+            details["exit_code"] = Raw(b"%d" % code)
+        if command.is_joined:
+            stdout += b"%bexit code %d" % (b"" if stdout[-1:] in (b"", b"\n") else b"\n", code)
+        return read_answer(command, stdout, stderr)
 
     def _take(self, chunk: bytes) -> bool:
         self._room -= len(chunk)
@@ -181,23 +225,44 @@ class _Run:
         return self._room < 0
 
 
-def too_much(command: Command, stderr: str) -> Fault:
+def read_answer(command: Command, stdout: bytes | bytearray, stderr: str) -> ProgramValue | Unread | Fault:
+    """The answer in all of `stdout`, or what it is read from where that takes long; or that it is none."""
+    max_bytes = command.max_content_bytes or command.max_output_bytes
+    unreadable = partial(no_answer, command.argv[0], stderr, bytes(stdout[-END_BYTES:]))
+    # What they become depends on the kind of content that is wanted.
+    if command.output.is_parts or not is_light(stdout, ACCEPT):
+        return Unread(stdout, command.output, max_bytes, unreadable, stderr, media_type=command.media_type)
+    try:
+        value = read_output(command.output, stdout, max_bytes=max_bytes)
+    except UnreadableError as error:
+        return unreadable(error)
+    return ProgramValue(value, stderr)
+
+
+def too_much(command: Command, stderr: str, stdout: bytes | bytearray) -> Fault:
     """The fault of a program over the bound on stdout."""
     why = f"'{command.argv[0]}' was killed because it wrote more than {command.max_output_bytes} bytes to stdout"
-    return tool_failed(why, stderr, limit="output_bytes")
+    return tool_failed(why, stderr, stdout, limit="output_bytes")
 
 
-def no_answer(argv0: str, stderr: str, error: UnreadableError) -> Fault:
+def no_answer(argv0: str, stderr: str, stdout: bytes | bytearray, error: UnreadableError) -> Fault:
     """The fault of a program that wrote what is no answer."""
-    return tool_failed(f"'{argv0}' {error}", stderr, **({} if error.limit is None else {"limit": error.limit}))
+    return tool_failed(f"'{argv0}' {error}", stderr, stdout, **({} if error.limit is None else {"limit": error.limit}))
 
 
 def ended_badly(
-    command: Command, how: Exit, stderr: str, *, cpu: ProcessorTime | None, passed: Callable[[], str | None] | None
+    command: Command,
+    how: Exit,
+    stderr: str,
+    stdout: bytes | bytearray,
+    *,
+    said: str,
+    cpu: ProcessorTime | None,
+    passed: Callable[[], str | None] | None,
 ) -> Fault:
-    """The fault of a program that ended by a signal or with another code than 0."""
+    """The fault of a program that ended by a signal or with a code that is no answer's; `said` are its last words."""
     how = endings.unwrapped(how) if command.is_wrapped else how
     limit = (None if passed is None else passed()) or endings.passed_limit(
-        command.limits, how, stderr, cpu=cpu, is_wrapped=command.is_wrapped
+        command.limits, how, said, cpu=cpu, is_wrapped=command.is_wrapped
     )
-    return endings.ended(command.argv[0], how, stderr, limits=command.limits, limit=limit)
+    return endings.ended(command.argv[0], how, stderr, limits=command.limits, limit=limit, stdout=stdout)

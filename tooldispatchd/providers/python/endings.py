@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.calls.outcome import Unread, UnreadableError
+from tooldispatchd.calls.outcome import NOTHING_LEFT, LeftBeside, Unread, UnreadableError
 from tooldispatchd.calls.violations import fault_at
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
@@ -56,6 +56,8 @@ class Ending(msgspec.Struct, frozen=True):
     """Whether the answer was longer than it may be."""
     is_unread: bool = False
     """Whether the child was gone before it had read the whole call: then the function was not called."""
+    left: LeftBeside = NOTHING_LEFT
+    """What the function left beside its value."""
     is_leaving: bool = False
     """Whether the worker ends by itself after this call."""
 
@@ -68,10 +70,11 @@ def judge(tool: PythonTool, ending: Ending, remains: Remains) -> ReturnedValue |
     """The value, or why there is none; `remains` tell where the child wrote no answer."""
     exited, stderr = remains.exited, remains.stderr
     if ending.value is not None:
-        if not is_light(ending.value, ACCEPT):
-            return Unread(ending.value, Output.JSON, tool.max_output_bytes, partial(_no_value, tool), stderr)
+        if tool.gives_parts or not is_light(ending.value, ACCEPT):
+            fault = partial(_no_value, tool)
+            return Unread(ending.value, Output.JSON, tool.max_output_bytes, fault, stderr, ending.left)
         try:
-            return ReturnedValue(msgspec.json.decode(ending.value), stderr)
+            return ReturnedValue(msgspec.json.decode(ending.value), stderr, ending.left)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             why = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
             return _no_value(tool, UnreadableError(why))
@@ -104,6 +107,9 @@ def _raised(tool: PythonTool, error: ChildError, stderr: str) -> Fault:
         return _broken(Code.INVALID_INPUT, message)
     if error.kind == "output":
         return _broken(Code.INVALID_OUTPUT, message)
+    if error.kind in {"details", "state"}:
+        limit = {} if error.limit is None else {"limit": error.kind}
+        return tool_failed(f"the {error.kind} that '{name}' leaves cannot be kept: {message}", stderr, **limit)
     # Printed lines come first, as they did in time; the traceback is whole wherever it can be.
     room = max(0, STDERR_TAIL_BYTES - len(error.trace))
     said = (stderr[-room:] if room else "") + error.trace

@@ -15,20 +15,22 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 import trio
+from msgspec import Raw
 
-from tooldispatchd.calls.outcome import Update
+from tooldispatchd.calls.outcome import NOTHING_LEFT, LeftBeside, Update
 from tooldispatchd.children.descriptors import close_all, open_pipe
 from tooldispatchd.children.pipes import CHUNK_BYTES, LOOKS, ChildPipes, rest, write
 from tooldispatchd.children.procstat import ProcessorTime, processor_time
 from tooldispatchd.children.spawn import Child, Exit
 from tooldispatchd.children.tail import STDERR_TAIL_BYTES, Tail
-from tooldispatchd.forked.python.frames import FrameError, FrameKind, FrameReader
+from tooldispatchd.forked.python.frames import FrameError, FrameKind, FrameReader, frame
 from tooldispatchd.providers.python.endings import ChildError, Ending
 from tooldispatchd.providers.python.environment import ParentLease
+from tooldispatchd.providers.python.tool import CallSide
 from tooldispatchd.providers.updates import Held
 
 # Of a child that has exited: it can have left some times the socket's buffer (208 KiB by default), of which small
@@ -38,10 +40,27 @@ LEFT_CHUNKS: Final = 64
 # A parent that died may have forked a child without telling: that is killed as an orphan, well within this time.
 UNKNOWN_S: Final = 5.0
 
+# A function that says more to the log says it to nobody.
+LOG_LINES: Final = 100
+# As `ctx.log` cuts it.
+MAX_LINE_CHARS: Final = 4_000
+
+NOBODY: Final = CallSide()
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    """A line that a function writes to the daemon's log."""
+
+    level: Literal["debug", "info", "warning", "error"]
+    message: str
+
+
 # The exit of a child whose end is not known; never taken for a success.
 UNKNOWN: Final = Exit(signal=signal.SIGKILL)
 
 _decode_update: Final = msgspec.json.Decoder(Update).decode
+_decode_line: Final = msgspec.json.Decoder(LogLine).decode
+_decode_object: Final = msgspec.json.Decoder(dict[str, object]).decode
 _decode_error: Final = msgspec.json.Decoder(ChildError).decode
 
 
@@ -51,6 +70,9 @@ class WorkerPipes:
     _pending: memoryview
     _reader: FrameReader
     _held: Held | None
+    _log: Callable[[str, str], None] | None
+    _lines_left: int
+    _left: LeftBeside
     _is_leaving: bool
     _is_reset: bool
     _ending: Ending | None
@@ -79,18 +101,24 @@ class WorkerPipes:
             close_all(fds)
             raise
         self.theirs = [theirs, errors]
-        self._reset(b"", None)
+        self._reset(b"", NOBODY)
 
     @property
     def stderr(self) -> str:
         """The end of the output that this call has printed so far, to stdout and to stderr."""
         return self._tail.text()
 
-    def begin(self, frames: bytes | bytearray, update: Callable[[Update], None] | None) -> None:
-        """Write a call, as far as it can be written at once; `update` is called until `finish` has returned."""
+    def begin(self, frames: bytes | bytearray, side: CallSide) -> None:
+        """Write a call, as far as it can be written at once; its `side` is told until `finish` has returned."""
         self.calls += 1
-        self._reset(frames, update)
+        self._reset(frames, side)
         self._write()
+
+    async def stop(self) -> Ending:
+        """Ask a call that was cancelled to end itself, and serve it until it does."""
+        self._pending = memoryview(bytes(self._pending) + frame(FrameKind.CANCEL))
+        self._write()
+        return Ending() if self.child is None else await self.finish()
 
     def attach(self, child: Child, parent: ParentLease) -> None:
         """The child has been forked by `parent`."""
@@ -157,7 +185,7 @@ class WorkerPipes:
                 is_unread = self._is_reset or bool(self._pending)
                 self._ending = Ending(is_unread=is_unread, is_cut=not self._reader.is_between)
 
-    def _reset(self, frames: bytes | bytearray, update: Callable[[Update], None] | None) -> None:
+    def _reset(self, frames: bytes | bytearray, side: CallSide) -> None:
         self._pending = memoryview(frames)
         # A worker's earlier words are not this call's; there are none where the child is new.
         if self.calls > 1:
@@ -165,7 +193,9 @@ class WorkerPipes:
             self._tail = Tail(STDERR_TAIL_BYTES)
         # Faults are told in frames too, whatever answers are bounded to.
         self._reader = FrameReader(max(self._max, CHUNK_BYTES))
-        self._held = None if update is None else Held(update)
+        self._held = None if side.update is None else Held(side.update)
+        self._log, self._lines_left = side.log, LOG_LINES
+        self._left = NOTHING_LEFT
         self._is_leaving = False
         self._is_reset = False
         self._ending = None
@@ -214,12 +244,21 @@ class WorkerPipes:
     def _take(self, kind: FrameKind, payload: bytes | bytearray) -> None:
         if kind is FrameKind.VALUE:
             is_over = len(payload) > self._max
-            self._ending = Ending(value=None if is_over else payload, is_over=is_over, is_leaving=self._is_leaving)
+            value = None if is_over else payload
+            self._ending = Ending(value=value, is_over=is_over, is_leaving=self._is_leaving, left=self._left)
         elif kind is FrameKind.UPDATE:
             # Not a number, or no text: an update that cannot be read is dropped.
             with suppress(msgspec.MsgspecError, UnicodeDecodeError):
                 if self._held is not None:
                     self._held.add(_decode_update(payload))
+        elif kind is FrameKind.LOG:
+            self._lines_left -= 1
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                if self._log is not None and self._lines_left >= 0:
+                    line = _decode_line(payload)
+                    self._log(line.level, line.message[:MAX_LINE_CHARS])
+        elif kind in {FrameKind.DETAILS, FrameKind.STATE}:
+            self._take_left(kind, bytes(payload))
         elif kind is FrameKind.LEAVING:
             self._is_leaving = True
         elif kind is FrameKind.ERROR:
@@ -229,6 +268,16 @@ class WorkerPipes:
                 self._ending = Ending(nonsense=str(error))
         else:
             self._ending = Ending(nonsense=f"a {kind.name} frame")
+
+    def _take_left(self, kind: FrameKind, payload: bytes) -> None:
+        try:
+            _decode_object(payload)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            self._ending = Ending(nonsense=str(error))
+            return
+        left = self._left
+        is_state = kind is FrameKind.STATE
+        self._left = LeftBeside(left.details, payload) if is_state else LeftBeside(Raw(payload), left.state)
 
     def _hear(self) -> None:
         for chunk in rest(self._stderr):

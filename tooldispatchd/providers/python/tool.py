@@ -1,10 +1,14 @@
 """A Python tool as it is run, and the value of a call."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
+from msgspec import Raw
 
+from tooldispatchd.calls.outcome import NOTHING_LEFT, LeftBeside, Update
 from tooldispatchd.children.endings import NO_LIMITS, Limits
+from tooldispatchd.children.grace import Grace
 from tooldispatchd.forked.policy import Policy
 
 
@@ -46,6 +50,18 @@ class PythonTool(msgspec.Struct, frozen=True, kw_only=True):
     max_rss: int = 1 << 30
     """Resident bytes of its parent, or of its worker, after which that is replaced."""
 
+    in_workspace: bool = False
+    """Whether each call runs in its session's workspace; `cwd` is then that of its parent alone."""
+    gives_parts: bool = False
+    """Whether its result is a list of typed parts, which is not decoded here."""
+    stop_s: float = 0.0
+    """Seconds that it has to end itself where it is cancelled."""
+
+    @property
+    def needs_workspace(self) -> bool:
+        """Whether it cannot run in a session without a workspace."""
+        return self.in_workspace or self.policy.is_in_workspace
+
     @property
     def surroundings(self) -> WarmKey:
         policy = self.policy
@@ -64,3 +80,32 @@ class ReturnedValue(msgspec.Struct, frozen=True):
 
     value: object
     stderr: str = ""
+    left: LeftBeside = NOTHING_LEFT
+
+
+class CallHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """The header of a call, as `forked.python.frames.FrameKind.CALL` describes it."""
+
+    id: str
+    tool: str = ""
+    agent: str | None = None
+    session: int = 0
+    profile: str = ""
+    left_s: float | None = None
+    scratch: str | None = None
+    workspace: str | None = None
+    in_workspace: bool = False
+    updates: bool = False
+    state: Raw | None = None
+
+
+class CallSide(msgspec.Struct, frozen=True):
+    """Who listens to one call while it runs, and how it may be ended.
+
+    `update` is called with what the function says of its progress, merged, and `log` with a level and a line; neither
+    ever once the call has returned, and neither may block or raise.
+    """
+
+    update: Callable[[Update], None] | None = None
+    log: Callable[[str, str], None] | None = None
+    grace: Grace | None = None

@@ -9,7 +9,7 @@ child is asked only where the kernel says that the first did not read it.
 """
 
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -17,16 +17,17 @@ from typing import Final
 import msgspec
 import trio
 
-from tooldispatchd.calls.outcome import Unread, Update
+from tooldispatchd.calls.outcome import Unread
 from tooldispatchd.children.control import ForkerGone
 from tooldispatchd.children.descriptors import close_all
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import SpawnError
+from tooldispatchd.children.tail import STDERR_TAIL_BYTES
 from tooldispatchd.forked.python.frames import FrameKind, frame, prefix
 from tooldispatchd.providers.python.endings import Ending, Remains, judge, not_started
 from tooldispatchd.providers.python.environment import NoParentError, WarmEnvironment, resident_bytes
-from tooldispatchd.providers.python.peer import UNKNOWN, WorkerPipes
-from tooldispatchd.providers.python.tool import PythonTool, ReturnedValue, WarmKey
+from tooldispatchd.providers.python.peer import NOBODY, UNKNOWN, WorkerPipes
+from tooldispatchd.providers.python.tool import CallHeader, CallSide, PythonTool, ReturnedValue, WarmKey
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.lines import framed
 
@@ -69,20 +70,15 @@ class Warm:
         self,
         tool: PythonTool,
         line: bytes | bytearray,
+        call: CallHeader,
+        side: CallSide = NOBODY,
         *,
-        id: str,  # noqa: A002  # the word of the protocol
-        agent: str | None,
-        deadline_s: float | None,
-        scratch: str | None = None,
         leaf: str | None = None,
-        update: Callable[[Update], None] | None = None,
     ) -> ReturnedValue | Unread | Fault:
         """Call the tool once with `line` (one JSON value), which has been checked against its schema.
 
-        `id`, `agent`, `deadline_s` (seconds left) and `scratch` (a path, the caller's to remove) are what the function
-        is told; a worker that is restricted to files has no scratch directory. `leaf` is a cgroup that the child
-        enters, unless it is a worker. Where `update` is given it is called with what the function says of its progress,
-        merged, and never once this has returned; it must not block, nor raise.
+        `call` is what the function is told, with a scratch directory that is the caller's to remove; a worker that is
+        restricted to files has none. `leaf` is a cgroup that the child enters, unless it is a worker.
 
         When this returns or is cancelled, the child of the call is killed, unless it is a worker that can serve
         another. It is also reaped, unless there was an answer: then that is not kept waiting for the kernel to take the
@@ -90,8 +86,7 @@ class Warm:
         """
         place = self._place(tool)
         if tool.resident and tool.restricts_files:
-            scratch = None
-        call = CallHeader(id, agent, deadline_s, scratch, update is not None)
+            call = msgspec.structs.replace(call, scratch=None)
         frames = framed(
             frame(FrameKind.CALL, msgspec.json.encode(call)) + prefix(FrameKind.INPUT, len(line)), line, b""
         )
@@ -99,7 +94,7 @@ class Warm:
         while True:
             tries -= 1
             try:
-                ending, remains = await self._try(place, frames, leaf, update)
+                ending, remains = await self._try(place, frames, leaf, side)
             except (NoParentError, SpawnError) as error:
                 return not_started(tool, error.why).ran(may_have=False)
             if not ending.is_unread or not tries:
@@ -156,7 +151,7 @@ class Warm:
         place: WarmTool,
         frames: bytes | bytearray,
         leaf: str | None,
-        update: Callable[[Update], None] | None,
+        side: CallSide,
     ) -> tuple[Ending, Remains]:
         """Have one child serve the call; how that ended, and how the child did.
 
@@ -171,7 +166,7 @@ class Warm:
                 # One that has died goes nowhere.
                 with suppress(ProcessLookupError):
                     Path(leaf, "cgroup.procs").write_text(str(peer.child.pid))
-            peer.begin(frames, update)
+            peer.begin(frames, side)
             if peer.child is None:
                 await fork_child(place, peer, leaf)
             if not tool.resident and place.is_kept:
@@ -182,6 +177,11 @@ class Warm:
             if ending.error is not None and ending.error.kind == "import" and peer.parent is not None:
                 place.environment.failed(peer.parent, tool.function)
             is_fit = tool.resident and is_fit_for_more(place, peer, ending)
+        except trio.Cancelled:
+            if tool.stop_s and side.grace is not None:
+                with side.grace.given(tool.stop_s):
+                    side.grace.said |= said_at_the_end(await peer.stop(), peer.stderr)
+            raise
         finally:
             if not is_fit:
                 exited = await peer.end()  # noqa: ASYNC102  # it shields and bounds itself
@@ -221,16 +221,6 @@ class Warm:
             place.expected -= 1
 
 
-class CallHeader(msgspec.Struct, frozen=True):
-    """The header of a call, as `forked.python.frames.FrameKind.CALL` describes it."""
-
-    id: str
-    agent: str | None
-    left_s: float | None
-    scratch: str | None
-    updates: bool
-
-
 async def fork_child(place: WarmTool, peer: WorkerPipes, leaf: str | None) -> None:
     """Have the peer's child forked. Where the parent dies meanwhile the peer has none, and its socket tells the rest.
 
@@ -264,6 +254,16 @@ def is_fit_for_more(place: WarmTool, worker: WorkerPipes, ending: Ending) -> boo
     if worker.child is None or worker.calls >= tool.max_forks or not has_current_parent(worker):
         return False
     return worker.calls % CALLS_PER_LOOK > 0 or resident_bytes(worker.child.pid) <= tool.max_rss
+
+
+def said_at_the_end(ending: Ending, stderr: str) -> dict[str, object]:
+    """What is told of a call that was given time to end itself: what it returned, and what it printed."""
+    said: dict[str, object] = {}
+    if ending.value is not None:
+        said["stdout_tail"] = bytes(ending.value[-STDERR_TAIL_BYTES:]).decode(errors="ignore")
+    if stderr:
+        said["stderr_tail"] = stderr
+    return said
 
 
 def has_current_parent(peer: WorkerPipes) -> bool:

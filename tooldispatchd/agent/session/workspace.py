@@ -1,0 +1,91 @@
+"""Find the directory of a session that opens, its *workspace*: what its `hello` names, else what its profile says.
+
+It is looked at once, and all links in it are resolved then. What of a profile's is missing is made one segment after
+the other, each by the descriptor of the one before it: nobody can put a link where a directory was just looked for.
+"""
+
+import os
+from typing import Final
+
+from tooldispatchd.agent.session.entrance import Visitor
+from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.workspaces import is_within, segments
+from tooldispatchd.children.owners import owner_of
+from tooldispatchd.wire.faults import Code, Fault
+
+# Linux's PATH_MAX, with its NUL.
+MAX_PATH: Final = 4095
+NOT_WITHIN: Final = Fault(Code.NOT_ALLOWED, "hello.workspace is no directory in the workspaces of this profile")
+NOT_A_PATH: Final = Fault(Code.INVALID_REQUEST, "hello.workspace must be an absolute path", {"source": "workspace"})
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+def find_workspace(profile: Profile, asked: str | None, *, agent: str | None, visitor: Visitor) -> str | Fault | None:
+    """The directory of a session under `profile`, absolute and without links; None for one that has none.
+
+    `asked` is what the agent's `hello` names. A profile's own that is not there, and is not to be made, is a fault:
+    the agent would work elsewhere than it was told to.
+    """
+    if asked is not None:
+        return _asked(profile, asked)
+    if profile.workspace is None:
+        return None
+    values = {"agent": agent, "profile": profile.name, "uid": str(visitor.uid)}
+    above, below = segments(profile.workspace, values)
+    try:
+        above = os.path.realpath(above, strict=True)
+        _enter(above, below, profile)
+    except OSError as error:
+        why = error.strerror or str(error)
+        return Fault(Code.NOT_ALLOWED, f"no session is opened: its workspace cannot be had: {why}")
+    return "/".join((above.rstrip("/"), *below))
+
+
+def _asked(profile: Profile, asked: str) -> str | Fault:
+    if not asked.startswith("/") or "\0" in asked:
+        return NOT_A_PATH
+    try:
+        if len(os.fsencode(asked)) > MAX_PATH:
+            return NOT_A_PATH
+        found = os.path.realpath(asked)
+    except (OSError, ValueError):
+        return NOT_WITHIN
+    # A place outside is refused alike whether it exists or not.
+    is_inside = any(is_within(found, _resolved(pattern)) for pattern in profile.workspaces)
+    return found if is_inside and os.path.isdir(found) else NOT_WITHIN  # noqa: PTH112  # a string is at hand
+
+
+def _resolved(pattern: str) -> str:
+    """The pattern without links in what stands before its first `*`."""
+    known, star, rest = pattern.partition("*")
+    if not star:
+        return os.path.realpath(pattern)
+    directory, _, begun = known.rpartition("/")
+    return f"{os.path.realpath(directory or '/').rstrip('/')}/{begun}*{rest}"
+
+
+def _enter(above: str, below: list[str], profile: Profile) -> None:
+    """Look at each segment below a directory that is there, and make what is missing where that is asked; OSError."""
+    fd = os.open(above, _DIRECTORY)
+    try:
+        for name in below:
+            is_new = profile.makes_workspace and _is_made(name, fd)
+            following = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
+            os.close(fd)
+            fd = following
+            if is_new:
+                # Programs of this profile may be another user's, who could not enter what is ours.
+                owner = owner_of(profile.confinement.user, profile.confinement.group)
+                os.fchown(fd, -1 if owner.uid is None else owner.uid, -1 if owner.gid is None else owner.gid)
+    finally:
+        os.close(fd)
+
+
+def _is_made(name: str, above: int) -> bool:
+    """Make a directory unless something of its name is there; whether it was made."""
+    try:
+        os.mkdir(name, 0o700, dir_fd=above)
+    except FileExistsError:
+        return False
+    return True

@@ -47,6 +47,8 @@ CAPABILITIES = {
     "short": "short",
     "meta": "meta",
     "value": "value",
+    "content": "content",
+    "details": "details",
 }
 # What a daemon has or has not, and does not say: played where `--can` names it.
 UNSAID = frozenset({"approval", "servers", "chains", "expressions", "agents_called", "slow"})
@@ -811,13 +813,20 @@ class Daemon:
 
     @property
     def version(self) -> str:
-        return "1.0" if self.capabilities is None else "1.1"
+        if self.capabilities is None:
+            return "1.0"
+        return "1.2" if "content" in self.capabilities else "1.1"
 
 
 def ask_daemon(way: Way, options: Options) -> Daemon:
     """Say hello, asking for everything, and read what `ready` says."""
     channel = way.open("basic")
-    wishes = {"answers": ["sampling", "elicitation", "approve"], "capabilities": ["value"], "meta": True}
+    wishes = {
+        "answers": ["sampling", "elicitation", "approve"],
+        "capabilities": ["value"],
+        "meta": True,
+        "details": True,
+    }
     hello = {"__port": "hello", "protocol": [1], "updates": True, **wishes}
     try:
         channel.send(json.dumps(hello).encode() + b"\n", options.patience_s)

@@ -7,14 +7,14 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from tests.wire.toolbox import INFO, TOOLS, Configuration, Profile, Tool, encode, entry, read_input, run, spell
-from tooldispatchd.agent.calls.beside import wanted_kind
+from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
 from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.memory import Memory
-from tooldispatchd.calls.outcome import Answer
+from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import Beside, ByeSaid, CallMeta, ContentKind, Request, ShortReq, ToolUpdate
 from tooldispatchd.wire.questions import Questions
-from tooldispatchd.wire.session import Event, SessionMachine, State, body_of, value_of
+from tooldispatchd.wire.session import Event, SessionMachine, State, body_of
 
 CANCELLED: Final = Fault(Code.CANCELLED, "the call was cancelled")
 JOB_TOOLS: Final = ("job_wait", "job_read", "job_list", "job_stop")
@@ -38,6 +38,7 @@ class Call:
         self.limit_ms = limit_ms
         self.traceparent = body.traceparent
         self.bytes_in = size_of(body.input)
+        self.asked: ContentKind | None = None
         self.job: Job | None = None
         self.awaits: Job | None = None
 
@@ -154,6 +155,7 @@ class Agent:
         body = body_of(request)
         limit_ms = self._config.limit_ms(body.name, body.deadline_ms)
         call = Call(body, tool=tool, value=value, limit_ms=limit_ms)
+        call.asked = wanted_kind(body, self.machine)
         self._calls.append(call)
         call.job = job
         if job is None:
@@ -173,12 +175,21 @@ class Agent:
     ) -> None:
         meta = self._meta(size_of(body_of(request).input), content, kind, by, dropped)
         is_json = kind != "builtin" and not is_fault and not body_of(request).background
-        beside = self._beside(meta, content, wanted_kind(body_of(request), self.machine), is_json=is_json)
+        asked = wanted_kind(body_of(request), self.machine)
+        # The name of a job is no result.
+        stays = is_fault or bool(body_of(request).background)
+        content, beside = self._as_asked(content, asked, meta, stays=stays, is_json=is_json)
         self.machine.reply(request, content, is_error=is_fault, fault=is_fault, beside=beside)
 
-    def _beside(self, meta: CallMeta | None, content: str, kind: ContentKind | None, *, is_json: bool) -> Beside:
-        value = value_of(content) if is_json and self.machine.wants_value else UNSET
-        return Beside(meta, value, kind)
+    def _as_asked(
+        self, content: str, asked: ContentKind | None, meta: CallMeta | None, *, stays: bool, is_json: bool
+    ) -> tuple[str, Beside]:
+        if stays:
+            return content, Beside(meta, kind=None if asked is None else ContentKind.JSON)
+        answer = in_kind(Answer(content), asked, 1_000_000)
+        assert isinstance(answer, Answer)
+        assert isinstance(answer.content, str)
+        return answer.content, beside_of(answer, asked, self.machine, gives_json=is_json, meta=meta)
 
     def _meta(
         self, bytes_in: int, content: str, kind: str, by: str = "", dropped: list[str] | None = None
@@ -210,6 +221,7 @@ class Agent:
             self._reply(request, encode(self._jobs.read(job)), "builtin", by="jobs")
             return
         call = Call(body, tool=None, value=None, limit_ms=wanted.get("timeout_s", math.inf) * 1000)
+        call.asked = wanted_kind(body, self.machine)
         call.awaits = job
         self._calls.append(call)
         self.machine.start(request)
@@ -264,7 +276,10 @@ class Agent:
         if call.job is None:
             self._answer(call, content, is_fault=is_fault)
             return
-        self._jobs.finish(call.job, result if isinstance(result, Fault) else Answer(content))
+        outcome: Outcome = result if isinstance(result, Fault) else Answer(content)
+        outcome = in_kind(outcome, call.asked, 1_000_000)
+        beside = beside_of(outcome, call.asked, self.machine, gives_json=False, meta=None)
+        self._jobs.finish(call.job, outcome, beside)
         for waiting in [waiting for waiting in self._calls if waiting.awaits is call.job]:
             self._calls.remove(waiting)
             self._answer(waiting, encode(self._jobs.read(call.job)))
@@ -272,7 +287,8 @@ class Agent:
     def _answer(self, call: Call, content: str, *, is_fault: bool = False) -> None:
         kind, by = ("builtin", "jobs") if call.tool is None else (call.tool.kind, "")
         meta = self._meta(call.bytes_in, content, kind, by)
-        beside = self._beside(meta, content, self.machine.content, is_json=kind != "builtin" and not is_fault)
+        is_json = kind != "builtin" and not is_fault
+        content, beside = self._as_asked(content, call.asked, meta, stays=is_fault, is_json=is_json)
         self.machine.answer(call.id, content, is_error=is_fault, fault=is_fault, beside=beside)
 
     # --- ends of the session ---

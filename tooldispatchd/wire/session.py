@@ -88,8 +88,9 @@ class SessionMachine:
     `live` maps the id of each call in flight to the form of its request. `outgoing` is the channel's list of lines to
     send, shared with the channel's other sessions. What the agent asked for in `hello`: `wants_meta`, `wants_value` and
     `wants_details` beside its answers, a kind of `content` (`wants_more` is any of these), `wants_updates` of its calls
-    and tools; `schemas` is the form of its tools' schemas; `answers` is what it can be asked. `opening_line` is the
-    line that opened the session, or a later `hello` that was taken, `hello_id` that one's id.
+    and tools. `is_quick` says that requests are accepted and their answers plain; `schemas` is the form of its tools'
+    schemas; `answers` is what it can be asked. `opening_line` is the line that opened the session, or a later `hello`
+    that was taken, `hello_id` that one's id.
     """
 
     __slots__ = (
@@ -101,6 +102,7 @@ class SessionMachine:
         "hello_id",
         "is_gone",
         "is_greeted",
+        "is_quick",
         "live",
         "opening_line",
         "outgoing",
@@ -121,7 +123,7 @@ class SessionMachine:
         self.live: dict[str, Form] = {}
         self._is_begun = False
         # Kept beside the state because every request asks for it.
-        self.accepts = True
+        self.accepts = self.is_quick = True
         self.is_greeted = False
         self.is_gone = False
         self.refusal: Fault | None = None
@@ -140,6 +142,7 @@ class SessionMachine:
             raise RuntimeError(f"session is {self.state} and cannot take {event}")
         self.state = state
         self.accepts = self.accepts and state in {State.OPENING, State.OPEN}
+        self.is_quick = self.is_quick and self.accepts
         if event is Event.GONE:
             self.is_gone = True
 
@@ -156,6 +159,7 @@ class SessionMachine:
         self.wants_details = bool(hello.details)
         self.content = hello.content
         self.wants_more = self.wants_meta or self.wants_value or self.wants_details or hello.content is not None
+        self.is_quick = self.accepts and not self.wants_more
         self.wants_updates = bool(hello.updates)
         self.schemas = hello.schemas
         self.answers = ANSWERS.intersection(hello.answers or ()) or NOTHING

@@ -2,7 +2,6 @@
 
 from msgspec import UNSET, Raw, UnsetType
 
-from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.calls.content import rendered
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.wire.faults import Code, Fault
@@ -27,15 +26,18 @@ def in_kind(outcome: Outcome, kind: ContentKind | None, max_part_bytes: int) -> 
 
 
 def beside_of(
-    outcome: Outcome, kind: ContentKind | None, machine: SessionMachine, *, plan: Plan | None, meta: CallMeta | None
+    outcome: Outcome, kind: ContentKind | None, machine: SessionMachine, *, gives_json: bool, meta: CallMeta | None
 ) -> Beside:
-    """What stands beside the content of an answer, `kind` being the kind that was asked for."""
+    """What stands beside the content of an answer, `kind` being the kind that was asked for.
+
+    `gives_json` says that the tool's answers are JSON, by its own type.
+    """
     if kind is None and not machine.wants_more:
         return NOTHING_BESIDE
     if isinstance(outcome, Fault):
         return Beside(meta, kind=None if kind is None else ContentKind.JSON)
     value: Raw | UnsetType = UNSET
-    if machine.wants_value and plan is not None and plan.gives_json and not outcome.is_error:
+    if machine.wants_value and gives_json and not outcome.is_error:
         value = value_of(outcome.content if outcome.value is None else outcome.value)
     details = outcome.details if machine.wants_details and outcome.details is not None else UNSET
     return Beside(

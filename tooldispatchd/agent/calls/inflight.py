@@ -102,6 +102,11 @@ class AgentCall(Call):
     def wants_updates(self) -> bool:
         return self.job is not None or self._calls.wants_updates
 
+    @property
+    def gives_json(self) -> bool:
+        """Whether its answer is JSON, by its tool's own type."""
+        return self.plan is not None and self.plan.gives_json
+
     def update(self, update: Update) -> None:
         if self.machine.state is CallState.RUNNING:
             self._calls.update(self, update)
@@ -340,7 +345,7 @@ class InFlight:
         self._calls[job] = call
         content = job_content(job)
         meta = call.meta(len(content))
-        beside = beside_of(Answer(content), call.asked_kind, self._machine, plan=None, meta=meta)
+        beside = beside_of(Answer(content), call.asked_kind, self._machine, gives_json=False, meta=meta)
         self._machine.answer(call.id, content, is_error=False, fault=False, beside=beside)
 
     def run(self, call: AgentCall) -> None:
@@ -451,7 +456,8 @@ class InFlight:
         outcome = in_kind(outcome, kind, self._limits.part_bytes)
         self._session.note_end(call.id, call.name, outcome, trio.current_time() - call.machine.started_at)
         if call.job is not None and call.key is call.job:
-            self.jobs.finish(call.job, outcome, beside_of(outcome, kind, self._machine, plan=call.plan, meta=None))
+            beside = beside_of(outcome, kind, self._machine, gives_json=call.gives_json, meta=None)
+            self.jobs.finish(call.job, outcome, beside)
             return
         if call.job is not None:
             self.jobs.forget(call.job)
@@ -462,7 +468,7 @@ class InFlight:
         content = outcome.content() if isinstance(outcome, Fault) else outcome.content
         is_error = True if isinstance(outcome, Fault) else outcome.is_error
         meta = call.meta(utf8_size(content))
-        beside = beside_of(outcome, kind, self._machine, plan=call.plan, meta=meta)
+        beside = beside_of(outcome, kind, self._machine, gives_json=call.gives_json, meta=meta)
         self._machine.answer(call.id, content, is_error=is_error, fault=is_fault, beside=beside)
         if size > NOTABLE_BYTES:
             self._channel.has_answered(size)

@@ -206,8 +206,7 @@ class Session:
         body = request.msg if isinstance(request, NestedReq) else request
         plan = self.plans.get(body.name)
         now = None if plan is None else plan.now
-        is_special = body.background or body.content is not None or machine.wants_more
-        if now is None or is_special or body.id in machine.live or not machine.accepts:
+        if now is None or body.id in machine.live or not machine.is_quick or body.background or body.content:
             self._request_slowly(request, plan, line=line)
             return
         try:
@@ -278,7 +277,7 @@ class Session:
         outcome: Outcome = ran_at_once(content) if isinstance(content, Fault) else Answer(content)
         outcome = in_kind(outcome, kind, self._runtime.setup.limits.part_bytes)
         if isinstance(outcome, Answer):
-            outcome = self._opened_job(body.name, outcome, kind, plan) if body.background else self._fitting(outcome)
+            outcome = self._opened_job(body.name, outcome, kind) if body.background else self._fitting(outcome)
         self.note_end(body.id, body.name, outcome)
         is_fault = isinstance(outcome, Fault)
         said = outcome.content() if isinstance(outcome, Fault) else outcome.content
@@ -287,7 +286,8 @@ class Session:
         if machine.wants_meta:
             size = 0 if isinstance(body.input, UnsetType) else len(body.input)
             meta = plan.meta(perf_counter() - began, 0, bytes_in=size, bytes_out=utf8_size(said), dropped=dropped)
-        beside = beside_of(outcome, kind, machine, plan=None if body.background else plan, meta=meta)
+        gives_json = plan.gives_json and not body.background
+        beside = beside_of(outcome, kind, machine, gives_json=gives_json, meta=meta)
         machine.reply(request, said, is_error=is_fault, fault=is_fault, beside=beside)
 
     def _fitting(self, answer: Answer) -> Outcome:
@@ -297,13 +297,13 @@ class Session:
         self._host.has_answered(answer.size)
         return answer
 
-    def _opened_job(self, name: str, answer: Answer, kind: ContentKind | None, plan: Plan) -> Outcome:
+    def _opened_job(self, name: str, answer: Answer, kind: ContentKind | None) -> Outcome:
         """The answer that names a job which is done in the moment it came."""
         jobs = self._calls().jobs
         if (job := jobs.open(name)) is None:
             # A tool that answers at once leaves nothing behind.
             return queue_full("jobs").ran(may_have=False)
-        jobs.finish(job, answer, beside_of(answer, kind, self.machine, plan=plan, meta=None))
+        jobs.finish(job, answer, beside_of(answer, kind, self.machine, gives_json=False, meta=None))
         return Answer(job_content(job))
 
     def _calls(self) -> InFlight:

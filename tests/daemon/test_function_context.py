@@ -293,6 +293,17 @@ def test_calls_of_one_state_are_one_at_a_time_and_in_their_order(agent: Agent) -
     assert [(answer["id"], answer["content"]) for answer in answers] == [(str(n), str(n + 1)) for n in range(8)]
 
 
+def test_no_update_is_lost_and_none_is_anothers(agent: Agent) -> None:
+    names = ["n1", "n2", "n3"]
+    for name in names:
+        greet(agent, "default", agent=name)
+    for number in range(30):
+        agent.call(str(number), "count", {}, agent=names[number % 3])
+    answers = [agent.hear() for _ in range(30)]
+    counted = {name: sorted(int(each["content"]) for each in answers if each["agent"] == name) for name in names}
+    assert counted == {name: list(range(1, 11)) for name in names}
+
+
 def test_a_call_that_waits_for_its_turn_can_be_cancelled_and_has_its_deadline(agent: Agent) -> None:
     agent.call("1", "count", {"wait": 0.5})
     agent.call("2", "count", {})

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -10,12 +11,16 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.spawned import Agent, Daemon, Message, daemon_on
+from tests.daemon.test_peers import AS_ROOT
+from tests.daemon.traces import open_directory
 from tooldispatchd.children.abilities import read_abilities
 
 LANDLOCK = pytest.mark.skipif(
     read_abilities().landlock.why_not(network=True, read=True, write=True) is not None,
     reason="this machine has no Landlock",
 )
+# Where bubblewrap is not to be had, the other means is tried once more.
+BOX = "bubblewrap" if shutil.which("bwrap") else "landlock"
 WHERE = '["/bin/pwd"]'
 # Writes a file in its own directory, and one beside that.
 WRITES = """["/bin/sh", "-c", "echo kept > mine; echo lost > ../theirs; cat mine"]"""
@@ -36,6 +41,14 @@ input_mode = "text"
 output_mode = "text"
 cwd = "workspace"
 write = ["workspace"]
+[tools.boxed]
+command = {WRITES}
+input_mode = "text"
+output_mode = "text"
+cwd = "workspace"
+read = ["workspace"]
+write = ["workspace"]
+sandbox = "{BOX}"
 [tools.below]
 process = "below"
 [processes.below]
@@ -61,7 +74,7 @@ mcp = ["told"]
 roots = ["workspace"]
 workspaces = ["@HOME@/shared/*"]
 [agents.own]
-tools = ["where", "each", "writes", "below"]
+tools = ["where", "each", "writes", "boxed", "below"]
 workspace = "@HOME@/agents/${{profile}}/${{agent}}"
 make = true
 [agents.asking]
@@ -182,10 +195,11 @@ def test_an_agent_that_is_called_has_its_callers_workspace(agent: Agent, home: P
 
 
 @LANDLOCK
-def test_a_program_that_may_write_to_the_workspace_may_write_nowhere_else(agent: Agent, home: Path) -> None:
-    for name in ("w1", "w2"):
+@pytest.mark.parametrize("tool", ["writes", "boxed"])
+def test_a_program_that_may_write_to_the_workspace_may_write_nowhere_else(agent: Agent, home: Path, tool: str) -> None:
+    for name in (f"{tool}1", f"{tool}2"):
         greet(agent, "own", agent=name)
-        answer = agent.ask("writes", "", agent=name)
+        answer = agent.ask(tool, "", agent=name)
         assert json.loads(answer["content"]) == "kept", answer
     assert not (home / "agents/own/theirs").exists()
 
@@ -252,3 +266,24 @@ def test_a_server_that_has_no_workspace_is_not_started(agent: Agent) -> None:
 
 def test_the_daemon_is_where_it_was(daemon: Daemon) -> None:
     assert Path(f"/proc/{daemon.process.pid}/cwd").resolve() == Path(os.getcwd()).resolve()  # noqa: PTH109
+
+
+@AS_ROOT
+def test_what_is_made_for_another_user_is_that_users(tmp_path: Path) -> None:
+    with open_directory() as directory:
+        config = f"""
+[tools.where]
+command = {WHERE}
+output_mode = "text"
+cwd = "workspace"
+[agents.default]
+tools = ["where"]
+user = "nobody"
+workspace = "{directory}/${{profile}}/${{agent}}"
+make = true
+"""
+        with daemon_on(tmp_path, config) as daemon, daemon.agent() as agent:
+            greet(agent, "default")
+            assert where(agent) == f"{directory}/default/_"
+            for made in (Path(directory, "default"), Path(directory, "default/_")):
+                assert (made.owner(), made.stat().st_mode & 0o777) == ("nobody", 0o700)

@@ -34,7 +34,7 @@ class Tools:
         if "TOOLDISPATCHD_CHANNEL" in os.environ:
             self._requests, self._answers = os.fdopen(4, "w", encoding="utf-8"), os.fdopen(5, encoding="utf-8")
             # The session is open; this asks for its tools as this model's API takes them.
-            self._say({"__port": "hello", "schemas": API})
+            self._say({"__port": "hello", "schemas": API, "content": "text"})
             self.shown = self._hear("ready")["tools"]
 
     def call(self, calls: list[tuple[str, str, Any]]) -> dict[str, tuple[str, bool]]:

@@ -5,8 +5,8 @@ The document has no samples but sentences, each of which is a test here. What di
 - Tools are declared, and written in any language: `execute(args, context)` is a program or a Python function.
 - The daemon runs tools and no model: provider-native tools (`image_gen`) are not its matter, nor triggers, channels
   between creatures and the prompt; the sentences about these have no test.
-- *Background* is asked for in the request, and its result is read by `job_wait`; that a tool says it of itself
-  (`mode`), an event for its end, a session's state, and one lock for tools that are unsafe together are not here yet.
+- *Background* is asked for in the request or is the tool's `mode`; an event tells of its end, and `job_read` reads it.
+- One lock for tools that are unsafe together is not here yet.
 - *Stateful* tools that yield intermediate results send `tool_update` lines.
 """
 
@@ -146,3 +146,69 @@ process = "asked"
         with seeded(tmp_path, config) as daemon, daemon.agent() as agent:
             agent.hello("default")
             assert value_of(agent.ask("judged", "echo hello")) == {"safe": True, "command": "echo hello"}
+
+
+KEEPING: Final = """
+[tools.train]
+type = "{} -> string"
+command = ["sh", "-c", 'sleep 0.2; echo trained']
+output_mode = "text"
+mode = "background"
+[tools.scratchpad]
+python = "tools:scratchpad"
+state = true
+[tools.read]
+python = "tools:read"
+state = "files"
+[tools.write]
+python = "tools:write"
+state = "files"
+"""
+KEEPERS: Final = '''
+def scratchpad(key: str, value: str | None = None, *, ctx) -> str:
+    """Keep a note, or give it back."""
+    if value is not None:
+        ctx.state[key] = value
+    return ctx.state.get(key, "")
+
+
+def read(path: str, ctx) -> str:
+    """Read a file."""
+    ctx.state.setdefault("read", []).append(path)
+    return "what stands in it"
+
+
+def write(path: str, ctx) -> str:
+    """Write a file that was read before."""
+    if path not in ctx.state.get("read", []):
+        raise ValueError("read it first")
+    return "written"
+'''
+
+
+def test_a_background_tool_says_so_itself_and_its_end_is_an_event(tmp_path: Path) -> None:
+    with seeded(tmp_path, KEEPING, {"tools.py": KEEPERS}) as daemon, daemon.agent() as agent:
+        agent.say({"__port": "hello", "events": ["job_done"]})
+        agent.hear()
+        job = value_of(agent.ask("train", {}))
+        assert isinstance(job, dict)
+        done = agent.hear()
+        assert (done["kind"], done["job"], done["is_error"]) == ("job_done", job["job"], False)
+        ended = value_of(agent.ask("job_read", job))
+        assert isinstance(ended, dict)
+        assert ended["content"] == '"trained"'
+
+
+def test_the_scratchpad_is_a_tool_and_each_session_has_its_own(tmp_path: Path) -> None:
+    with seeded(tmp_path, KEEPING, {"tools.py": KEEPERS}) as daemon, daemon.agent() as agent, daemon.agent() as other:
+        assert value_of(agent.ask("scratchpad", {"key": "plan", "value": "first, think"})) == "first, think"
+        assert value_of(agent.ask("scratchpad", {"key": "plan"})) == "first, think"
+        assert value_of(other.ask("scratchpad", {"key": "plan"})) == ""
+
+
+def test_a_file_guard_knows_what_the_session_has_read(tmp_path: Path) -> None:
+    with seeded(tmp_path, KEEPING, {"tools.py": KEEPERS}) as daemon, daemon.agent() as agent:
+        refused = agent.ask("write", {"path": "a"})
+        assert "read it first" in refused["content"]
+        agent.ask("read", {"path": "a"})
+        assert value_of(agent.ask("write", {"path": "a"})) == "written"

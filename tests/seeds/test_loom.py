@@ -2,13 +2,13 @@
 
 The document has no sample files but rules; each that is about tools is a test here. What differs, and why:
 
-- Names are `server:tool`, and `server__tool` where a model's provider is named; the seed's `server_tool` is not shown
-  yet (a profile's `separator`).
-- Results are strings, as there: `content` is JSON of the tool's value, or the server's text as it is.
+- Names are `server:tool`, and `server__tool` where a provider is named; the seed's `server_tool` is what a profile
+  with `separator = "_"` shows.
+- Results are strings, as there: `content` is JSON of the tool's value, or the server's text as it is; with `content` in
+  `hello` it is the text that the provider is given.
 - The tool `introspect` is an application's own, and is no test; `current_date` is declared as a program.
 - `tool_choice` and conversations are the model's caller's matter.
-- One at a time (`Sequential execution`) is here what an agent does that waits for each answer; calls that come at once
-  run at once, until a profile can say otherwise (`order`).
+- One at a time (`Sequential execution`) is an `order` of a profile; by default calls that come at once run at once.
 - Servers that fail are a warning, as there, and are also started again where their table says `restart = "backoff"`.
 """
 
@@ -126,3 +126,44 @@ def test_calls_have_time_limits(tmp_path: Path) -> None:
     with loom(tmp_path, "[mcp.web]\ncall_s = 0.3\n") as agent:
         agent.hello("default")
         assert json.loads(agent.ask("web:search", {"sleep_s": 60})["content"])["error"] == "timeout"
+
+
+ONE_BY_ONE: Final = """
+[tools.note]
+type = "{word: string} -> string"
+command = ["sh", "-c", 'echo "$word" >> notes; echo "$word"']
+input_mode = "env"
+output_mode = "text"
+cwd = "."
+[agents.default]
+tools = ["note", "current_date"]
+mcp = ["filesystem", "web"]
+separator = "_"
+order = "sequential"
+"""
+
+
+def test_tools_of_servers_are_shown_as_server_and_tool(tmp_path: Path) -> None:
+    with loom(tmp_path, ONE_BY_ONE) as agent:
+        shown = [name for name in names(agent, "plain") if "_" in name and name != "current_date"]
+        assert shown == ["filesystem_readFile", "filesystem_writeFile", "web_search"]
+        assert agent.ask("filesystem_readFile", {})["content"] == "readFile"
+
+
+def test_tools_of_one_generation_run_one_at_a_time_in_their_order(tmp_path: Path) -> None:
+    words = [str(number) for number in range(8)]
+    with loom(tmp_path, ONE_BY_ONE) as agent:
+        agent.hello("default")
+        for word in words:
+            agent.call(word, "note", {"word": word})
+        assert [agent.hear()["id"] for _ in words] == words
+    assert (tmp_path / "notes").read_text().split() == words
+
+
+def test_results_are_passed_to_the_provider_as_they_are(tmp_path: Path) -> None:
+    with loom(tmp_path) as agent:
+        agent.say({"__port": "hello", "content": "text"})
+        agent.hear()
+        answer = agent.ask("current_date", {"timezone": "UTC"})
+        assert (answer["content"], answer["kind"]) == ("UTC", "text")
+        assert agent.ask("web:search", {})["content"] == "search"

@@ -8,7 +8,9 @@ What differs, and why:
   says of sizes are warnings. The file itself stays as it is written.
 - Tools are shown as `github:search_code`, and are called by `github__search_code` too where the model's provider is
   asked for, as here: the seed's `{provider}__{toolname}` is what Anthropic and OpenAI are shown.
-- REST tools, `agent__batch` and its like are not there yet; sub-agents are agent processes.
+- REST tools, `agent__batch` and its like are not there yet; sub-agents are agent processes, and a declared tool may be
+  called `agent__researcher`, `rest__weather_api` or `router__handoff-to`.
+- The events `tool_started` and `tool_finished` are lines for an agent that asks for them.
 """
 
 import json
@@ -16,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 from tests.daemon.spawned import Agent
 from tests.seeds.model_api import model_api, says
@@ -162,3 +166,38 @@ process = "researcher"
             assert value_of(agent.ask("researcher", "What is new?")) == "The report."
         shown = [tool["name"] for tool in api.body(0)["tools"] if not tool["name"].startswith("job_")]
         assert shown == ["github__search_code"]
+
+
+NAMED_AS_THERE: Final = """
+[tools.agent__researcher]
+type = "string -> string"
+inline = "id"
+[tools.rest__weather_api]
+type = "string -> string"
+inline = "id"
+[tools.router__handoff-to]
+type = "{agent: string, message?: string} -> json"
+inline = "id"
+"""
+
+
+@pytest.mark.parametrize("form", ["plain", "anthropic", "openai"])
+def test_tools_have_the_names_of_their_kinds_of_provider(tmp_path: Path, form: str) -> None:
+    names = ["agent__researcher", "rest__weather_api", "router__handoff-to"]
+    with seeded(tmp_path, NAMED_AS_THERE) as daemon, daemon.agent() as agent:
+        agent.say({"__port": "hello", "schemas": form})
+        shown = [tool.get("function", tool)["name"] for tool in agent.hear()["tools"]]
+        assert shown[:3] == names
+        assert value_of(agent.ask("router__handoff-to", {"agent": "x"})) == {"agent": "x"}
+
+
+def test_an_execution_begins_and_ends_with_an_event(tmp_path: Path) -> None:
+    """With the seed's metrics: latency, size and status."""
+    with on_yaml(tmp_path) as agent:
+        agent.say({"__port": "hello", "events": ["tool_started", "tool_finished"]})
+        agent.hear()
+        agent.call("1", "github:search_code", {})
+        started, finished, answer = agent.hear(), agent.hear(), agent.hear()
+    assert (started["kind"], started["provider"]) == ("tool_started", "github")
+    assert (finished["kind"], finished["is_error"], finished["bytes"]) == ("tool_finished", False, len("search_code"))
+    assert answer["content"] == "search_code"

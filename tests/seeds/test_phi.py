@@ -3,12 +3,12 @@
 The document has no sample files but tables; their rows that are about tools are tests here. What differs, and why:
 
 - `AgentTool` is a declaration; `execute(params, ctx)` a Python function with `ctx`, or a program in any language.
-- `cancel` reaches a function or a program as the end of its process; that a function is asked first, and more of `ctx`
-  (`tool_call_id`, `tool_name`, `details`), is not here yet.
+- `cancel` reaches a function as `ctx.cancelled()` where its table says `stop_s`, and else as the end of its process.
+- `tool_call_id` and `tool_name` are `ctx.id` and `ctx.tool`; `on_update` and `on_progress` are methods of `ctx`.
 - `ToolError` has more codes here: `Failed` is `tool_failed`, `NotFound` `unknown_tool`, `InvalidArgs` `invalid_input`,
   `Cancelled` `cancelled`; each is an answer with `is_error`, so that the model sees it.
-- The strategies `Sequential` and `Batched`, callbacks before and after a tool, and OpenAPI are not here yet; `Parallel`
-  is what happens.
+- The strategies are the `order` of a profile or a session; `Parallel` is what happens without one.
+- Callbacks before and after a tool, and OpenAPI, are not here yet.
 - A sub-agent has no sub-agents (`limits.agent_depth` is 1), as there.
 """
 
@@ -163,7 +163,7 @@ process = "second"
             agent.hello("default")
             assert value_of(agent.ask("helper", "How many?")) == "It is 5."
         ran, refused = api.body(1)["messages"][-1]["content"]
-    assert ran["content"] == '"5"'
+    assert ran["content"] == "5"
     assert json.loads(refused["content"])["error"] == "not_allowed"
 
 
@@ -177,3 +177,86 @@ def test_tools_of_one_server_share_its_connection_under_its_prefix(tmp_path: Pat
         assert agent.ask("filesystem__read_file", {})["content"] == "read_file"
         assert agent.ask("filesystem__list", {})["content"] == "list"
     assert len((tmp_path / "files.started").read_text().splitlines()) == 1
+
+
+def test_an_optional_prefix_is_a_namespace_in_names(tmp_path: Path) -> None:
+    install_server(tmp_path, "files", "filesystem", "read_file")
+    config = '[mcp.filesystem]\ncommand = "files"\n[agents.default]\nmcp = ["filesystem"]\nseparator = "__"\n'
+    with phi(tmp_path, config) as (_, agent):
+        shown = [tool["name"] for tool in agent.hello("default")["tools"]]
+        assert "filesystem__read_file" in shown
+        assert agent.ask("filesystem__read_file", {})["content"] == "read_file"
+
+
+MORE: Final = """
+[tools.paint]
+python = "more:paint"
+[tools.patient]
+python = "more:patient"
+stop_s = 30
+"""
+MORE_TOOLS: Final = '''
+import time
+from typing import Annotated
+
+
+def paint(colour: str, ctx) -> Annotated[list, "parts"]:
+    """Paint something."""
+    ctx.update(content="mixing")
+    ctx.details["call"] = [ctx.id, ctx.tool]
+    return [{"type": "text", "text": colour}, {"type": "image", "data": "AAAA", "mimeType": "image/png"}]
+
+
+def patient(ctx) -> str:
+    """Work until told to stop."""
+    ctx.progress(1)
+    while not ctx.cancelled():
+        time.sleep(0.01)
+    return "stopped where it was safe"
+'''
+
+
+@contextmanager
+def more(directory: Path) -> Iterator[Agent]:
+    with seeded(directory, MORE, {"more.py": MORE_TOOLS}) as daemon, daemon.agent() as agent:
+        yield agent
+
+
+def test_a_tool_result_has_content_for_the_model_and_details_for_the_runtime(tmp_path: Path) -> None:
+    with more(tmp_path) as agent:
+        agent.say({"__port": "hello", "content": "blocks", "details": True, "updates": True})
+        agent.hear()
+        agent.call("toolu_1", "paint", {"colour": "red"})
+        update, answer = agent.hear(), agent.hear()
+    assert (update["__port"], update["content"]) == ("tool_update", "mixing")
+    assert answer["content"] == "red\n[image/png, 3 B]"
+    assert [part["type"] for part in answer["blocks"]] == ["text", "image"]
+    assert answer["details"] == {"call": ["toolu_1", "paint"]}
+
+
+def test_a_tool_is_told_that_its_call_is_cancelled(tmp_path: Path) -> None:
+    with more(tmp_path) as agent:
+        agent.say({"__port": "hello", "updates": True})
+        agent.hear()
+        agent.call("1", "patient", {})
+        assert agent.hear()["progress"] == 1
+        agent.say({"__port": "tool_cancel", "id": "1"})
+        answer = agent.hear()
+    assert code_of(answer) == "cancelled"
+    assert "stopped where it was safe" in answer["content"]
+
+
+def test_a_batch_runs_together_and_the_next_one_after_it(tmp_path: Path) -> None:
+    """In each batch both wait for the other; the third call could not be done before they are."""
+    with phi(tmp_path) as (_, agent):
+        agent.say({"__port": "hello", "order": "batched:2", "events": ["tool_started", "tool_finished"]})
+        agent.hear()
+        for here, there in (("a", "b"), ("b", "a")):
+            command = f"touch {tmp_path}/{here}; until test -e {tmp_path}/{there}; do sleep 0.01; done; echo met"
+            agent.call(here, "bash", {"command": command})
+        agent.call("c", "bash", {"command": "echo alone"})
+        heard = [agent.hear() for _ in range(9)]
+    events = [(line["kind"], line["id"]) for line in heard if line["__port"] == "event"]
+    assert {line["id"] for line in heard if line["__port"] == "tool_resp"} == {"a", "b", "c"}
+    assert set(events[:2]) == {("tool_started", "a"), ("tool_started", "b")}
+    assert events[-2:] == [("tool_started", "c"), ("tool_finished", "c")]

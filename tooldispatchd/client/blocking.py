@@ -58,6 +58,8 @@ class Agent:
         updates: bool = False,
         events: bool | Sequence[str] = False,
         order: str | None = None,
+        content: str | None = None,
+        details: bool = False,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | None = None,
@@ -76,6 +78,8 @@ class Agent:
         updates: bool = False,
         events: bool | Sequence[str] = False,
         order: str | None = None,
+        content: str | None = None,
+        details: bool = False,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnShownChanged | None = None,
@@ -93,6 +97,8 @@ class Agent:
         updates: bool = False,
         events: bool | Sequence[str] = False,
         order: str | None = None,
+        content: str | None = None,
+        details: bool = False,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | OnShownChanged | None = None,
@@ -105,7 +111,7 @@ class Agent:
         """
         asked = answers(approves=on_approve is not None, asks=on_ask is not None)
         fields: dict[str, object] = {"profile": profile, "token": token, "spec": spec, "schemas": schemas, "meta": meta}
-        fields |= {"events": events or None, "order": order}
+        fields |= {"events": events or None, "order": order, "content": content, "details": details or None}
         self._waiting.renew()
         # Before `ready`: a server may ask while it starts.
         self._waiting.callbacks[self.name] = Callbacks(on_approve, on_ask, on_tools_changed, on_event)
@@ -148,6 +154,7 @@ class Agent:
         deadline_ms: float | None = None,
         background: bool = False,
         traceparent: str | None = None,
+        content: str | None = None,
         on_update: OnUpdate | None = None,
     ) -> ToolResp:
         """Call a tool with `value` (whatever JSON can say, or `Raw`) and wait for its answer.
@@ -155,7 +162,7 @@ class Agent:
         An answer with `is_error` is the tool's own error. Raises `FaultError` for a fault of the daemon, and
         `ClientError` where no answer came; then the call is cancelled.
         """
-        return self.result(self.start(Call(name, value, deadline_ms, background, traceparent), on_update))
+        return self.result(self.start(Call(name, value, deadline_ms, background, traceparent, content), on_update))
 
     def start(self, call: Call, on_update: OnUpdate | None = None) -> Ticket:
         """Send a call without waiting for its answer, which `result` gives."""

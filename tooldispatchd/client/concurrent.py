@@ -67,6 +67,8 @@ class Agent:
         updates: bool = False,
         events: bool | Sequence[str] = False,
         order: str | None = None,
+        content: str | None = None,
+        details: bool = False,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | None = None,
@@ -85,6 +87,8 @@ class Agent:
         updates: bool = False,
         events: bool | Sequence[str] = False,
         order: str | None = None,
+        content: str | None = None,
+        details: bool = False,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnShownChanged | None = None,
@@ -102,6 +106,8 @@ class Agent:
         updates: bool = False,
         events: bool | Sequence[str] = False,
         order: str | None = None,
+        content: str | None = None,
+        details: bool = False,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | OnShownChanged | None = None,
@@ -114,7 +120,7 @@ class Agent:
         """
         asked = answers(approves=on_approve is not None, asks=on_ask is not None)
         fields: dict[str, object] = {"profile": profile, "token": token, "spec": spec, "schemas": schemas, "meta": meta}
-        fields |= {"events": events or None, "order": order}
+        fields |= {"events": events or None, "order": order, "content": content, "details": details or None}
         exchange = await self._renewal.channel()
         # Before `ready`: a server may ask while it starts.
         exchange.callbacks[self.name] = Callbacks(on_approve, on_ask, on_tools_changed, on_event)
@@ -142,6 +148,7 @@ class Agent:
         deadline_ms: float | None = None,
         background: bool = False,
         traceparent: str | None = None,
+        content: str | None = None,
         on_update: OnUpdate | None = None,
     ) -> ToolResp:
         """Call a tool with `value` (whatever JSON can say, or `Raw`) and wait for its answer.
@@ -150,7 +157,7 @@ class Agent:
         `ClientError` where the channel ends first. Cancelled, it tells the daemon so.
         """
         exchange = await self._renewal.session(self.name)
-        said = exchange.conversation.call(self.name, Call(name, value, deadline_ms, background, traceparent))
+        said = exchange.conversation.call(self.name, Call(name, value, deadline_ms, background, traceparent, content))
         return await exchange.answer(said, ToolResp, agent=self.name, on_update=on_update)
 
     async def cancel_all(self, *, only_waiting: bool = False) -> None:

@@ -66,7 +66,7 @@ class Call(msgspec.Struct, frozen=True):
     """One call to be made: `input` is any value that msgspec can write as JSON, or `Raw` JSON, or left out.
 
     `deadline_ms` is the most time for waiting and running; `background` starts a job, and the answer is its name;
-    `traceparent` is W3C Trace Context.
+    `traceparent` is W3C Trace Context; `content` is the kind of content of the answer, if it is not the session's.
     """
 
     name: str
@@ -74,6 +74,7 @@ class Call(msgspec.Struct, frozen=True):
     deadline_ms: float | None = None
     background: bool = False
     traceparent: str | None = None
+    content: str | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,6 +212,7 @@ class PendingRequests:
             "deadline_ms": call.deadline_ms,
             "background": call.background or None,
             "traceparent": call.traceparent,
+            "content": call.content,
             "input": _written(call.input),
         }
         self._calls[ticket] = self._ask(fields, None)

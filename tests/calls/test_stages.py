@@ -117,7 +117,7 @@ class AnyLife(RuleBasedStateMachine):
 
     def take_places(self, event: CallEvent) -> None:
         match event:
-            case CallEvent.HOLD | CallEvent.READ | CallEvent.WAIT | CallEvent.LINE_UP | CallEvent.BAR | CallEvent.GATE:
+            case CallEvent.HOLD | CallEvent.READ | CallEvent.WAIT | CallEvent.BAR | CallEvent.GATE:
                 self.is_queued = True
             case CallEvent.ADMIT:
                 self.is_queued, self.has_place = False, True

@@ -102,7 +102,8 @@ def test_each_text_that_is_shown_was_judged_to_hold_no_secret() -> None:
         "ToolSpec.max_rss",
         *("ProcessSpec.type", "ProcessSpec.description", "ProcessSpec.map", "ProcessSpec.filter", "ProcessSpec.chain"),
         *("ProcessSpec.cwd", "ProcessSpec.model", "ProcessSpec.tools", "ProcessSpec.mcp"),
-        "ToolSpec.aliases",
+        *("ToolSpec.aliases", "ToolSpec.state", "ToolSpec.output_mode", "ProcessSpec.output_mode"),
+        *("ProfileSpec.workspace", "ProfileSpec.workspaces"),
         *("ProfileSpec.tools", "ProfileSpec.mcp", "ProfileSpec.roots", "ProfileSpec.uid", "ProfileSpec.gid"),
         *("ProfileSpec.allow", "ProfileSpec.order"),
     }

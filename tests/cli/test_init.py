@@ -139,8 +139,8 @@ def test_the_example_with_every_key_in_force_is_right_too(tmp_path: Path, source
     # A token is from one place; a profile must have one, since nothing else is asked of it here.
     others = {"token", "token_env", "token_file", "auth", "oauth"} - {source, "oauth" if source == "auth" else ""}
     before, profiles = uncommented(EXAMPLE).split("# ---- Profiles")
-    # There is no virtual environment here, and an agent with `reuse` has its ports on descriptors 4 and 5.
-    servers = re.sub(rf"(?m)^({'|'.join([*others, 'venv', 'ports'])}) = .*\n", "", before)
+    # There is no virtual environment here; `reuse` goes without the next two, and the function has no `ctx`.
+    servers = re.sub(rf"(?m)^({'|'.join([*others, 'venv', 'ports', 'exit_codes', 'state'])}) = .*\n", "", before)
     wanted = "token" if source == "auth" else source
     file.write_text(servers + re.sub(rf"(?m)^(?!{wanted} )token\w* = .*\n", "", f"#{profiles}"))
     (tmp_path / "tools.plumb").write_text("type Other = Person")

@@ -284,9 +284,9 @@ t.toml:2: tools.a.commnd: unknown key
 t.toml:4: tools."c..d": not a valid name
     allowed: letters, digits, "-" and "_", a letter first, with dots between parts
 t.toml:9: processes.m.xx: unknown key
-    allowed: one of args, chain, command, cpu_s, cwd, description, env, file_size, files, filter, group, input_mode, \
-kind, map, mcp, memory, model, network, nice, options, output_bytes, output_mode, processes, project, prompt, read, \
-reuse, sandbox, tools, type, user, write
+    allowed: one of args, chain, command, cpu_s, cwd, description, env, exit_codes, file_size, files, filter, group, \
+input_mode, kind, map, mcp, memory, model, network, nice, options, output_bytes, output_mode, ports, processes, \
+project, prompt, read, reuse, sandbox, stop_s, tools, type, user, write
 t.toml:22: tools.z.chain: chain is a key of [processes]; a tool is made of a process
     allowed: process = "z", and chain in [processes.z]
 t.toml:25: agents.x.jbos: unknown key

@@ -239,7 +239,7 @@ def test_a_server_by_url_gets_its_bearer_token_and_a_delete_at_the_end(tmp_path:
         with plumbed(tmp_path, at(server.url, text), agent_command(api.url), LDC_TOKEN="a-token") as agent:
             agent.hello("default")
             assert value_of(agent.ask("write", "water")) == "ok"
-        assert api.body(1)["messages"][-1]["content"][0]["content"] == "found"
+        assert api.body(1)["messages"][-1]["content"][0]["content"] == '"found"'
         assert {headers.get("authorization") for _, _, headers in server.seen} == {"Bearer a-token"}
         assert [method for method, _, _ in server.seen][-1] == "DELETE"
         assert server.seen[-1][2]["mcp-session-id"] == "session-1"

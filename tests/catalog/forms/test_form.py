@@ -21,7 +21,7 @@ from tooldispatchd.catalog.meanings import to_schema
 from tooldispatchd.catalog.offered import Offered, show_schema
 from tooldispatchd.catalog.schemas import SchemaError, compile_check
 
-REWRITING = sorted(FORMS - {"plain", "mcp"})
+REWRITING = sorted(FORMS - {"plain", "text", "mcp"})
 
 
 def tool(schema: Schema) -> Offered:
@@ -32,7 +32,9 @@ def shown_by(form: str, entry: dict[str, object]) -> Schema:
     """The schema in an entry, as JSON Schema."""
     if form == "openai":
         entry = entry["function"]  # type: ignore[assignment]
-    key = {"anthropic": "input_schema", "plain": "input_schema", "mcp": "inputSchema"}.get(form, "parameters")
+    key = {"anthropic": "input_schema", "plain": "input_schema", "text": "input_schema", "mcp": "inputSchema"}.get(
+        form, "parameters"
+    )
     schema = entry.get(key, {"type": "object"})
     assert isinstance(schema, dict)
     return read_back(schema) if form == "google" and key in entry else schema

@@ -177,6 +177,12 @@ OPEN: dict[str, dict[str, object]] = {
         "description": "A tool.",
         "input_schema": {"type": "object", "properties": {}},
     },
+    "text": {
+        "name": "n",
+        "title": "T",
+        "description": "A tool.",
+        "input_schema": {"type": "object", "properties": {}},
+    },
     "anthropic": {"name": "n", "description": "A tool.", "input_schema": {"type": "object", "properties": {}}},
     "openai": {
         "type": "function",

@@ -351,7 +351,7 @@ def test_a_server_has_every_key_that_it_has_in_a_configuration() -> None:
           oauth: { grant: "client_credentials" client_id: "x" client_secret_env: "S" scopes: ["read"] }
           protocol: "2025-06-18" on_timeout: "cancel" restart: "backoff" shared: true lazy: true trace: true
           mcp_resources: true command: "x" args: [] env: {} cwd: "." tools: [a] allow: [a] deny: [b] prefix: "d"
-          enabled: false handshake_s: 5 call_s: 5
+          enabled: false meta: true handshake_s: 5 call_s: 5
           cpu_s: 1 memory: "64M" processes: 2 files: 9 file_size: "1M" output_bytes: "1M" nice: 1 user: 1 group: 1
           network: false read: ["."] write: [] sandbox: "required"
         }

@@ -225,7 +225,7 @@ async def test_a_server_written_with_the_sdk_adds_says_and_fails() -> None:
         begin(connection, connection.offer.tools["fail"], b'{"why":"because"}', calls[2].done)
         connection.flush()
         added, said, failed = [await call.outcome() for call in calls]
-        assert added == Answer('{"result":5}', kind=ContentKind.TEXT)
+        assert added == Answer('{"result":5}')
         assert said == Answer("grüß", kind=ContentKind.TEXT)
         assert isinstance(failed, Answer)
         assert failed.is_error

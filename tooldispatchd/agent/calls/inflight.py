@@ -406,7 +406,7 @@ class InFlight:
         del self._calls[call.key]
         call.key = job
         self._calls[job] = call
-        content = job_content(job)
+        content = job.content()
         meta = call.meta(len(content))
         beside = beside_of(Answer(content), call.asked_kind, self._machine, gives_json=False, meta=meta)
         self._machine.answer(call.id, content, is_error=False, fault=False, beside=beside)
@@ -596,8 +596,3 @@ class InFlight:
 def never_in_background(name: str) -> Fault:
     """A job that waits for jobs could wait for itself."""
     return Fault(Code.INVALID_REQUEST, f"{name} never runs in the background")
-
-
-def job_content(job: Job) -> str:
-    """The answer to a request with `background`."""
-    return msgspec.json.encode({"job": job.id}).decode()

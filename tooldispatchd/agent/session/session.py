@@ -16,7 +16,7 @@ from msgspec import Raw, UnsetType
 from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
 from tooldispatchd.agent.calls.call import LARGE_BYTES, Lookup, Plan, SessionChannel
 from tooldispatchd.agent.calls.checking import HEAVY
-from tooldispatchd.agent.calls.inflight import NO_TOOL, InFlight, job_content
+from tooldispatchd.agent.calls.inflight import NO_TOOL, InFlight
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, NO_JOBS, TOO_LATE, queue_full
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.entrance import Visitor
@@ -354,7 +354,7 @@ class Session:
             # A tool that answers at once leaves nothing behind.
             return queue_full("jobs").ran(may_have=False)
         self._calls().jobs.finish(job, answer, beside_of(answer, kind, self.machine, gives_json=False, meta=None))
-        return Answer(job_content(job))
+        return Answer(job.content())
 
     def _calls(self) -> InFlight:
         if self.in_flight is None:

@@ -665,7 +665,7 @@ class Referee:
     def hears(self, line: dict[str, object]) -> None:
         body = line["msg"] if isinstance(line.get("msg"), dict) else line
         assert isinstance(body, dict)
-        if "is_error" not in body:
+        if "is_error" not in body or line.get("__port", "tool_resp") != "tool_resp":
             return
         key = key_of((body.get("agent"), body.get("id")))
         if self._open.get(key, 0) > 0:

@@ -176,7 +176,7 @@ inline = "id"
 type = "string -> string"
 inline = "id"
 [tools.router__handoff-to]
-type = "{agent: string, message?: string} -> json"
+type = "{agent: string, message?: string} -> {agent: string, message?: string}"
 inline = "id"
 """
 

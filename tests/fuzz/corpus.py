@@ -39,7 +39,10 @@ KEYS: Final = (
     *("__port", "id", "name", "input", "agent", "deadline_ms", "background", "traceparent", "msg", "profile", "token"),
     *("spec", "schemas", "meta", "updates", "answers", "t", "allow", "result", "refuse", "unknown"),
 )
-PORTS: Final = ("hello", "tool_req", "tool_cancel", "tools", "ping", "pong", "bye", "approve_resp", "ask_resp", "fault")
+PORTS: Final = (
+    *("hello", "tool_req", "tool_cancel", "tool_background", "tools", "parse"),
+    *("ping", "pong", "bye", "approve_resp", "ask_resp", "fault"),
+)
 # Pieces that parsers stumble over.
 PIECES: Final = (
     *(b"\x00", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\\ud800", b"\\u0000", b"\\", b'"', b"\r", b"\n"),

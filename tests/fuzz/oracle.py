@@ -18,9 +18,11 @@ from tooldispatchd.wire.lines import HEAD_BYTES, LongLine
 from tooldispatchd.wire.messages import (
     MAX_ID_BYTES,
     Bye,
+    EventLine,
     FaultLine,
     NestedReq,
     NestedResp,
+    Parsed,
     Pong,
     ReadyLine,
     ShortReq,
@@ -43,6 +45,7 @@ class Kind(StrEnum):
     WRONG = "wrong"  # a `fault` line with its number
     HELLO = "hello"
     TOOLS = "tools"
+    PARSE = "parse"
     PING = "ping"
     BYE = "bye"
     ASIDE = "aside"  # nothing, or a `fault` line with its number
@@ -51,10 +54,12 @@ class Kind(StrEnum):
 KINDS: Final = {
     "hello": Kind.HELLO,
     "tools": Kind.TOOLS,
+    "parse": Kind.PARSE,
     "ping": Kind.PING,
     "bye": Kind.BYE,
     "pong": Kind.ASIDE,
     "tool_cancel": Kind.ASIDE,
+    "tool_background": Kind.ASIDE,
     "approve_resp": Kind.ASIDE,
     "ask_resp": Kind.ASIDE,
 }
@@ -183,10 +188,11 @@ def split(data: bytes) -> list[bytes]:
 
 # --- what is heard -------------------------------------------------------------------------------------------------
 
-Heard = ToolResp | NestedResp | ShortResp | ReadyLine | ToolsLine | Pong | Bye | ToolUpdate | FaultLine
+Aside = ToolUpdate | EventLine
+Heard = ToolResp | NestedResp | ShortResp | ReadyLine | ToolsLine | Parsed | Pong | Bye | Aside | FaultLine
 
 _decode_heard: Final = msgspec.json.Decoder(
-    ToolResp | ReadyLine | ToolsLine | Pong | Bye | ToolUpdate | FaultLine
+    ToolResp | ReadyLine | ToolsLine | Parsed | Pong | Bye | Aside | FaultLine
 ).decode
 _decode_nested: Final = msgspec.json.Decoder(NestedResp).decode
 _decode_short: Final = msgspec.json.Decoder(ShortResp).decode
@@ -293,7 +299,7 @@ def _check_ports(record: Record, heard: list[Heard], said: list[Said], faults: d
             asked[line.kind].append(line)
     pongs = [_value(line.t) for line in heard if isinstance(line, Pong)]
     assert pongs == [line.t for line in asked[Kind.PING]], "a pong is not its ping"
-    for kind, port in ((Kind.HELLO, ReadyLine), (Kind.TOOLS, ToolsLine)):
+    for kind, port in ((Kind.HELLO, ReadyLine), (Kind.TOOLS, ToolsLine), (Kind.PARSE, Parsed)):
         told = Counter(line.agent for line in heard if isinstance(line, port))
         wanted = Counter(line.agent for line in asked[kind])
         assert told == wanted, f"{kind}: asked {wanted}, told {told}"

@@ -169,8 +169,9 @@ class Programs:
         env = variables_of(call)
         ports: PortPipes | None = None
         if lent is not None:
-            env |= lent.env
+            # Before its variables are looked at: they say where the channel is.
             ports = lent.share_streams() if program.shares_streams else None
+            env |= lent.env
         line = call.line if program.reads_text else framed(b"", call.line, b"\n")
         run = partial(run_command, update=update, details=details, grace=call.grace, ports=ports)
         if program.policy is None:

@@ -267,13 +267,16 @@ class Session:
                 body = body_of(request)
                 self.note_end(body.id, body.name, self.machine.refusal or DRAINING)
             return
+        if body_of(request).background and not self.has_jobs:
+            self.refuse_request(request, NO_JOBS)
+            return
         if plan is None:
             found = self.find(body_of(request).name)
             if isinstance(found, Fault):
                 self.refuse_request(request, found if found.code in NO_TOOL else found.ran(may_have=False))
                 return
             plan = found if isinstance(found, Plan) else None
-        if not self.has_jobs and (body_of(request).background or (plan is not None and plan.in_background)):
+        if plan is not None and plan.in_background and not self.has_jobs:
             self.refuse_request(request, NO_JOBS)
             return
         if plan is not None and plan.now is not None and (self.in_flight is None or self.in_flight.may_answer_now):

@@ -203,8 +203,8 @@ def test_what_another_clients_file_restricts_is_neither_offered_nor_started_and_
             **program,
             "toolsAllowed": ["read", "write", "connect"],
             "toolsDenied": ["write"],
-            "cache": 300_000,
-            "queue": "slow",
+            "colour": "red",
+            "icon": "cat",
         },
         "off": {"command": "/bin/sh", "args": ["-c", f"touch {tmp_path}/started"], "enabled": False},
     }
@@ -215,7 +215,7 @@ def test_what_another_clients_file_restricts_is_neither_offered_nor_started_and_
     assert (ended.returncode, ended.stdout) == (0, "github:read     read\ngithub:connect  connect\n")
     assert not (tmp_path / "started").exists()
     assert f'{config}: warning: {tmp_path}/.mcp.json:1: server "github" has keys that mean nothing here' in ended.stderr
-    assert '"cache", "queue"' in ended.stderr
+    assert '"colour", "icon"' in ended.stderr
 
 
 def test_a_configuration_that_cannot_be_used_is_told_once(tmp_path: Path) -> None:

@@ -180,7 +180,8 @@ class Warm:
         except trio.Cancelled:
             if tool.stop_s and side.grace is not None:
                 with side.grace.given(tool.stop_s):
-                    side.grace.said |= said_at_the_end(await peer.stop(), peer.stderr)
+                    # `given` shields and bounds it.
+                    side.grace.said |= said_at_the_end(await peer.stop(), peer.stderr)  # noqa: ASYNC102  # as said
             raise
         finally:
             if not is_fit:

@@ -234,7 +234,9 @@ def small_catalog(limits: LimitsSpec | None = None) -> Catalog:
 
 
 @asynccontextmanager
-async def open_runtime(catalog: Catalog, *plans: Plan, patience_s: float = FAR_S) -> AsyncIterator[Runtime]:
+async def open_runtime(
+    catalog: Catalog, *plans: Plan, patience_s: float = FAR_S, logs_calls: bool = True
+) -> AsyncIterator[Runtime]:
     """A runtime whose default profile has `plans` for its tools besides those declared.
 
     Leaving waits for every task of every session and channel: one that stays fails the test, as does any defect that
@@ -246,7 +248,7 @@ async def open_runtime(catalog: Catalog, *plans: Plan, patience_s: float = FAR_S
             timer = Timer(log)
             background.start_soon(timer.run)
             async with trio.open_nursery() as home:
-                setup = Setup(catalog, log, logs_calls=True, uid=1000)
+                setup = Setup(catalog, log, logs_calls=logs_calls, uid=1000)
                 lender: SubAgents | None = None
                 if any(name in catalog.profiles for name in catalog.processes):
                     # Agents that may call tools have channels, for which there must be a front.

@@ -87,19 +87,26 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield path
 
 
-@pytest.mark.parametrize("block", blocks("jsonl played"), ids=["whole", "short", "many", "jobs"])
+@pytest.mark.parametrize("block", blocks("jsonl played"), ids=["whole", "short", "many", "jobs", "text"])
 def test_a_conversation_of_the_readme_holds_against_a_daemon(block: str, address: Path) -> None:
     play(steps_of(block), address)
 
 
-def test_the_client_in_the_readme_runs_as_it_stands(address: Path) -> None:
-    program = next(block for block in blocks("python") if "connect()" in block)
+@pytest.mark.parametrize(
+    ("holds", "printed"),
+    [
+        ("as_completed", '"Hello, Ada!" False\ninvalid_input invalid False\n'),
+        ("client.parse", "Hello, Ada!\n"),
+    ],
+)
+def test_a_client_in_the_documents_runs_as_it_stands(address: Path, holds: str, printed: str) -> None:
+    program = next(block for block in blocks("python") if holds in block)
     environ = os.environ | {"TOOLDISPATCHD_SOCKET": str(address)}
     done = subprocess.run(
         [sys.executable, "-c", program], env=environ, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert done.stderr == ""
-    assert '"Hello, Ada!" False\ninvalid_input invalid False\n' in done.stdout
+    assert printed in done.stdout
 
 
 def test_the_first_tool_of_the_readme_answers(tmp_path: Path) -> None:

@@ -53,6 +53,38 @@ def test_a_tool_says_how_it_runs_how_long_and_who_may_call_it() -> None:
     ]
 
 
+def test_a_program_says_its_other_names_how_it_is_stopped_and_where_it_works() -> None:
+    tool = ToolSpec(command=("x",), aliases=("find", "look"), stop_s=2.5, cwd="workspace", exit_codes=(0, 1))
+    agents = {"default": ProfileSpec(tools=("a",), workspace="/srv/${agent}", make=True, workspaces=("/srv/*",))}
+    config = Config(tools={"a": tool}, agents=agents)
+    assert block(config, "tool a : json -> json")[:5] == [
+        "also called: find, look",
+        "runs: program x",
+        "answer with exit code 0, 1",
+        "ended early: told so, and killed 2.5 s later",
+        "works in: the session's workspace",
+    ]
+    assert block(config, "profile default") == [
+        "workspace: /srv/${agent}, made where it is missing",
+        "workspace of a hello: in /srv/*",
+    ]
+
+
+def test_a_function_says_whose_state_it_keeps() -> None:
+    own, named = ToolSpec(python="a:f", state=True), ToolSpec(python="a:f", state="notes")
+    assert "keeps a state in each session" in program_lines(own, Enforceable())
+    assert "keeps a state in each session, under notes" in program_lines(named, Enforceable())
+
+
+def test_a_profile_says_how_names_are_shown_and_taken() -> None:
+    profile = ProfileSpec(separator="__", resolve="lenient", order="sequential")
+    assert block(Config(agents={"default": profile}), "profile default") == [
+        "tools of servers are shown as: server__tool",
+        "a tool is also called by the last part of its name",
+        "calls run: sequential",
+    ]
+
+
 def test_what_is_given_as_a_schema_is_shown_as_a_type() -> None:
     schema: dict[str, object] = {"type": "array", "items": {"type": "string"}}
     tool = ToolSpec(command=("x",), input_schema=schema)
@@ -108,7 +140,12 @@ def test_a_tool_made_of_a_chain_says_its_links_and_what_they_lift() -> None:
 
 def test_a_process_says_its_kind_and_who_uses_it() -> None:
     said = block(CHAIN, "process searcher : !string -> !string")
-    assert said == ["runs: agent: search-agent", "bounds: none; not shut in", "used by: tool search, process finder"]
+    assert said == [
+        "runs: agent: search-agent",
+        "ended early: told so, and killed 2 s later",
+        "bounds: none; not shut in",
+        "used by: tool search, process finder",
+    ]
 
 
 def test_a_process_without_a_type_of_its_own_says_so() -> None:
@@ -119,7 +156,7 @@ def test_a_process_without_a_type_of_its_own_says_so() -> None:
 def test_an_agent_in_the_base_category_that_the_common_command_runs_says_both() -> None:
     said = block(CHAIN, "process writer : string -> string")
     assert said[0] == "runs: agent: run-agent, the agent_command"
-    assert said[3].startswith("in the base category")
+    assert said[4].startswith("in the base category")
 
 
 def test_a_server_says_its_prefix_how_it_is_reached_and_who_uses_it() -> None:
@@ -341,7 +378,8 @@ def test_a_sandbox_is_said_with_the_means_that_enforces_it() -> None:
 def test_who_may_read_little_and_change_nothing_is_said_to() -> None:
     spec = ProcessSpec(kind="agent", command=("x",), read=())
     assert list(program_lines(spec, ALL)) == [
-        "shut in: reads only what every program may, changes only what every program may; by landlock"
+        "ended early: told so, and killed 2 s later",
+        "shut in: reads only what every program may, changes only what every program may; by landlock",
     ]
 
 

@@ -195,6 +195,22 @@ def test_a_tool_for_those_who_name_it_is_in_their_profiles_alone() -> None:
     assert profiles["default"].tools == ("inner",)
 
 
+@pytest.mark.parametrize(
+    ("profile", "offered"),
+    [
+        (ProfileSpec(tools=("*",)), ("a",)),
+        (ProfileSpec(tools=("*", "inner")), ("a", "inner")),
+        (ProfileSpec(allow=("*",)), ("a",)),
+        (ProfileSpec(allow=("inner",)), ("inner",)),
+    ],
+)
+def test_a_pattern_names_no_tool_that_must_be_named(profile: ProfileSpec, offered: tuple[str, ...]) -> None:
+    tools = {"a": ECHO, "inner": ToolSpec(inline="id", type="string -> string", expose="named")}
+    profiles, problems = built(Config(tools=tools, agents={"default": profile}))
+    assert not problems
+    assert profiles["default"].tools == offered
+
+
 def test_a_profile_cannot_list_a_tool_that_is_not_exposed() -> None:
     _, problems = built(Config(tools={"inner": HIDDEN}, agents={"default": ProfileSpec(tools=("inner",))}))
     why = "tools.inner has expose = false: it is there for chains only"

@@ -190,6 +190,15 @@ def test_a_text_is_printed_as_text(daemon: Daemon) -> None:
     assert call("echo", '{"a":1}', "--raw", "--socket", str(daemon.path)).stdout == '{"a":1}\n'
 
 
+def test_an_image_is_named_with_its_size_and_a_job_of_a_text_is_printed_as_text(tmp_path: Path) -> None:
+    image = '[tools.dot]\ncommand = ["printf", "dot"]\noutput_mode = "image/png"\n'
+    words = '[tools.words]\ncommand = ["printf", "one\\ntwo"]\noutput_mode = "text"\n'
+    config = tmp_path / "config.toml"
+    config.write_text(image + words)
+    assert call("dot", "{}", "--raw", "--config", str(config)).stdout == "[image/png, 3 B]\n"
+    assert call("words", "{}", "--raw", "--background", "--config", str(config)).stdout == "one\ntwo\n"
+
+
 def test_a_deadline_ends_a_call(daemon: Daemon) -> None:
     ended = call("stuck", "1", "--deadline", "0.2", "--socket", str(daemon.path))
     assert (ended.returncode, json.loads(ended.stdout)["error"]) == (1, "timeout")

@@ -168,6 +168,7 @@ def test_an_explanation_says_what_was_understood_and_no_secret(
         not offered: it is there for chains only
     process searcher : !Query -> !string ({file}:6)
         runs: agent: search-agent
+        ended early: told so, and killed 2 s later
         bounds: none; not shut in
         used by: tool search
     server docs ({file}:3)

@@ -13,8 +13,8 @@ from msgspec import UNSET
 
 from tests.daemon.spawned import until
 from tooldispatchd.client import blocking, concurrent
-from tooldispatchd.client.conversation import Verdict
-from tooldispatchd.client.shown import Entry, Form, ShownReady
+from tooldispatchd.client.conversation import Verdict, WrittenCalls
+from tooldispatchd.client.shown import Entry, Form, Plain, ShownReady
 from tooldispatchd.wire.messages import ApproveReq, Ask, Ready, ToolResp, ToolUpdate, ToolView
 
 PATIENCE_S: Final = 20.0
@@ -32,6 +32,7 @@ class EitherAgent(Protocol):
         updates: bool = False,
         meta: object = None,
         token: str | None = None,
+        schemas: Plain | None = None,
         on_approve: Callable[[ApproveReq], Verdict] | None = None,
         on_ask: Callable[[Ask], object] | None = None,
         on_tools_changed: Callable[[list[ToolView]], object] | None = None,
@@ -54,6 +55,7 @@ class EitherAgent(Protocol):
         background: bool = False,
         on_update: Callable[[ToolUpdate], object] | None = None,
     ) -> ToolResp: ...
+    async def parse(self, text: str) -> WrittenCalls: ...
     async def bye(self) -> None: ...
 
 
@@ -85,6 +87,9 @@ class BlockingAgent:
 
     async def call(self, name: str, value: object = UNSET, **fields: Any) -> ToolResp:
         return self._agent.call(name, value, **fields)
+
+    async def parse(self, text: str) -> WrittenCalls:
+        return self._agent.parse(text)
 
     async def bye(self) -> None:
         self._agent.bye()
@@ -140,6 +145,9 @@ class TrioAgent:
 
     async def call(self, name: str, value: object = UNSET, **fields: Any) -> ToolResp:
         return await self._agent.call(name, value, **fields)
+
+    async def parse(self, text: str) -> WrittenCalls:
+        return await self._agent.parse(text)
 
     async def bye(self) -> None:
         await self._agent.bye()

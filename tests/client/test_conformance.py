@@ -22,7 +22,7 @@ from tests.client.either import (
     wait_for_the_end,
 )
 from tests.daemon.spawned import Daemon, daemon_on, until
-from tooldispatchd.client.conversation import Refusal, Verdict
+from tooldispatchd.client.conversation import Call, Refusal, Verdict
 from tooldispatchd.client.errors import ClientError, FaultError
 from tooldispatchd.wire.messages import ToolUpdate
 
@@ -129,6 +129,24 @@ async def test_tools_are_listed_and_pings_answered(kind: str, daemon: Daemon) ->
         await client.ping()
         assert "echo" in [tool.name for tool in await client.tools()]
         await client.ping()
+
+
+async def test_a_model_without_tool_calling_has_its_calls_found_in_what_it_writes(kind: str, daemon: Daemon) -> None:
+    async with connected(kind, str(daemon.path)) as client:
+        ready = await client.hello(schemas="text")
+        assert "<tool_call>" in str(ready.prompt)
+        assert "echo" in [tool.name for tool in ready.tools]
+        wrote = 'I ask.\n<tool_call>{"name":"echo","input":"hi"}</tool_call>\n<tool_call>{"name":}</tool_call>'
+        found = await client.parse(wrote)
+        assert found.calls == [Call("echo", "hi")]
+        assert [each["at"] for each in found.malformed] == [59]
+        assert (await client.call(found.calls[0].name, found.calls[0].input)).content == '"hi"'
+
+
+async def test_a_text_may_be_read_for_a_named_agent_and_before_hello(kind: str, daemon: Daemon) -> None:
+    async with connected(kind, str(daemon.path)) as client:
+        assert (await client.agent("reader").parse("no call")).calls == []
+        assert (await client.parse("no call")).malformed == []
 
 
 async def test_bye_returns_when_the_session_is_gone_and_nothing_can_be_asked_then(kind: str, daemon: Daemon) -> None:

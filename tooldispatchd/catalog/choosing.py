@@ -28,8 +28,8 @@ def alias_problems(config: Config) -> list[Problem]:
 
 
 def declared_names(entry: str, config: Config, aliases: Mapping[str, str]) -> list[str]:
-    """The declared tools that an entry of `tools` stands for; of a pattern those that may be offered."""
+    """The declared tools that an entry of `tools` stands for; of a pattern those that need not be named."""
     if is_glob(entry):
-        return NameList([entry]).of(name for name, spec in config.tools.items() if spec.expose)
+        return NameList([entry]).of(name for name, spec in config.tools.items() if spec.expose is True)
     name = aliases.get(entry, entry)
     return [name] if name in config.tools else []

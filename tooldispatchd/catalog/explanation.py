@@ -17,7 +17,8 @@ from tooldispatchd.catalog.globs import NameList
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.processes import Process
 from tooldispatchd.catalog.servers import credential_kinds, without_query
-from tooldispatchd.catalog.specs import ConfinedSpec, InputMode, LimitsSpec, McpSpec, OutputMode, ToolSpec
+from tooldispatchd.catalog.speckinds import WORKSPACE
+from tooldispatchd.catalog.specs import ConfinedSpec, InputMode, LimitsSpec, McpSpec, OutputMode, ProfileSpec, ToolSpec
 from tooldispatchd.catalog.tools import DeclaredTool
 
 # Two lines of a terminal: enough to know an expression or a type again.
@@ -74,6 +75,8 @@ class _Explanation:
             given = [spec.input_schema, spec.output_schema]
             shown_type = " -> ".join("json" if schema is None else describe(schema) for schema in given)
         yield f"tool {name} : {shown_type}{self._at('tools', name)}"
+        if spec.aliases:
+            yield f"{_INDENT}also called: {', '.join(spec.aliases)}"
         yield f"{_INDENT}runs: {self._way(tool)}"
         if spec.command is not None or spec.python is not None:
             yield from _indented(program_lines(spec, self._catalog.enforceable))
@@ -143,18 +146,10 @@ class _Explanation:
     def profiles(self) -> Iterator[str]:
         """What a profile has that its tools and servers do not tell already."""
         for name, spec in self._config.agents.items():
-            bounds = list(bound_lines(spec))
-            if spec.roots or spec.mcp_resources or bounds or spec.order is not None:
+            lines = [*_profile_lines(spec)]
+            if lines:
                 yield f"profile {name}"
-            if bounds:
-                yield f"{_INDENT}for all programs that its agents call:"
-                yield from _indented(bounds, by=2 * _INDENT)
-            if spec.roots:
-                yield f"{_INDENT}roots: {', '.join(map(_cut, spec.roots))}"
-            if spec.order is not None:
-                yield f"{_INDENT}calls run: {spec.order}"
-            if spec.mcp_resources:
-                yield f"{_INDENT}offers: the resources and prompts of its servers"
+                yield from (f"{_INDENT}{line}" for line in lines)
 
     def _at(self, section: str, name: str) -> str:
         """Where its table was written."""
@@ -195,6 +190,27 @@ class _Explanation:
                 return f"project: {spec.project}"
             case _:
                 return spec.kind
+
+
+def _profile_lines(spec: ProfileSpec) -> Iterator[str]:
+    bounds = list(bound_lines(spec))
+    if bounds:
+        yield "for all programs that its agents call:"
+        yield from (f"{_INDENT}{line}" for line in bounds)
+    if spec.roots:
+        yield f"roots: {', '.join(map(_cut, spec.roots))}"
+    if spec.workspace is not None:
+        yield f"workspace: {_cut(spec.workspace)}{', made where it is missing' if spec.make else ''}"
+    if spec.workspaces:
+        yield f"workspace of a hello: in {', '.join(map(_cut, spec.workspaces))}"
+    if spec.separator != ":":
+        yield f"tools of servers are shown as: server{spec.separator}tool"
+    if spec.resolve == "lenient":
+        yield "a tool is also called by the last part of its name"
+    if spec.order is not None:
+        yield f"calls run: {spec.order}"
+    if spec.mcp_resources:
+        yield "offers: the resources and prompts of its servers"
 
 
 def _users_of_processes(catalog: Catalog) -> dict[str, list[str]]:
@@ -242,6 +258,10 @@ def _stated(spec: McpSpec, limits: LimitsSpec) -> Iterator[str]:
     start_s, call_s = spec.handshake_s or limits.handshake_s, spec.call_s or limits.call_s
     end = ", which then is cancelled alone" if spec.on_timeout == "cancel" or spec.shared else ""
     yield f"limits: {start_s:g} s to start, {call_s:g} s a call{end}"
+    if spec.cwd == WORKSPACE:
+        yield "works in: the session's workspace"
+    if spec.meta:
+        yield "told in _meta: whose call it is"
     if spec.trace:
         yield "logged: each message's kind, number and size"
 
@@ -291,11 +311,17 @@ def program_lines(spec: Moded, by: Enforceable) -> Iterator[str]:
         yield "answer: stdout, stderr and the exit code, whatever that is"
     elif spec.exit_codes is not None:
         yield f"answer with exit code {', '.join(map(str, spec.exit_codes))}"
+    if spec.stop_s:
+        yield f"ended early: told so, and killed {spec.stop_s:g} s later"
+    if spec.cwd == WORKSPACE:
+        yield "works in: the session's workspace"
     if spec.reuse is not None:
         yield f"reuse: one child serves up to {spec.reuse} calls of one caller"
     means = MEANS
     if isinstance(spec, ToolSpec) and spec.python is not None:
         means = FOR_FUNCTIONS
+        if spec.state:
+            yield f"keeps a state in each session{'' if spec.state is True else f', under {spec.state}'}"
         if spec.prefork:
             yield f"forked ahead: {spec.prefork}"
         replaced = "a worker" if spec.resident else "its warm parent"

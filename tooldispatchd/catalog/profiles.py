@@ -243,10 +243,13 @@ def _all_wanted(config: Config) -> dict[str, _Wanted]:
         if spec.is_profile
     }
     tables = {name: _Wanted(("agents", name), spec.tools, spec.mcp, spec) for name, spec in config.agents.items()}
-    exposed = tuple(name for name, spec in config.tools.items() if spec.expose)
     for name, wanted in tables.items():
-        if wanted.spec.allow is not None and not wanted.tools and not wanted.mcp:
-            # It only says what of everything is offered.
+        allow = wanted.spec.allow
+        if allow is not None and not wanted.tools and not wanted.mcp:
+            # It only says what of everything is offered; a pattern names no tool.
+            exposed = tuple(
+                tool for tool, spec in config.tools.items() if spec.expose is True or (spec.expose and tool in allow)
+            )
             tables[name] = _Wanted(wanted.path, exposed, tuple(config.mcp), wanted.spec)
     return processes | tables
 

@@ -375,8 +375,8 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     """Further names under which agents may call it, and profiles and a `spec` may name it; lists of tools do not show
     them. No other tool may have one of them."""
     expose: bool | Literal["named"] = True
-    """With `"named"` it is offered where a profile or an agent process names it, and not by the profile that offers
-    every tool. With `false` it is offered to nobody, and there for chains alone."""
+    """With `"named"` it is offered where a profile or an agent process names it, and neither by a pattern nor by the
+    profile that offers every tool. With `false` it is offered to nobody, and there for chains alone."""
     call_s: Seconds | None = None
     """This tool's own limit in seconds, in the place of `limits.call_s`."""
     mode: Literal["background"] | None = None

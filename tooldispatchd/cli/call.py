@@ -46,7 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="the most time that it may take, once its server has started",
     )
-    parser.add_argument("--raw", action="store_true", help="print a text as text, and not as JSON")
+    parser.add_argument(
+        "--raw", action="store_true", help="print it as a model may read it: a text as it is, an image by its size"
+    )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--updates", action="store_true", help="say on stderr how far it is")
     how.add_argument(
@@ -84,14 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
             # The session was opened for this call alone: its refusal is the call's answer.
             print(json.dumps(refused.fault, ensure_ascii=False, separators=(",", ":")))
             return 1
-        content = str(answer.get("content"))
-        if arguments.raw and not answer.get("is_error"):
-            try:
-                value = json.loads(content)
-            except (ValueError, RecursionError):
-                value = None  # a server's text is one already
-            content = value if isinstance(value, str) else content
-        print(content)
+        print(answer.get("content"))
         return 1 if answer.get("is_error") else 0
 
     return dialogue.talk(arguments, call)
@@ -100,7 +95,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _call(arguments: argparse.Namespace, daemon: Dialogue, text: str | None) -> Line:
     deadline = None if arguments.deadline is None else arguments.deadline * 1000
     fields: Line = {"id": "1", "name": arguments.name, "deadline_ms": deadline}
-    daemon.say("tool_req", {**fields, "background": arguments.background or None}, text)
+    asked: Line = {"background": arguments.background or None, "content": "text" if arguments.raw else None}
+    daemon.say("tool_req", {**fields, **asked}, text)
     answer = _answer(arguments, daemon)
     if not arguments.background or answer.get("is_error"):
         return answer

@@ -16,7 +16,7 @@ from typing import Final, overload
 
 from msgspec import UNSET
 
-from tooldispatchd.client.conversation import Call, PendingRequests, Ticket, answers
+from tooldispatchd.client.conversation import Call, PendingRequests, Ticket, WrittenCalls, answers
 from tooldispatchd.client.duplex import Duplex
 from tooldispatchd.client.errors import ClientError, FaultError
 from tooldispatchd.client.reach import ANSWERS_FD, CONNECT_S, REQUESTS_FD, find_socket, given_channel, pauses, reach
@@ -217,6 +217,11 @@ class Agent:
         finally:
             for ticket in running:
                 self._waiting.abandon(ticket)
+
+    def parse(self, text: str) -> WrittenCalls:
+        """The calls in what a model without tool calling wrote, each ready for `start`; it needs no session."""
+        self._waiting.renew()
+        return self._waiting.question(self._waiting.conversation.parse(self.name, text), WrittenCalls)
 
     def bye(self) -> None:
         """End the session; returns when its teardown is complete. Ends the channel too for the channel's own agent."""

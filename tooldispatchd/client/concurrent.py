@@ -20,7 +20,7 @@ from typing import Final, overload
 import trio
 from msgspec import UNSET
 
-from tooldispatchd.client.conversation import Call, PendingRequests, answers
+from tooldispatchd.client.conversation import Call, PendingRequests, WrittenCalls, answers
 from tooldispatchd.client.errors import ClientError
 from tooldispatchd.client.exchange import Callbacks, OnApprove, OnAsk, OnEvent, OnUpdate, Renewal, stream_on
 from tooldispatchd.client.reach import (
@@ -171,6 +171,11 @@ class Agent:
         exchange = await self._renewal.session(self.name)
         exchange.conversation.background(self.name, call)
         exchange.say()
+
+    async def parse(self, text: str) -> WrittenCalls:
+        """The calls in what a model without tool calling wrote, each with `name` and `input`; it needs no session."""
+        exchange = await self._renewal.channel()
+        return await exchange.answer(exchange.conversation.parse(self.name, text), WrittenCalls, agent=self.name)
 
     async def bye(self) -> None:
         """End the session; returns when its teardown is complete. Ends the channel too for the channel's own agent."""

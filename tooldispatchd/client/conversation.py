@@ -34,6 +34,7 @@ from tooldispatchd.wire.messages import (
     Bye,
     EventLine,
     FaultLine,
+    Parsed,
     Ping,
     Pong,
     Ready,
@@ -50,7 +51,7 @@ from tooldispatchd.wire.messages import (
 MAX_LINE_BYTES: Final = 2 * 64 * 1024 * 1024 + 1024
 
 # Answers to questions; a call is answered by `ToolResp`.
-Reply = ReadyLine | ToolsLine | Pong | Bye
+Reply = ReadyLine | ToolsLine | Parsed | Pong | Bye
 Line = Reply | ToolResp | ToolsChangedLine | ToolUpdate | EventLine | ApproveReq | Ask | Ping | FaultLine
 ReadT = TypeVar("ReadT")
 
@@ -58,8 +59,6 @@ ReadT = TypeVar("ReadT")
 LAST_WORDS_S: Final = 5.0
 
 Ticket = int
-Answer = Ready | ShownReady | ToolResp | Tools | ShownTools | Pong | Bye
-AnswerT = TypeVar("AnswerT", Ready, ShownReady, ToolResp, Tools, ShownTools, Pong, Bye)
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -75,6 +74,17 @@ class Call(msgspec.Struct, frozen=True):
     background: bool = False
     traceparent: str | None = None
     content: str | None = None
+
+
+class WrittenCalls(msgspec.Struct, frozen=True):
+    """The calls in what a model wrote, and of whatever was meant as one and is none `detail`, `at` and `excerpt`."""
+
+    calls: list[Call]
+    malformed: list[dict[str, object]]
+
+
+Answer = Ready | ShownReady | ToolResp | Tools | ShownTools | WrittenCalls | Pong | Bye
+AnswerT = TypeVar("AnswerT", Ready, ShownReady, ToolResp, Tools, ShownTools, WrittenCalls, Pong, Bye)
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,10 +145,12 @@ class _Port(msgspec.Struct):
 
 
 _PONG: Final = ("pong", None)
+_ANSWERERS: Final = ("ready", "tools", "parsed", "bye", "pong")
 _FOREIGN: Final = "the daemon sent a line that is not of the protocol"
 _KNOWN: Final = frozenset(kind.__struct_config__.tag for kind in Line.__args__)
 _encode: Final = msgspec.json.Encoder().encode
 _decode_fields: Final = msgspec.json.Decoder(dict[str, object]).decode
+_decode_call: Final = msgspec.json.Decoder(Call).decode
 _decode_t: Final = msgspec.json.Decoder(int).decode
 _decode_port: Final = msgspec.json.Decoder(_Port).decode
 _decode_line: Final = msgspec.json.Decoder(Line).decode
@@ -192,6 +204,10 @@ class PendingRequests:
         Without a form the plain one is asked for, whatever `hello` said: `run` may have opened the session.
         """
         return self._question("tools", agent, {"__port": "tools", "agent": agent, "schemas": schemas or PLAIN})
+
+    def parse(self, agent: str | None, text: str) -> Ticket:
+        """Ask for the calls in what a model wrote; answered by `WrittenCalls`."""
+        return self._question("parsed", agent, {"__port": "parse", "agent": agent, "text": text})
 
     def ping(self) -> Ticket:
         """Answered by `Pong`."""
@@ -350,6 +366,8 @@ class PendingRequests:
             return Answered(waiting.ticket, _decoded(partial(read_ready, said, shown=waiting.shown)))
         if isinstance(said, ToolsLine):
             return Answered(waiting.ticket, _decoded(partial(read_tools, said, shown=waiting.shown)))
+        if isinstance(said, Parsed):
+            return Answered(waiting.ticket, _decoded(partial(_written_calls, said)))
         if isinstance(said, Bye):
             self._shown.pop(said.agent, None)
         return Answered(waiting.ticket, said)
@@ -357,7 +375,7 @@ class PendingRequests:
     def _fault(self, said: FaultLine, fault: FaultError) -> Event | None:
         """The request that a fault answers; without a line number, the `hello` of a refused session."""
         if self._is_shared:
-            waiting = None if said.id is not None else self._oldest(said.agent, ("ready", "tools", "bye", "pong"))
+            waiting = None if said.id is not None else self._oldest(said.agent, _ANSWERERS)
         elif said.line is not None:
             waiting = self._waiting.get(said.line)
         else:
@@ -386,6 +404,10 @@ def _ticket_of(call_id: str) -> Ticket:
     """The ticket with this id; 0, which no ticket has, for an id that is not ours."""
     # No more digits than a counter ever has: parsing a number takes quadratic time.
     return int(call_id) if len(call_id) <= 18 and call_id.isascii() and call_id.isdigit() else 0
+
+
+def _written_calls(said: Parsed) -> WrittenCalls:
+    return WrittenCalls([_decode_call(call) for call in said.calls], [_decode_fields(each) for each in said.malformed])
 
 
 def _written(value: object) -> object:

@@ -5,7 +5,7 @@ provider's SDK as it is.
 """
 
 from collections.abc import Callable
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec import Raw, UnsetType
@@ -20,7 +20,8 @@ from tooldispatchd.wire.messages import (
     ToolView,
 )
 
-Plain = Literal["plain"]
+Plain = Literal["plain", "text"]
+"""The forms whose entries are `ToolView`s; `text` has a `prompt` for models without tool calling beside them."""
 Form = Literal["anthropic", "openai", "openai_responses", "google", "mcp"]
 """The forms of a provider; `openai` is that of chat completions."""
 
@@ -69,8 +70,8 @@ _decode_limits: Final = msgspec.json.Decoder(dict[str, int]).decode
 
 
 def is_plain(form: object) -> bool:
-    """Whether `hello` or `tools` asks for the plain form, or for none."""
-    return form is None or form == PLAIN
+    """Whether the tools come as `ToolView`s: in the form that `hello` or `tools` asks for, or in none."""
+    return form is None or form in get_args(Plain)
 
 
 def read_ready(line: ReadyLine, *, shown: bool) -> Ready | ShownReady:

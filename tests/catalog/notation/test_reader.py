@@ -6,7 +6,7 @@ import pytest
 from tests.catalog.notation.reading import read, table, wrong
 from tooldispatchd.catalog.notation.places import NotationError, SourcePosition
 from tooldispatchd.catalog.notation.reader import read_notation
-from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec
+from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec, ProcessSpec, ToolSpec
 
 
 def test_the_issues_double_is_a_map_tool() -> None:
@@ -341,6 +341,39 @@ def test_what_is_read_is_a_configuration() -> None:
     config = msgspec.convert(read(text).table, Config)
     assert config.processes["m"].chain == ("w", "lift(s)", "m.filter1")
     assert config.mcp["ldc"].tools == ("a", "b")
+
+
+def test_an_agent_has_every_key_that_it_has_in_a_configuration() -> None:
+    text = """
+        let w : !A -> !B = agent {
+          prompt: "p" model: "m" tools: [] mcp: [] command: "x" args: [] env: {} cwd: "." description: "d"
+          input_mode: "text" output_mode: "text" exit_codes: [0, 1] reuse: 2 ports: "stdio" stop_s: 5
+          cpu_s: 1 memory: "64M" processes: 2 files: 9 file_size: "1M" output_bytes: "1M" nice: 1 user: 1 group: 1
+          network: false read: ["."] write: [] sandbox: "required" temperature: 0.5
+        }
+    """
+    agent = table(text, "processes", "w")
+    assert isinstance(agent, dict)
+    assert set(agent) == set(ProcessSpec.__struct_fields__) - {"map", "filter", "project", "chain"}
+    assert agent["options"] == {"temperature": 0.5}
+    assert msgspec.convert(agent, ProcessSpec).stop_s == 5
+
+
+def test_a_tool_has_every_key_that_it_has_in_a_configuration() -> None:
+    text = """
+        let f = tool {
+          command: "x" stop_s: 1 exit_codes: "result" state: true aliases: ["g"] mode: "background" cwd: "workspace"
+          output_mode: "image/png"
+        }
+    """
+    tool = msgspec.convert(table(text, "tools", "f"), ToolSpec)
+    assert (tool.stop_s, tool.exit_codes, tool.state, tool.aliases, tool.mode) == (
+        1,
+        "result",
+        True,
+        ("g",),
+        "background",
+    )
 
 
 def test_a_server_has_every_key_that_it_has_in_a_configuration() -> None:

@@ -28,7 +28,7 @@ from tooldispatchd.catalog.notation.syntax import (
 )
 from tooldispatchd.catalog.notation.wiring import write_chain
 from tooldispatchd.catalog.problems import Path
-from tooldispatchd.catalog.specs import ToolSpec
+from tooldispatchd.catalog.specs import ProcessSpec, ToolSpec
 
 # Every annotation; all but `tool` are keys of a table.
 ANNOTATIONS: Final = ("tool", "description", "title", "hint", "doc", "call_s")
@@ -168,21 +168,11 @@ def _truth(annotation: Annotation) -> bool | None:
 # --- `tool {…}` and `agent {…}`: their entries as the keys of a table ---
 
 _OF_TOOL: Final = tuple(field.name for field in msgspec.structs.fields(ToolSpec) if field.name != "type")
-_OF_AGENT: Final = (
-    "prompt",
-    "model",
-    "tools",
-    "mcp",
-    "command",
-    "args",
-    "env",
-    "cwd",
-    "description",
-    "ports",
-    "options",
-)
 # What a process has as well and no agent: to take them for options would hide a mistake.
 _OF_OTHERS: Final = frozenset({"kind", "map", "filter", "project", "chain"})
+_OF_AGENT: Final = tuple(
+    field.name for field in msgspec.structs.fields(ProcessSpec) if field.name not in _OF_OTHERS | {"type"}
+)
 # Near to a known key, and known to agents' programs.
 _OWN_OPTIONS: Final = frozenset({"prompts"})
 _TO_PROGRAM: Final = "in options: { … } it goes to its program"

@@ -77,7 +77,7 @@ class Events:
     def tell(self, kind: EventKind, fields: dict[str, object]) -> None:
         """Tell the session's own agent, if it asked for this kind and reads what it is told."""
         machine = self._machine
-        if kind not in machine.events or machine.is_gone or machine.state is State.CLOSED:
+        if kind not in machine.asked.events or machine.is_gone or machine.state is State.CLOSED:
             return
         self._unread = self._unread + 1 if self._channel.is_behind else 0
         if self._unread > MAX_UNREAD or self._channel.crowding(0) is not None:

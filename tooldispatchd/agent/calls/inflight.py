@@ -344,7 +344,7 @@ class InFlight:
         """Start a call that has a place among its agent's, unless another has its state, or its gate has no place."""
         plan = call.plan
         assert plan is not None
-        if plan.state is not None and not self._context.take_turn(plan.state, call):
+        if plan.state is not None and not self._context.take_state(plan.state, call):
             call.enter(CallEvent.BAR, plan.limit_s, since=call.queued_at)
             return
         is_outside = plan.gate is not None and call.machine.state is CallState.ADMITTED

@@ -518,7 +518,7 @@ class InnerCall(Call):
         try:
             # The outer call has a place among its agent's calls, which is this one's too.
             self.machine.apply(CallEvent.ADMIT)
-            if plan.state is not None and not context.take_turn(plan.state, self):
+            if plan.state is not None and not context.take_state(plan.state, self):
                 self.enter(CallEvent.BAR, plan.limit_s)
                 await self._has_turn.wait()
                 self._has_turn = trio.Event()

@@ -96,6 +96,11 @@ class Unread(msgspec.Struct, frozen=True):
 Outcome = Answer | Fault
 
 
+def content_in(outcome: Outcome) -> str | QuotedText:
+    """The content of the answer, or of the response that tells of the fault."""
+    return outcome.content() if isinstance(outcome, Fault) else outcome.content
+
+
 def log_fields(outcome: Outcome) -> dict[str, object]:
     """The log fields of a call's end; `fault` is the code of a fault of the daemon, `bytes` the size of the answer."""
     if isinstance(outcome, Fault):

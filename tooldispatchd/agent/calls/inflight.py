@@ -24,7 +24,7 @@ from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.admission import Admission, AdmissionVerdict, CallGroups
 from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs
 from tooldispatchd.calls.memory import Holding
-from tooldispatchd.calls.outcome import Answer, Outcome, Update, utf8_size
+from tooldispatchd.calls.outcome import Answer, Outcome, Update, content_in, utf8_size
 from tooldispatchd.calls.stages import CallEvent, CallState, Reason, ToDo
 from tooldispatchd.calls.states import States
 from tooldispatchd.children.grace import LAST_S
@@ -480,7 +480,7 @@ class InFlight:
         if call.job is not None:
             self.jobs.forget(call.job)
         is_fault = isinstance(outcome, Fault)
-        content = outcome.content() if isinstance(outcome, Fault) else outcome.content
+        content = content_in(outcome)
         is_error = True if isinstance(outcome, Fault) else outcome.is_error
         meta = call.meta(utf8_size(content))
         beside = beside_of(outcome, kind, self._machine, gives_json=call.gives_json, meta=meta)

@@ -28,7 +28,7 @@ from tooldispatchd.agent.tools.showing import PLAIN, TEXT, Showing, plain_entrie
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.admission import group_size
 from tooldispatchd.calls.jobs import Job
-from tooldispatchd.calls.outcome import Answer, Outcome, log_fields, utf8_size
+from tooldispatchd.calls.outcome import Answer, Outcome, content_in, log_fields, utf8_size
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.catalog.textcalls import prompt_of
@@ -322,7 +322,7 @@ class Session:
         if self.events is not None:
             self._tell_of(body, plan, outcome if isinstance(outcome, Fault) else result, took_s)
         is_fault = isinstance(outcome, Fault)
-        said = outcome.content() if isinstance(outcome, Fault) else outcome.content
+        said = content_in(outcome)
         assert isinstance(said, str)
         meta: CallMeta | None = None
         if machine.asked.meta:

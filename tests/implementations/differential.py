@@ -239,7 +239,14 @@ def answers(address: Path, spoken: tuple[bytes, ...]) -> list[list[object]]:
             # It may have ended the channel already.
             with suppress(OSError):
                 channel.shutdown(socket.SHUT_WR)
-        return [sorted(heard(channel), key=lambda line: json.dumps(line, sort_keys=True)) for channel in channels]
+        told = [told_in_time(heard(channel), said) for channel, said in zip(channels, spoken, strict=True)]
+        return [sorted(lines, key=lambda line: json.dumps(line, sort_keys=True)) for lines in told]
+
+
+def told_in_time(lines: Iterator[Any], said: bytes) -> list[Any]:
+    """The lines but those about a cancel at the end of an agent that has left, which it may not have by then."""
+    last = said.removesuffix(ENDED).count(b"\n")
+    return [line for line in lines if line.get("error") != "unknown_agent" or line["line"] <= last]
 
 
 def heard(channel: socket.socket) -> Iterator[object]:

@@ -290,10 +290,12 @@ class Checking:
             return result.fault(UnreadableError(verdict.unreadable, verdict.limit))
         return _outcome(verdict, shaped)
 
-    async def quote(self, parts: Sequence[bytes | bytearray], *, turns: Turns) -> Outcome:
-        """The answer whose content is made of these parts (JSON, in UTF-8)."""
+    async def quote(
+        self, parts: Sequence[bytes | bytearray | memoryview], kind: ContentKind, *, turns: Turns
+    ) -> Outcome:
+        """The answer in that kind whose value is made of these parts (JSON, in UTF-8)."""
         try:
-            reply, content = await self._checkers.run(quote_text, b"", parts, turns=turns)
+            reply, content = await self._checkers.run(quote_text, kind.value.encode(), parts, turns=turns)
         except CheckerError as error:
             return _fault_of_checker("the answer", error)
         return _outcome(_read_verdict(reply), content)
@@ -366,9 +368,9 @@ def answer_of(text: bytes | bytearray, job: OutputJob) -> Outcome:
     return of_json(content.decode(), job.kind)
 
 
-def quote_text(_arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
+def quote_text(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     """`Checking.quote`."""
-    return _written(Answer(payload.decode()))
+    return _written(of_json(payload.decode(), ContentKind(arguments.decode())))
 
 
 def _written(answer: Answer) -> tuple[bytes, bytes]:

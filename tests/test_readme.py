@@ -18,7 +18,7 @@ from protocol.conformance.run import Step
 from tests.test_documents import PATIENCE_S, play, serving
 from tests.wire.conversations import spoken
 from tooldispatchd.__main__ import COMMANDS
-from tooldispatchd.agent.programs.variables import TRACEPARENT
+from tooldispatchd.agent.programs.programs import TRACEPARENT
 from tooldispatchd.catalog.expressions.door import compile_expression
 from tooldispatchd.catalog.meanings import check_names
 from tooldispatchd.catalog.specs import Config, ConfinedSpec

@@ -91,6 +91,13 @@ def test_what_is_no_call_is_told_with_what_to_mend_and_hides_no_other(block: str
     assert text[2:].startswith(malformed[0].excerpt)
 
 
+def test_a_number_of_any_length_is_handed_on_as_it_stands() -> None:
+    digits = "1" * 5000
+    calls, malformed = read_calls(f'{OPEN}{{"name":"a","input":{digits}}}{CLOSE}')
+    assert [bytes(call.input) for call in calls] == [digits.encode()]
+    assert malformed == []
+
+
 def test_only_so_many_calls_and_characters_are_read() -> None:
     calls, malformed = read_calls((OPEN + '{"name":"a"}' + CLOSE) * (MAX_CALLS + 5))
     assert (len(calls), len(malformed)) == (MAX_CALLS, 1)

@@ -34,6 +34,12 @@ CONFIG: Final = "".join(
         sh("killed", "echo one; kill -9 $$$$", 'exit_codes = "result"'),
         sh("wrong", "echo '\"text\"'; echo oops >&2", 'type = "json -> int"'),
         sh("parts", f"cat >/dev/null; echo '{json.dumps(PARTS)}'", 'output_mode = "blocks"'),
+        sh(
+            "large_parts",
+            """printf '[{"type":"text","text":"'; head -c 300000 /dev/zero | tr '\\0' x
+printf '"},{"type":"text","text":""}]'""",
+            'output_mode = "blocks"',
+        ),
         sh("no_parts", "echo 5", 'output_mode = "blocks"'),
         sh("picture", "printf abc", 'output_mode = "image/png"'),
         sh("large_picture", "head -c 300000 /dev/zero", 'output_mode = "image/png"'),
@@ -147,6 +153,17 @@ def test_a_large_file_is_one_part_too(agent: Agent) -> None:
     heard = agent.ask("large_picture", None, content="blocks")
     assert heard["content"] == "[image/png, 293 KiB]"
     assert base64.b64decode(heard["blocks"][0]["data"]) == bytes(300_000)
+
+
+@pytest.mark.parametrize("kind", ["json", "text", "blocks"])
+def test_a_job_gives_its_large_parts_as_they_are(agent: Agent, kind: str) -> None:
+    agent.ask("large_parts", None, content="blocks", background=True)
+    heard = agent.ask("job_wait", {"job": "job-1"}, content=kind)
+    job = json.loads(heard["content"])
+    assert (heard["kind"], job["kind"]) == (kind, "blocks")
+    assert job["content"] == "x" * 300_000 + "\n"
+    assert [part["text"] for part in job["blocks"]] == ["x" * 300_000, ""]
+    assert heard.get("blocks") == ([{"type": "text", "text": heard["content"]}] if kind == "blocks" else None)
 
 
 def test_no_file_is_a_failure(agent: Agent) -> None:

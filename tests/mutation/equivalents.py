@@ -23,11 +23,11 @@ EQUIVALENTS: Final[dict[str, dict[tuple[str, str], str]]] = {
             "0 changed",
         ): "one that no line opened is never refused",
         (
-            "if self.wants_updates and self.state in {State.OPEN, State.DRAINING} and not self.is_gone:",
+            "if self.asked.updates and self.state in {State.OPEN, State.DRAINING} and not self.is_gone:",
             "the condition is true",
         ): ASKED_BEFORE,
         (
-            "if self.wants_updates and self.state in {State.OPEN, State.DRAINING} and not self.is_gone:",
+            "if self.asked.updates and self.state in {State.OPEN, State.DRAINING} and not self.is_gone:",
             "and and or swapped",
         ): ASKED_BEFORE,
         (

@@ -190,7 +190,7 @@ class Answerer:
         if isinstance(agent, Fault):
             self._fault(agent, message.agent, message.id)
         else:
-            form = message.schemas or agent.machine.schemas or "plain"
+            form = message.schemas or agent.machine.asked.schemas or "plain"
             self.channel.outgoing.append(ToolsLine(agent.tools(form), message.agent, message.id))
 
     def _pass_on(self, message: ToolCancel | ApproveResp | AskResp) -> None:
@@ -274,7 +274,7 @@ class Answerer:
             ReadyLine(
                 profile.name,
                 PROTOCOL,
-                agent.tools(machine.schemas or "plain"),
+                agent.tools(machine.asked.schemas or "plain"),
                 [],
                 capabilities_of(machine, agents=True, jobs=profile.jobs),
                 msgspec.Raw(msgspec.json.encode(limits)),

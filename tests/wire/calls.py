@@ -136,7 +136,7 @@ class Agent:
         tool = self._config.find(name, self._profile)
         if isinstance(tool, Fault):
             close = tool.extras.get("did_you_mean")
-            extras = {"did_you_mean": spell(str(close), self.machine.schemas or "plain")} if close else {}
+            extras = {"did_you_mean": spell(str(close), self.machine.asked.schemas or "plain")} if close else {}
             self.machine.reply_fault(request, Fault(tool.code, tool.detail, {**tool.extras, **extras}))
             return
         refusal = self._refusal(body) if tool.waits else None
@@ -213,7 +213,7 @@ class Agent:
     def _meta(
         self, bytes_in: int, content: str, kind: str, by: str = "", dropped: list[str] | None = None
     ) -> CallMeta | None:
-        if not self.machine.wants_meta:
+        if not self.machine.asked.meta:
             return None
         return CallMeta(0.0, 0.0, kind, by or kind, bytes_in, len(content.encode()), dropped=dropped or UNSET)
 

@@ -24,7 +24,7 @@ from tooldispatchd.wire.messages import (
     ToolsChangedLine,
     ToolUpdate,
 )
-from tooldispatchd.wire.session import TRANSITIONS, Event, SessionMachine, State, value_of
+from tooldispatchd.wire.session import TRANSITIONS, Asked, Event, SessionMachine, State, value_of
 
 
 def request(call_id: str, form: Form = Form.PLAIN) -> ToolReq | ShortReq | NestedReq:
@@ -111,8 +111,8 @@ def test_a_hello_after_another_line_changes_nothing() -> None:
     assert isinstance(lines[0], dict)
     assert lines[0]["error"] == "invalid_request"
     assert not machine.is_greeted
-    assert not machine.wants_meta
-    assert not machine.wants_updates
+    assert not machine.asked.meta
+    assert not machine.asked.updates
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,13 @@ def test_a_hello_after_another_line_changes_nothing() -> None:
 def test_meta_is_asked_for_by_true_and_by_nothing_else(meta: Raw | UnsetType, *, wants: bool) -> None:
     machine = SessionMachine([])
     assert machine.greet(Hello(meta=meta), line=1)
-    assert machine.wants_meta == wants
+    assert machine.asked.meta == wants
 
 
 def test_what_an_agent_answers_is_taken_as_far_as_it_is_known() -> None:
     machine = SessionMachine([])
     machine.greet(Hello(answers=["sampling", "dance"]), line=1)
-    assert machine.answers == {"sampling"}
+    assert machine.asked.answers == {"sampling"}
 
 
 def test_a_named_session_puts_its_name_on_everything_that_it_says() -> None:
@@ -149,7 +149,7 @@ def test_an_update_is_told_only_to_who_asked_and_only_while_the_call_is_in_fligh
     machine = SessionMachine(lines)
     machine.start(request("1"))
     machine.update(ToolUpdate("1"))
-    machine.wants_updates = True
+    machine.asked = Asked(updates=True)
     machine.update(ToolUpdate("1"))
     machine.update(ToolUpdate("2"))
     machine.answer("1", "x", is_error=False, fault=False)

@@ -69,6 +69,11 @@ def no_workspace(tool: str) -> Fault:
     return Fault(Code.NOT_ALLOWED, detail, {"source": tool})
 
 
+def never_in_background(tool: str) -> Fault:
+    """A job that waits for jobs could wait for itself."""
+    return Fault(Code.INVALID_REQUEST, f"{tool} never runs in the background")
+
+
 def queue_full(queue: str) -> Fault:
     """No room for the call in `queue`, where calls wait for their turn."""
     return Fault(Code.QUEUE_FULL, "too many calls are waiting", {"queue": queue, "retry_after_ms": RETRY_AFTER_MS})

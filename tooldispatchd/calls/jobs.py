@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from tooldispatchd.calls.memory import Share
-from tooldispatchd.calls.outcome import Outcome, Update
+from tooldispatchd.calls.outcome import Outcome, Update, content_in
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import NOTHING_BESIDE, Beside
 
@@ -111,7 +111,7 @@ class Jobs:
         fields = _fields(job)
         outcome = job.outcome
         if outcome is not None:
-            fields["content"] = outcome.content() if isinstance(outcome, Fault) else outcome.content
+            fields["content"] = content_in(outcome)
             beside = {"kind": job.beside.kind, "blocks": job.beside.blocks, "details": job.beside.details}
             fields.update((key, value) for key, value in beside.items() if value is not None and value is not UNSET)
             job.is_read = True

@@ -79,7 +79,8 @@ class Unread(msgspec.Struct, frozen=True):
     """A tool's output that is too large to be read in the dispatch thread.
 
     `text`, maybe in parts, is in the mode `output`, and as JSON it may have `max_bytes`. `fault` is what is told where
-    it cannot be read; `stderr` is the end of what it wrote there. A file is of the `media_type`.
+    it cannot be read; `stderr` is the end of what it wrote there. Its value `is_parts`, a list of typed parts, or any.
+    A file is of the `media_type`.
     """
 
     text: bytes | bytearray | tuple[bytes | bytearray, ...]
@@ -89,9 +90,15 @@ class Unread(msgspec.Struct, frozen=True):
     stderr: str = ""
     left: LeftBeside = NOTHING_LEFT
     media_type: str = ""
+    is_parts: bool = False
 
 
 Outcome = Answer | Fault
+
+
+def content_in(outcome: Outcome) -> str | QuotedText:
+    """The content of the answer, or of the response that tells of the fault."""
+    return outcome.content() if isinstance(outcome, Fault) else outcome.content
 
 
 def log_fields(outcome: Outcome) -> dict[str, object]:

@@ -6,8 +6,8 @@
 
 A call may skip any state before RUNNING, and any state may go to ENDED. It is LINED up until those before it have
 ended, where its agent's calls have an order; HELD until its server has answered, READING while a checker reads its
-input, WAITING for a place among its agent's calls, BARRED for its turn at a state that its tool keeps, GATED for a
-place at its tool's gate.
+input, WAITING for a place among its agent's calls, BARRED until it has the state that its tool keeps for itself,
+GATED for a place at its tool's gate.
 The caller does what `apply` returns.
 """
 

@@ -167,13 +167,8 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
             else:
                 found = declared_names(entry, config, aliases)
                 tools |= dict.fromkeys(found)
-                if not spec.jobs:
-                    why = 'tools.{} has mode = "background", and this profile has no jobs'
-                    problems += [
-                        Problem((*path, "tools", index), why.format(name), value=entry)
-                        for name in found
-                        if config.tools[name].mode == "background"
-                    ]
+                where = (*path, "tools", index)
+                problems += [] if spec.jobs else [Problem(where, each, value=entry) for each in _jobs_in(found, config)]
         # A name that was not looked up would admit nobody, without a word.
         owners = [(key, owner) for key, of_key in (("uid", spec.uid), ("gid", spec.gid)) for owner in _each(of_key)]
         why = "this name has not been looked up"
@@ -199,6 +194,12 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
             workspaces=spec.workspaces,
         )
     return profiles, problems
+
+
+def _jobs_in(tools: Iterable[str], config: Config) -> list[str]:
+    """Why a profile without jobs cannot have these tools, for each of which that is so."""
+    why = 'tools.{} has mode = "background", and this profile has no jobs'
+    return [why.format(name) for name in tools if config.tools[name].mode == "background"]
 
 
 def _entry_problem(

@@ -27,7 +27,7 @@ class Readings:
         # In one order, for what is proposed must not depend on which server was quick.
         for name in sorted(self._names):
             self._folded.setdefault(fold(name), []).append(name)
-            self._bare.setdefault(_last_part(name), []).append(name)
+            self._bare.setdefault(name.partition(":")[2] or name.rpartition(".")[2], []).append(name)
 
     def spelled(self, text: str) -> str | None:
         """The one tool that some form, or a separator, would show as `text`; None where there is none, or several."""
@@ -66,7 +66,3 @@ def _spellings(name: str) -> set[str | None]:
 def fold(name: str) -> str:
     """What is left of a name without separators and case."""
     return name.translate(_DROPPED).lower()
-
-
-def _last_part(name: str) -> str:
-    return name.partition(":")[2] or name.rpartition(".")[2]

@@ -44,7 +44,8 @@ _NOTHING: Final = f'nothing stands in the tags; write {{"name": â€¦, "input": â€
 _TOO_MANY: Final = f"there are more than {MAX_CALLS} calls; those from here on are left out"
 _decode_call: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_calls: Final = msgspec.json.Decoder(list[dict[str, Raw]]).decode
-_scan: Final = json.JSONDecoder().raw_decode
+# Numbers are read by nobody here; Python refuses to read some of thousands of digits.
+_scan: Final = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode
 _decode_text: Final = msgspec.json.Decoder(str).decode
 _NOT_READABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, UnicodeEncodeError, RecursionError)
 

@@ -121,7 +121,7 @@ class UpdateLines(Held):
     __slots__ = ("_cutter", "_details", "_details_room", "_is_told")
 
     def __init__(self, tell: Tell | None, details: dict[str, Raw] | None = None) -> None:
-        super().__init__(tell or _tell_nobody)
+        super().__init__(tell or (lambda _update: None))
         self._is_told = tell is not None
         self._details = details
         self._details_room = MAX_DETAILS_BYTES
@@ -161,7 +161,3 @@ class UpdateLines(Held):
         """Tell what is left; a last line need not have its newline."""
         self.take(b"\n")
         self.tell()
-
-
-def _tell_nobody(_update: Update) -> None:
-    """Nobody asked."""

@@ -71,7 +71,7 @@ class Questions:
 
     def _open(self, kind: str, reply: type[Reply], told: Told) -> str | None:
         machine = self._machine
-        if kind not in machine.answers or machine.is_gone or len(self._waiting) >= MAX_QUESTIONS:
+        if kind not in machine.asked.answers or machine.is_gone or len(self._waiting) >= MAX_QUESTIONS:
             return None
         self._asked += 1
         question = f"q{self._asked}"

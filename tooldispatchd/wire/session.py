@@ -85,41 +85,72 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
 }
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """What an agent asked for in `hello`."""
+
+    meta: bool = False
+    """Beside its answers, as `value` and `details` are."""
+    value: bool = False
+    details: bool = False
+    content: ContentKind | None = None
+    """The kind of content of its answers."""
+    updates: bool = False
+    """Of its calls and tools."""
+    events: frozenset[str] = NOTHING
+    """The kinds of events that it is told of."""
+    order: str | None = None
+    """Of its calls."""
+    schemas: str | None = None
+    """The form of its tools' schemas."""
+    answers: frozenset[str] = NOTHING
+    """The kinds of questions that it can be asked."""
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether its answers are not plain."""
+        return self.meta or self.value or self.details or self.content is not None
+
+
+ASKED_NOTHING: Final = Asked()
+
+
+def _asked_in(hello: Hello) -> Asked:
+    return Asked(
+        meta=not isinstance(hello.meta, UnsetType) and bytes(hello.meta) == b"true",
+        value=hello.capabilities is not None and VALUE in hello.capabilities,
+        details=bool(hello.details),
+        content=hello.content,
+        updates=bool(hello.updates),
+        events=EVENTS if hello.events is True else EVENTS.intersection(hello.events or ()),
+        order=hello.order,
+        schemas=hello.schemas,
+        answers=ANSWERS.intersection(hello.answers or ()),
+    )
+
+
 class SessionMachine:
     """The requests of one session that wait for their answers, and the lines to its agent.
 
     `live` maps the id of each call in flight to the form of its request. `outgoing` is the channel's list of lines to
-    send, shared with the channel's other sessions. What the agent asked for in `hello`: `wants_meta`, `wants_value` and
-    `wants_details` beside its answers, a kind of `content` (`wants_more` is any of these), `wants_updates` of its calls
-    and tools, `events` of these kinds, an `order` of its calls. `is_quick` says that requests are accepted, their
-    answers plain, and that nobody else is to hear of them or to come first; `schemas` is the form of its tools'
-    schemas; `answers` is what it can be asked. `opening_line` is the line that opened the session, or a later `hello`
-    that was taken, `hello_id` that one's id.
+    send, shared with the channel's other sessions. `asked` is what the agent asked for in `hello`. `is_quick` says that
+    requests are accepted, their answers plain, and that nobody else is to hear of them or to come first. `opening_line`
+    is the line that opened the session, or a later `hello` that was taken, `hello_id` that one's id.
     """
 
     __slots__ = (
         "_is_begun",
         "accepts",
         "agent",
-        "answers",
-        "content",
-        "events",
+        "asked",
         "hello_id",
         "is_gone",
         "is_greeted",
         "is_quick",
         "live",
         "opening_line",
-        "order",
         "outgoing",
         "refusal",
-        "schemas",
         "state",
-        "wants_details",
-        "wants_meta",
-        "wants_more",
-        "wants_updates",
-        "wants_value",
     )
 
     def __init__(self, outgoing: list[Outgoing], *, agent: str | None = None) -> None:
@@ -133,15 +164,9 @@ class SessionMachine:
         self.is_greeted = False
         self.is_gone = False
         self.refusal: Fault | None = None
-        self.wants_meta = self.wants_value = self.wants_details = self.wants_more = False
-        self.content: ContentKind | None = None
-        self.wants_updates = False
+        self.asked = ASKED_NOTHING
         self.opening_line = 0
         self.hello_id: str | None = None
-        self.schemas: str | None = None
-        self.answers: frozenset[str] = NOTHING
-        self.events: frozenset[str] = NOTHING
-        self.order: str | None = None
 
     def apply(self, event: Event) -> None:
         """Move on; raises `RuntimeError`, naming both, for an event that the state has no entry for."""
@@ -162,17 +187,10 @@ class SessionMachine:
             return False
         self._is_begun = self.is_greeted = True
         self.opening_line, self.hello_id = line, hello.id
-        self.wants_meta = not isinstance(hello.meta, UnsetType) and bytes(hello.meta) == b"true"
-        self.wants_value = hello.capabilities is not None and VALUE in hello.capabilities
-        self.wants_details = bool(hello.details)
-        self.content = hello.content
-        self.wants_more = self.wants_meta or self.wants_value or self.wants_details or hello.content is not None
-        self.events = EVENTS if hello.events is True else EVENTS.intersection(hello.events or ()) or NOTHING
-        self.order = hello.order
-        self.is_quick = self.is_quick and self.accepts and not self.wants_more
-        self.wants_updates = bool(hello.updates)
-        self.schemas = hello.schemas
-        self.answers = ANSWERS.intersection(hello.answers or ()) or NOTHING
+        asked = _asked_in(hello)
+        # Thousands of idle agents ask for nothing.
+        self.asked = ASKED_NOTHING if asked == ASKED_NOTHING else asked
+        self.is_quick = self.is_quick and self.accepts and not asked.wants_more
         return True
 
     def begin(self, line: int) -> None:
@@ -242,12 +260,12 @@ class SessionMachine:
 
     def update(self, update: ToolUpdate) -> None:
         """Tell how far a call is, where the agent asked for it and the call is in flight; else nothing."""
-        if self.wants_updates and update.id in self.live and not self.is_gone:
+        if self.asked.updates and update.id in self.live and not self.is_gone:
             self.outgoing.append(update)
 
     def tools_changed(self, tools: list[Raw], prompt: str | None = None) -> None:
         """Tell an agent that asked for updates which tools it has now."""
-        if self.wants_updates and self.state in {State.OPEN, State.DRAINING} and not self.is_gone:
+        if self.asked.updates and self.state in {State.OPEN, State.DRAINING} and not self.is_gone:
             self.outgoing.append(ToolsChangedLine(tools, self.agent, prompt))
 
     def reply_fault(self, request: Request, fault: Fault) -> None:
@@ -261,9 +279,9 @@ def body_of(request: Request) -> ShortReq:
 
 def capabilities_of(machine: SessionMachine, *, agents: bool, jobs: bool) -> Raw:
     """What `ready` says of the capabilities: each that the daemon knows, and whether this session has it."""
-    beside = machine.wants_meta, machine.wants_value, machine.wants_details
-    asked = machine.wants_updates, bool(machine.answers), *beside, bool(machine.events)
-    return _capabilities(agents, jobs, *asked)
+    asked = machine.asked
+    beside = asked.meta, asked.value, asked.details
+    return _capabilities(agents, jobs, asked.updates, bool(asked.answers), *beside, bool(asked.events))
 
 
 @cache

@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from tests.agent.fakes import Ledger
 from tests.agent.pliable import SOON_S, Place, Talker, code_in, fault_in, names_of, served, talking
-from tooldispatchd.agent.session.session import Changes
+from tooldispatchd.agent.session.changes import Changes
 from tooldispatchd.catalog.specs import ProfileSpec, ToolSpec
 from tooldispatchd.front.timer import Timer
 

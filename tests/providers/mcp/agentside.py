@@ -43,7 +43,7 @@ class SessionAgent:
         machine = SessionMachine(self.outgoing, agent="a")
         machine.greet(Hello(agent="a", answers=list(answers)), line=1)
         machine.apply(Event.OPENED)
-        self.answers = machine.answers
+        self.answers = machine.asked.answers
         self.questions = Questions(machine)
 
     def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:

@@ -11,7 +11,7 @@ from tooldispatchd.wire.session import SessionMachine, value_of
 
 def wanted_kind(body: ShortReq, machine: SessionMachine) -> ContentKind | None:
     """The kind of content that was asked for, by the request or by its session; None where neither did."""
-    return machine.content if body.content is None else body.content
+    return machine.asked.content if body.content is None else body.content
 
 
 def in_kind(outcome: Outcome, kind: ContentKind | None, max_part_bytes: int) -> Outcome:
@@ -32,14 +32,14 @@ def beside_of(
 
     `gives_json` says that the tool's answers are JSON, by its own type.
     """
-    if kind is None and not machine.wants_more:
+    if kind is None and not machine.asked.wants_more:
         return NOTHING_BESIDE
     if isinstance(outcome, Fault):
         return Beside(meta, kind=None if kind is None else ContentKind.JSON)
     value: Raw | UnsetType = UNSET
-    if machine.wants_value and gives_json and not outcome.is_error:
+    if machine.asked.value and gives_json and not outcome.is_error:
         value = value_of(outcome.content if outcome.value is None else outcome.value)
-    details = outcome.details if machine.wants_details and outcome.details is not None else UNSET
+    details = outcome.details if machine.asked.details and outcome.details is not None else UNSET
     return Beside(
         meta,
         value,

@@ -165,21 +165,21 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
         call.leave_queue = partial(gate.withdraw, account.channel, account, call)
         return False
 
-    def take_turn(self, state: str, call: "Call") -> bool:
-        """Whether it is a call's turn at a state, as it is until it ends; else it waits in line."""
-        if call.turn is not None:
+    def take_state(self, state: str, call: "Call") -> bool:
+        """Whether a call has a state for itself, until it ends; else it waits for it."""
+        if call.held_state is not None:
             return True
         if self.states.enter(state, call):
-            call.turn = state
+            call.held_state = state
             return True
         call.leave_queue = partial(self.states.withdraw, state, call)
         return False
 
-    def give_turn(self, state: str) -> None:
-        """A call that had its turn at a state has ended: start the one that is next."""
+    def leave_state(self, state: str) -> None:
+        """A call that had a state has ended: start the one that has it next."""
         following = self.states.leave(state)
         if following is not None:
-            following.turn = state
+            following.held_state = state
             following.machine.apply(CallEvent.ADMIT)
             self.starter.start(following)
 
@@ -211,6 +211,7 @@ class Call:
         "dropped",
         "grace",
         "halt",
+        "held_state",
         "id",
         "leave_queue",
         "line",
@@ -218,7 +219,6 @@ class Call:
         "name",
         "plan",
         "traceparent",
-        "turn",
         "wanted",
     )
 
@@ -239,7 +239,7 @@ class Call:
         self.halt: Callable[[Reason], None] | None = None
         self.grace: Grace | None = None
         # The state of its session that no other call may touch until this one ends.
-        self.turn: str | None = None
+        self.held_state: str | None = None
         # Takes the call out of the queue that it waits in.
         self.leave_queue: Callable[[], object] | None = None
         self._entry: Entry[Expiring] | None = None
@@ -347,13 +347,13 @@ class Call:
             self.leave_queue()
         self.halt = self.leave_queue = None
         self._drop_entry()
-        turn, self.turn = self.turn, None
+        held, self.held_state = self.held_state, None
         try:
             self.ended(todo)
         finally:
             # Others wait for it, also where the answer failed.
-            if turn is not None:
-                self.context.give_turn(turn)
+            if held is not None:
+                self.context.leave_state(held)
 
     def _drop_entry(self) -> None:
         if self._entry is not None:

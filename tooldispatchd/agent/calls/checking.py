@@ -194,24 +194,6 @@ def shape(value: object, content: bytes, output: Check, max_content_bytes: int) 
     return Answer(content.decode())
 
 
-class PartsJob(msgspec.Struct, frozen=True):
-    """How a list of parts, as a program wrote it in some mode or as JSON, becomes an answer."""
-
-    kind: ContentKind
-    max_content_bytes: int
-    mode: Output
-    max_read_bytes: int
-    media_type: str
-
-
-def parts_answer(text: bytes | bytearray, job: PartsJob) -> Outcome:
-    """The answer, capped. Raises `UnreadableError`."""
-    if job.mode.is_parts:
-        text = _encode(read_output(job.mode, text, max_bytes=job.max_read_bytes, media_type=job.media_type))
-    answer = of_parts(bytes(text), job.kind)
-    return answer if answer.size <= job.max_content_bytes else too_large(job.max_content_bytes)
-
-
 class InputJob(msgspec.Struct, frozen=True):
     """How an input is read: it must match all of `schemas` (a JSON array)."""
 
@@ -222,13 +204,18 @@ class InputJob(msgspec.Struct, frozen=True):
 
 
 class OutputJob(msgspec.Struct, frozen=True):
-    """How an output is read, as a program wrote it in some mode, and what it must match and measure."""
+    """How an output is read, as a program wrote it in some mode, and what it must match and measure.
+
+    A list of parts is measured alone: the schemas are of other values.
+    """
 
     schemas: bytes
     mode: Output
     max_read_bytes: int
     max_content_bytes: int
     kind: ContentKind
+    is_parts: bool
+    media_type: str
 
 
 class CheckVerdict(msgspec.Struct, frozen=True):
@@ -288,24 +275,12 @@ class Checking:
             except RecursionError:
                 return DEEP_OUTPUT
             result = unread(content)
-        job = OutputJob(output.text, result.output, result.max_bytes, max_content_bytes, kind)
+        read = (result.output, result.max_bytes)
+        job = OutputJob(output.text, *read, max_content_bytes, kind, result.is_parts, result.media_type)
         try:
+            if result.is_parts and not isinstance(result.text, tuple) and is_light(result.text, ACCEPT):
+                return answer_of(result.text, job)
             reply, shaped = await self._checkers.run(shape_output, _write(job), result.text, turns=turns)
-        except CheckerError as error:
-            return _fault_of_checker("the answer", error)
-        verdict = _read_verdict(reply)
-        if verdict.unreadable is not None:
-            return result.fault(UnreadableError(verdict.unreadable, verdict.limit))
-        return _outcome(verdict, shaped)
-
-    async def parts(self, result: Unread, max_content_bytes: int, kind: ContentKind, *, turns: Turns) -> Outcome:
-        """A tool's list of parts as its answer."""
-        assert isinstance(result.text, bytes | bytearray)
-        job = PartsJob(kind, max_content_bytes, result.output, result.max_bytes, result.media_type)
-        try:
-            if is_light(result.text, ACCEPT):
-                return parts_answer(result.text, job)
-            reply, shaped = await self._checkers.run(shape_parts, _write(job), result.text, turns=turns)
         except UnreadableError as error:
             return result.fault(error)
         except CheckerError as error:
@@ -315,10 +290,12 @@ class Checking:
             return result.fault(UnreadableError(verdict.unreadable, verdict.limit))
         return _outcome(verdict, shaped)
 
-    async def quote(self, parts: Sequence[bytes | bytearray], *, turns: Turns) -> Outcome:
-        """The answer whose content is made of these parts (JSON, in UTF-8)."""
+    async def quote(
+        self, parts: Sequence[bytes | bytearray | memoryview], kind: ContentKind, *, turns: Turns
+    ) -> Outcome:
+        """The answer in that kind whose value is made of these parts (JSON, in UTF-8)."""
         try:
-            reply, content = await self._checkers.run(quote_text, b"", parts, turns=turns)
+            reply, content = await self._checkers.run(quote_text, kind.value.encode(), parts, turns=turns)
         except CheckerError as error:
             return _fault_of_checker("the answer", error)
         return _outcome(_read_verdict(reply), content)
@@ -363,38 +340,37 @@ def read_input(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
 
 def shape_output(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     """`Checking.shape`: the content, quoted where it is long."""
-    job = msgspec.msgpack.decode(arguments, type=OutputJob)
-    check = check_of(job.schemas)
     try:
-        value = read_output(job.mode, payload, max_bytes=job.max_read_bytes)
-    except UnreadableError as error:
-        return _write(CheckVerdict(unreadable=str(error), limit=error.limit)), b""
-    try:
-        if not check.is_valid(value):
-            return _write(CheckVerdict(fault=fault_of(Code.INVALID_OUTPUT, check, value))), b""
-        content = _encode(value)
-    except RecursionError:
-        return _write(CheckVerdict(fault=DEEP_OUTPUT)), b""
-    # Quoting takes as much again.
-    del value
-    if len(content) > job.max_content_bytes:
-        return _write(CheckVerdict(fault=too_large(job.max_content_bytes))), b""
-    return _written(of_json(content.decode(), job.kind))
-
-
-def shape_parts(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
-    """`Checking.parts`."""
-    job = msgspec.msgpack.decode(arguments, type=PartsJob)
-    try:
-        answer = parts_answer(payload, job)
+        answer = answer_of(payload, msgspec.msgpack.decode(arguments, type=OutputJob))
     except UnreadableError as error:
         return _write(CheckVerdict(unreadable=str(error), limit=error.limit)), b""
     return (_write(CheckVerdict(fault=answer)), b"") if isinstance(answer, Fault) else _written(answer)
 
 
-def quote_text(_arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
+def answer_of(text: bytes | bytearray, job: OutputJob) -> Outcome:
+    """An output as its answer; raises `UnreadableError`."""
+    try:
+        if job.is_parts:
+            if job.mode.is_parts:
+                text = _encode(read_output(job.mode, text, max_bytes=job.max_read_bytes, media_type=job.media_type))
+            answer = of_parts(bytes(text), job.kind)
+            return answer if answer.size <= job.max_content_bytes else too_large(job.max_content_bytes)
+        check, value = check_of(job.schemas), read_output(job.mode, text, max_bytes=job.max_read_bytes)
+        if not check.is_valid(value):
+            return fault_of(Code.INVALID_OUTPUT, check, value)
+        content = _encode(value)
+    except RecursionError:
+        return DEEP_OUTPUT
+    # Quoting takes as much again.
+    del value
+    if len(content) > job.max_content_bytes:
+        return too_large(job.max_content_bytes)
+    return of_json(content.decode(), job.kind)
+
+
+def quote_text(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     """`Checking.quote`."""
-    return _written(Answer(payload.decode()))
+    return _written(of_json(payload.decode(), ContentKind(arguments.decode())))
 
 
 def _written(answer: Answer) -> tuple[bytes, bytes]:

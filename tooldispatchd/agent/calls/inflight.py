@@ -10,28 +10,26 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal, Protocol
 
-import msgspec
 import trio
-from msgspec import Raw, UnsetType
+from msgspec import Raw
 
-from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
-from tooldispatchd.agent.calls.call import Call, CallContext, Lookup, Plan, SessionChannel
-from tooldispatchd.agent.faults import CANCELLED, NO_JOBS, TOO_LATE, queue_full, too_many
+from tooldispatchd.agent.calls.agentcall import AgentCall
+from tooldispatchd.agent.calls.beside import beside_of, in_kind
+from tooldispatchd.agent.calls.call import CallContext, Lookup, Plan, SessionChannel
+from tooldispatchd.agent.faults import CANCELLED, NO_JOBS, TOO_LATE, never_in_background, queue_full, too_many
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, RootUsage, too_deep
 from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.admission import Admission, AdmissionVerdict, CallGroups
-from tooldispatchd.calls.content import Wanted
 from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs
 from tooldispatchd.calls.memory import Holding
-from tooldispatchd.calls.outcome import Answer, Outcome, Update, utf8_size
+from tooldispatchd.calls.outcome import Answer, Outcome, Update, content_in, utf8_size
 from tooldispatchd.calls.stages import CallEvent, CallState, Reason, ToDo
 from tooldispatchd.calls.states import States
-from tooldispatchd.calls.trace import is_traceparent
 from tooldispatchd.children.grace import LAST_S
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import CallMeta, ContentKind, Request, ShortReq, ToolUpdate
+from tooldispatchd.wire.messages import Request, ToolUpdate
 from tooldispatchd.wire.session import SessionMachine, body_of
 
 # An answer below this is about as large as the fault that would stand in its place.
@@ -70,82 +68,6 @@ class CallingSession(Protocol):
     def start_soon(self, task: Task) -> None: ...
     def keep(self, run: Task, close: Callable[[], None]) -> None: ...
     def settle(self) -> None: ...
-
-
-class AgentCall(Call):
-    """A call that an agent asked for. `key` is its id, or its job once the agent was told of that.
-
-    `asked_kind` is the kind of content that was asked for, None where none was.
-    """
-
-    __slots__ = ("_calls", "asked_kind", "bytes_in", "input", "is_read", "job", "key", "queued_at")
-
-    def __init__(self, calls: "InFlight", context: CallContext, body: ShortReq) -> None:
-        allowed_s = math.inf if body.deadline_ms is None else body.deadline_ms / 1000
-        until = context.lineage.until
-        if until < math.inf:
-            allowed_s = min(allowed_s, max(0.0, until - trio.current_time()))
-        # An invalid traceparent is ignored, as the Recommendation says; and who was called goes on where it stands.
-        trace = body.traceparent
-        traceparent = trace if trace is not None and is_traceparent(trace) else context.lineage.traceparent
-        super().__init__(context, body.id, body.name, traceparent=traceparent, allowed_s=allowed_s)
-        machine = calls.machine
-        self.asked_kind = wanted_kind(body, machine)
-        if self.asked_kind is not None or machine.wants_details:
-            self.wanted = Wanted(self.asked_kind or ContentKind.JSON, machine.wants_details)
-        self.key: str | Job = body.id
-        self.job: Job | None = None
-        self.input: Raw | UnsetType = body.input
-        self.bytes_in = 0 if isinstance(body.input, UnsetType) else len(body.input)
-        self.queued_at = 0.0
-        # `line` is there before its turn has come.
-        self.is_read = False
-        self._calls = calls
-
-    @property
-    def request(self) -> "AgentCall":
-        return self
-
-    @property
-    def until(self) -> float:
-        return self.machine.ends_at
-
-    @property
-    def wants_updates(self) -> bool:
-        return self.job is not None or self._calls.wants_updates
-
-    @property
-    def gives_json(self) -> bool:
-        """Whether its answer is JSON, by its tool's own type."""
-        return self.plan is not None and self.plan.gives_json
-
-    def update(self, update: Update) -> None:
-        if self.machine.state is CallState.RUNNING:
-            self._calls.update(self, update)
-
-    def run(self) -> None:
-        self._calls.run(self)
-
-    def spawn(self, task: Task) -> None:
-        self._calls.spawn(self, task)
-
-    def ended(self, todo: ToDo) -> None:
-        self._calls.ended(self, todo)
-
-    @property
-    def names(self) -> dict[str, object]:
-        """What the agent knows it by, now."""
-        return {"id": self.id} if self.job is None or self.key is not self.job else {"job": self.job.id}
-
-    def meta(self, bytes_out: int) -> CallMeta | None:
-        """Times and sizes, at its end; None for a call that no tool was found for, or whose agent did not ask."""
-        if self.plan is None or not self._calls.machine.wants_meta:
-            return None
-        now, machine = trio.current_time(), self.machine
-        queued_s = (now if machine.ran_at is None else machine.ran_at) - machine.started_at
-        sizes = {"bytes_in": self.bytes_in, "bytes_out": bytes_out}
-        meta = self.plan.meta(now - machine.started_at, queued_s, **sizes, dropped=self.dropped)
-        return meta if self.child is None else msgspec.structs.replace(meta, child=self.child)
 
 
 class InFlight:
@@ -218,11 +140,6 @@ class InFlight:
             limits = self._limits
             self._jobs = Jobs(self._channel.share, max_jobs=limits.jobs, max_bytes=limits.job_bytes)
         return self._jobs
-
-    @property
-    def wants_updates(self) -> bool:
-        """Whether the agent asked to be told how far its calls are."""
-        return self._machine.wants_updates
 
     @property
     def may_answer_now(self) -> bool:
@@ -427,7 +344,7 @@ class InFlight:
         """Start a call that has a place among its agent's, unless another has its state, or its gate has no place."""
         plan = call.plan
         assert plan is not None
-        if plan.state is not None and not self._context.take_turn(plan.state, call):
+        if plan.state is not None and not self._context.take_state(plan.state, call):
             call.enter(CallEvent.BAR, plan.limit_s, since=call.queued_at)
             return
         is_outside = plan.gate is not None and call.machine.state is CallState.ADMITTED
@@ -563,7 +480,7 @@ class InFlight:
         if call.job is not None:
             self.jobs.forget(call.job)
         is_fault = isinstance(outcome, Fault)
-        content = outcome.content() if isinstance(outcome, Fault) else outcome.content
+        content = content_in(outcome)
         is_error = True if isinstance(outcome, Fault) else outcome.is_error
         meta = call.meta(utf8_size(content))
         beside = beside_of(outcome, kind, self._machine, gives_json=call.gives_json, meta=meta)
@@ -591,8 +508,3 @@ class InFlight:
                 self._channel.flush()
 
         self._session.start_soon(guarded)
-
-
-def never_in_background(name: str) -> Fault:
-    """A job that waits for jobs could wait for itself."""
-    return Fault(Code.INVALID_REQUEST, f"{name} never runs in the background")

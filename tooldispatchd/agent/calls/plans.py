@@ -151,10 +151,7 @@ class CommandPlan(TaskPlan):
             return result
         log_stderr(runtime, call, result.stderr)
         value = result.value if isinstance(result, ProgramValue) else result
-        if isinstance(value, Unread) and value.output.is_parts:
-            outcome = await shaped_parts(runtime, call, value)
-        else:
-            outcome = await shaped(runtime, call, value, self._output)
+        outcome = await shaped(runtime, call, value, self._output)
         if isinstance(outcome, Fault):
             return Fault(
                 outcome.code,
@@ -189,14 +186,6 @@ async def shaped(runtime: Runtime, call: Call, result: object, output: Check) ->
     outcome = await runtime.services.checking.shape(result, output, limit, call.wanted.kind, turns=account.turns)
     if isinstance(result, Unread):
         account.share.let_go(result.text)
-    return outcome
-
-
-async def shaped_parts(runtime: Runtime, call: Call, result: Unread) -> Outcome:
-    """The answer that a tool's list of parts is, as `shaped`."""
-    account, limit = call.context.account, runtime.setup.limits.max_content_bytes
-    outcome = await runtime.services.checking.parts(result, limit, call.wanted.kind, turns=account.turns)
-    account.share.let_go(result.text)
     return outcome
 
 
@@ -529,7 +518,7 @@ class InnerCall(Call):
         try:
             # The outer call has a place among its agent's calls, which is this one's too.
             self.machine.apply(CallEvent.ADMIT)
-            if plan.state is not None and not context.take_turn(plan.state, self):
+            if plan.state is not None and not context.take_state(plan.state, self):
                 self.enter(CallEvent.BAR, plan.limit_s)
                 await self._has_turn.wait()
                 self._has_turn = trio.Event()

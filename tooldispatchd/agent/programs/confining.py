@@ -80,6 +80,7 @@ def _program(
 ) -> Program:
     enforced = enforced_for(setup, spec, profile)
     kept = enforced.confinement
+    codes = SUCCESS if isinstance(spec, McpSpec) or spec.exit_codes is None else spec.exit_codes
     command = Command(
         argv=argv,
         env=home_of(kept.user) | spec.env,
@@ -89,7 +90,7 @@ def _program(
         feed=feed,
         output=output,
         media_type=spec.output_mode if output is Output.FILE and not isinstance(spec, McpSpec) else "",
-        exit_codes=SUCCESS if isinstance(spec, McpSpec) else _codes_of(spec),
+        exit_codes=None if isinstance(codes, str) else frozenset(codes),
         stop_s=0.0 if isinstance(spec, McpSpec) else spec.stop_s,
         limits=Limits(kept.cpu_s, kept.memory, kept.processes, kept.files, kept.file_size),
         is_wrapped=enforced.means == "bubblewrap",
@@ -103,13 +104,6 @@ def _program(
         home={"HOME": spec.env["HOME"]} if "HOME" in spec.env else {},
         files=tuple(path for path in setup.agent_specs.values() if path in argv),
     )
-
-
-def _codes_of(spec: ToolSpec | ProcessSpec) -> frozenset[int] | None:
-    codes = spec.exit_codes
-    if codes is None:
-        return SUCCESS
-    return None if isinstance(codes, str) else frozenset(codes)
 
 
 def policy_of(enforced: Enforced) -> Policy | None:

@@ -5,6 +5,7 @@ a policy  ──▶ scratch directory, cgroup ──▶ a launcher starts it ─
 """
 
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -16,7 +17,6 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Call
-from tooldispatchd.agent.programs.variables import variables_of
 from tooldispatchd.calls.outcome import Unread, Update
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.children import endings
@@ -72,6 +72,9 @@ class Program(msgspec.Struct, frozen=True):
         return self.command.feed.mode == "text"
 
 
+# The trace that its call is a part of (OpenTelemetry, "Environment Variables as Context Propagation Carriers").
+TRACEPARENT: Final = "TRACEPARENT"
+PREFIX: Final = "TOOLDISPATCHD_"
 # The variables that name a program's directory; libraries make their temporary files in the first.
 SCRATCH: Final = ("TMPDIR", "TOOLDISPATCHD_SCRATCH")
 
@@ -113,6 +116,29 @@ class ChildSurroundings(msgspec.Struct, frozen=True):
         for copy in self.copies.values():
             with suppress(OSError):
                 os.unlink(copy)  # noqa: PTH108  # as above
+
+
+def variables_of(call: Call) -> dict[str, str]:
+    """Those of a child that serves this call alone; what there is none of is left out.
+
+    The id is that of the agent's own call, the tool that which the program is: within a chain it is a stage.
+    """
+    context = call.context
+    left_s = call.until - trio.current_time()
+    said = {
+        "CALL_ID": call.id,
+        "TOOL": call.name if call.plan is None else call.plan.name,
+        "AGENT": context.agent,
+        "SESSION": str(context.lineage.number),
+        "PROFILE": context.profile,
+        "DEADLINE": f"{time.time() + left_s:.3f}",
+        "WORKSPACE": context.workspace,
+    }
+    # What holds a NUL, as an agent's id may, can be in no variable.
+    env = {PREFIX + name: value for name, value in said.items() if value is not None and "\0" not in value}
+    if call.traceparent is not None:
+        env[TRACEPARENT] = call.traceparent
+    return env
 
 
 class Lent(Protocol):

@@ -19,7 +19,6 @@ from tooldispatchd.agent.calls.plans import (
     offered_of,
     read_of,
     shaped,
-    shaped_parts,
     tell,
 )
 from tooldispatchd.agent.faults import no_workspace
@@ -27,7 +26,7 @@ from tooldispatchd.agent.programs.confining import enforced_for, max_output_byte
 from tooldispatchd.agent.programs.programs import SurroundingsError
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.setup import Setup
-from tooldispatchd.calls.outcome import Answer, LeftBeside, Outcome, Unread
+from tooldispatchd.calls.outcome import Answer, LeftBeside, Outcome
 from tooldispatchd.catalog.confinement import size_of
 from tooldispatchd.catalog.enforcement import Enforced
 from tooldispatchd.catalog.profiles import Profile
@@ -95,10 +94,7 @@ class PythonPlan(TaskPlan):
         if not isinstance(result, Fault):
             log_stderr(self._runtime, call, result.stderr)
             value = result.value if isinstance(result, ReturnedValue) else result
-            if self._tool.gives_parts and isinstance(value, Unread):
-                outcome = await shaped_parts(self._runtime, call, value)
-            else:
-                outcome = await shaped(self._runtime, call, value, self._output)
+            outcome = await shaped(self._runtime, call, value, self._output)
             return outcome if isinstance(outcome, Fault) else self._left(call, outcome, result.left)
         if passed is not None and result.code is Code.TOOL_FAILED:
             return Fault(result.code, result.detail, {**result.extras, "limit": passed})

@@ -14,7 +14,7 @@ from tooldispatchd.agent.calls.call import SessionChannel
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.calls.jobs import Job
-from tooldispatchd.calls.outcome import Outcome, utf8_size
+from tooldispatchd.calls.outcome import Outcome, content_in, utf8_size
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import EventKind, EventLine
 from tooldispatchd.wire.session import SessionMachine, State
@@ -46,7 +46,7 @@ class Events:
 
     def tool_finished(self, names: dict[str, object], tool: str, outcome: Outcome, *, took_s: float) -> None:
         """A call is answered next, or its job is done."""
-        size = utf8_size(outcome.content() if isinstance(outcome, Fault) else outcome.content)
+        size = utf8_size(content_in(outcome))
         ended = {"took_ms": _ms(took_s), "bytes": size}
         self._report(EventKind.TOOL_FINISHED, names, tool=tool, **_end(outcome), **ended)
 
@@ -77,7 +77,7 @@ class Events:
     def tell(self, kind: EventKind, fields: dict[str, object]) -> None:
         """Tell the session's own agent, if it asked for this kind and reads what it is told."""
         machine = self._machine
-        if kind not in machine.events or machine.is_gone or machine.state is State.CLOSED:
+        if kind not in machine.asked.events or machine.is_gone or machine.state is State.CLOSED:
             return
         self._unread = self._unread + 1 if self._channel.is_behind else 0
         if self._unread > MAX_UNREAD or self._channel.crowding(0) is not None:

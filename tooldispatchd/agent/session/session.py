@@ -8,9 +8,8 @@ brings a `TaskTree`.
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
-from typing import Final, Literal
+from typing import Literal
 
-import trio
 from msgspec import Raw, UnsetType
 
 from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
@@ -19,6 +18,7 @@ from tooldispatchd.agent.calls.checking import HEAVY
 from tooldispatchd.agent.calls.inflight import NO_TOOL, InFlight
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, NO_JOBS, TOO_LATE, queue_full
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.changes import Changes
 from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, closing_figures
@@ -27,13 +27,11 @@ from tooldispatchd.agent.tools.builtins import instructions_of
 from tooldispatchd.agent.tools.showing import PLAIN, TEXT, Showing, plain_entries
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.admission import group_size
-from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.jobs import Job
-from tooldispatchd.calls.outcome import Answer, Outcome, log_fields, utf8_size
+from tooldispatchd.calls.outcome import Answer, Outcome, content_in, log_fields, utf8_size
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.catalog.textcalls import prompt_of
-from tooldispatchd.front.timer import Expiring, Timer
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import (
     PROTOCOL,
@@ -127,7 +125,7 @@ class Session:
         """After what `hello` asks for: find out who wants to hear of its calls, and whether they have an order."""
         machine, lineage = self.machine, self.lineage
         is_heard_above = lineage is not None and lineage.account.events is not None
-        if self.events is None and (machine.events or is_heard_above):
+        if self.events is None and (machine.asked.events or is_heard_above):
             self.events = Events(self._runtime, machine, self._host, lineage)
         # The shorter way of a call tells nobody of it, and looks at no other.
         machine.is_quick = machine.is_quick and self.events is None and self.group_size is None
@@ -135,7 +133,7 @@ class Session:
     @property
     def group_size(self) -> int | None:
         """How many calls run at once where they have an order."""
-        return group_size(self._order or self.machine.order)
+        return group_size(self._order or self.machine.asked.order)
 
     # --- opening ---
 
@@ -190,7 +188,7 @@ class Session:
             machine.agent,
             instructions_of(toolset.plans.values(), toolset.advice),
             machine.hello_id,
-            _prompt(machine.schemas, tools),
+            _prompt(machine.asked.schemas, tools),
         )
 
     def tools_changed(self) -> None:
@@ -198,7 +196,7 @@ class Session:
         if self._showing is not None:
             self.plans = self._showing.table(self.toolset.plans)
         # Before it is open there is `ready` to tell of them.
-        if self.machine.wants_updates and self.machine.state is not State.OPENING:
+        if self.machine.asked.updates and self.machine.state is not State.OPENING:
             self._changes = self._changes or Changes(self._runtime.services.timer, self._tell_tools)
             self._changes.note()
 
@@ -210,13 +208,13 @@ class Session:
 
     def _tell_tools(self) -> None:
         tools = self._shown(None)[0]
-        self.machine.tools_changed(tools, _prompt(self.machine.schemas, tools))
+        self.machine.tools_changed(tools, _prompt(self.machine.asked.schemas, tools))
         self._host.flush()
 
     def _shown(self, form: str | None) -> tuple[list[Raw], list[str]]:
         """The tools in a form, and what it could not say; their names as it spells them are known from here on."""
         plans = self.toolset.plans
-        form = form or self.machine.schemas or PLAIN
+        form = form or self.machine.asked.schemas or PLAIN
         if form == PLAIN and self._showing is None:
             return plain_entries(plans.values()), []
         self._showing = self._showing or Showing()
@@ -226,7 +224,7 @@ class Session:
 
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
         """The plan of a tool by its own name or by one that is shown, why there is none, or that it is too early."""
-        form = self.machine.schemas or PLAIN
+        form = self.machine.asked.schemas or PLAIN
         if form == PLAIN and self._showing is None:
             return self.toolset.find(name)
         self._showing = self._showing or Showing()
@@ -324,10 +322,10 @@ class Session:
         if self.events is not None:
             self._tell_of(body, plan, outcome if isinstance(outcome, Fault) else result, took_s)
         is_fault = isinstance(outcome, Fault)
-        said = outcome.content() if isinstance(outcome, Fault) else outcome.content
+        said = content_in(outcome)
         assert isinstance(said, str)
         meta: CallMeta | None = None
-        if machine.wants_meta:
+        if machine.asked.meta:
             size = 0 if isinstance(body.input, UnsetType) else len(body.input)
             meta = plan.meta(took_s, 0, bytes_in=size, bytes_out=utf8_size(said), dropped=dropped)
         gives_json = plan.gives_json and not body.background
@@ -381,7 +379,7 @@ class Session:
 
     def list_tools(self, asked: ToolsReq) -> None:
         """Answer `tools`, in the form asked for, else in that of `hello`."""
-        tools, prompt_form = self._shown(asked.schemas)[0], asked.schemas or self.machine.schemas
+        tools, prompt_form = self._shown(asked.schemas)[0], asked.schemas or self.machine.asked.schemas
         self.machine.outgoing.append(ToolsLine(tools, self.machine.agent, asked.id, _prompt(prompt_form, tools)))
 
     def take_reply(self, reply: Reply) -> None:
@@ -411,7 +409,7 @@ class Session:
     @property
     def answers(self) -> frozenset[str]:
         """The kinds of questions that the agent said in `hello` that it answers."""
-        return self.machine.answers
+        return self.machine.asked.answers
 
     def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:
         """Ask the agent, and send the question; as `Questions.ask`. `told` comes in a later turn."""
@@ -550,41 +548,3 @@ def _prompt(form: str | None, tools: list[Raw]) -> str | None:
 def ran_at_once(fault: Fault) -> Fault:
     """The fault of a tool that answers at once, with whether the tool may have begun."""
     return fault.ran(may_have=fault.code is not Code.INVALID_INPUT)
-
-
-# The whole list is told each time, and a model's host may start its prompt anew with it.
-INTERVAL_S: Final = 1.0
-
-
-class Changes:
-    """The changes of one agent's tools; `tell` is called at most once in `INTERVAL_S`."""
-
-    __slots__ = ("_entry", "_next", "_tell", "_timer")
-
-    def __init__(self, timer: Timer, tell: Callable[[], None]) -> None:
-        self._timer = timer
-        self._tell = tell
-        self._next = 0.0
-        self._entry: Entry[Expiring] | None = None
-
-    def note(self) -> None:
-        """Something has changed."""
-        if self._entry is not None:
-            return
-        now = trio.current_time()
-        if now < self._next:
-            self._entry = self._timer.add(self._next, self)
-        else:
-            self._next = now + INTERVAL_S
-            self._tell()
-
-    def expire(self) -> None:
-        """The time has come to tell what was noted since."""
-        self._entry = None
-        self.note()
-
-    def close(self) -> None:
-        """Tell nothing any more."""
-        if self._entry is not None:
-            self._timer.drop(self._entry)
-            self._entry = None

@@ -22,6 +22,7 @@ from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.providers.mcp.greeting import instructions_text
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.heavy import HEAVY_BYTES
 from tooldispatchd.wire.messages import QuotedText
 
 JOBS_KIND: Final = "builtin"
@@ -111,15 +112,25 @@ def _give(call: Call, jobs: Jobs, job: Job) -> None:
     known = jobs.read(job)
     if takes_room:
         jobs.forget(job)
-    content = known.get("content")
-    if isinstance(content, QuotedText):
-        # A text within a text: a checker writes that.
-        known["content"] = ""
-        head, _, tail = _encode(known).rpartition(b'""')
-        parts = (head, content.literal, tail)
-        call.work(partial(context.checking.quote, parts, turns=context.account.turns))
-    else:
+    if job.size <= HEAVY_BYTES:
         call.finish(_answer(known))
+        return
+    # A text within a text: a checker writes that.
+    checking, turns = context.checking, context.account.turns
+    call.work(partial(checking.quote, _pieces(known), call.wanted.kind, turns=turns))
+
+
+def _pieces(known: dict[str, object]) -> list[bytes | bytearray | memoryview]:
+    """The job as JSON, in pieces: what may be large is none's part."""
+    large = {key: known.pop(key) for key in ("content", "blocks", "details") if key in known}
+    pieces: list[bytes | bytearray | memoryview] = [_encode(known)[:-1]]
+    for key, value in large.items():
+        pieces.append(b',"%b":' % key.encode())
+        if isinstance(value, QuotedText):
+            pieces.append(value.literal)
+        else:
+            pieces.append(memoryview(value) if isinstance(value, Raw) else _encode(value))
+    return [*pieces, b"}"]
 
 
 def _stop(call: Call, jobs: Jobs, job: Job, wanted: _Input) -> None:

@@ -83,16 +83,15 @@ def compile_lifted(runtime: Runtime, key: str) -> dict[str, Plan]:
 
 
 def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Plan:
-    return in_mode(_plan_of_kind(runtime, tool, profile), tool)
-
-
-def _plan_of_kind(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Plan:
+    plan: Plan
     if tool.spec.process is not None:
-        return process_plan(runtime, tool, profile)
-    if tool.spec.python is not None:
+        plan = process_plan(runtime, tool, profile)
+    elif tool.spec.python is not None:
         assert runtime.services.python is not None
-        return runtime.services.python.plan(runtime, tool, profile)
-    return InlinePlan(runtime, tool) if tool.spec.command is None else program_plan(runtime, tool, profile)
+        plan = runtime.services.python.plan(runtime, tool, profile)
+    else:
+        plan = InlinePlan(runtime, tool) if tool.spec.command is None else program_plan(runtime, tool, profile)
+    return in_mode(plan, tool)
 
 
 def narrow_plans(runtime: Runtime, plans: dict[str, Plan], profile: Profile) -> dict[str, Plan]:
@@ -101,10 +100,6 @@ def narrow_plans(runtime: Runtime, plans: dict[str, Plan], profile: Profile) -> 
     jobs = {name: plan for name, plan in plans.items() if isinstance(plan, JobPlan) and profile.jobs}
     kept = own | jobs
     return kept | _info(runtime, profile, Described(runtime, kept))
-
-
-def _find_nothing(_: str) -> None:
-    return None
 
 
 class Toolset:
@@ -193,7 +188,7 @@ class Toolset:
         own = self._declared.get(INFO) if len(self._servers) else None
         if isinstance(own, InfoPlan):
             # It would keep all this until a collection finds both.
-            own.find = _find_nothing
+            own.find = lambda _name: None
         self._servers.forget()
         del self._owner
 

@@ -230,8 +230,9 @@ def read_answer(command: Command, stdout: bytes | bytearray, stderr: str) -> Pro
     max_bytes = command.max_content_bytes or command.max_output_bytes
     unreadable = partial(no_answer, command.argv[0], stderr, bytes(stdout[-END_BYTES:]))
     # What they become depends on the kind of content that is wanted.
-    if command.output.is_parts or not is_light(stdout, ACCEPT):
-        return Unread(stdout, command.output, max_bytes, unreadable, stderr, media_type=command.media_type)
+    is_parts, kind = command.output.is_parts, command.media_type
+    if is_parts or not is_light(stdout, ACCEPT):
+        return Unread(stdout, command.output, max_bytes, unreadable, stderr, media_type=kind, is_parts=is_parts)
     try:
         value = read_output(command.output, stdout, max_bytes=max_bytes)
     except UnreadableError as error:

@@ -72,7 +72,9 @@ def judge(tool: PythonTool, ending: Ending, remains: Remains) -> ReturnedValue |
     if ending.value is not None:
         if tool.gives_parts or not is_light(ending.value, ACCEPT):
             fault = partial(_no_value, tool)
-            return Unread(ending.value, Output.JSON, tool.max_output_bytes, fault, stderr, ending.left)
+            return Unread(
+                ending.value, Output.JSON, tool.max_output_bytes, fault, stderr, ending.left, is_parts=tool.gives_parts
+            )
         try:
             return ReturnedValue(msgspec.json.decode(ending.value), stderr, ending.left)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

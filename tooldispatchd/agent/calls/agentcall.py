@@ -1,0 +1,109 @@
+"""A call that an agent asked for: what it was asked for with, what it is known by, and what it took.
+
+Where it goes is `InFlight`'s.
+"""
+
+import math
+from typing import Protocol
+
+import msgspec
+import trio
+from msgspec import Raw, UnsetType
+
+from tooldispatchd.agent.calls.beside import wanted_kind
+from tooldispatchd.agent.calls.call import Call, CallContext
+from tooldispatchd.agent.session.tasktree import Task
+from tooldispatchd.calls.content import Wanted
+from tooldispatchd.calls.jobs import Job
+from tooldispatchd.calls.outcome import Update
+from tooldispatchd.calls.stages import CallState, ToDo
+from tooldispatchd.calls.trace import is_traceparent
+from tooldispatchd.wire.messages import CallMeta, ContentKind, ShortReq
+from tooldispatchd.wire.session import SessionMachine
+
+
+class HoldingCalls(Protocol):
+    """`InFlight`, as the calls in it use it."""
+
+    @property
+    def machine(self) -> SessionMachine: ...
+    def update(self, call: "AgentCall", update: Update) -> None: ...
+    def run(self, call: "AgentCall") -> None: ...
+    def spawn(self, call: "AgentCall", task: Task) -> None: ...
+    def ended(self, call: "AgentCall", todo: ToDo) -> None: ...
+
+
+class AgentCall(Call):
+    """A call that an agent asked for. `key` is its id, or its job once the agent was told of that.
+
+    `asked_kind` is the kind of content that was asked for, None where none was.
+    """
+
+    __slots__ = ("_calls", "asked_kind", "bytes_in", "input", "is_read", "job", "key", "queued_at")
+
+    def __init__(self, calls: HoldingCalls, context: CallContext, body: ShortReq) -> None:
+        allowed_s = math.inf if body.deadline_ms is None else body.deadline_ms / 1000
+        until = context.lineage.until
+        if until < math.inf:
+            allowed_s = min(allowed_s, max(0.0, until - trio.current_time()))
+        # An invalid traceparent is ignored, as the Recommendation says; and who was called goes on where it stands.
+        trace = body.traceparent
+        traceparent = trace if trace is not None and is_traceparent(trace) else context.lineage.traceparent
+        super().__init__(context, body.id, body.name, traceparent=traceparent, allowed_s=allowed_s)
+        machine = calls.machine
+        self.asked_kind = wanted_kind(body, machine)
+        if self.asked_kind is not None or machine.asked.details:
+            self.wanted = Wanted(self.asked_kind or ContentKind.JSON, machine.asked.details)
+        self.key: str | Job = body.id
+        self.job: Job | None = None
+        self.input: Raw | UnsetType = body.input
+        self.bytes_in = 0 if isinstance(body.input, UnsetType) else len(body.input)
+        self.queued_at = 0.0
+        # `line` is there before its turn has come.
+        self.is_read = False
+        self._calls = calls
+
+    @property
+    def request(self) -> "AgentCall":
+        return self
+
+    @property
+    def until(self) -> float:
+        return self.machine.ends_at
+
+    @property
+    def wants_updates(self) -> bool:
+        return self.job is not None or self._calls.machine.asked.updates
+
+    @property
+    def gives_json(self) -> bool:
+        """Whether its answer is JSON, by its tool's own type."""
+        return self.plan is not None and self.plan.gives_json
+
+    def update(self, update: Update) -> None:
+        if self.machine.state is CallState.RUNNING:
+            self._calls.update(self, update)
+
+    def run(self) -> None:
+        self._calls.run(self)
+
+    def spawn(self, task: Task) -> None:
+        self._calls.spawn(self, task)
+
+    def ended(self, todo: ToDo) -> None:
+        self._calls.ended(self, todo)
+
+    @property
+    def names(self) -> dict[str, object]:
+        """What the agent knows it by, now."""
+        return {"id": self.id} if self.job is None or self.key is not self.job else {"job": self.job.id}
+
+    def meta(self, bytes_out: int) -> CallMeta | None:
+        """Times and sizes, at its end; None for a call that no tool was found for, or whose agent did not ask."""
+        if self.plan is None or not self._calls.machine.asked.meta:
+            return None
+        now, machine = trio.current_time(), self.machine
+        queued_s = (now if machine.ran_at is None else machine.ran_at) - machine.started_at
+        sizes = {"bytes_in": self.bytes_in, "bytes_out": bytes_out}
+        meta = self.plan.meta(now - machine.started_at, queued_s, **sizes, dropped=self.dropped)
+        return meta if self.child is None else msgspec.structs.replace(meta, child=self.child)

@@ -161,7 +161,7 @@ def _read_narrowing(spec: Raw) -> Narrowing | Fault:
         return _invalid(f"spec has more than {MAX_GLOBS} patterns")
     written = "".join(globs)
     if len(written) > MAX_GLOB_CHARS or written.count("*") + written.count("?") > MAX_WILDCARDS:
-        return _invalid(f"the patterns of spec have more than {MAX_GLOB_CHARS} characters, or {MAX_WILDCARDS} wildcards")
+        return _invalid(f"spec has patterns of more than {MAX_GLOB_CHARS} characters or {MAX_WILDCARDS} wildcards")
     try:
         jobs = _decode_bool(fields["jobs"]) if "jobs" in fields else None
     except _NOT_READABLE:

@@ -137,10 +137,12 @@ def test_at_a_deadline_it_is_asked_too(daemon: Daemon) -> None:
         assert (told["error"], told["limit_ms"], told["stdout_tail"]) == ("timeout", 3000, "halfsaved")
 
 
-def test_a_second_cancel_leaves_no_time(daemon: Daemon) -> None:
+@pytest.mark.parametrize("first", [{"id": "1"}, {"all": True}])
+@pytest.mark.parametrize("second", [{"id": "1"}, {"all": True}])
+def test_a_second_cancel_leaves_no_time(daemon: Daemon, first: Message, second: Message) -> None:
     with daemon.agent() as agent:
         begun(agent, "long")
-        agent.say(*[{"__port": "tool_cancel", "id": "1"}] * 2)
+        agent.say(*({"__port": "tool_cancel", **which} for which in (first, second)))
         began = time.monotonic()
         assert fault(agent)["error"] == "cancelled"
         assert time.monotonic() - began < PATIENCE_S

@@ -268,6 +268,36 @@ def test_the_daemon_is_where_it_was(daemon: Daemon) -> None:
     assert Path(f"/proc/{daemon.process.pid}/cwd").resolve() == Path(os.getcwd()).resolve()  # noqa: PTH109
 
 
+@pytest.mark.parametrize("means", sorted({"landlock", BOX}))
+def test_a_workspace_that_another_session_made_a_link_shows_nothing_else(tmp_path: Path, means: str) -> None:
+    home = tmp_path.resolve()
+    (home / "shared/one/below").mkdir(parents=True)
+    config = f"""
+[tools.lists]
+command = ["/bin/ls", "-a"]
+output_mode = "text"
+cwd = "workspace"
+read = ["workspace"]
+sandbox = "{means}"
+[tools.swaps]
+command = ["/bin/sh", "-c", "rmdir below; ln -s {home} below; readlink below"]
+output_mode = "text"
+cwd = "workspace"
+write = ["workspace"]
+sandbox = "{means}"
+[agents.default]
+tools = ["lists", "swaps"]
+workspaces = ["{home}/shared/*"]
+"""
+    with daemon_on(home, config) as daemon, daemon.agent() as agent, daemon.agent() as other:
+        greet(agent, "default", workspace=f"{home}/shared/one/below")
+        greet(other, "default", workspace=f"{home}/shared/one")
+        assert json.loads(agent.ask("lists", None)["content"]) == ".\n.."
+        assert json.loads(other.ask("swaps", None)["content"]) == str(home)
+        answer = agent.ask("lists", None)
+        assert json.loads(answer["content"])["error"] == "tool_failed", answer
+
+
 @AS_ROOT
 def test_what_is_made_for_another_user_is_that_users(tmp_path: Path) -> None:
     with open_directory() as directory:

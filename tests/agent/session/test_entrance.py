@@ -306,6 +306,16 @@ def test_a_spec_names_a_thousand_at_most() -> None:
     assert fault.code is Code.INVALID_REQUEST
 
 
+@pytest.mark.parametrize("pattern", ["*?" * 33, "*" + "a" * 1024])
+def test_the_patterns_of_a_spec_are_bounded_together(pattern: str) -> None:
+    # Making one of a thousand wildcards held the loop for a third of a second.
+    half = pattern[: len(pattern) // 2]
+    assert isinstance(narrowed({"allow": [half]}), Profile)
+    fault = narrowed({"allow": [half, pattern[len(half) :] + "*"]})
+    assert isinstance(fault, Fault)
+    assert fault.code is Code.INVALID_REQUEST
+
+
 NESTED = b"[" * 100_000 + b"]" * 100_000
 BROKEN = {
     "nothing": b"",

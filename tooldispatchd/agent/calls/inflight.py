@@ -376,6 +376,12 @@ class InFlight:
             call.hurry(0)
             call.stop(CANCELLED, Reason.CANCELLED)
 
+    def cancel_all(self) -> None:
+        """The agent wants none of its calls any more, and no job; for those that are ending it is a second cancel."""
+        for call in self._calls.values():
+            call.hurry(0)
+        self.stop(CANCELLED)
+
     def stop(self, fault: Fault, *, only_jobs: bool = False, only_waiting: bool = False) -> None:
         """End every call early with `fault`; those that wait come first, so that a place given back starts none.
 

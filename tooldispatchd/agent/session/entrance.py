@@ -28,6 +28,9 @@ UNKNOWN_PROFILE: Final = Fault(Code.UNKNOWN_PROFILE, "no such profile")
 MAX_NAMES: Final = 1000
 # Each is matched against every tool of the profile, in the loop: some ten milliseconds where there are thousands.
 MAX_GLOBS: Final = 32
+# In all of them: each costs some hundred times as much as another character.
+MAX_WILDCARDS: Final = 64
+MAX_GLOB_CHARS: Final = 1024
 
 _decode_object: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_names: Final = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -153,8 +156,12 @@ def _read_narrowing(spec: Raw) -> Narrowing | Fault:
             return _invalid("spec must have a list of names here", source=key)
     if sum(map(len, lists.values())) > MAX_NAMES:
         return _invalid(f"spec names more than {MAX_NAMES} tools and servers")
-    if sum(map(is_glob, (name for names in lists.values() for name in names))) > MAX_GLOBS:
+    globs = [name for names in lists.values() for name in names if is_glob(name)]
+    if len(globs) > MAX_GLOBS:
         return _invalid(f"spec has more than {MAX_GLOBS} patterns")
+    written = "".join(globs)
+    if len(written) > MAX_GLOB_CHARS or written.count("*") + written.count("?") > MAX_WILDCARDS:
+        return _invalid(f"spec has patterns of more than {MAX_GLOB_CHARS} characters or {MAX_WILDCARDS} wildcards")
     try:
         jobs = _decode_bool(fields["jobs"]) if "jobs" in fields else None
     except _NOT_READABLE:

@@ -368,8 +368,10 @@ class Session:
             return
         if asked.id is not None:
             self.in_flight.cancel(asked.id)
+        elif asked.waiting:
+            self.in_flight.stop(CANCELLED, only_waiting=True)
         else:
-            self.in_flight.stop(CANCELLED, only_waiting=bool(asked.waiting))
+            self.in_flight.cancel_all()
 
     def promote(self, call_id: str) -> Fault | None:
         """Make a job of a call that runs or waits; why it cannot be one."""

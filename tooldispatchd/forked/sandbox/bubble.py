@@ -12,6 +12,7 @@ from typing import Final
 
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.forked.sandbox import confine, places
+from tooldispatchd.forked.sandbox.nolinks import open_straight
 
 PROGRAM: Final = "bwrap"
 
@@ -41,6 +42,8 @@ def wrap(
     bwrap = find()
     if bwrap is None:
         raise confine.ConfineError("cannot shut a program in: bubblewrap is not installed")
+    for path in (*(policy.read or ()), *(policy.write or ())):
+        _look_at(path)
     words = [bwrap, "--die-with-parent", "--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
     words += ["--unshare-cgroup-try", "--cap-drop", "ALL"]
     if not policy.network:
@@ -64,6 +67,14 @@ def wrap(
     if seccomp_fd is not None:
         words += ["--seccomp", str(seccomp_fd)]
     return [*words, "--", *argv]
+
+
+def _look_at(path: str) -> None:
+    """Refuse what is not there, or has become a link since the policy was made: bubblewrap would follow it."""
+    try:
+        os.close(open_straight(path))
+    except OSError as error:
+        raise confine.ConfineError(f"cannot let a program use '{path}': {error.strerror}") from error
 
 
 def _listed(read: Sequence[str], program: str | None, also: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ from tooldispatchd.wire.decode import Form, Refused
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import (
     Beside,
+    ContentKind,
     Hello,
     NestedReq,
     NestedResp,
@@ -284,3 +285,27 @@ def test_a_value_is_left_out_of_what_is_long() -> None:
     assert b'"value":' in valued("1" * 65_536)
     assert b"value" not in valued("1" * 65_537)
     assert b"value" not in valued(QuotedText(b'"1"', 1))
+
+
+@pytest.mark.parametrize("content", ["short", QuotedText(b'"quoted"', 6)])
+def test_long_blocks_stand_in_their_line_as_they_are(content: str | QuotedText) -> None:
+    """Also where something else in it looks like their place."""
+    value = Raw(b'{"blocks":"","content":""}')
+    blocks = QuotedText(bytearray(b'[{"type":"dance"}]'), 18)
+    lines: list[Outgoing] = []
+    machine = SessionMachine(lines)
+    machine.start(request("1"))
+    beside = Beside(value=value, kind=ContentKind.BLOCKS, blocks=blocks, details=Raw(b'{"blocks":""}'))
+    machine.answer("1", content, is_error=False, fault=False, beside=beside)
+    channel = ChannelMachine(1)
+    channel.outgoing += lines
+    assert msgspec.json.decode(channel.take_whole()) == {
+        "__port": "tool_resp",
+        "id": "1",
+        "content": "short" if isinstance(content, str) else "quoted",
+        "is_error": False,
+        "value": {"blocks": "", "content": ""},
+        "kind": "blocks",
+        "blocks": [{"type": "dance"}],
+        "details": {"blocks": ""},
+    }

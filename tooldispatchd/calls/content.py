@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.calls.outcome import Answer, UnreadableError
-from tooldispatchd.wire.heavy import content_of, quoted
-from tooldispatchd.wire.messages import MAX_VALUE_BYTES, ContentKind
+from tooldispatchd.wire.heavy import QUOTED_BYTES, content_of, quoted
+from tooldispatchd.wire.messages import MAX_VALUE_BYTES, ContentKind, QuotedText
 
 # One thing that a tool tells the runtime may have as much; it is left out beyond that.
 MAX_DETAIL_BYTES: Final = 64 * 1024
@@ -134,17 +134,20 @@ def written(answer: Answer) -> tuple[AnswerHead, bytes]:
         largest_part=answer.largest_part,
         details=None if answer.details is None else bytes(answer.details),
     )
-    return head, text if answer.blocks is None else text + bytes(answer.blocks)
+    return head, text + bytes(answer.blocks) if isinstance(answer.blocks, Raw) else text
 
 
 def read_answer(head: AnswerHead, payload: bytearray) -> Answer:
     """The answer that a checker has written."""
-    blocks: Raw | None = None
+    blocks: Raw | QuotedText | None = None
+    content = payload
     if head.kind is ContentKind.BLOCKS:
-        blocks = Raw(bytes(memoryview(payload)[head.content_bytes :]))
-        del payload[head.content_bytes :]
+        # What is left of a bytearray whose head is cut off stays where it is.
+        content = payload[: head.content_bytes]
+        del payload[: head.content_bytes]
+        blocks = QuotedText(payload, len(payload)) if len(payload) > QUOTED_BYTES else Raw(bytes(payload))
     return Answer(
-        content_of(payload, head.size, is_quoted=head.is_quoted),
+        content_of(content, head.size, is_quoted=head.is_quoted),
         head.is_error,
         kind=head.kind,
         blocks=blocks,

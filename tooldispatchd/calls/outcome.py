@@ -29,7 +29,7 @@ class Answer(msgspec.Struct, frozen=True):
     content: str | QuotedText
     is_error: bool = False
     kind: ContentKind = ContentKind.JSON
-    blocks: Raw | None = None
+    blocks: Raw | QuotedText | None = None
     largest_part: int = 0
     value: str | None = None
     details: Raw | None = None

@@ -69,7 +69,7 @@ def ask_to_end(child: Child, *, is_wrapped: bool) -> None:
     told: list[int] = []
     families = [child.pid]
     while families and len(told) < MAX_TOLD:
-        for pid in _children_of(families.pop()):
+        for pid in _children_of(families.pop())[: MAX_TOLD - len(told)]:
             families.append(pid)
             told.append(pid)
     for pid in told:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import msgspec
+from msgspec import Raw
 
 from tooldispatchd.wire.decode import WHITE, Refused, decode_line
 from tooldispatchd.wire.faults import Fault
@@ -16,6 +17,8 @@ from tooldispatchd.wire.lines import LineCutter, LongLine
 from tooldispatchd.wire.messages import Message, NestedResp, Outgoing, QuotedText
 
 _CONTENT: Final = b'"content":'
+# Stands for a list of parts while its line is written; nothing else in JSON is such a byte.
+_MARK: Final = Raw(b"\0")
 
 
 class _QuotedError(Exception):
@@ -116,15 +119,22 @@ class ChannelMachine:
 
 
 def _pieces(message: Outgoing) -> Iterator[bytes | bytearray]:
-    """One line in pieces; a quoted text is a piece of its own, so that it is not copied."""
+    """One line in pieces; what is quoted is a piece of its own, so that it is not copied."""
     body = message.msg if isinstance(message, NestedResp) else message
     content: object = getattr(body, "content", None)
-    if not isinstance(content, QuotedText):
-        yield _encoder.encode(message) + b"\n"
-        return
-    body.content = ""  # type: ignore[union-attr]  # it has one
-    # Within a string the quotes would be escaped.
-    head, _, tail = _encoder.encode(message).partition(_CONTENT + b'""')
-    yield head + _CONTENT
-    yield content.literal
-    yield tail + b"\n"
+    blocks: object = getattr(body, "blocks", None)
+    if isinstance(content, QuotedText):
+        body.content = ""  # type: ignore[union-attr]  # it has one
+    if isinstance(blocks, QuotedText):
+        body.blocks = _MARK  # type: ignore[union-attr]  # as above
+    line = _encoder.encode(message) + b"\n"
+    if isinstance(content, QuotedText):
+        # Within a string the quotes would be escaped.
+        head, _, line = line.partition(_CONTENT + b'""')
+        yield head + _CONTENT
+        yield content.literal
+    if isinstance(blocks, QuotedText):
+        head, _, line = line.partition(_MARK)
+        yield head
+        yield blocks.literal
+    yield line

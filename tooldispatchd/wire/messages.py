@@ -195,6 +195,8 @@ Message = (
 class QuotedText:
     """A long text as the JSON string that it is on the wire, `literal`; in UTF-8 it has `size` bytes, unescaped.
 
+    Or a long list of parts, which is the same in JSON and otherwise.
+
     It goes to the agent as it is: decoding it, or copying it, would hold the dispatch thread.
     """
 
@@ -241,7 +243,7 @@ class Beside(msgspec.Struct, frozen=True):
     meta: CallMeta | None = None
     value: Raw | UnsetType = UNSET
     kind: ContentKind | None = None
-    blocks: Raw | UnsetType = UNSET
+    blocks: Raw | QuotedText | UnsetType = UNSET
     details: Raw | UnsetType = UNSET
 
 

@@ -16,8 +16,7 @@ from tooldispatchd.wire.heavy import HEAVY_BYTES, HeavyLine
 from tooldispatchd.wire.lines import LineCutter, LongLine
 from tooldispatchd.wire.messages import Message, NestedResp, Outgoing, QuotedText
 
-_CONTENT: Final = b'"content":'
-# Stands for a list of parts while its line is written; nothing else in JSON is such a byte.
+# Stands for what is quoted while its line is written; nothing else in JSON is such a byte.
 _MARK: Final = Raw(b"\0")
 
 
@@ -121,20 +120,15 @@ class ChannelMachine:
 def _pieces(message: Outgoing) -> Iterator[bytes | bytearray]:
     """One line in pieces; what is quoted is a piece of its own, so that it is not copied."""
     body = message.msg if isinstance(message, NestedResp) else message
-    content: object = getattr(body, "content", None)
-    blocks: object = getattr(body, "blocks", None)
-    if isinstance(content, QuotedText):
-        body.content = ""  # type: ignore[union-attr]  # it has one
-    if isinstance(blocks, QuotedText):
-        body.blocks = _MARK  # type: ignore[union-attr]  # as above
-    line = _encoder.encode(message) + b"\n"
-    if isinstance(content, QuotedText):
-        # Within a string the quotes would be escaped.
-        head, _, line = line.partition(_CONTENT + b'""')
-        yield head + _CONTENT
-        yield content.literal
-    if isinstance(blocks, QuotedText):
-        head, _, line = line.partition(_MARK)
-        yield head
-        yield blocks.literal
-    yield line
+    literals: list[bytes | bytearray] = []
+    # In the order in which they are written.
+    for field in ("content", "blocks"):
+        value = getattr(body, field, None)
+        if isinstance(value, QuotedText):
+            setattr(body, field, _MARK)
+            literals.append(value.literal)
+    head, *texts = (_encoder.encode(message) + b"\n").split(_MARK)
+    yield head
+    for literal, text in zip(literals, texts, strict=True):
+        yield literal
+        yield text

@@ -478,7 +478,7 @@ class InFlight:
             # The last event of the call, in one write with its answer.
             events.tool_finished(call.names, call.name, outcome, took_s=took_s)
         if call.job is not None and is_job:
-            beside = beside_of(outcome, kind, self._machine, gives_json=call.gives_json, meta=None)
+            beside = beside_of(outcome, kind, self._machine, gives_json=False, meta=None)
             self.jobs.finish(call.job, outcome, beside)
             if events is not None:
                 events.job_done(call.job)

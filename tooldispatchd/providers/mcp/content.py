@@ -151,21 +151,25 @@ def _read(reply: Incoming, tool: McpTool, server: Server, wanted: Wanted) -> Out
 
 def _answer_of(result: _Result, tool: McpTool, kind: ContentKind, *, is_error: bool) -> Outcome | None:
     """The answer that a result is; None where its content is no list."""
-    has_parts = isinstance(result.content, Raw) and _compact(result.content) not in EMPTY
-    if tool.output is not None:
-        value: Outcome | None = None
-        if not is_error:
-            value = _checked(result, tool, tool.output)
-        elif not isinstance(result.structured, UnsetType) and bytes(result.structured) != b"null":
-            value = Answer(_compact(result.structured), is_error)
-        if value is not None and (isinstance(value, Fault) or kind is not ContentKind.BLOCKS or not has_parts):
-            return value
-        if value is not None and isinstance(result.content, Raw):
-            # Its parts are what the server shows of the value.
-            return msgspec.structs.replace(of_parts(result.content, kind, is_error=is_error), value=str(value.content))
-    if kind is not ContentKind.JSON and has_parts and isinstance(result.content, Raw):
-        return of_parts(result.content, kind, is_error=is_error)
+    value: Outcome | None = None
+    if tool.output is not None and not is_error:
+        value = _checked(result, tool, tool.output)
+    elif tool.output is not None and isinstance(result.structured, Raw) and bytes(result.structured) != b"null":
+        value = Answer(_compact(result.structured), is_error)
+    # Nobody else pays for looking at them.
+    parts = None if kind is ContentKind.JSON else _parts_in(result.content)
+    if isinstance(value, Fault) or (value is not None and (kind is not ContentKind.BLOCKS or parts is None)):
+        return value
+    if parts is not None:
+        answer = of_parts(parts, kind, is_error=is_error)
+        # They are what the server shows of the value.
+        return answer if value is None else msgspec.structs.replace(answer, value=str(value.content))
     return _said(result.content, is_error=is_error)
+
+
+def _parts_in(content: Raw | UnsetType) -> Raw | None:
+    """The content blocks, if there are any."""
+    return content if isinstance(content, Raw) and _compact(content) not in EMPTY else None
 
 
 def _details(result: _Result) -> Raw | None:

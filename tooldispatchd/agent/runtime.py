@@ -12,6 +12,7 @@ from tooldispatchd.agent.programs.programs import Lent, ProgramBounds, Programs
 from tooldispatchd.agent.programs.reusing import Reusers
 from tooldispatchd.agent.session.lineage import Levels
 from tooldispatchd.agent.setup import Setup
+from tooldispatchd.agent.tools.indexes import Indexes
 from tooldispatchd.agent.tools.sharing import Sharing
 from tooldispatchd.calls.census import Census
 from tooldispatchd.calls.gate import Gate, Turns
@@ -81,7 +82,8 @@ class Services:
     """What runs the calls of all sessions.
 
     `home` is the nursery that sessions' tasks live in. `lender` is None where no agent process may call tools, `python`
-    where there are no tools with `python`. `opening` shares the places of MCP servers that start.
+    where there are no tools with `python`. `opening` shares the places of MCP servers that start,
+    `searching` the one place of those that search tools.
     """
 
     def __init__(
@@ -108,6 +110,8 @@ class Services:
         self.checking: Final = checking or Checking(self.checkers)
         self.opening: Final = FairLimiter(setup.limits.mcp_opening)
         self.sharing: Final = Sharing(home, setup.log)
+        self.searching: Final = FairLimiter(1)
+        self.indexes: Final = Indexes()
         self.accounts: Final = accounts
         self.starter: Final = Starter()
 

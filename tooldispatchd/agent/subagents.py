@@ -152,7 +152,7 @@ class AgentChannel:
     def _tell_tools(self, session: Session, directory: Path) -> None:
         """Write the files that `run` gives its agents too: all tools, and those of servers alone."""
         declared = self._runtime.setup.catalog.tools
-        plans = session.toolset.plans.values()
+        plans = session.toolset.listed.values()
         self._tell(TOOLS, directory / f"tools-{self.number}.json", plans)
         of_servers = [plan for plan in plans if plan.kind == "mcp" and plan.name not in declared]
         self._tell(SERVERS_TOOLS, directory / f"mcp-{self.number}.json", of_servers)

@@ -23,6 +23,11 @@ from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, Server
 from tooldispatchd.catalog.spelling import Separator
 
 DEFAULT_PROFILE: Final = "default"
+# The built-in tools of a profile whose tools are searched, in the order in which they are used.
+FIND_TOOLS: Final = "find_tools"
+DESCRIBE_TOOL: Final = "describe_tool"
+CALL_TOOL: Final = "call_tool"
+SEARCH_TOOLS: Final = (FIND_TOOLS, DESCRIBE_TOOL, CALL_TOOL)
 # Far over any key that is in use. A bound, since a digest is made of whatever an agent sends.
 MAX_TOKEN_BYTES: Final = 4096
 _NO_ALIASES: Final[Mapping[str, str]] = MappingProxyType({})
@@ -67,6 +72,8 @@ class Profile(msgspec.Struct, frozen=True):
     """What stands between prefix and tool in names that are shown."""
     resolve: Literal["spelled", "lenient"] = "spelled"
     """Whether a tool may be called by the last part of its name."""
+    is_searched: bool = False
+    """Whether its agents are shown the tools that find others, in the place of all."""
     workspace: str | None = None
     """Its sessions' directory, as a template; `makes_workspace` where that is made if it is missing."""
     makes_workspace: bool = False
@@ -177,6 +184,10 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
         problems += wrong
         enabled = {server: only for server, only in used.items() if servers[server].spec.enabled}
         offered, uses = _allowed(tuple(tools), _uses(enabled), spec.allow, servers)
+        if spec.catalog == "search":
+            why = "its tools are found by {0}, and tools.{0} is another tool"
+            taken = [name for name in SEARCH_TOOLS if name in offered]
+            problems += [Problem((*path, "catalog"), why.format(each), value="search") for each in taken]
         profiles[name] = Profile(
             name,
             offered,
@@ -189,6 +200,7 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
             disabled=tuple(server for server in used if server not in enabled),
             separator=spec.separator,
             resolve=spec.resolve,
+            is_searched=spec.catalog == "search",
             workspace=spec.workspace,
             makes_workspace=spec.make,
             workspaces=spec.workspaces,

@@ -454,6 +454,9 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     resolve: Literal["spelled", "lenient"] = "spelled"
     """With `lenient` a tool may be called by the last part of its name alone (`search`), where no other tool of the
     agent ends so."""
+    catalog: Literal["list", "search"] = "list"
+    """With `search` lists do not show the tools, but three that [find and call them](agents.md#thousands-of-tools):
+    `find_tools`, `describe_tool` and `call_tool`."""
     roots: tuple[SomeWord, ...] = ()
     """Directories that servers are told of, when they ask what they should work on: paths, or `file://` URIs;
     `"workspace"` is the session's [workspace](#workspaces)."""

@@ -7,10 +7,10 @@ end, and in where their task runs.
 
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from enum import Enum
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
 import trio
@@ -32,7 +32,7 @@ from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.children.grace import Grace
 from tooldispatchd.front.timer import Expiring, Timer
 from tooldispatchd.wire.faults import Fault
-from tooldispatchd.wire.messages import CallMeta
+from tooldispatchd.wire.messages import CallMeta, Request
 
 # A socket takes this much at once from a peer that reads; a larger answer may lie here for as long as its agent likes.
 LARGE_BYTES: Final = 64 * 1024
@@ -104,6 +104,32 @@ class Lookup(Enum):
 HOLD: Final = Lookup.HOLD
 
 
+class SearchDigest:
+    """The digest of what is searched of some tools, once it is known."""
+
+    __slots__ = ("digest",)
+
+    def __init__(self) -> None:
+        self.digest: bytes | None = None
+
+
+class SearchedTools(Protocol):
+    """`Toolset`, as it is searched."""
+
+    plans: dict[str, Plan]
+    searched: "SearchDigest"
+    """Another one whenever its tools change."""
+
+
+class SessionTools(Protocol):
+    """`Session`, as the tools that find others use it."""
+
+    @property
+    def toolset(self) -> SearchedTools: ...
+    def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
+    def shown(self, names: Iterable[str]) -> list[str]: ...
+
+
 class SessionChannel(Protocol):
     """`ChannelHost`, as a session uses it."""
 
@@ -111,6 +137,7 @@ class SessionChannel(Protocol):
     """Its share of the daemon's memory."""
 
     def crowding(self, size: int) -> Fault | None: ...
+    def unpack(self, request: Request) -> Fault | None: ...
     def fit(self, content: str) -> str | Fault: ...
 
     gate_key: Hashable
@@ -142,6 +169,7 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     checking: Checking
     channel: SessionChannel
     calls: SessionCalls
+    tools: SessionTools
     lifted: Callable[[str], Plan | Fault]
     """The plan of a tool that a chain lifts, whether it is offered or not; or why there is none."""
     keep: Callable[[Task, Callable[[], None]], None]

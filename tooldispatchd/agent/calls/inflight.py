@@ -6,7 +6,7 @@ A session has this from its first such call on; one that only calls inline tools
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, Literal, Protocol
 
@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.beside import beside_of, in_kind
-from tooldispatchd.agent.calls.call import CallContext, Lookup, Plan, SessionChannel
+from tooldispatchd.agent.calls.call import CallContext, Lookup, Plan, SearchedTools, SessionChannel
 from tooldispatchd.agent.faults import CANCELLED, NO_JOBS, TOO_LATE, never_in_background, queue_full, too_many
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.events import Events
@@ -60,7 +60,10 @@ class CallingSession(Protocol):
     def group_size(self) -> int | None: ...
     @property
     def opening_limit_s(self) -> float: ...
+    @property
+    def toolset(self) -> SearchedTools: ...
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
+    def shown(self, names: Iterable[str]) -> list[str]: ...
     def lifted(self, name: str) -> Plan | Fault: ...
     def refuse_request(self, request: Request, fault: Fault) -> None: ...
     def note_end(self, call_id: str, tool: str, outcome: Outcome, took_s: float = 0.0) -> None: ...
@@ -106,6 +109,7 @@ class InFlight:
             checking=services.checking,
             channel=channel,
             calls=self,
+            tools=session,
             lifted=session.lifted,
             keep=session.keep,
             profile=session.profile,

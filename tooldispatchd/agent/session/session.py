@@ -5,7 +5,7 @@ table of plans that it shares with others of its profile; the first call that wa
 brings a `TaskTree`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from time import perf_counter
 from typing import Literal
@@ -16,6 +16,7 @@ from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
 from tooldispatchd.agent.calls.call import LARGE_BYTES, Lookup, Plan, SessionChannel
 from tooldispatchd.agent.calls.checking import HEAVY
 from tooldispatchd.agent.calls.inflight import NO_TOOL, InFlight
+from tooldispatchd.agent.calls.unpacking import is_long, unpack
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, NO_JOBS, TOO_LATE, queue_full
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.changes import Changes
@@ -24,6 +25,7 @@ from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, closing_figures
 from tooldispatchd.agent.session.tasktree import Task, TaskTree
 from tooldispatchd.agent.tools.builtins import instructions_of
+from tooldispatchd.agent.tools.searching import CallPlan
 from tooldispatchd.agent.tools.showing import PLAIN, TEXT, Showing, plain_entries
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.admission import group_size
@@ -57,6 +59,7 @@ class Session:
         "_changes",
         "_host",
         "_is_forced",
+        "_is_searched",
         "_log",
         "_logs_calls",
         "_order",
@@ -118,6 +121,7 @@ class Session:
         self.toolset = Toolset(self, runtime, profile, self._log, turns=(host.gate_key, root), share=host.share)
         self.plans = self.toolset.plans
         self.has_jobs = profile.jobs
+        self._is_searched = profile.is_searched
         self._order = profile.order
         self._attend()
 
@@ -186,7 +190,7 @@ class Session:
             capabilities_of(machine, jobs=self.has_jobs, agents=self.lineage is None),
             self._runtime.setup.told_limits,
             machine.agent,
-            instructions_of(toolset.plans.values(), toolset.advice),
+            instructions_of(toolset.listed.values(), toolset.advice),
             machine.hello_id,
             _prompt(machine.asked.schemas, tools),
         )
@@ -195,8 +199,9 @@ class Session:
         """A server has other tools than before: they can be called at once, and the agent is told before long."""
         if self._showing is not None:
             self.plans = self._showing.table(self.toolset.plans)
-        # Before it is open there is `ready` to tell of them.
-        if self.machine.asked.updates and self.machine.state is not State.OPENING:
+        # Before it is open there is `ready` to tell of them; and who finds tools by searching has the list that it had.
+        is_told = self.machine.asked.updates and not self._is_searched
+        if is_told and self.machine.state is not State.OPENING:
             self._changes = self._changes or Changes(self._runtime.services.timer, self._tell_tools)
             self._changes.note()
 
@@ -216,9 +221,9 @@ class Session:
         plans = self.toolset.plans
         form = form or self.machine.asked.schemas or PLAIN
         if form == PLAIN and self._showing is None:
-            return plain_entries(plans.values()), []
+            return plain_entries(self.toolset.listed.values()), []
         self._showing = self._showing or Showing()
-        entries = self._showing.entries(form, plans)
+        entries = self._showing.entries(form, plans, self.toolset.listed)
         self.plans = self._showing.table(plans)
         return entries
 
@@ -229,6 +234,14 @@ class Session:
             return self.toolset.find(name)
         self._showing = self._showing or Showing()
         return self._showing.find(name, form, self.toolset)
+
+    def shown(self, names: Iterable[str]) -> list[str]:
+        """The names of tools as the form of `hello` shows them."""
+        form = self.machine.asked.schemas or PLAIN
+        if form == PLAIN and self._showing is None:
+            return list(names)
+        self._showing = self._showing or Showing()
+        return self._showing.shown(names, form, self.toolset.plans)
 
     # --- requests ---
 
@@ -274,6 +287,9 @@ class Session:
                 self.refuse_request(request, found if found.code in NO_TOOL else found.ran(may_have=False))
                 return
             plan = found if isinstance(found, Plan) else None
+        if isinstance(plan, CallPlan):
+            self._unpack(request, line=line)
+            return
         if plan is not None and plan.in_background and not self.has_jobs:
             self.refuse_request(request, NO_JOBS)
             return
@@ -281,6 +297,21 @@ class Session:
             self._answer_now(request, plan)
         else:
             self._calls().take(request, plan)
+
+    def _unpack(self, request: Request, *, line: int) -> None:
+        """Make the request the one for the tool that it calls; from then on it is that one."""
+        body = body_of(request)
+        if is_long(body.input):
+            refusal = self._host.unpack(request)
+            if refusal is not None:
+                self.refuse_request(request, refusal.ran(may_have=False))
+            return
+        asked = unpack(body.input)
+        if isinstance(asked, Fault):
+            self.refuse_request(request, asked.ran(may_have=False))
+        else:
+            body.name, body.input = asked.name, asked.input
+            self.request(request, line=line)
 
     def refuse_request(self, request: Request, fault: Fault) -> None:
         """Answer a request that becomes no call with why."""

@@ -62,19 +62,25 @@ class Showing:
         self._separator = separator
         self._spellings: dict[str, Spelling] = {}
 
-    def entries(self, form: str, plans: Mapping[str, Plan]) -> tuple[list[Raw], list[str]]:
-        """Each tool as JSON in a form, and a warning for whatever the form cannot express."""
+    def entries(self, form: str, plans: Mapping[str, Plan], listed: Mapping[str, Plan]) -> tuple[list[Raw], list[str]]:
+        """Each listed one of the tools as JSON in a form, and a warning for whatever the form cannot express."""
         entries: list[Raw] = []
         warnings: list[str] = []
         spelling = self._spelling(form)
         spelling.add(plans)
         room = MAX_LISTED_BYTES
-        for name, plan in plans.items():
+        for name, plan in listed.items():
             shown, notes = _rendered(plan, form, spelling.shown(name), is_open=room <= 0)
             room -= len(shown)
             entries.append(shown)
             warnings += [f"tool {name}: {note}" for note in notes]
         return entries, warnings
+
+    def shown(self, names: Iterable[str], form: str, plans: Mapping[str, Plan]) -> list[str]:
+        """The names of some of the tools as a form spells them."""
+        spelling = self._spelling(form)
+        spelling.add(plans)
+        return [spelling.shown(name) for name in names]
 
     def table(self, plans: Mapping[str, Plan]) -> dict[str, Plan]:
         """The plans by their own names and by those that were shown.

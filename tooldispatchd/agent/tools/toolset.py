@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 import trio
 
-from tooldispatchd.agent.calls.call import HOLD, Lookup, Plan
+from tooldispatchd.agent.calls.call import HOLD, Lookup, Plan, SearchDigest
 from tooldispatchd.agent.calls.plans import (
     DownPlan,
     InlinePlan,
@@ -19,12 +19,13 @@ from tooldispatchd.agent.faults import SHOWN_NAME, propose, renamed, unknown_too
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.tools.builtins import INFO, InfoPlan, JobPlan, job_plans
+from tooldispatchd.agent.tools.searching import search_plans
 from tooldispatchd.agent.tools.servers import Servers, ServersOwner, SessionServer, at_servers, why_never
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.catalog.globs import NameList, insisted
 from tooldispatchd.catalog.names import nearest, prefixed, split_name
-from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.profiles import CALL_TOOL, SEARCH_TOOLS, Profile
 from tooldispatchd.catalog.readings import Readings, fold
 from tooldispatchd.catalog.spelling import DISTINCT, unescape
 from tooldispatchd.catalog.tools import DeclaredTool
@@ -44,6 +45,7 @@ def compile_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
     plans = {name: _compile_plan(runtime, tools[name], whole) for name in whole.tools if tools[name].server is None}
     # A declared tool of such a name wins, also one that a server has yet to show.
     plans |= {plan.name: plan for plan in (job_plans() if whole.jobs else ()) if plan.name not in whole.tools}
+    plans |= {plan.name: plan for plan in (search_plans(runtime) if whole.is_searched else ())}
     return plans | _info(runtime, whole, Described(runtime, plans))
 
 
@@ -98,7 +100,7 @@ def narrow_plans(runtime: Runtime, plans: dict[str, Plan], profile: Profile) -> 
     """The plans that a narrowed `profile` keeps of the whole profile's."""
     own = {name: plans[name] for name in profile.tools if name in plans}
     jobs = {name: plan for name, plan in plans.items() if isinstance(plan, JobPlan) and profile.jobs}
-    kept = own | jobs
+    kept = own | jobs | {name: plans[name] for name in (SEARCH_TOOLS if profile.is_searched else ())}
     return kept | _info(runtime, profile, Described(runtime, kept))
 
 
@@ -124,6 +126,7 @@ class Toolset:
         "_waiting",
         "plans",
         "refusal",
+        "searched",
         "warnings",
     )
 
@@ -149,8 +152,12 @@ class Toolset:
             name: [self._servers.need(tool) for tool in tools]
             for name, tools in at_servers(runtime.setup.catalog, profile).items()
         }
+        if profile.is_searched and len(self._servers):
+            # What is found must not depend on which server was quick; to call a tool by its name need not wait.
+            self._waiting |= {name: list(self._servers) for name in SEARCH_TOOLS if name != CALL_TOOL}
         # The names that each server offers, in its own order.
         self._offered: dict[str, list[str]] = {}
+        self.searched = SearchDigest()
         # How else the tools may be called; made when somebody asks.
         self._readings: Readings | None = None
         # The plans of servers' tools that chains have asked for.
@@ -191,6 +198,14 @@ class Toolset:
             own.find = lambda _name: None
         self._servers.forget()
         del self._owner
+
+    @property
+    def listed(self) -> dict[str, Plan]:
+        """The plans that lists of tools show: all, or those that find the others, and those for jobs."""
+        if not self._profile.is_searched:
+            return self.plans
+        jobs = (name for name, plan in self._declared.items() if isinstance(plan, JobPlan))
+        return {name: self._declared[name] for name in (*SEARCH_TOOLS, *jobs)}
 
     @property
     def advice(self) -> Iterator[tuple[str, str]]:
@@ -296,13 +311,14 @@ class Toolset:
         for name, servers in list(self._waiting.items()):
             if all(server.is_settled for server in servers):
                 del self._waiting[name]
-                plan = self._plan_of(self._runtime.setup.catalog.tools[name])
+                plan = self._declared.get(name) or self._plan_of(self._runtime.setup.catalog.tools[name])
                 if plan is not None:
                     self.plans[name] = plan
 
     def _order(self) -> None:
         """Put the plans in order, which must not depend on which server was quick: models are shown it."""
         self._readings = None
+        self.searched = SearchDigest()
         found = dict(self.plans)
         offered = (name for server in self._servers for name in self._offered.get(server.name, ()))
         order = dict.fromkeys([*self._profile.tools, *self._declared, *offered])

@@ -124,6 +124,31 @@ EVENTS = st.one_of(
 )
 
 
+SERVED: dict[str, object] = {
+    "__port": "ready",
+    "agent": "mcp",
+    "capabilities": {"jobs": True},
+    "tools": [{"name": "look", "inputSchema": {}, "outputSchema": {"type": "object"}}],
+    "servers": [{"server": "a", "prefix": "a", "capabilities": {"resources": {}, "prompts": {}, "completions": {}}}],
+}
+HELLO: dict[str, object] = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}, "sampling": {}}}
+CALL: dict[str, object] = {"method": "tools/call", "params": {"name": "look", "_meta": {"progressToken": 1}}}
+ASK: dict[str, object] = {"__port": "ask", "agent": "mcp", "id": "q", "kind": "elicitation", "params": {}}
+# Each ends with a call in flight that asks something.
+OPENING: list[tuple[str, object]] = [
+    ("client", {"method": "initialize", "params": HELLO}),
+    ("daemon", SERVED),
+    ("client", {"method": "notifications/initialized"}),
+    ("client", CALL),
+    ("daemon", ASK),
+]
+STATELESS: list[tuple[str, object]] = [
+    ("client", {"method": "tools/call", "params": {"name": "look", "_meta": META}}),
+    ("daemon", SERVED),
+    ("daemon", {**ASK, "call": "2"}),
+]
+
+
 class Play:
     """Gives each request an id that no other has, and counts the answers."""
 
@@ -172,10 +197,12 @@ class Play:
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.lists(EVENTS, max_size=30))
-def test_nothing_is_raised_and_every_ticket_ends_once(events: list[tuple[str, object]]) -> None:
+@given(st.sampled_from([[], OPENING, STATELESS]), st.lists(EVENTS, max_size=30))
+def test_nothing_is_raised_and_every_ticket_ends_once(
+    opening: list[tuple[str, object]], events: list[tuple[str, object]]
+) -> None:
     play = Play()
-    for what, value in events:
+    for what, value in [*opening, *events]:
         play.do(what, value)
     play.do("lost", "the end")
     assert all(count == 1 for count in play.answered().values())

@@ -146,7 +146,10 @@ class Face:
             self._client.fail(request, METHOD_UNKNOWN, f"there is no method {request.method[:100]!r}")
         elif method.waits:
             # A client that comes without a handshake is served all the same.
-            self._daemon.open(_ANY if request.revision.is_stateless else [])
+            if request.revision.is_stateless:
+                self._daemon.open(_ANY)
+            elif self._daemon.phase is Phase.NEW:
+                self._daemon.open([])
             self._roots.start()
             is_retry = request.revision.is_stateless and request.params.request_state is not None
             self._daemon.when_open(request, self._questions.retry if is_retry else method.serve)

@@ -66,7 +66,6 @@ class RequestMeta(msgspec.Struct):
     token: Raw | UnsetType = msgspec.field(name="progressToken", default=UNSET)
     revision: str | None = msgspec.field(name=f"{_PREFIX}protocolVersion", default=None)
     offer: ClientOffer | None = msgspec.field(name=f"{_PREFIX}clientCapabilities", default=None)
-    log_level: str | None = msgspec.field(name=f"{_PREFIX}logLevel", default=None)
     traceparent: str | None = None
 
 

@@ -9,10 +9,11 @@ from typing import Final
 import msgspec
 from msgspec import UnsetType
 
-from tooldispatchd.mcpface.answers import ListedTool, called, listed_tool
+from tooldispatchd.mcpface.answers import called, listed_tool
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide, fault_of
 from tooldispatchd.mcpface.jsonrpc import WRONG_PARAMS, is_id
+from tooldispatchd.mcpface.revisions import Revision
 from tooldispatchd.mcpface.tasks import ClientTasks
 
 # Some clients read the first page only: a list that is not absurd is one page.
@@ -49,6 +50,8 @@ class ToolCalls:
         self._client = client
         self._daemon = daemon
         self._tasks = tasks
+        self._read: list[msgspec.Raw] = []
+        self._outputs: dict[str, set[str]] = {}
 
     def show(self, request: ClientRequest) -> None:
         """Answer with a page of the tools as they are now."""
@@ -113,7 +116,7 @@ class ToolCalls:
             self._client.fail(request, WRONG_PARAMS, fault.detail, msgspec.Raw((line.content or "").encode()))
             return
         latest = request.latest
-        is_structured = request.revision.has_structure and self._has_output(request.params.name, request)
+        is_structured = request.revision.has_structure and self._has_output(request.params.name, request.revision)
         may_be_task = self._is_task(request) or latest.is_promoted or request.is_promoted
         if may_be_task and self._tasks.started(latest, line, is_structured=is_structured):
             return
@@ -122,14 +125,13 @@ class ToolCalls:
     def _is_task(self, request: ClientRequest) -> bool:
         return request.revision.has_tasks and request.params.task is not None
 
-    def _has_output(self, name: str | None, request: ClientRequest) -> bool:
-        tool = self.find(name, request)
-        return tool is not None and not isinstance(tool.output_schema, UnsetType)
-
-    def find(self, name: str | None, request: ClientRequest) -> ListedTool | None:
-        """The tool of that name as `request` was shown it."""
-        for raw in self._daemon.tools:
-            tool = listed_tool(raw, request.revision)
-            if tool is not None and tool.name == name:
-                return tool
-        return None
+    def _has_output(self, name: str | None, revision: Revision) -> bool:
+        if self._daemon.tools is not self._read:
+            # Read once for each list, and not for each answer.
+            self._read, self._outputs = self._daemon.tools, {}
+        known = self._outputs.get(revision.name)
+        if known is None:
+            tools = [listed_tool(raw, revision) for raw in self._daemon.tools]
+            known = {one.name for one in tools if one is not None and not isinstance(one.output_schema, UnsetType)}
+            self._outputs[revision.name] = known
+        return name in known

@@ -123,20 +123,25 @@ async def _identify(site: Site, head: Head) -> Credential:
         found = site.guard.identify(head)
         if not isinstance(found, Unverified):
             return found
-        holder = None
-        try:
-            holder = None if site.verifier is None else await site.verifier.verify(found.token)
-        except MissingScopeError:
-            raise site.guard.unauthorised(head, "insufficient_scope") from None
-        except NoKeysError:
-            raise RefusalError(503, [("Retry-After", "30")]) from None
-        if holder is None:
-            raise site.guard.unauthorised(head, "invalid_token", event="token refused")
-        return Credential(site.place.open_profile, holder)
+        return Credential(site.place.open_profile, await _verify(site, head, found.token))
     except RefusalError as refusal:
-        if refusal.event is not None:
-            await trio.sleep(WRONG_TOKEN_S)
-        raise
+        refused = refusal
+    if refused.event is not None:
+        await trio.sleep(WRONG_TOKEN_S)
+    raise refused
+
+
+async def _verify(site: Site, head: Head, token: str) -> str:
+    """Whose token of the authorization server it is; raises `RefusalError`."""
+    try:
+        holder = None if site.verifier is None else await site.verifier.verify(token)
+    except MissingScopeError:
+        raise site.guard.unauthorised(head, "insufficient_scope") from None
+    except NoKeysError:
+        raise RefusalError(503, [("Retry-After", "30")]) from None
+    if holder is None:
+        raise site.guard.unauthorised(head, "invalid_token", event="token refused")
+    return holder
 
 
 class _Exchange:

@@ -167,7 +167,8 @@ class WebSession:
         """Wait until the client has read enough of what it was told."""
         while not self.is_over and self._booked and sum(feed.unread for feed in self._reading()) > UNREAD_BYTES:
             await self._changed.park()
-        while not self.is_over and self._booked > UNREAD_BYTES and self._budget.is_full(self.owner):
+        # What other sessions of this owner give back is told by no event.
+        while not self.is_over and self._booked > UNREAD_BYTES and self._budget.is_full(self.owner):  # noqa: ASYNC110
             await trio.sleep(ROOM_S)
 
     def _reading(self) -> list[MessageFeed]:

@@ -28,6 +28,7 @@ STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {
         specs.ProcessSpec,
         specs.McpSpec,
         specs.OAuthSpec,
+        specs.HttpAuthSpec,
         specs.ProfileSpec,
         specs.ConfinedSpec,
     )

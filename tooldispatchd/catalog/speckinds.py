@@ -26,6 +26,9 @@ OUTPUT_PATTERN: Final = (
     r"^(json|text|lines|blocks|[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})$"
 )
 HOST_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]{1,5})?$"
+ISSUER_PATTERN: Final = r"^https?://[\x21\x23-\x5b\x5d-\x7e]+$"
+# RFC 6749, 3.3.
+SCOPE_PATTERN: Final = r"^[\x21\x23-\x5b\x5d-\x7e]+$"
 # Servers commonly take 8 to 16 KiB of one field.
 MAX_HEADER_CHARS: Final = 16 * KIB
 

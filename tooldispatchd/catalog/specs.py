@@ -21,11 +21,14 @@ from msgspec import Meta
 
 from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, SecretVariable, Spec
 from tooldispatchd.catalog.speckinds import (
+    ISSUER_PATTERN,
     KIB,
     MIB,
     OUTPUT_PATTERN,
     PREFIX_PATTERN,
     PYTHON_PATTERN,
+    SCOPE_PATTERN,
+    SOME_WORD_PATTERN,
     TIB,
     Argv,
     Binding,
@@ -191,6 +194,21 @@ class OAuthSpec(Spec, frozen=True, kw_only=True):
     """The scopes that are asked for; by default what the server says that it needs."""
     redirect_port: Annotated[int, Meta(ge=1, le=65_535)] | None = None
     """The port of the loopback redirect, where the client is registered with a fixed one."""
+
+
+class HttpAuthSpec(Spec, frozen=True, kw_only=True):
+    """`[http_auth.NAME]`: an authorization server whose tokens open a [place for MCP clients](mcp-face.md), which names
+    it as `auth=NAME`."""
+
+    issuer: Annotated[str, Meta(pattern=ISSUER_PATTERN, max_length=2_048)]
+    """Its URL, as the `iss` of its tokens has it. Only `https://`, but on this machine."""
+    audience: Annotated[str, Meta(pattern=SOME_WORD_PATTERN, max_length=2_048)]
+    """What `aud` of a token must name. As a rule the URL that clients know the place by, which they are then told as
+    the `resource` to ask tokens for."""
+    scopes: tuple[Annotated[str, Meta(pattern=SCOPE_PATTERN, max_length=256)], ...] = ()
+    """Scopes that a token must have, all of them; clients are told to ask for these. By default none."""
+    jwks: Annotated[str, Meta(pattern=ISSUER_PATTERN, max_length=2_048)] | None = None
+    """The URL of its keys; by default what its metadata says."""
 
 
 class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
@@ -516,6 +534,8 @@ class Config(Spec, frozen=True, kw_only=True):
     agent_command: Secret[Argv] | None = None
     """The program that runs an agent process without a `command`: these words, and the path of the file with its
     spec."""
+    http_auth: dict[Name, HttpAuthSpec] = {}
+    """Authorization servers whose tokens open places for MCP clients: [`[http_auth.NAME]`](#http_authname)."""
     agents: dict[Name, ProfileSpec] = {}
     """Profiles: [`[agents.NAME]`](#agentsname). Without any there is one, `default`, that offers every tool and every
     server, but tools with `expose = "named"`."""

@@ -14,6 +14,9 @@ places:
   systemd         the sockets of the unit; one that is named for a profile opens that profile alone
   fd:READ,WRITE   one channel on inherited descriptors
   stdio           one channel on stdin and stdout
+  http://ADDRESS:PORT/PATH   MCP clients, Streamable HTTP   ?hosts=A,B  ?origins=A,B  ?auth=NAME
+  https://ADDRESS:PORT/PATH  the same with TLS              ?cert=FILE  ?key=FILE
+  http+unix:PATH             the same on a Unix socket      ?mode=0660  ?owner=USER[:GROUP]
 
 options, after a "?", with "&" between them; in a path %3F is a question mark and %25 a percent sign:
   profile=NAME    the profile of who names none, and the only one that may be opened there
@@ -64,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from tooldispatchd.client.reach import find_socket
     from tooldispatchd.config.configuration import ConfigError, find_configuration, load_catalog
+    from tooldispatchd.config.http_places import http_problems, http_warnings
     from tooldispatchd.config.listen_values import in_a_line, parse_places, quote_path
     from tooldispatchd.daemon.daemon import serve
     from tooldispatchd.daemon.doors import check_descriptors
@@ -79,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     found = arguments.listen or catalog.config.daemon.listen or [f"unix:{quote_path(find_socket(os.environ))}"]
     places, problems = parse_places(found, catalog.profiles)
-    if problems:
+    if problems := problems or [*http_problems(places, catalog)]:
         print(*(f"tooldispatchd: --listen {in_a_line(problem)}" for problem in problems), sep="\n", file=sys.stderr)
         return 2
     try:
@@ -91,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     watchdog_s = take_watchdog(os.environ)
     notifier = Notifier(os.environ)
     log = open_log(arguments.log_level)
-    for warning in catalog.warnings:
+    for warning in (*catalog.warnings, *(http_warnings(places) if arguments.listen else ())):
         log.warning("configuration", detail=warning)
     if handed and not any(place.kind == "systemd" for place in places):
         log.warning("sockets not used", names=[name for _, name in handed], detail='no place to listen is "systemd"')

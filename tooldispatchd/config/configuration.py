@@ -28,6 +28,7 @@ from tooldispatchd.config.config_report import MAX_SHOWN, Finding, Sources, prin
 from tooldispatchd.config.credentials import SERVERS, exposed_secrets, take_credentials, with_credentials
 from tooldispatchd.config.expansion import expand
 from tooldispatchd.config.files import UnusableFileError, read_text
+from tooldispatchd.config.http_places import http_problems, http_warnings
 from tooldispatchd.config.key_patterns import Table, entries, places
 from tooldispatchd.config.listen_values import parse_places
 from tooldispatchd.config.machine import enforceable_for
@@ -205,7 +206,13 @@ def _build(
         return [*problems, *catalog]
     enforceable = enforceable_for(catalog)
     lacking, warnings = wrong(config, catalog.profiles, catalog.servers, enforceable)
-    _, misplaced = parse_places(config.daemon.listen, catalog.profiles)
+    listening, misplaced = parse_places(config.daemon.listen, catalog.profiles)
+    if any(place.kind.is_http for place in listening):
+        misplaced += [
+            msgspec.structs.replace(each, path=(config.daemon.listen.index(str(each.value)),))
+            for each in http_problems(listening, catalog)
+        ]
+        warnings = [*warnings, *(f"daemon.listen: {each}" for each in http_warnings(listening))]
     problems += [msgspec.structs.replace(each, path=("daemon", "listen", *each.path)) for each in misplaced]
     problems += lacking
     said = (*catalog.warnings, *warnings)

@@ -97,6 +97,8 @@ _FILE_URI: Final = re.compile(r"file://(?:localhost)?(?P<path>/(?:[^%?#\x00]|%[0
 _PATH_SIGNS: Final = "/:@!$&'()*+,;=~%"
 # These may be empty once they are expanded.
 _MAY_BE_EMPTY: Final = frozenset({_Meaning.WORD, _Meaning.HEADER})
+# Of a place for https, where it is relative.
+_PEM_OPTION: Final = re.compile(r"((?:^|(?<=&))(?:cert|key)=)(?!/)([^&]+)")
 _PATHS: Final = frozenset({_Meaning.FILE, _Meaning.DIRECTORY, _Meaning.WORKSPACE})
 # Where the word stands for the session's own directory.
 _OF_SESSIONS: Final = frozenset({_Meaning.DIRECTORY, _Meaning.PLACE, _Meaning.ROOT})
@@ -203,9 +205,15 @@ def _anchored(meaning: _Meaning, text: str, directory: FilePath) -> str:
     if meaning is _Meaning.LISTEN:
         kind, _, socket = text.partition(":")
         where, mark, options = socket.partition("?")
-        if kind != "unix" or where.startswith("@") or not where:
+        anchor = FilePath(quote_path(str(directory)))
+        if kind == "https":
+            # The certificate and its key.
+            holder = str(anchor).replace("&", "%26")
+            options = _PEM_OPTION.sub(lambda found: f"{found[1]}{holder}/{found[2]}", options)
+            return f"{kind}:{where}{mark}{options}"
+        if kind not in {"unix", "http+unix"} or where.startswith("@") or not where:
             return text
-        return f"unix:{FilePath(quote_path(str(directory))) / where}{mark}{options}"
+        return f"{kind}:{anchor / where}{mark}{options}"
     if meaning is _Meaning.ROOT:
         found = _FILE_URI.fullmatch(text)
         if found is not None:

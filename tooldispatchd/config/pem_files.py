@@ -32,11 +32,11 @@ def check_pem_files(table: Table) -> Iterator[Problem]:
         server = cast("Table", place.value)
         # That a server with a command has such a file is told of when the catalog is built.
         if isinstance(server, dict) and "url" in server and "command" not in server:
-            yield from _check_files(place.path, {key: str(server[key]) for key in PEM_KEYS if key in server})
+            yield from check_files(place.path, {key: str(server[key]) for key in PEM_KEYS if key in server})
 
 
-def _check_files(path: Path, files: dict[str, str]) -> list[Problem]:
-    """The problems of one server's files, each at the key that names the file."""
+def check_files(path: Path, files: dict[str, str]) -> list[Problem]:
+    """The problems of one server's files, or of a place's, each at the key that names the file."""
     wrong: list[Problem] = []
     if "ca" in files:
         with _telling(wrong, (*path, "ca")):

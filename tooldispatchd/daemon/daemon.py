@@ -39,6 +39,7 @@ from tooldispatchd.daemon.heap import Heap
 from tooldispatchd.daemon.listeners import ListenError
 from tooldispatchd.daemon.logs import DaemonLog
 from tooldispatchd.daemon.systemd import Notifier, open_pulse
+from tooldispatchd.daemon.webside import WebSide, open_web_side
 from tooldispatchd.forked.signals import IGNORED
 from tooldispatchd.front.channel import Channel, SocketWire
 from tooldispatchd.front.front import Front, Listener
@@ -59,6 +60,8 @@ RESERVED_DESCRIPTORS: Final = 128
 RESERVED_PART: Final = 4
 # It tells nothing of what exists: a peer that is not admitted learns that alone.
 NOT_ADMITTED: Final = Fault(Code.NOT_AUTHENTICATED, "you may not connect here")
+# An MCP client over HTTP, of whom the kernel knows nothing: no user of this machine has the number -1.
+NOBODY: Final = Visitor(-1, -1)
 # A name has the module and the function.
 MAX_NAME_CHARS: Final = 120
 
@@ -109,10 +112,12 @@ class Daemon:
 
     # --- ways in ---
 
-    def serve(self, doors: Doors) -> None:
+    def serve(self, doors: Doors, web: WebSide) -> None:
         """Let agents in; raises `ListenError` for descriptors that no channel can be made of."""
         for door in doors.listening:
             self._listeners.append(self._front.listen(door.socket, partial(self._accept, door)))
+        for each in doors.web:
+            self._listeners.append(self._front.listen(each.door.socket, partial(self._accept_web, web, each.door)))
         # Counted before any of them can end.
         self._pairs = len(doors.pairs)
         for pair in doors.pairs:
@@ -133,11 +138,27 @@ class Daemon:
                 channel.open(host, closed=partial(self._pair_closed, channel))
 
     def _accept(self, door: Door, connection: socket.socket) -> None:
-        visitor, limits = peer_of(connection), self._runtime.setup.limits
-        if not door.entrance.admits(visitor):
-            self._log.warning("peer not admitted", place=door.where, uid=visitor.uid, gid=visitor.gid, pid=visitor.pid)
-            self._turn_away(connection, NOT_ADMITTED)
-        elif connection.fileno() >= self._descriptors:
+        visitor = peer_of(connection)
+        if door.entrance.admits(visitor):
+            self._admit(door, connection, visitor)
+        else:
+            self._refuse(door, connection, visitor)
+
+    def _accept_web(self, web: WebSide, door: Door, connection: socket.socket) -> None:
+        """Take a connection of the web process for one of nobody; there is no other."""
+        peer = peer_of(connection)
+        if web.is_child(peer.pid):
+            self._admit(door, connection, NOBODY)
+        else:
+            self._refuse(door, connection, peer)
+
+    def _refuse(self, door: Door, connection: socket.socket, visitor: Visitor) -> None:
+        self._log.warning("peer not admitted", place=door.where, uid=visitor.uid, gid=visitor.gid, pid=visitor.pid)
+        self._turn_away(connection, NOT_ADMITTED)
+
+    def _admit(self, door: Door, connection: socket.socket, visitor: Visitor) -> None:
+        limits = self._runtime.setup.limits
+        if connection.fileno() >= self._descriptors:
             # The kernel gives the lowest number that is free: all below are taken.
             self._turn_away(connection, too_many("connections", len(self._channels)))
         # Channels without a session count too: else a peer that only connects could keep everyone else out.
@@ -302,7 +323,7 @@ async def serve(
     # `bound` is closed when the daemon begins to drain, and not `agent_specs`: agents that still run need their files.
     with ExitStack() as bound, trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, *hung_up, *IGNORED) as signals:
         # Signals drain from here on: whoever reads that the daemon is ready may stop it at once.
-        doors = open_doors(places, handed, catalog.profiles, bound=bound)
+        doors = open_doors(places, handed, catalog, bound=bound)
         try:
             require_free()
         except OSError as error:
@@ -310,6 +331,7 @@ async def serve(
         async with (
             open_family() as family,
             open_equipment(setup, family, os.environ) as equipment,
+            open_web_side(doors.web, setup, family, bound) as web,
             trio.open_nursery() as background,
         ):
             background.start_soon(family.keep_guarded, partial(log.warning, "guardian replaced"))
@@ -317,14 +339,14 @@ async def serve(
             limits = catalog.config.limits
             timer, heap = Timer(log), Heap()
             front = Front(timer, log, out_buffer_bytes=limits.out_buffer_bytes, stalled_s=limits.stalled_s)
-            for service in (timer.run, front.run, heap.run, heap.free):
+            for service in (timer.run, front.run, heap.run, heap.free, web.run):
                 background.start_soon(service)
             async with trio.open_nursery() as home:
                 memory = Memory(limits.buffered_bytes, ebbed=heap.ebbed, let_go=heap.let_go)
                 runtime = _runtime(setup, front, home=home, family=family, equipment=equipment, memory=memory)
                 daemon = Daemon(runtime, front, log, notifier, descriptors=descriptors)
                 background.start_soon(daemon.receive_signals, signals, family.kill_all)
-                daemon.serve(doors)
+                daemon.serve(doors, web)
                 preload_ways(catalog)
                 # What exists now stays: the collector need not scan it again and again while every agent waits.
                 gc.collect()

@@ -1,6 +1,7 @@
 """Open the places to listen: each becomes listening sockets with their entrances, or a pair of descriptors.
 
-    places ─▶ check_descriptors ─▶ open_doors ─▶ Doors: Door (a listening socket), DescriptorPair (one open channel)
+    places ─▶ check_descriptors ─▶ open_doors ─▶ Doors: Door (a listening socket), DescriptorPair (one open channel),
+                                                        WebDoor (a listening socket for HTTP, and a Door behind it)
 
 All of them are open before the first is served, so that a place that cannot be opened leaves nothing half done.
 
@@ -10,6 +11,7 @@ connected, so that a socket that is passed on keeps the rights of the process th
 
 import fcntl
 import os
+import secrets
 import socket
 import stat
 import struct
@@ -21,10 +23,12 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
+from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.profiles import DEFAULT_PROFILE
 from tooldispatchd.config.credentials import AccountError, find_gid, find_uid
+from tooldispatchd.config.http_places import admitted_profiles, open_profile
 from tooldispatchd.config.listen_values import ANY, ListenAddress, ListenKind
-from tooldispatchd.daemon.listeners import MODE, ListenError, listen_abstract, listen_unix, take_handed
+from tooldispatchd.daemon.listeners import MODE, ListenError, listen_abstract, listen_tcp, listen_unix, take_handed
 from tooldispatchd.daemon.systemd import UNNAMED
 
 Handed = Sequence[tuple[int, str]]
@@ -106,9 +110,22 @@ class DescriptorPair(msgspec.Struct, frozen=True):
     visitor: Visitor
 
 
+class WebDoor(msgspec.Struct, frozen=True):
+    """A place for MCP clients: the socket that they connect to, and the private one through which they come in.
+
+    That is abstract and has the `name`: nothing is left of it however the daemon ends.
+    """
+
+    place: ListenAddress
+    listening: socket.socket
+    name: str
+    door: Door
+
+
 class Doors(msgspec.Struct, frozen=True):
     listening: tuple[Door, ...]
     pairs: tuple[DescriptorPair, ...]
+    web: tuple[WebDoor, ...] = ()
 
 
 def check_descriptors(places: Sequence[ListenAddress], handed: Handed) -> None:
@@ -142,36 +159,56 @@ def check_descriptors(places: Sequence[ListenAddress], handed: Handed) -> None:
                         raise ListenError(place.text, why)
 
 
-def open_doors(
-    places: Sequence[ListenAddress], handed: Handed, profiles: Collection[str], *, bound: ExitStack
-) -> Doors:
+def open_doors(places: Sequence[ListenAddress], handed: Handed, catalog: Catalog, *, bound: ExitStack) -> Doors:
     """Open every place; `bound` closes them. Raises `ListenError`."""
     listening: list[Door] = []
     pairs: list[DescriptorPair] = []
+    web: list[WebDoor] = []
     for place in places:
         try:
+            if place.kind.is_http:
+                web.append(_open_web(place, catalog, bound))
+                continue
             entrance = entrance_of(place, is_abstract=place.kind is ListenKind.ABSTRACT)
             if place.fds is not None:
                 pairs.append(DescriptorPair(place.text, *place.fds, entrance, visitor_of(place.fds[0])))
             elif place.kind is ListenKind.SYSTEMD:
-                listening.extend(_take(place, fd, name, profiles, bound) for fd, name in handed)
+                listening.extend(_take(place, fd, name, catalog.profiles, bound) for fd, name in handed)
             elif place.kind is ListenKind.ABSTRACT:
                 abstract = listen_abstract(place.name)
                 bound.callback(abstract.close)
                 listening.append(Door(place.text, abstract, entrance))
             else:
-                mode = MODE if place.mode is None else place.mode
-                owner = None
-                if place.owner is not None:
-                    group = place.owner.group
-                    owner = find_uid(place.owner.user), UNCHANGED if group is None else find_gid(group)
-                unix = listen_unix(Path(place.name), mode=mode, owner=owner)
-                bound.callback(unix.release)
-                bound.callback(unix.socket.close)
-                listening.append(Door(place.text, unix.socket, entrance))
+                listening.append(Door(place.text, _listen_unix(place, bound), entrance))
         except AccountError as error:
             raise ListenError(place.text, str(error)) from error
-    return Doors(tuple(listening), tuple(pairs))
+    return Doors(tuple(listening), tuple(pairs), tuple(web))
+
+
+def _listen_unix(place: ListenAddress, bound: ExitStack) -> socket.socket:
+    mode = MODE if place.mode is None else place.mode
+    owner = None
+    if place.owner is not None:
+        group = place.owner.group
+        owner = find_uid(place.owner.user), UNCHANGED if group is None else find_gid(group)
+    unix = listen_unix(Path(place.name), mode=mode, owner=owner)
+    bound.callback(unix.release)
+    bound.callback(unix.socket.close)
+    return unix.socket
+
+
+def _open_web(place: ListenAddress, catalog: Catalog, bound: ExitStack) -> WebDoor:
+    if place.kind is ListenKind.HTTP_UNIX:
+        listening = _listen_unix(place, bound)
+    else:
+        listening = listen_tcp(place.name, place.port)
+        bound.callback(listening.close)
+    name = f"tooldispatchd-web-{secrets.token_hex(16)}"
+    private = listen_abstract(name)
+    bound.callback(private.close)
+    profile, admitted = open_profile(place, catalog), frozenset(admitted_profiles(place, catalog))
+    entrance = Entrance(profile=profile or DEFAULT_PROFILE, profiles=admitted)
+    return WebDoor(place, listening, name, Door(place.text, private, entrance))
 
 
 def _take(place: ListenAddress, fd: int, name: str, profiles: Collection[str], bound: ExitStack) -> Door:

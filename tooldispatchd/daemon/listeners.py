@@ -1,4 +1,4 @@
-"""Unix sockets that the daemon listens on: how a path is taken, recognised as stale, and released.
+"""Sockets that the daemon listens on: how a Unix socket's path is taken, recognised as stale, and released.
 
     lock PATH.lock ─▶ PATH is free, or a dead daemon's socket
         ─▶ bind PATH.new ─▶ chown ─▶ chmod ─▶ listen ─▶ rename to PATH
@@ -102,6 +102,25 @@ def listen_abstract(name: str) -> socket.socket:
         is_taken = error.errno == errno.EADDRINUSE
         why = "another program is listening there" if is_taken else error.strerror or str(error)
         raise ListenError(f"unix:@{name}", why) from error
+    return listening
+
+
+def listen_tcp(address: str, port: int) -> socket.socket:
+    """Listen on an IP address of this machine; raises `ListenError`."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        # Connections of a daemon that has just ended keep the port for a minute otherwise.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.bind((address, port))
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        is_taken = error.errno == errno.EADDRINUSE
+        why = "another program is listening there" if is_taken else error.strerror or str(error)
+        raise ListenError(f"{address} port {port}", why) from error
     return listening
 
 

@@ -1,0 +1,204 @@
+"""The process that serves MCP clients over HTTP, as the daemon sees it: started, watched, told to stop.
+
+    memory file with the places ──▶ descriptor 3 ┐
+    listening sockets ─────────────▶ 4, 5, …     ├─ web process ──▶ one private abstract socket for each place
+    stdin: its end is "stop accepting" ─────────▶┘
+
+The daemon imports nothing of it. No client's bytes reach the dispatch loop but as lines of sessions, under a user of
+their own that is nobody; and the private sockets take connections of this one process alone.
+"""
+
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from typing import Final
+
+import msgspec
+import trio
+
+from tooldispatchd.agent.setup import Setup
+from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.children.family import Family
+from tooldispatchd.children.spawn import Child, SpawnError
+from tooldispatchd.config.http_places import admitted_profiles, open_profile
+from tooldispatchd.config.listen_values import ListenAddress, ListenKind
+from tooldispatchd.daemon.doors import WebDoor
+from tooldispatchd.wire.lines import LineCutter, LongLine
+from tooldispatchd.wire.webplaces import TokenIssuer, WebPlace, WebPlaces
+
+MODULE: Final = "tooldispatchd.mcpface.web"
+# Its argument vector names neither a place nor a profile.
+ARGV: Final = (sys.executable, "-P", "-s", "-m", MODULE)
+SPEC_FD: Final = 3
+# One that dies at once is tried again ever more seldom; one that lived this long has earned a quick return.
+FIRST_PAUSE_S: Final = 0.5
+LONGEST_PAUSE_S: Final = 30.0
+SETTLED_S: Final = 60.0
+# As an MCP server has; within the daemon's own teardown.
+STOP_S: Final = 1.0
+READ_BYTES: Final = 64 * 1024
+# A line of its log has a handful of short fields; one of a traceback is no longer.
+MAX_LOGGED_BYTES: Final = 4 * 1024
+# In a row, so that one that complains without end does not hold the loop.
+LINES_IN_A_TURN: Final = 64
+# Python's ssl looks for the authorities of an issuer of tokens there.
+TRUST: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+class WebSide:
+    """The web process of a daemon, from `run` to `close`."""
+
+    def __init__(self, doors: Sequence[WebDoor], setup: Setup, family: Family) -> None:
+        self._doors = doors
+        self._catalog = setup.catalog
+        self._family = family
+        self._log = setup.log
+        self._child: Child | None = None
+        self._is_stopping = False
+
+    def is_child(self, pid: int | None) -> bool:
+        """Whether this is the process that serves now."""
+        return self._child is not None and pid == self._child.pid
+
+    async def run(self) -> None:
+        """Keep one running until it is told to stop, where there is any place for it."""
+        pause_s = FIRST_PAUSE_S
+        while self._doors:
+            began = trio.current_time()
+            try:
+                self._child = self._spawn()
+            except (SpawnError, OSError) as error:
+                self._log.warning("web process not started", why=str(error))
+            else:
+                await self._watch(self._child)
+            if self._is_stopping:
+                return
+            if trio.current_time() - began > SETTLED_S:
+                pause_s = FIRST_PAUSE_S
+            await trio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def stop(self) -> None:
+        """Have it accept nobody any more; what it serves goes on. Idempotent."""
+        self._is_stopping = True
+        if self._child is not None:
+            self._child.close_stdin()
+
+    async def close(self) -> None:
+        """End it; bounded, cannot be cancelled. `run` must have been cancelled."""
+        self.stop()
+        if self._child is not None:
+            await self._child.stop(polite_s=STOP_S, term_s=STOP_S)
+            self._child = None
+
+    def _spawn(self) -> Child:
+        places = [web_place(door, self._catalog, fd) for fd, door in enumerate(self._doors, SPEC_FD + 1)]
+        spec = WebPlaces(tuple(places), self._catalog.config.limits.max_line_bytes)
+        # It finds what we have imported, wherever that lies.
+        env = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        env |= {name: os.environ[name] for name in TRUST if name in os.environ}
+        with _memory_file(msgspec.json.encode(spec)) as fd:
+            sockets = {place.fd: door.listening.fileno() for place, door in zip(places, self._doors, strict=True)}
+            return self._family.spawn(ARGV, env=env, extra={SPEC_FD: fd, **sockets}, is_joined=True)
+
+    async def _watch(self, child: Child) -> None:
+        """Until it has ended; what it says goes to the log."""
+        cutter = LineCutter(MAX_LOGGED_BYTES)
+        while chunk := await _read(child.stdout):
+            for number, line in enumerate(cutter.cut(chunk)):
+                if number % LINES_IN_A_TURN == 0:
+                    await trio.lowlevel.checkpoint()
+                self._tell(line.head if isinstance(line, LongLine) else bytes(line))
+        await child.exited()
+        ended = child.reap()
+        self._child = None
+        if not self._is_stopping:
+            self._log.warning("web process ended", code=ended.code, signal=ended.signal)
+
+    def _tell(self, line: bytes) -> None:
+        """Log a line of its own: an event with its fields, or what Python has to say where it fails."""
+        try:
+            told = msgspec.json.decode(line, type=_Told)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self._log.warning("web process said", text=line.decode(errors="replace"))
+        else:
+            self._log.warning(told.event, **told.fields)
+
+
+@asynccontextmanager
+async def open_web_side(
+    doors: Sequence[WebDoor], setup: Setup, family: Family, bound: ExitStack
+) -> AsyncIterator[WebSide]:
+    """The web process, which `run` starts; it is told to stop when `bound` is closed, and gone after the block."""
+    side = WebSide(doors, setup, family)
+    bound.callback(side.stop)
+    try:
+        yield side
+    finally:
+        await side.close()  # noqa: ASYNC102  # it shields and bounds itself
+
+
+class _Told(msgspec.Struct):
+    event: str
+    fields: dict[str, str | int]
+
+
+def web_place(door: WebDoor, catalog: Catalog, fd: int) -> WebPlace:
+    """What the web process is told of a place whose listening socket it has as `fd`."""
+    place = door.place
+    auth = None if place.auth is None else catalog.config.http_auth[place.auth]
+    digests = {name: catalog.tokens[name].hex() for name in admitted_profiles(place, catalog) if name in catalog.tokens}
+    return WebPlace(
+        where=place.text.partition("?")[0],
+        fd=fd,
+        door=door.name,
+        scheme="https" if place.kind is ListenKind.HTTPS else "http",
+        path=place.path,
+        hosts=hosts_of(place),
+        origins=place.origins,
+        tokens=digests,
+        open_profile=open_profile(place, catalog),
+        cert=place.cert,
+        key=place.key,
+        issuer=None if auth is None else TokenIssuer(auth.issuer, auth.audience, auth.scopes, auth.jwks),
+    )
+
+
+def hosts_of(place: ListenAddress) -> tuple[str, ...] | None:
+    """What a `Host` header may say there; None where that says nothing, as on a Unix socket without `hosts`.
+
+    A web page whose name was made to lead to this machine shows that name, and is refused (DNS rebinding).
+    """
+    if place.kind is ListenKind.HTTP_UNIX:
+        return place.hosts or None
+    own = f"[{place.name}]" if ":" in place.name else place.name
+    names = dict.fromkeys(("localhost", "127.0.0.1", "[::1]", own))
+    standard = 443 if place.kind is ListenKind.HTTPS else 80
+    hosts = [f"{name}:{place.port}" for name in names] + ([*names] if place.port == standard else [])
+    for host in place.hosts:
+        # Without a port it is that of the place, or the standard one of a proxy before it.
+        has_port = host.rpartition(":")[2].isdecimal() and not host.endswith("]")
+        hosts += [host] if has_port else [host, f"{host}:{place.port}"]
+    return tuple(dict.fromkeys(hosts))
+
+
+@contextmanager
+def _memory_file(content: bytes) -> Iterator[int]:
+    """A descriptor of a file in memory, read from its start."""
+    with ExitStack() as stack:
+        fd = os.memfd_create("web-places", os.MFD_CLOEXEC)
+        stack.callback(os.close, fd)
+        view = memoryview(content)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.lseek(fd, 0, os.SEEK_SET)
+        yield fd
+
+
+async def _read(fd: int) -> bytes:
+    while True:
+        try:
+            return os.read(fd, READ_BYTES)
+        except BlockingIOError:
+            await trio.lowlevel.wait_readable(fd)

@@ -1,0 +1,190 @@
+"""The listeners of the web process: who may connect, TLS, and the end.
+
+A connection that serves nobody makes room for a new one, the oldest first: so thousands that only connect, or send half
+a head, keep nobody out. At the end the listeners close, and what runs is finished.
+"""
+
+import errno
+import socket
+import ssl
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from tooldispatchd.mcpface.web.budget import ByteBudget
+from tooldispatchd.mcpface.web.connection import HEAD_S, ClientConnection, ConnectionEndError
+from tooldispatchd.mcpface.web.exchange import Site, TokenVerifier, refuse, serve_request
+from tooldispatchd.mcpface.web.guard import RefusalError
+from tooldispatchd.mcpface.web.logbook import LogBook
+from tooldispatchd.mcpface.web.sessions import WebSessions
+from tooldispatchd.wire.webplaces import WebPlace, WebPlaces
+
+# Each is one descriptor and some 20 KiB. Sessions have their own, and both fit under 4096.
+MAX_CONNECTIONS: Final = 2048
+# Of one address; behind a proxy, and on this machine, many clients have the same.
+MAX_PER_ADDRESS: Final = 1024
+# Without descriptors, accepting at once would only spin.
+ACCEPT_PAUSE_S: Final = 0.1
+
+
+class Connections:
+    """The open connections of all places, and which of them makes room."""
+
+    def __init__(self) -> None:
+        self._scopes: dict[ClientConnection, trio.CancelScope] = {}
+        self._addresses: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._scopes)
+
+    def enter(self, connection: ClientConnection, scope: trio.CancelScope) -> bool:
+        """Count a connection; False where all others serve somebody."""
+        if self._addresses[connection.address] >= MAX_PER_ADDRESS:
+            candidates = [each for each in self._scopes if each.address == connection.address]
+        elif len(self._scopes) >= MAX_CONNECTIONS:
+            candidates = [*self._scopes]
+        else:
+            candidates = None
+        if candidates is not None:
+            waiting = [each for each in candidates if not each.is_serving]
+            if not waiting:
+                return False
+            self.drop(min(waiting, key=lambda each: each.since))
+        self._scopes[connection] = scope
+        self._addresses[connection.address] += 1
+        return True
+
+    def drop(self, connection: ClientConnection) -> None:
+        """End a connection now. Idempotent."""
+        scope = self._scopes.pop(connection, None)
+        if scope is not None:
+            scope.cancel()
+            self._addresses[connection.address] -= 1
+            if not self._addresses[connection.address]:
+                del self._addresses[connection.address]
+
+    def finish(self) -> None:
+        """End those that serve nobody, and each other with its answer."""
+        for connection in [*self._scopes]:
+            connection.is_ending = True
+            if not connection.is_serving:
+                self.drop(connection)
+
+
+class Certificate:
+    """The TLS context of a place, made anew when its files change: a renewed certificate is the next connection's."""
+
+    def __init__(self, cert: str, key: str | None, log: LogBook) -> None:
+        self._files = cert, key
+        self._log = log
+        self._stamps: list[tuple[int, int]] = []
+        self._context = self._load()
+
+    def context(self) -> ssl.SSLContext:
+        """The context for a connection. Never raises: an old certificate is better than none."""
+        try:
+            if self._stamps != self._look():
+                self._context = self._load()
+        except OSError as error:
+            self._log.tell("certificate not renewed", why=error.strerror or "it cannot be used")
+        return self._context
+
+    def _look(self) -> list[tuple[int, int]]:
+        return [(file.stat().st_mtime_ns, file.stat().st_ino) for file in map(Path, filter(None, self._files))]
+
+    def _load(self) -> ssl.SSLContext:
+        self._stamps = self._look()
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.set_alpn_protocols(["http/1.1"])
+        # Without a password OpenSSL would ask for one at the terminal.
+        context.load_cert_chain(*self._files, password="")
+        return context
+
+
+async def serve_places(places: WebPlaces, log: LogBook, stopped: trio.abc.ReceiveStream) -> None:
+    """Serve until `stopped` ends, and then what still runs."""
+    budget, connections = ByteBudget(), Connections()
+    async with trio.open_nursery() as home:
+        sites = [_site(place, places, home, budget=budget, log=log) for place in places.places]
+        async with trio.open_nursery() as listeners:
+            for site in sites:
+                listeners.start_soon(_listen, site, connections, home)
+            while await stopped.receive_some():
+                pass
+            listeners.cancel_scope.cancel()
+        connections.finish()
+        for site in sites:
+            site.sessions.close()
+
+
+def _site(place: WebPlace, places: WebPlaces, home: trio.Nursery, *, budget: ByteBudget, log: LogBook) -> Site:
+    verifier: TokenVerifier | None = None
+    if place.issuer is not None:
+        from tooldispatchd.mcpface.web.issuer import IssuerTokens  # noqa: PLC0415  # an extra, which few have
+
+        verifier = IssuerTokens(place.issuer, log)
+    sessions = WebSessions(place, home, budget, log)
+    return Site(place, sessions, budget=budget, log=log, max_body_bytes=places.max_line_bytes, verifier=verifier)
+
+
+async def _listen(site: Site, connections: Connections, home: trio.Nursery) -> None:
+    place = site.place
+    certificate = None if place.cert is None else Certificate(place.cert, place.key, site.log)
+    with trio.socket.from_stdlib_socket(socket.socket(fileno=place.fd)) as listening:
+        while True:
+            try:
+                accepted, address = await listening.accept()
+            except OSError as error:
+                if error.errno in {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}:
+                    site.log.tell("no descriptor for a connection", place=place.where)
+                    await trio.sleep(ACCEPT_PAUSE_S)
+                continue
+            named = address[0] if isinstance(address, tuple) else ""
+            home.start_soon(_serve, site, connections, accepted, named, certificate)
+
+
+async def _serve(
+    site: Site,
+    connections: Connections,
+    accepted: trio.socket.SocketType,
+    address: str,
+    certificate: Certificate | None,
+) -> None:
+    """Serve one connection to its end; the guard of what one client can do wrong here."""
+    stream: trio.abc.Stream = trio.SocketStream(accepted)
+    if certificate is not None:
+        stream = trio.SSLStream(stream, certificate.context(), server_side=True, https_compatible=True)
+    connection = ClientConnection(stream, address)
+    try:
+        with trio.CancelScope() as scope:
+            if connections.enter(connection, scope):
+                await _talk(site, connection, stream)
+            else:
+                site.log.tell("too many connections", place=site.place.where, address=address)
+    except ConnectionEndError:
+        pass
+    except Exception as error:  # noqa: BLE001  # guard: one client's connection
+        site.log.incident("connection failed", error)
+    finally:
+        connections.drop(connection)
+        site.sessions.leave(connection)
+        with trio.CancelScope(shield=True):
+            await connection.close()
+
+
+async def _talk(site: Site, connection: ClientConnection, stream: trio.abc.Stream) -> None:
+    if isinstance(stream, trio.SSLStream):
+        with trio.fail_after(HEAD_S):
+            await stream.do_handshake()
+    while not connection.is_ending:
+        try:
+            head = await connection.next_head()
+        except RefusalError as refusal:
+            await refuse(site, connection, refusal, [])
+            break
+        if head is None:
+            break
+        await serve_request(site, connection, head)
+    await connection.part()

@@ -1,0 +1,342 @@
+"""Sessions of HTTP clients: for each one Face, one channel to the daemon, and the feeds that its requests read.
+
+    request ─▶ take ─▶ Face ─▶ lines ─▶ daemon
+                        │  ◀── lines ◀──┘
+                        └─▶ feeds: one for each request, one for what is said unasked
+
+A session belongs to the credential that opened it, and to anyone else it does not exist. Nothing that one client does
+or leaves undone waits for another session.
+"""
+
+import math
+import secrets
+import socket
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Final
+
+import trio
+
+from tooldispatchd.mcpface.clientside import Said
+from tooldispatchd.mcpface.face import Face
+from tooldispatchd.mcpface.web.bodies import keys_of
+from tooldispatchd.mcpface.web.budget import ByteBudget
+from tooldispatchd.mcpface.web.feeds import MessageFeed
+from tooldispatchd.mcpface.web.guard import Credential, RefusalError
+from tooldispatchd.mcpface.web.logbook import LogBook
+from tooldispatchd.wire.lines import LineCutter, LongLine
+from tooldispatchd.wire.webplaces import WebPlace
+
+# Under the thousand that the daemon gives one user by default (`limits.sessions_per_uid`).
+MAX_SESSIONS: Final = 900
+# Where others are waiting, a session that nobody has used for so long makes room.
+SPARE_S: Final = 60.0
+# A client that thinks for longer begins anew, which all of them can; one that listens is never idle.
+IDLE_S: Final = 30 * 60.0
+# Without a handshake there is nothing to lose but background jobs and rounds of questions.
+STATELESS_IDLE_S: Final = 5 * 60.0
+# How long an answer is kept for a client whose line broke, and how many of them.
+KEPT_S: Final = 60.0
+KEPT_FEEDS: Final = 16
+# As many rounds of questions and tasks as anybody has open.
+MAX_KEYS: Final = 4096
+CONNECT_S: Final = 10.0
+READ_BYTES: Final = 64 * 1024
+# Unread by the client: more, and the daemon is not read.
+UNREAD_BYTES: Final = 1024 * 1024
+# Unread by the daemon: more, and the client's requests wait.
+UNSENT_BYTES: Final = 1024 * 1024
+# One answer of a tool, with what is around it; a longer line would be a defect.
+MAX_ANSWER_BYTES: Final = 2**40
+# How often a session that waits for room looks for it.
+ROOM_S: Final = 0.05
+
+
+class WebSession:
+    """One client's session; `run` must run as long as it lives."""
+
+    def __init__(self, key: str, credential: Credential, owner: str, budget: ByteBudget, idle_s: float) -> None:
+        self.key = key
+        self.credential = credential
+        self.owner = owner
+        self.idle_s = idle_s
+        self.is_over = False
+        self.unasked = MessageFeed(0)
+        self.used_at = trio.current_time()
+        self._face = Face(profile=credential.profile, token=credential.token, now=self.used_at)
+        self._budget = budget
+        self._booked = 0
+        self._feeds: dict[int, MessageFeed] = {}
+        # Those of finished requests, with the time until which they are kept.
+        self._kept: OrderedDict[int, float] = OrderedDict()
+        self._numbers: dict[int, MessageFeed] = {0: self.unasked}
+        self._next_number = 0
+        self._unsent = bytearray()
+        self._changed = trio.lowlevel.ParkingLot()
+        self.found_keys: list[str] = []
+
+    # --- the client's side ---
+
+    async def take(self, message: bytes, revision: str | None) -> tuple[int, MessageFeed]:
+        """A message of the client: its ticket, and where its answers come; waits while the daemon does not read.
+
+        What asks for nothing has an empty feed that is complete.
+        """
+        while len(self._unsent) > UNSENT_BYTES and not self.is_over:
+            await self._changed.park()
+        if self.is_over:
+            raise RefusalError(404)
+        self.used_at = trio.current_time()
+        ticket = self._face.take_client(message, self.used_at, revision)
+        self._next_number += 1
+        feed = self._feeds[ticket] = self._numbers[self._next_number] = MessageFeed(self._next_number)
+        self._settle()
+        return ticket, feed
+
+    def release(self, feed: MessageFeed) -> None:
+        """A finished feed that nobody can come back to."""
+        if self._kept.pop(feed.number, None) is not None:
+            self._forget(feed)
+
+    def abandon(self, ticket: int) -> None:
+        """Nobody waits for the answer any more, and the call is to end."""
+        if ticket in self._feeds and not self.is_over:
+            self._face.abandon(ticket)
+            self._settle()
+
+    def find_feed(self, number: int) -> MessageFeed | None:
+        """A feed that a client wants to go on with."""
+        return self._numbers.get(number)
+
+    def told(self, feed: MessageFeed, number: int) -> None:
+        """The client has been sent messages of a feed up to this one."""
+        feed.taken(number)
+        self.used_at = trio.current_time()
+        self._book()
+        self._changed.unpark_all()
+
+    def end(self) -> None:
+        """End the session. Idempotent."""
+        self.is_over = True
+        self._changed.unpark_all()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for anything here."""
+        return not self._feeds and not self.unasked.has_reader
+
+    # --- the daemon's side ---
+
+    async def run(self, door: str) -> None:
+        """Carry lines until the session is over."""
+        why = "the session has ended"
+        try:
+            with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
+                try:
+                    with trio.fail_after(CONNECT_S):
+                        await channel.connect("\0" + door)
+                    why = await self._carry(channel)
+                except (OSError, trio.TooSlowError):
+                    why = "the daemon cannot be reached"
+        finally:
+            self.is_over = True
+            self._face.lost(why)
+            self._settle()
+            for feed in self._numbers.values():
+                feed.close()
+            self._budget.change(self.owner, -self._booked)
+            self._booked = 0
+            self._changed.unpark_all()
+
+    async def _carry(self, channel: trio.socket.SocketType) -> str:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._write, channel)
+            nursery.start_soon(self._wake)
+            nursery.start_soon(self._watch_end, nursery.cancel_scope)
+            cutter = LineCutter(MAX_ANSWER_BYTES)
+            while chunk := await channel.recv(READ_BYTES):
+                for line in cutter.cut(chunk):
+                    if not isinstance(line, LongLine):
+                        self._face.take_daemon(bytes(line), trio.current_time())
+                self._settle(cutter.held)
+                await self._have_room()
+            nursery.cancel_scope.cancel()
+        return "the daemon has ended the session"
+
+    async def _have_room(self) -> None:
+        """Wait until the client has read enough of what it was told."""
+        while not self.is_over and self._booked and sum(feed.unread for feed in self._reading()) > UNREAD_BYTES:
+            await self._changed.park()
+        # What other sessions of this owner give back is told by no event.
+        while not self.is_over and self._booked > UNREAD_BYTES and self._budget.is_full(self.owner):  # noqa: ASYNC110
+            await trio.sleep(ROOM_S)
+
+    def _reading(self) -> list[MessageFeed]:
+        return [feed for feed in self._numbers.values() if feed.has_reader]
+
+    async def _write(self, channel: trio.socket.SocketType) -> None:
+        while True:
+            while not self._unsent:
+                await self._changed.park()
+            lines, self._unsent = self._unsent, bytearray()
+            with memoryview(lines) as view:
+                sent = 0
+                while sent < len(view):
+                    try:
+                        sent += await channel.send(view[sent : sent + READ_BYTES])
+                    except OSError:
+                        # What it said before it stopped reading is still to be read.
+                        await trio.sleep_forever()
+            self._changed.unpark_all()
+
+    async def _wake(self) -> None:
+        while True:
+            kept_until = next(iter(self._kept.values()), math.inf)
+            with trio.move_on_at(min(self._face.wake_at, kept_until, trio.current_time() + self.idle_s)):
+                await self._changed.park()
+            now = trio.current_time()
+            if now >= kept_until:
+                self._drop_kept()
+            if now >= self._face.wake_at:
+                self._face.wake(now)
+                self._settle()
+            if self.is_idle and now >= self.used_at + self.idle_s:
+                self.end()
+
+    async def _watch_end(self, scope: trio.CancelScope) -> None:
+        while not self.is_over:
+            await self._changed.park()
+        scope.cancel()
+
+    def _settle(self, held: int = 0) -> None:
+        """Hand on what the Face has said; `held` are bytes of a line of the daemon that is not whole yet."""
+        said, self._face.to_client[:] = self._face.to_client[:], []
+        for each in said:
+            self._say(each)
+        for line in self._face.to_daemon:
+            self._unsent += line
+        self._face.to_daemon.clear()
+        self._drop_kept()
+        self._book(held)
+        self.is_over = self.is_over or self._face.is_over
+        self._changed.unpark_all()
+
+    def _say(self, said: Said) -> None:
+        feed = self.unasked if said.ticket is None else self._feeds.get(said.ticket)
+        if feed is None:
+            return
+        if said.message:
+            feed.put(said.message)
+        if said.is_last and said.ticket is not None:
+            feed.close()
+            del self._feeds[said.ticket]
+            self.found_keys += keys_of(said.message)
+            self._kept[feed.number] = trio.current_time() + KEPT_S
+
+    def _drop_kept(self) -> None:
+        now = trio.current_time()
+        is_full = self._budget.is_full(self.owner)
+        for number, until in [*self._kept.items()]:
+            feed = self._numbers[number]
+            if (now >= until or len(self._kept) > KEPT_FEEDS or is_full) and not feed.has_reader:
+                del self._kept[number]
+                self._forget(feed)
+
+    def _forget(self, feed: MessageFeed) -> None:
+        feed.close()
+        self._numbers.pop(feed.number, None)
+        self._book()
+
+    def _book(self, held: int = 0) -> None:
+        holds = sum(feed.held for feed in self._numbers.values()) + len(self._unsent) + held
+        self._budget.change(self.owner, holds - self._booked)
+        self._booked = holds
+
+
+class WebSessions:
+    """The sessions of one place. Those without a handshake are found by their credential or, without a token, by the
+    connection that they came over; and by what only their answers told."""
+
+    def __init__(self, place: WebPlace, nursery: trio.Nursery, budget: ByteBudget, log: LogBook) -> None:
+        self._place = place
+        self._nursery = nursery
+        self._budget = budget
+        self._log = log
+        self._sessions: dict[str, WebSession] = {}
+        self._stateless: dict[Hashable, WebSession] = {}
+        self._by_key: OrderedDict[str, WebSession] = OrderedDict()
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def find(self, key: str, credential: Credential) -> WebSession:
+        """The session of that id; raises `RefusalError` where this credential has none such."""
+        session = self._sessions.get(key)
+        if session is None or session.is_over or session.credential != credential:
+            raise RefusalError(404)
+        return session
+
+    def open(self, credential: Credential, owner: str, *, idle_s: float = IDLE_S) -> WebSession:
+        """A new session; raises `RefusalError` where there is no room."""
+        if self._is_closed:
+            raise RefusalError(503, [("Retry-After", "5")])
+        self._make_room(owner)
+        session = WebSession(secrets.token_urlsafe(24), credential, owner, self._budget, idle_s)
+        self._sessions[session.key] = session
+        self._nursery.start_soon(self._run, session)
+        return session
+
+    def stateless(self, credential: Credential, owner: str, connection: Hashable, keys: tuple[str, ...]) -> WebSession:
+        """The session for a request that names none: the one that gave one of `keys`, else the caller's own."""
+        for key in keys:
+            found = self._by_key.get(key)
+            if found is not None and not found.is_over and found.credential == credential:
+                return found
+        caller = (credential.profile, credential.holder) if credential.holder else connection
+        session = self._stateless.get(caller)
+        if session is None or session.is_over:
+            session = self._stateless[caller] = self.open(credential, owner, idle_s=STATELESS_IDLE_S)
+        return session
+
+    def leave(self, connection: Hashable) -> None:
+        """A connection has ended, and with it a session that was its own, unless its answers lead back there."""
+        session = self._stateless.pop(connection, None)
+        if session is not None and session.is_idle and session not in self._by_key.values():
+            session.end()
+
+    def learn_keys(self, session: WebSession) -> None:
+        """Note what a later request may show to get back to the session."""
+        for key in session.found_keys:
+            self._by_key[key] = session
+        session.found_keys.clear()
+        while len(self._by_key) > MAX_KEYS:
+            self._by_key.popitem(last=False)
+
+    def close(self) -> None:
+        """Open no more."""
+        self._is_closed = True
+
+    def _make_room(self, owner: str) -> None:
+        own = [session for session in self._sessions.values() if session.owner == owner]
+        # Half for one owner: the rest is left for those who come later.
+        if len(self._sessions) < MAX_SESSIONS and len(own) < MAX_SESSIONS // 2:
+            return
+        spare_at = trio.current_time() - SPARE_S
+        spare = [session for session in own if session.is_idle and session.used_at < spare_at]
+        if not spare:
+            raise RefusalError(503, [("Retry-After", "10")], event="too many sessions")
+        min(spare, key=lambda session: session.used_at).end()
+
+    async def _run(self, session: WebSession) -> None:
+        """Run a session; the guard of what is wrong with it alone."""
+        try:
+            await session.run(self._place.door)
+        except Exception as error:  # noqa: BLE001  # guard: one client's session
+            self._log.incident("session failed", error)
+        finally:
+            del self._sessions[session.key]
+            for caller in [caller for caller, each in self._stateless.items() if each is session]:
+                del self._stateless[caller]
+            for key in [key for key, each in self._by_key.items() if each is session]:
+                del self._by_key[key]

@@ -1,0 +1,46 @@
+"""What the daemon tells the process that serves MCP clients over HTTP: its places, and who may come in at each.
+
+It is JSON in a file without a name, which the process inherits: nothing of it stands among arguments or variables. Of
+a token it has the SHA-256 alone.
+"""
+
+import msgspec
+
+
+class TokenIssuer(msgspec.Struct, frozen=True):
+    """An authorization server whose tokens open a place; `jwks` is the URL of its keys, where that is said."""
+
+    issuer: str
+    audience: str
+    scopes: tuple[str, ...]
+    jwks: str | None = None
+
+
+class WebPlace(msgspec.Struct, frozen=True):
+    """A place for MCP clients; `where` is how it is written.
+
+    `fd` is the number of its listening socket, `door` the name of the abstract socket that leads into the daemon.
+    `hosts` are what a `Host` header may say, None where anything may stand there; `origins` web pages' that may call.
+    `tokens` are the SHA-256 of each admitted profile's token in hexadecimal digits; `open_profile` is the one that a
+    request without a token opens, or one with a token of `issuer`, None where there is none.
+    """
+
+    where: str
+    fd: int
+    door: str
+    scheme: str
+    path: str
+    hosts: tuple[str, ...] | None
+    origins: tuple[str, ...]
+    tokens: dict[str, str]
+    open_profile: str | None
+    cert: str | None = None
+    key: str | None = None
+    issuer: TokenIssuer | None = None
+
+
+class WebPlaces(msgspec.Struct, frozen=True):
+    """All places of a daemon; `max_line_bytes` is the longest line that it takes."""
+
+    places: tuple[WebPlace, ...]
+    max_line_bytes: int

@@ -244,8 +244,8 @@ class Connection:
         if self._subscription is not None and call.tool.result is Result.WHOLE:
             outcome = self._subscription.take(call)
             if outcome is not None:
-                # Its owner looks whether there is more, or less, to be told of.
-                self._wake()
+                # Not in the owner's turn, which begins when the server says something.
+                self._subscription.look(trio.current_time())
                 return outcome
         self._send_call(call)
         if self._list_ends < math.inf and trio.current_time() >= self._list_ends:

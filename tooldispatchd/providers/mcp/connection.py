@@ -192,13 +192,14 @@ class Connection:
     async def _serve(self, handshake: Handshake, greeting: Greeting) -> None:
         """Turn until the connection ends; list again when the server has said that its tools changed."""
         asked, subscription = self._asked, None
-        if isinstance(self.dialect, Modern):
+        hears = partial(self._agent.hears, self.server.name)
+        if isinstance(self.dialect, Modern) and (greeting.tools_list_changed or hears()):
             subscription = self._subscription = Subscription(
                 self._listen,
                 self._hear_no_more,
                 self._list_soon,
                 greeting=greeting,
-                hears=partial(self._agent.hears, self.server.name),
+                hears=hears,
                 log_from=self.dialect.log_from,
             )
         try:

@@ -1,1 +1,1 @@
-"""The daemon as an MCP server: a wing on the client's side of the wire."""
+"""The daemon as an MCP server: a wing that turns MCP into the daemon's own lines. `face.Face` is its pure machine."""

@@ -1,0 +1,162 @@
+"""The face between a client and a daemon: the handshake, and what every request may rely on."""
+
+import json
+import math
+
+import pytest
+
+from tests.mcpface.stage import READY, Stage
+
+
+def test_initialize_opens_a_session_and_is_answered_when_it_is_ready() -> None:
+    stage = Stage()
+    stage.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}}})
+    (hello,) = stage.lines()
+    assert hello == {
+        "__port": "hello",
+        "agent": "mcp",
+        "id": "hello-1",
+        "protocol": [1],
+        "schemas": "mcp",
+        "content": "blocks",
+        "updates": True,
+        "capabilities": ["value", "servers"],
+        "profile": "web",
+        "token": "secret",
+        "answers": ["elicitation", "approve"],
+    }
+    assert stage.told() == []
+    stage.daemon(**{**READY, "port": "ready", "id": "hello-1"})
+    (answer,) = stage.told()
+    assert answer["result"]["protocolVersion"] == "2025-06-18"
+    assert answer["result"]["instructions"] == "Be kind."
+    assert answer["result"]["capabilities"]["tools"] == {"listChanged": True}
+
+
+@pytest.mark.parametrize("offered", ["2019-01-01", "2026-07-28"])
+def test_a_handshake_with_a_revision_that_has_none_gets_the_newest_one(offered: str) -> None:
+    assert Stage().open(offered)["result"]["protocolVersion"] == "2025-11-25"
+
+
+def test_initialize_does_not_wait_for_ever() -> None:
+    stage = Stage()
+    stage.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}}, now=10.0)
+    assert stage.face.wake_at == 15.0
+    stage.face.wake(15.0)
+    (answer,) = stage.told()
+    assert "instructions" not in answer["result"]
+    assert stage.face.wake_at == math.inf
+
+
+def test_a_refused_session_is_told_with_its_fault_and_may_be_asked_for_again() -> None:
+    stage = Stage()
+    stage.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})
+    stage.daemon("fault", id="hello-1", error="not_authenticated", category="denied", detail="No.", line=1)
+    (answer,) = stage.told()
+    assert answer["error"]["message"] == "No."
+    assert answer["error"]["data"] == {"error": "not_authenticated", "category": "denied", "detail": "No."}
+    stage.lines()
+    stage.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})
+    assert stage.lines()[0]["id"] == "hello-2"
+
+
+def test_tools_and_calls_wait_until_the_session_is_open() -> None:
+    stage = Stage()
+    stage.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})
+    hello = stage.lines()
+    stage.request("tools/list")
+    stage.request("tools/call", {"name": "look"})
+    assert stage.lines() == []
+    stage.daemon(**{**READY, "port": "ready", "id": hello[0]["id"]})
+    assert [line["name"] for line in stage.lines()] == ["look"]
+    assert [answer["id"] for answer in stage.told()] == [1, 2]
+
+
+def test_a_ping_is_answered_before_anything_is_open() -> None:
+    stage = Stage()
+    stage.request("ping")
+    assert stage.told() == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
+    assert stage.lines() == []
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        (b"{", -32700),
+        (b"\xff", -32700),
+        (b"[" * 5000, -32700),
+        (b"5", -32600),
+        (b"{}", -32600),
+        (b'{"id":null,"method":"ping"}', -32600),
+        (b'{"id":{},"method":"ping"}', -32600),
+        (b'{"id":1,"method":5}', -32600),
+        (b"[]", -32600),
+    ],
+)
+def test_a_malformed_message_is_told_and_is_not_the_end(message: bytes, code: int) -> None:
+    stage = Stage()
+    ticket = stage.client(message)
+    (answer,) = stage.told()
+    assert (answer["id"], answer["error"]["code"]) == (None, code)
+    assert [(said.ticket, said.is_last) for said in stage.said] == [(ticket, True)]
+    stage.request("ping")
+    assert stage.told()[0]["result"] == {}
+
+
+def test_an_unknown_method_and_wrong_parameters_are_the_requests_own_mistakes() -> None:
+    stage = Stage()
+    stage.open()
+    stage.request("tools/fly")
+    stage.request("tools/call", {"name": 5})
+    stage.request("tools/call", {})
+    assert [answer["error"]["code"] for answer in stage.told()] == [-32601, -32602, -32602]
+
+
+def test_a_notification_has_a_ticket_that_ends_with_nothing() -> None:
+    stage = Stage()
+    ticket = stage.notify("notifications/initialized")
+    assert stage.told() == []
+    assert [(said.ticket, said.message, said.is_last) for said in stage.said] == [(ticket, b"", True)]
+
+
+def test_a_batch_is_answered_as_one_in_the_revision_that_has_them() -> None:
+    stage = Stage()
+    stage.open("2025-03-26")
+    stage.said.clear()
+    ticket = stage.client(
+        [
+            {"jsonrpc": "2.0", "id": "a", "method": "ping"},
+            {"jsonrpc": "2.0", "method": "notifications/other"},
+            {"jsonrpc": "2.0", "id": "b", "method": "tools/call", "params": {"name": "look"}},
+        ]
+    )
+    assert stage.told() == []
+    stage.answer(stage.lines()[0], "seen")
+    answers = stage.told()[0]
+    assert sorted(answer["id"] for answer in json.loads(json.dumps(answers))) == ["a", "b"]
+    assert [(said.ticket, said.is_last) for said in stage.said] == [(ticket, True)]
+
+
+def test_a_batch_is_refused_by_other_revisions() -> None:
+    stage = Stage()
+    stage.open("2025-06-18")
+    stage.client([{"jsonrpc": "2.0", "id": "a", "method": "ping"}])
+    assert stage.told()[0]["error"]["code"] == -32600
+
+
+def test_when_the_daemon_is_lost_calls_fail_and_other_requests_are_errors() -> None:
+    stage = Stage()
+    stage.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})
+    stage.face.lost("the daemon has gone")
+    assert stage.told()[0]["error"]["message"] == "the daemon has gone"
+    assert stage.face.is_over
+    stage.request("tools/list")
+    assert stage.told()[0]["error"]["message"] == "the daemon has gone"
+
+    stage = Stage()
+    stage.open()
+    stage.request("tools/call", {"name": "look"})
+    stage.face.lost("the daemon has gone")
+    (answer,) = stage.told()
+    assert answer["result"]["isError"] is True
+    assert answer["result"]["content"][0] == {"type": "text", "text": "the daemon has gone"}

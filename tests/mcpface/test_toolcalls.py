@@ -1,0 +1,133 @@
+"""Lists of tools and calls, as each revision has them."""
+
+import pytest
+
+from tests.mcpface.stage import Stage
+
+
+def test_a_call_goes_to_the_daemon_under_an_id_of_ours_and_its_answer_comes_back() -> None:
+    stage = Stage()
+    stage.open()
+    stage.client(b'{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"same","arguments":{\n"a":1.50}}}')
+    (line,) = stage.lines()
+    assert line == {"__port": "tool_req", "agent": "mcp", "id": line["id"], "name": "same", "input": {"a": 1.5}}
+    assert line["id"] != "x"
+    stage.answer(line, '{"a":1.5}', value={"a": 1.5}, blocks=[{"type": "text", "text": '{"a":1.5}'}])
+    assert stage.told() == [
+        {
+            "jsonrpc": "2.0",
+            "id": "x",
+            "result": {"content": [{"type": "text", "text": '{"a":1.5}'}], "structuredContent": {"a": 1.5}},
+        }
+    ]
+
+
+def test_a_revision_without_structure_is_told_of_none() -> None:
+    stage = Stage()
+    stage.open("2024-11-05")
+    stage.request("tools/list")
+    same, look = stage.told()[0]["result"]["tools"]
+    assert same == {"name": "same", "description": "Give it back.", "inputSchema": {"type": "object"}}
+    assert look["name"] == "look"
+    stage.request("tools/call", {"name": "same"})
+    parts = [
+        {"type": "audio", "data": "", "mimeType": "audio/wav"},
+        {"type": "resource_link", "uri": "file:///a", "name": "a"},
+        {"type": "text", "text": "b", "_meta": {}},
+    ]
+    stage.answer(stage.lines()[0], "{}", value={}, blocks=parts)
+    assert stage.told()[0]["result"] == {
+        "content": [
+            {"type": "text", "text": "[audio]"},
+            {"type": "text", "text": "file:///a"},
+            {"type": "text", "text": "b"},
+        ]
+    }
+
+
+def test_a_long_value_is_structured_though_the_daemon_writes_it_once() -> None:
+    stage = Stage()
+    stage.open()
+    stage.request("tools/call", {"name": "same"})
+    stage.answer(stage.lines()[0], '{"long":1}', blocks=[])
+    assert stage.told()[0]["result"]["structuredContent"] == {"long": 1}
+
+
+def test_a_fault_is_a_sentence_and_its_json() -> None:
+    stage = Stage()
+    stage.open()
+    stage.request("tools/call", {"name": "look"})
+    content = '{"error":"timeout","category":"unavailable","detail":"It took too long.","ran":"maybe"}'
+    stage.answer(stage.lines()[0], content, is_error=True, fault=True)
+    assert stage.told()[0]["result"] == {
+        "content": [{"type": "text", "text": "It took too long."}, {"type": "text", "text": content}],
+        "isError": True,
+    }
+
+
+@pytest.mark.parametrize("name", ["nothing", "server!resources/list"])
+def test_an_unknown_tool_is_a_mistake_of_the_request(name: str) -> None:
+    stage = Stage()
+    stage.open()
+    stage.request("tools/call", {"name": name})
+    for line in stage.lines():
+        content = '{"error":"unknown_tool","category":"not_found","detail":"There is none."}'
+        stage.answer(line, content, is_error=True, fault=True)
+    assert stage.told()[0]["error"]["code"] == -32602
+
+
+def test_progress_grows_for_who_asked_for_it() -> None:
+    stage = Stage()
+    stage.open()
+    ticket = stage.request("tools/call", {"name": "look", "_meta": {"progressToken": "p"}})
+    stage.request("tools/call", {"name": "look"})
+    first, second = stage.lines()
+    stage.daemon("tool_update", id=second["id"], progress=1)
+    stage.daemon("tool_update", id=first["id"], progress=1, total=2, message="half")
+    stage.daemon("tool_update", id=first["id"], progress=1)
+    stage.said.clear()
+    one, two = stage.told()
+    assert one["params"] == {"progressToken": "p", "progress": 1, "total": 2, "message": "half"}
+    assert two["params"]["progress"] > 1
+    assert [(said.ticket, said.is_last) for said in stage.said] == [(ticket, False)] * 2
+
+
+def test_a_cancelled_call_is_cancelled_in_the_daemon_and_gets_no_answer() -> None:
+    stage = Stage()
+    stage.open()
+    ticket = stage.request("tools/call", {"name": "look"})
+    (line,) = stage.lines()
+    stage.said.clear()
+    stage.notify("notifications/cancelled", {"requestId": 2})
+    assert stage.lines() == [{"__port": "tool_cancel", "agent": "mcp", "id": line["id"]}]
+    stage.answer(line, "late")
+    assert stage.told() == []
+    assert (ticket, b"", True) in [(said.ticket, said.message, said.is_last) for said in stage.said]
+
+
+def test_a_changed_list_is_told() -> None:
+    stage = Stage()
+    stage.open()
+    stage.daemon("tools_changed", tools=[])
+    assert stage.told() == [{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}]
+    stage.request("tools/list")
+    assert stage.told()[0]["result"] == {"tools": []}
+
+
+def test_a_long_list_comes_in_pages() -> None:
+    stage = Stage()
+    tools = [{"name": f"t{number}", "description": "", "inputSchema": {}} for number in range(1001)]
+    stage.open(tools=tools)
+    stage.request("tools/list")
+    page = stage.told()[0]["result"]
+    assert len(page["tools"]) == 1000
+    stage.request("tools/list", {"cursor": page["nextCursor"]})
+    assert stage.told()[0]["result"] == {"tools": [tools[-1]]}
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "é", "bnVsbA==", "a" * 10_000])
+def test_a_foreign_cursor_is_a_mistake(cursor: str) -> None:
+    stage = Stage()
+    stage.open()
+    stage.request("tools/list", {"cursor": cursor})
+    assert stage.told()[0]["error"]["code"] == -32602

@@ -1,0 +1,101 @@
+"""What a call gave, as an MCP `CallToolResult` of the client's revision; and tools as it lists them."""
+
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from tooldispatchd.mcpface.daemonside import DaemonLine, fault_of
+from tooldispatchd.mcpface.jsonrpc import UNREADABLE, members
+from tooldispatchd.mcpface.revisions import Revision
+
+_read_parts: Final = msgspec.json.Decoder(list[Raw]).decode
+_skim: Final = msgspec.json.Decoder(Raw).decode
+
+
+class ListedTool(msgspec.Struct, omit_defaults=True, rename="camel"):
+    """A tool of `ready` in the form `mcp`."""
+
+    name: str
+    title: Raw | UnsetType = UNSET
+    description: Raw | UnsetType = UNSET
+    input_schema: Raw | UnsetType = UNSET
+    output_schema: Raw | UnsetType = UNSET
+    annotations: Raw | UnsetType = UNSET
+    execution: Raw | UnsetType = UNSET
+
+
+class _RootType(msgspec.Struct):
+    type: str | list[str] = ""
+
+
+_read_tool: Final = msgspec.json.Decoder(ListedTool).decode
+_read_root: Final = msgspec.json.Decoder(_RootType).decode
+
+
+def listed_tool(raw: Raw, revision: Revision) -> ListedTool | None:
+    """The tool without what that revision does not know; None for what is none."""
+    try:
+        tool = _read_tool(raw)
+        # Until it could be any schema, it was an object's.
+        is_object = not isinstance(tool.output_schema, UnsetType) and _read_root(tool.output_schema).type == "object"
+    except UNREADABLE:
+        return None
+    if not revision.has_structure:
+        tool.title = UNSET
+    if not revision.has_structure or not (is_object or revision.is_stateless):
+        tool.output_schema = UNSET
+    if not revision.has_annotations:
+        tool.annotations = UNSET
+    return tool
+
+
+def text_part(text: str) -> dict[str, str]:
+    """A part that is a text."""
+    return {"type": "text", "text": text}
+
+
+def called(line: DaemonLine, revision: Revision, *, is_structured: bool) -> dict[str, object]:
+    """The result of `tools/call`. A failure is a sentence; one of the daemon has its fault as JSON behind it."""
+    fault = fault_of(line)
+    if fault is not None:
+        return {"content": [text_part(fault.detail), text_part(line.content or "")], "isError": True}
+    result: dict[str, object] = {"content": _parts(line, revision)}
+    if line.is_error:
+        return {**result, "isError": True}
+    structure = _structure(line, revision) if is_structured else None
+    return result if structure is None else {**result, "structuredContent": structure}
+
+
+def _structure(line: DaemonLine, revision: Revision) -> Raw | None:
+    # A long value stands in its line only once, as text.
+    value = Raw((line.content or "").encode()) if isinstance(line.value, UnsetType) else line.value
+    if not revision.is_stateless and bytes(value).lstrip()[:1] != b"{":
+        return None
+    try:
+        return _skim(value) if value is not line.value else value
+    except UNREADABLE:
+        return None
+
+
+def _parts(line: DaemonLine, revision: Revision) -> object:
+    if isinstance(line.blocks, UnsetType):
+        return [text_part(line.content or "")]
+    if revision.has_structure:
+        return line.blocks
+    try:
+        return [_older(part, revision) for part in _read_parts(line.blocks)]
+    except UNREADABLE:
+        return [text_part(line.content or "")]
+
+
+def _older(part: Raw, revision: Revision) -> object:
+    """A part as a revision without links and `_meta` knows it: what it does not know becomes a text."""
+    fields = members(part)
+    fields.pop("_meta", None)
+    kind = msgspec.json.decode(fields.get("type", b'""'), type=str)
+    if kind == "resource_link":
+        return text_part(msgspec.json.decode(fields.get("uri", b'""'), type=str))
+    if kind == "audio" and not revision.has_audio:
+        return text_part("[audio]")
+    return fields

@@ -1,0 +1,255 @@
+"""The client's side of the face: its messages, the requests that are open, and what is said to it.
+
+A *ticket* is the number of one thing that a client sent: a message, or a batch. A *request* has a number of its own,
+and is answered at most once: what answers it takes it out of `open` first.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from tooldispatchd.mcpface.jsonrpc import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    UNAVAILABLE,
+    UNREADABLE,
+    WRONG_PARAMS,
+    ClientMessage,
+    error_json,
+    is_id,
+    notification_json,
+    read_message,
+    request_json,
+    result_json,
+    split_batch,
+)
+from tooldispatchd.mcpface.revisions import R2025_03, REVISIONS, SERVER_INFO, ClientOffer, Params, Revision, read_params
+
+# More than the calls that a daemon lets one agent have in flight (256), beside lists and questions.
+MAX_OPEN: Final = 1024
+# A batch of this size is answered within one turn of whoever carries the face.
+MAX_BATCH: Final = 100
+# Questions of servers that a client has not answered; the daemon bounds its own.
+MAX_ASKED: Final = 256
+
+_NO_PARAMS: Final = Raw(b"{}")
+_SERVER: Final = {"name": "tooldispatchd", "title": "tooldispatchd", "version": "1"}
+
+
+def server_info() -> dict[str, str]:
+    """Our `Implementation`; the version is that of the wire, whatever daemon is behind."""
+    return dict(_SERVER)
+
+
+class Said(msgspec.Struct, frozen=True):
+    """One message for the client. Each ticket has exactly one `is_last`.
+
+    Where a ticket gets no answer (a notification, an answer to our question, a cancelled request), `message` of its
+    last one is empty: nothing is to be sent, and over HTTP the exchange is over (202 where nothing was sent before).
+    """
+
+    message: bytes
+    """JSON without a newline; or nothing."""
+    ticket: int | None
+    """The client's message that it belongs to; None: said unasked (the GET stream, or plain stdio)."""
+    is_last: bool = False
+    """The answer, of a batch all of it: nothing more comes under this ticket."""
+
+
+class ClientRequest:
+    """A request that waits for its answer."""
+
+    def __init__(self, number: int, ticket: int, message: ClientMessage, id_: Raw) -> None:
+        self.number = number
+        self.ticket = ticket
+        self.id = id_
+        self.method = message.method if isinstance(message.method, str) else ""
+        self.params = Params()
+        self.revision = R2025_03
+        self.offer = ClientOffer()
+        self.cancel: Callable[[], None] = _nothing
+        """What is to be done when the client cancels it."""
+        self.progress = 0.0
+        """The last that was told."""
+
+
+class FaceServer(Protocol):
+    """What serves requests and hears notifications."""
+
+    def serve(self, request: ClientRequest) -> None:
+        """Answer `request`, now or later."""
+
+    def hear(self, method: str, params: Params) -> None:
+        """Take a notification."""
+
+
+class _Batch:
+    def __init__(self) -> None:
+        self.left = 1
+        self.answers: list[bytes] = []
+
+
+class ClientSide:
+    """Reads messages, keeps the requests that are open, and writes what is said."""
+
+    def __init__(self, server: FaceServer) -> None:
+        self.to_client: list[Said] = []
+        self.open: dict[int, ClientRequest] = {}
+        self.revision = R2025_03
+        """What the handshake agreed on; before it, what a client that says none is taken to speak."""
+        self.offer = ClientOffer()
+        self.max_message_bytes = 8 * 1024 * 1024
+        """The daemon's default bound of a line, until `ready` says its own."""
+        self._server = server
+        self._beside: Revision | None = None
+        self._numbers = 0
+        self._batches: dict[int, _Batch] = {}
+        self._asked: dict[str, Callable[[Raw | None], None]] = {}
+
+    def take(self, text: bytes, revision: str | None = None) -> int:
+        """Take a message or a batch; returns its ticket. `revision` is what is said beside it, if anything is."""
+        ticket = self._number()
+        self._beside = REVISIONS.get(revision or "")
+        if len(text) > self.max_message_bytes:
+            self._say_last(ticket, error_json(None, INVALID_REQUEST, "the message is too long"))
+        elif text.lstrip()[:1] == b"[":
+            self._take_batch(ticket, text)
+        else:
+            self._take_one(ticket, text)
+        return ticket
+
+    def answer(self, request: ClientRequest, result: Mapping[str, object]) -> None:
+        """Answer `request` with a result, unless it was answered."""
+        if request.revision.is_stateless:
+            result = {"resultType": "complete", **result, "_meta": _signed(result.get("_meta"))}
+        self._close(request, result_json(request.id, result))
+
+    def fail(self, request: ClientRequest, code: int, message: str, data: object = UNSET) -> None:
+        """Answer `request` with an error, unless it was answered."""
+        self._close(request, error_json(request.id, code, message, data))
+
+    def drop(self, request: ClientRequest) -> None:
+        """End `request` without an answer: its client said that it does not want one."""
+        self._close(request, None)
+
+    def notify(self, method: str, params: object = UNSET, request: ClientRequest | None = None) -> None:
+        """Say a notification, under the ticket of `request` if it is about one."""
+        self.to_client.append(Said(notification_json(method, params), None if request is None else request.ticket))
+
+    def ask(
+        self, key: str, method: str, params: object, request: ClientRequest | None, then: Callable[[Raw | None], None]
+    ) -> None:
+        """Ask the client; `then` gets its result, or None where it refused or cannot be asked any more."""
+        if len(self._asked) >= MAX_ASKED:
+            then(None)
+            return
+        self._asked[key] = then
+        message = request_json(key, method, params)
+        self.to_client.append(Said(message, None if request is None else request.ticket))
+
+    def withdraw(self, key: str) -> None:
+        """Forget a question; its answer is ignored."""
+        if self._asked.pop(key, None) is not None:
+            self.notify("notifications/cancelled", {"requestId": key})
+
+    def find(self, id_: Raw) -> ClientRequest | None:
+        """The latest open request with that id."""
+        return next((one for one in reversed(self.open.values()) if one.id == id_), None)
+
+    def _number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def _take_batch(self, ticket: int, text: bytes) -> None:
+        try:
+            parts = split_batch(text)
+        except UNREADABLE:
+            self._say_last(ticket, error_json(None, PARSE_ERROR, "the message is not JSON"))
+            return
+        if not self.revision.has_batches or not 0 < len(parts) <= MAX_BATCH:
+            self._say_last(ticket, error_json(None, INVALID_REQUEST, "this batch is not taken"))
+            return
+        batch = self._batches[ticket] = _Batch()
+        for part in parts:
+            batch.left += 1
+            self._take_one(ticket, bytes(part))
+        self._say_last(ticket, b"")
+
+    def _take_one(self, ticket: int, text: bytes) -> None:
+        try:
+            message = read_message(text)
+        except UNREADABLE as error:
+            # JSON that is no object, or has a method that is no string, is another mistake than what is no JSON.
+            is_json = isinstance(error, msgspec.ValidationError)
+            code = INVALID_REQUEST if is_json else PARSE_ERROR
+            self._say_last(
+                ticket, error_json(None, code, "the message is no JSON-RPC" if is_json else "it is not JSON")
+            )
+            return
+        if isinstance(message.id, UnsetType) and not isinstance(message.method, UnsetType):
+            self._hear(message.method, message.params)
+            self._say_last(ticket, b"")
+        elif isinstance(message.id, UnsetType) or not is_id(message.id):
+            self._say_last(ticket, error_json(None, INVALID_REQUEST, "an id is a string or a number"))
+        elif isinstance(message.method, UnsetType):
+            self._reply(message.id, message.result)
+            self._say_last(ticket, b"")
+        else:
+            self._open(ticket, message, message.id)
+
+    def _open(self, ticket: int, message: ClientMessage, id_: Raw) -> None:
+        # Copied, since a Raw of a decoder holds the whole message.
+        request = ClientRequest(self._number(), ticket, message, id_.copy())
+        self.open[request.number] = request
+        request.revision, request.offer = self._beside or self.revision, self.offer
+        if len(self.open) > MAX_OPEN:
+            self.fail(request, UNAVAILABLE, f"more than {MAX_OPEN} requests are open")
+            return
+        try:
+            request.params = read_params(_NO_PARAMS if isinstance(message.params, UnsetType) else message.params)
+        except UNREADABLE as error:
+            self.fail(request, WRONG_PARAMS, f"wrong params: {error}")
+            return
+        self._server.serve(request)
+
+    def _hear(self, method: str, params: Raw | UnsetType) -> None:
+        try:
+            said = read_params(_NO_PARAMS if isinstance(params, UnsetType) else params)
+        except UNREADABLE:
+            return
+        self._server.hear(method, said)
+
+    def _reply(self, id_: Raw, result: Raw | UnsetType) -> None:
+        try:
+            then = self._asked.pop(msgspec.json.decode(id_, type=str), None)
+        except UNREADABLE:
+            return
+        if then is not None:
+            then(None if isinstance(result, UnsetType) else result)
+
+    def _close(self, request: ClientRequest, message: bytes | None) -> None:
+        if self.open.pop(request.number, None) is not None:
+            self._say_last(request.ticket, message or b"")
+
+    def _say_last(self, ticket: int, message: bytes) -> None:
+        batch = self._batches.get(ticket)
+        if batch is not None:
+            batch.left -= 1
+            if message:
+                batch.answers.append(message)
+            if batch.left:
+                return
+            del self._batches[ticket]
+            message = b"[" + b",".join(batch.answers) + b"]" if batch.answers else b""
+        self.to_client.append(Said(message, ticket, is_last=True))
+
+
+def _nothing() -> None:
+    pass
+
+
+def _signed(meta: object) -> dict[str, object]:
+    named: dict[str, object] = dict(meta) if isinstance(meta, Mapping) else {}
+    return {**named, SERVER_INFO: server_info()}

@@ -1,0 +1,311 @@
+"""The daemon's side of the face: one session on our own wire.
+
+It is a named agent's, since that may say `hello` again after it was refused.
+
+
+    NEW ── hello ──▶ OPENING ── ready ──▶ OPEN ── bye, to open it anew ──▶ OPENING
+                        └────── fault ──▶ REFUSED ── hello ──▶ OPENING        any ── end of the channel ──▶ LOST
+
+Each call has a continuation, which runs exactly once: with the answer, or with one that this side writes itself
+where the channel is lost. What is asked for before the session is open waits for it; the daemon bounds how long.
+"""
+
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
+from tooldispatchd.mcpface.jsonrpc import UNAVAILABLE, UNREADABLE
+
+AGENT: Final = "mcp"
+
+
+class PassedServer(msgspec.Struct, frozen=True):
+    """A server of the session whose resources and prompts may be used (extension `servers`)."""
+
+    server: str
+    prefix: str
+    capabilities: dict[str, Raw]
+
+
+class DaemonLine(msgspec.Struct):
+    """The fields of every line of the daemon that the face reads, in one Struct."""
+
+    port: str = msgspec.field(name="__port")
+    id: str | None = None
+    agent: str | None = None
+    # tool_resp
+    content: str | None = None
+    is_error: bool = False
+    fault: bool = False
+    blocks: Raw | UnsetType = UNSET
+    value: Raw | UnsetType = UNSET
+    # tool_update
+    progress: float | None = None
+    total: float | None = None
+    message: str | None = None
+    # ready, tools, tools_changed
+    tools: list[Raw] = []
+    instructions: str | None = None
+    capabilities: dict[str, object] = {}
+    limits: dict[str, object] = {}
+    servers: list[PassedServer] = []
+    # fault
+    error: str | None = None
+    detail: str | None = None
+    # ask, approve_req, server_note
+    kind: str | None = None
+    server: str | None = None
+    method: str | None = None
+    params: Raw | UnsetType = UNSET
+    call: str | None = None
+    name: str | None = None
+    reason: str | None = None
+    input: Raw | UnsetType = UNSET
+
+
+class ToldFault(msgspec.Struct):
+    """What is read of a fault; its JSON is passed on as it is."""
+
+    error: str
+    detail: str
+    ran: str | None = None
+
+
+_read_line: Final = msgspec.json.Decoder(DaemonLine).decode
+_read_fault: Final = msgspec.json.Decoder(ToldFault).decode
+# The fields of a `fault` line that are not the fault's.
+_ENVELOPE: Final = ("__port", "agent", "line", "id")
+_EMPTY: Final = Raw(b"{}")
+
+
+def fault_of(line: DaemonLine) -> ToldFault | None:
+    """The fault that an answer is; None where the tool itself failed."""
+    if not line.fault or line.content is None:
+        return None
+    try:
+        return _read_fault(line.content)
+    except UNREADABLE:
+        return ToldFault("internal_error", line.content)
+
+
+class Phase(Enum):
+    """Where the session is."""
+
+    NEW = auto()
+    OPENING = auto()
+    OPEN = auto()
+    REFUSED = auto()
+    LOST = auto()
+
+
+class NoSession(msgspec.Struct, frozen=True):
+    """Why there is no session: the sentence of the fault, and the fault."""
+
+    detail: str
+    fault: Raw | UnsetType = UNSET
+
+
+class _WireCall(msgspec.Struct):
+    then: Callable[[DaemonLine], None]
+    update: Callable[[DaemonLine], None] | None
+
+
+Listener = Callable[[DaemonLine], None]
+
+
+class DaemonSide:
+    """Opens the session, makes calls, and gives what the daemon says to whoever waits for it."""
+
+    def __init__(self, client: ClientSide, *, profile: str | None, token: str | None) -> None:
+        self.to_daemon: list[bytes] = []
+        self.phase = Phase.NEW
+        self.tools: list[Raw] = []
+        self.instructions: str | None = None
+        self.capabilities: dict[str, object] = {}
+        self.servers: list[PassedServer] = []
+        self.refusal = NoSession("the session is not open")
+        self.listeners: dict[str, Listener] = {}
+        """By port: what hears a line that answers no call of ours."""
+        self.is_held = False
+        """Whether what waits goes on waiting although the session is open."""
+        self._client = client
+        self._hello: dict[str, object] = {"profile": profile, "token": token}
+        self._hellos = 0
+        self._settled: list[Callable[[], None]] = []
+        self._waiting: list[tuple[ClientRequest, Callable[[ClientRequest], None]]] = []
+        self._calls: dict[str, _WireCall] = {}
+        self._numbers = 0
+        self._is_reopening = False
+
+    def open(self, answers: list[str]) -> None:
+        """Say `hello`, unless a session is open or on its way. A refused one is asked for again."""
+        if self.phase in (Phase.NEW, Phase.REFUSED):
+            self._hello["answers"] = answers or None
+            self._say_hello()
+
+    def reopen(self, workspace: str | None) -> None:
+        """End the session and open it anew with this workspace. Only while no call is in flight."""
+        self._hello["workspace"] = workspace
+        if self.phase is Phase.OPEN:
+            self.phase, self._is_reopening = Phase.OPENING, True
+            self._say({"__port": "bye"})
+        elif self.phase is Phase.REFUSED:
+            self._say_hello()
+
+    def when_settled(self, then: Callable[[], None]) -> None:
+        """Run `then` once the session is open, refused or lost."""
+        if self.phase in (Phase.NEW, Phase.OPENING):
+            self._settled.append(then)
+        else:
+            then()
+
+    def when_open(self, request: ClientRequest, then: Callable[[ClientRequest], None]) -> None:
+        """Run `then` when the session is open; fail `request` if it is refused."""
+        self._waiting.append((request, then))
+        self.flush()
+
+    def flush(self) -> None:
+        """Run what waits, if it can now."""
+        if self.phase in (Phase.NEW, Phase.OPENING) or (self.is_held and self.phase is Phase.OPEN):
+            return
+        waiting, self._waiting = self._waiting, []
+        for request, then in waiting:
+            if request.number not in self._client.open:
+                continue
+            if self.phase is Phase.OPEN:
+                then(request)
+            else:
+                self.refuse(request)
+
+    def refuse(self, request: ClientRequest) -> None:
+        """Tell that there is no session, and why."""
+        self._client.fail(request, UNAVAILABLE, self.refusal.detail, self.refusal.fault)
+
+    def call(
+        self,
+        name: str,
+        arguments: Raw | UnsetType,
+        then: Callable[[DaemonLine], None],
+        *,
+        wire_id: str | None = None,
+        update: Callable[[DaemonLine], None] | None = None,
+        background: bool | None = None,
+        traceparent: str | None = None,
+    ) -> str:
+        """Call a tool; `then` runs once. Returns the id on the wire: `wire_id`, or one of its own."""
+        if wire_id is None:
+            self._numbers += 1
+            wire_id = f"own-{self._numbers}"
+        if self.phase is not Phase.OPEN:
+            then(self._lost_line(wire_id))
+            return wire_id
+        self._calls[wire_id] = _WireCall(then, update)
+        said: dict[str, object] = {"__port": "tool_req", "id": wire_id, "name": name}
+        said["input"] = _EMPTY if isinstance(arguments, UnsetType) else arguments
+        self._say({**said, "background": background, "traceparent": traceparent})
+        return wire_id
+
+    def cancel(self, wire_id: str) -> None:
+        """End a call; its answer still comes."""
+        if wire_id in self._calls:
+            self._say({"__port": "tool_cancel", "id": wire_id})
+
+    def respond(self, port: str, id_: str, fields: dict[str, object]) -> None:
+        """Answer a question of the daemon."""
+        if self.phase is Phase.OPEN:
+            self._say({"__port": port, "id": id_, **fields})
+
+    def take(self, text: bytes) -> None:
+        """Take one line; one that cannot be read, or is not ours, is ignored."""
+        try:
+            line = _read_line(text)
+        except UNREADABLE:
+            return
+        if line.agent != AGENT or self.phase is Phase.LOST:
+            return
+        if line.port == "tool_resp" and line.id is not None:
+            call = self._calls.pop(line.id, None)
+            if call is not None:
+                call.then(line)
+        elif line.port == "tool_update":
+            call = self._calls.get(line.id or "")
+            if call is not None and call.update is not None:
+                call.update(line)
+        elif line.port == "ready" and self.phase is Phase.OPENING:
+            self._take_ready(line)
+        elif line.port == "bye":
+            self._take_bye()
+        elif line.port == "fault" and self.phase is Phase.OPENING and line.id == self._hello_id:
+            self._take_refusal(line, text)
+        elif line.port in self.listeners and self.phase is Phase.OPEN:
+            self.listeners[line.port](line)
+
+    def lost(self, why: str) -> None:
+        """The channel ended: every call is answered so, and nothing is sent any more."""
+        self.phase, self.refusal = Phase.LOST, NoSession(why)
+        calls, self._calls = self._calls, {}
+        for wire_id, call in calls.items():
+            call.then(self._lost_line(wire_id))
+        self._settle()
+
+    @property
+    def _hello_id(self) -> str:
+        return f"hello-{self._hellos}"
+
+    def _say_hello(self) -> None:
+        self.phase, self._is_reopening = Phase.OPENING, False
+        self._hellos += 1
+        self._say(
+            {
+                "__port": "hello",
+                "id": self._hello_id,
+                "protocol": [1],
+                "schemas": "mcp",
+                "content": "blocks",
+                "updates": True,
+                "capabilities": ["value", "servers"],
+                **self._hello,
+            }
+        )
+
+    def _take_ready(self, line: DaemonLine) -> None:
+        self.phase, self.tools, self.instructions = Phase.OPEN, line.tools, line.instructions
+        self.capabilities, self.servers = line.capabilities, line.servers
+        bound = line.limits.get("line")
+        if isinstance(bound, int) and bound > 0:
+            self._client.max_message_bytes = bound
+        self._settle()
+
+    def _take_bye(self) -> None:
+        if self._is_reopening:
+            self._say_hello()
+        elif self.phase is not Phase.NEW:
+            self.lost("the daemon ended the session")
+
+    def _take_refusal(self, line: DaemonLine, text: bytes) -> None:
+        fault = msgspec.json.decode(text, type=dict[str, Raw])
+        kept = {name: value for name, value in fault.items() if name not in _ENVELOPE}
+        self.phase = Phase.REFUSED
+        self.refusal = NoSession(line.detail or "the daemon refused the session", Raw(msgspec.json.encode(kept)))
+        self._settle()
+
+    def _settle(self) -> None:
+        settled, self._settled = self._settled, []
+        for then in settled:
+            then()
+        self.flush()
+
+    def _lost_line(self, wire_id: str) -> DaemonLine:
+        fault = {"error": "draining", "category": "unavailable", "detail": self.refusal.detail, "ran": "maybe"}
+        content = msgspec.json.encode(fault).decode()
+        return DaemonLine("tool_resp", id=wire_id, content=content, is_error=True, fault=True)
+
+    def _say(self, fields: dict[str, object]) -> None:
+        said = {"__port": fields["__port"], "agent": AGENT}
+        said.update((name, value) for name, value in fields.items() if value is not None)
+        # Arguments are the client's own text, and between its values JSON may have line feeds.
+        self.to_daemon.append(msgspec.json.encode(said).replace(b"\n", b" ") + b"\n")

@@ -1,0 +1,76 @@
+"""JSON-RPC 2.0 as an MCP client writes it, and as it is told; nothing here knows a method of MCP.
+
+Ids, arguments and results stay the bytes that they were: what is large is never decoded to be encoded again.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_UNKNOWN: Final = -32601
+WRONG_PARAMS: Final = -32602
+INTERNAL: Final = -32603
+# Of the range that a server may define: it cannot be done now.
+UNAVAILABLE: Final = -32000
+
+# All that decoding foreign bytes can raise; `ValidationError` is a `DecodeError`.
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+_NULL: Final = Raw(b"null")
+
+
+class ClientMessage(msgspec.Struct):
+    """Any message of a client: a request (method, id), a notification (method), or an answer (id)."""
+
+    id: Raw | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+read_message: Final = msgspec.json.Decoder(ClientMessage).decode
+split_batch: Final = msgspec.json.Decoder(list[Raw]).decode
+members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+def is_id(raw: Raw | UnsetType) -> bool:
+    """Whether that is a string or a number; of an id and of a progress token."""
+    if isinstance(raw, UnsetType):
+        return False
+    text = bytes(raw)
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return text[:1] in b'"-0123456789'
+
+
+def request_json(id_: str, method: str, params: object) -> bytes:
+    """A request of ours."""
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": id_, "method": method, "params": params})
+
+
+def notification_json(method: str, params: object = UNSET) -> bytes:
+    """A notification; without `params` it has none."""
+    said: dict[str, object] = {"jsonrpc": "2.0", "method": method}
+    if params is not UNSET:
+        said["params"] = params
+    return msgspec.json.encode(said)
+
+
+def result_json(id_: Raw, result: Mapping[str, object]) -> bytes:
+    """The answer to a request that succeeded."""
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": id_, "result": result})
+
+
+def error_json(id_: Raw | None, code: int, message: str, data: object = UNSET) -> bytes:
+    """The answer to a request that failed; `id_` is None where it could not be read."""
+    error: dict[str, object] = {"code": code, "message": message}
+    if data is not UNSET:
+        error["data"] = data
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": _NULL if id_ is None else id_, "error": error})

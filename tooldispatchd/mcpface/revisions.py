@@ -1,0 +1,105 @@
+"""The revisions of MCP: what each knows, and the parameters of all their requests."""
+
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+
+class Revision(msgspec.Struct, frozen=True):
+    """One revision; each field says whether it knows that."""
+
+    name: str
+    has_annotations: bool = True
+    has_audio: bool = True
+    has_messages_of_progress: bool = True
+    has_batches: bool = False
+    has_structure: bool = True
+    """`structuredContent` and `outputSchema`, `title`, `resource_link` and `_meta` of parts."""
+    has_tasks: bool = False
+    """The experimental ones of the handshake."""
+    is_stateless: bool = False
+    """Each request says its revision and the client's capabilities itself, and nothing is sent unasked."""
+
+
+R2024_11: Final = Revision(
+    "2024-11-05", has_annotations=False, has_audio=False, has_messages_of_progress=False, has_structure=False
+)
+R2025_03: Final = Revision("2025-03-26", has_batches=True, has_structure=False)
+R2025_06: Final = Revision("2025-06-18")
+R2025_11: Final = Revision("2025-11-25", has_tasks=True)
+R2026_07: Final = Revision("2026-07-28", is_stateless=True)
+
+# The newest first: that is what a client with an unknown one is offered.
+REVISIONS: Final = {known.name: known for known in (R2026_07, R2025_11, R2025_06, R2025_03, R2024_11)}
+
+_PREFIX: Final = "io.modelcontextprotocol/"
+TASKS_EXTENSION: Final = f"{_PREFIX}tasks"
+SUBSCRIPTION: Final = f"{_PREFIX}subscriptionId"
+SERVER_INFO: Final = f"{_PREFIX}serverInfo"
+
+
+class ClientOffer(msgspec.Struct, rename="camel"):
+    """What a client can be asked; each is there if it is an object, whatever is in it."""
+
+    elicitation: dict[str, Raw] | None = None
+    sampling: dict[str, Raw] | None = None
+    roots: dict[str, Raw] | None = None
+    extensions: dict[str, Raw] | None = None
+
+    def answers(self) -> list[str]:
+        """The `answers` of our `hello`: where a person can be asked, they may also approve a call."""
+        asked = ["elicitation", "approve"] if self.elicitation is not None else []
+        return [*asked, "sampling"] if self.sampling is not None else asked
+
+
+class RequestMeta(msgspec.Struct):
+    """What of `_meta` of a request is read."""
+
+    token: Raw | UnsetType = msgspec.field(name="progressToken", default=UNSET)
+    revision: str | None = msgspec.field(name=f"{_PREFIX}protocolVersion", default=None)
+    offer: ClientOffer | None = msgspec.field(name=f"{_PREFIX}clientCapabilities", default=None)
+    log_level: str | None = msgspec.field(name=f"{_PREFIX}logLevel", default=None)
+    traceparent: str | None = None
+
+
+class CompletedThing(msgspec.Struct):
+    """What `completion/complete` is about: a prompt (`name`) or a template of resources (`uri`)."""
+
+    type: str
+    name: str | None = None
+    uri: str | None = None
+
+
+class Wish(msgspec.Struct, rename="camel"):
+    """What a `subscriptions/listen` is to hear of."""
+
+    tools_list_changed: bool = False
+    prompts_list_changed: bool = False
+    resources_list_changed: bool = False
+    resource_subscriptions: list[str] = []
+
+
+class Params(msgspec.Struct, rename="camel"):
+    """The parameters of all requests and notifications in one Struct, so that they are read once."""
+
+    meta: RequestMeta | None = msgspec.field(name="_meta", default=None)
+    name: str | None = None
+    arguments: Raw | UnsetType = UNSET
+    cursor: str | None = None
+    uri: str | None = None
+    level: str | None = None
+    ref: CompletedThing | None = None
+    argument: Raw | UnsetType = UNSET
+    context: Raw | UnsetType = UNSET
+    task: Raw | None = None
+    task_id: str | None = None
+    input_responses: dict[str, Raw] | None = None
+    request_state: str | None = None
+    notifications: Wish | None = None
+    protocol_version: str | None = None
+    capabilities: ClientOffer | None = None
+    request_id: Raw | UnsetType = UNSET
+
+
+read_params: Final = msgspec.json.Decoder(Params).decode

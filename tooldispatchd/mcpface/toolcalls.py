@@ -1,0 +1,118 @@
+"""`tools/list` and `tools/call`: pages, progress, cancellation, and the change of the list."""
+
+import base64
+import binascii
+import math
+from functools import partial
+from typing import Final
+
+import msgspec
+from msgspec import UnsetType
+
+from tooldispatchd.mcpface.answers import ListedTool, called, listed_tool
+from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
+from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide, fault_of
+from tooldispatchd.mcpface.jsonrpc import WRONG_PARAMS, is_id
+
+# Some clients read the first page only: a list that is not absurd is one page.
+MAX_PAGE_TOOLS: Final = 1000
+MAX_CURSOR_CHARS: Final = 4096
+
+
+def write_cursor(*parts: int | str) -> str:
+    """A cursor of ours, which clients do not look into."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(parts)).decode()
+
+
+def read_cursor(cursor: str | None) -> tuple[int, str]:
+    """The number and the text in a cursor; the beginning without one. Raises ValueError for one that is not ours."""
+    if cursor is None:
+        return 0, ""
+    if len(cursor) > 2 * MAX_CURSOR_CHARS:
+        raise ValueError("it is too long")
+    try:
+        text = base64.urlsafe_b64decode(cursor.encode())
+        number, inner = msgspec.json.decode(text, type=tuple[int, str])
+    except (binascii.Error, msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise ValueError("it is not one of this list") from error
+    if number < 0:
+        raise ValueError("it is not one of this list")
+    return number, inner
+
+
+class ToolCalls:
+    """The tools of the session, for the client."""
+
+    def __init__(self, client: ClientSide, daemon: DaemonSide) -> None:
+        self._client = client
+        self._daemon = daemon
+
+    def list(self, request: ClientRequest) -> None:
+        """Answer with a page of the tools as they are now."""
+        try:
+            start, _ = read_cursor(request.params.cursor)
+        except ValueError as error:
+            self._client.fail(request, WRONG_PARAMS, f"wrong cursor: {error}")
+            return
+        end = start + MAX_PAGE_TOOLS
+        shown = (listed_tool(raw, request.revision) for raw in self._daemon.tools[start:end])
+        result: dict[str, object] = {"tools": [tool for tool in shown if tool is not None]}
+        if end < len(self._daemon.tools):
+            result["nextCursor"] = write_cursor(end, "")
+        self._client.answer(request, result)
+
+    def call(self, request: ClientRequest) -> None:
+        """Call a tool; its answer is that of `request`."""
+        params, meta = request.params, request.params.meta
+        if params.name is None:
+            self._client.fail(request, WRONG_PARAMS, "a call names a tool")
+            return
+        # Such a name is for what the face itself asks of servers; no tool has one.
+        if "!" in params.name:
+            self._client.fail(request, WRONG_PARAMS, "there is no such tool")
+            return
+        wire_id = str(request.number)
+        request.cancel = partial(self._daemon.cancel, wire_id)
+        self._daemon.call(
+            params.name,
+            params.arguments,
+            partial(self.answered, request),
+            wire_id=wire_id,
+            update=partial(self.updated, request),
+            traceparent=None if meta is None else meta.traceparent,
+        )
+
+    def updated(self, request: ClientRequest, line: DaemonLine) -> None:
+        """Tell how far a call is, to a client that asked for it. What is told always grows."""
+        meta = request.params.meta
+        if meta is None or not is_id(meta.token) or (line.progress is None and line.message is None):
+            return
+        grown = math.nextafter(request.progress, math.inf)
+        request.progress = grown if line.progress is None else max(line.progress, grown)
+        told: dict[str, object] = {"progressToken": meta.token, "progress": request.progress}
+        if line.total is not None:
+            told["total"] = line.total
+        if line.message is not None and request.revision.has_messages_of_progress:
+            told["message"] = line.message
+        self._client.notify("notifications/progress", told, request)
+
+    def answered(self, request: ClientRequest, line: DaemonLine) -> None:
+        """Answer with what the call gave. A tool that was never found is a mistake of the request."""
+        fault = fault_of(line)
+        if fault is not None and fault.error == "unknown_tool" and fault.ran is None:
+            self._client.fail(request, WRONG_PARAMS, fault.detail, msgspec.Raw((line.content or "").encode()))
+            return
+        is_structured = request.revision.has_structure and self._has_output(request.params.name, request)
+        self._client.answer(request, called(line, request.revision, is_structured=is_structured))
+
+    def _has_output(self, name: str | None, request: ClientRequest) -> bool:
+        tool = self.find(name, request)
+        return tool is not None and not isinstance(tool.output_schema, UnsetType)
+
+    def find(self, name: str | None, request: ClientRequest) -> ListedTool | None:
+        """The tool of that name as `request` was shown it."""
+        for raw in self._daemon.tools:
+            tool = listed_tool(raw, request.revision)
+            if tool is not None and tool.name == name:
+                return tool
+        return None

@@ -276,7 +276,7 @@ class Answerer:
                 PROTOCOL,
                 agent.tools(machine.asked.schemas or "plain"),
                 [],
-                capabilities_of(machine, agents=True, jobs=profile.jobs),
+                capabilities_of(machine, agents=True, jobs=profile.jobs, workspace=False),
                 msgspec.Raw(msgspec.json.encode(limits)),
                 name,
                 agent.instructions,

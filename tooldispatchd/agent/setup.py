@@ -52,10 +52,10 @@ class Setup:
         spec = self.catalog.config.agents.get(profile)
         return () if spec is None else spec.roots
 
-    def offers_resources(self, profile: str) -> bool:
-        """Whether resources and prompts are offered of every server that the profile offers whole."""
+    def offers_resources(self, profile: str) -> bool | None:
+        """Whether resources and prompts are offered of every server that the profile offers whole; None: not said."""
         spec = self.catalog.config.agents.get(profile)
-        return spec is not None and spec.mcp_resources
+        return None if spec is None else spec.mcp_resources
 
 
 class ProfileKeys:

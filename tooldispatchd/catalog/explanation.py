@@ -209,7 +209,9 @@ def _profile_lines(spec: ProfileSpec) -> Iterator[str]:
         yield "a tool is also called by the last part of its name"
     if spec.order is not None:
         yield f"calls run: {spec.order}"
-    if spec.mcp_resources:
+    if spec.mcp_resources is False:
+        yield "offers no resources and prompts"
+    elif spec.mcp_resources:
         yield "offers: the resources and prompts of its servers"
 
 
@@ -255,6 +257,8 @@ def _stated(spec: McpSpec, limits: LimitsSpec) -> Iterator[str]:
     elif spec.deny or spec.mcp_resources:
         but = f" but {_cut(', '.join(spec.deny))}" if spec.deny else ""
         yield f"offers: all{but}{', its resources and prompts' if spec.mcp_resources else ''}"
+    if spec.mcp_resources is False:
+        yield "offers no resources and prompts"
     start_s, call_s = spec.handshake_s or limits.handshake_s, spec.call_s or limits.call_s
     end = ", which then is cancelled alone" if spec.on_timeout == "cancel" or spec.shared else ""
     yield f"limits: {start_s:g} s to start, {call_s:g} s a call{end}"

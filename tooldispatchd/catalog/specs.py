@@ -286,9 +286,11 @@ class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
     lazy: bool = False
     """With `true` the server starts with the first call instead of with the session, once its list of tools is
     known."""
-    mcp_resources: bool = False
+    mcp_resources: bool | None = None
     """With `true` its resources and prompts are offered as the tools `read_resource`, `list_resources`, `get_prompt`;
-    with `tools`, those of them that it lists."""
+    with `tools`, those of them that it lists. An agent that asks for them
+    [by itself](mcp.md#resources-and-prompts) gets them then, and never with `false`; by default where nothing narrows
+    the server's tools."""
     meta: bool = False
     """With `true` each call tells it, in `_meta`, [whose call it is](mcp.md#what-a-server-is-told-of-a-call)."""
     trace: bool = False
@@ -484,9 +486,9 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     workspaces: tuple[SomeWord, ...] = ()
     """What `hello.workspace` may name in the place of `workspace`: these directories and what is in them, `*` being any
     part of one name. Without it a `hello` may name none."""
-    mcp_resources: bool = False
+    mcp_resources: bool | None = None
     """With `true` resources and prompts are offered of every server that is offered whole, as with `mcp_resources` of
-    `[mcp.NAME]`."""
+    `[mcp.NAME]`, and with `false` of none; what a server's own table says comes first."""
     order: CallOrder | None = None
     """How an agent's calls run, inline ones too: `"parallel"`, as they come; `"sequential"`, one at a time in the order
     they came; `"batched:N"`, in groups of N, each when the one before it has ended. Without it the agent's `hello` may

@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from tooldispatchd.client.duplex import Duplex
@@ -87,7 +86,7 @@ def add_daemon_arguments(parser: argparse.ArgumentParser, timeout_help: str) -> 
     """Declare which daemon and which profile a command uses."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--socket", metavar="PATH", help="the socket of a running daemon")
-    where.add_argument("--config", type=Path, metavar="FILE", help="start a private daemon with this configuration")
+    where.add_argument("--config", metavar="FILE", help="start a private daemon with this configuration")
     parser.add_argument("--profile", metavar="NAME", help="the profile to open the session under (default)")
     parser.add_argument("--token-file", metavar="FILE", help="its token (else $TOOLDISPATCHD_TOKEN)")
     parser.add_argument("--timeout", type=seconds, default=TIMEOUT_S, metavar="SECONDS", help=timeout_help)

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from pathlib import Path
 from typing import Final
 
 from tooldispatchd.cli.dialogue import TIMEOUT_S, add_daemon_arguments, read_token
@@ -77,7 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the agent; its exit code, or ours where it did not start."""
     import msgspec
 
-    from tooldispatchd.runner.run import Order, tell
+    from tooldispatchd.runner.daemons import tell
+    from tooldispatchd.runner.run import Order
     from tooldispatchd.runner.run import run as run_agent
     from tooldispatchd.wire.messages import Hello
 
@@ -102,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
         words,
         hello,
         socket=arguments.socket,
-        config=arguments.config,
+        config=arguments.config and Path(arguments.config),
         shares_streams=arguments.mux,
         is_verbose=arguments.verbose,
         timeout_s=arguments.timeout,

@@ -52,12 +52,14 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
 
     if arguments.config is not None:
+        from pathlib import Path
+
         from tooldispatchd.catalog.explanation import explain_tool
         from tooldispatchd.config.config_report import printable as masked
         from tooldispatchd.config.configuration import ConfigError, load
 
         try:
-            loaded = load(arguments.config, os.environ)
+            loaded = load(Path(arguments.config), os.environ)
         except ConfigError as error:
             print(error, file=sys.stderr)
             return 2

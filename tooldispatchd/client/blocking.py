@@ -30,7 +30,16 @@ from tooldispatchd.client.shown import (
     ShownTools,
     is_plain,
 )
-from tooldispatchd.client.waiting import Callbacks, OnApprove, OnAsk, OnEvent, OnUpdate, SaidHello, Waiting
+from tooldispatchd.client.waiting import (
+    Callbacks,
+    OnApprove,
+    OnAsk,
+    OnEvent,
+    OnServerNote,
+    OnUpdate,
+    SaidHello,
+    Waiting,
+)
 from tooldispatchd.wire.messages import Bye, Pong, Ready, ToolResp, Tools, ToolView
 
 # Longer than any tool should take.
@@ -60,10 +69,12 @@ class Agent:
         order: str | None = None,
         content: str | None = None,
         details: bool = False,
+        servers: bool = False,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | None = None,
         on_event: OnEvent | None = None,
+        on_server_note: OnServerNote | None = None,
     ) -> Ready: ...
 
     @overload
@@ -80,10 +91,12 @@ class Agent:
         order: str | None = None,
         content: str | None = None,
         details: bool = False,
+        servers: bool = False,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnShownChanged | None = None,
         on_event: OnEvent | None = None,
+        on_server_note: OnServerNote | None = None,
     ) -> ShownReady: ...
 
     def hello(
@@ -99,22 +112,26 @@ class Agent:
         order: str | None = None,
         content: str | None = None,
         details: bool = False,
+        servers: bool = False,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | OnShownChanged | None = None,
         on_event: OnEvent | None = None,
+        on_server_note: OnServerNote | None = None,
     ) -> Ready | ShownReady:
         """Open the session; raises `FaultError` if it is refused. The fields are those of the protocol.
 
         With a provider's form as `schemas` each tool is a dict for that provider's SDK, and its name there may be used
-        in calls. `answers` is set from the callbacks; `on_tools_changed` needs `updates`, `on_event` needs `events`.
+        in calls. `answers` is set from the callbacks; `on_tools_changed` needs `updates`, `on_event` needs `events`,
+        `on_server_note` needs `servers`, which asks to speak with the servers that the answer names in `servers`.
         """
         asked = answers(approves=on_approve is not None, asks=on_ask is not None)
         fields: dict[str, object] = {"profile": profile, "token": token, "spec": spec, "schemas": schemas, "meta": meta}
         fields |= {"events": events or None, "order": order, "content": content, "details": details or None}
+        fields["capabilities"] = ["servers"] if servers else None
         self._waiting.renew()
         # Before `ready`: a server may ask while it starts.
-        self._waiting.callbacks[self.name] = Callbacks(on_approve, on_ask, on_tools_changed, on_event)
+        self._waiting.callbacks[self.name] = Callbacks(on_approve, on_ask, on_tools_changed, on_event, on_server_note)
         return self._greet({**fields, "updates": updates or None, "answers": asked})
 
     def _greet(self, fields: dict[str, object]) -> Ready | ShownReady:

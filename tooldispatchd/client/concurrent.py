@@ -22,7 +22,16 @@ from msgspec import UNSET
 
 from tooldispatchd.client.conversation import Call, PendingRequests, WrittenCalls, answers
 from tooldispatchd.client.errors import ClientError
-from tooldispatchd.client.exchange import Callbacks, OnApprove, OnAsk, OnEvent, OnUpdate, Renewal, stream_on
+from tooldispatchd.client.exchange import (
+    Callbacks,
+    OnApprove,
+    OnAsk,
+    OnEvent,
+    OnServerNote,
+    OnUpdate,
+    Renewal,
+    stream_on,
+)
 from tooldispatchd.client.reach import (
     ANSWERS_FD,
     CONNECT_S,
@@ -69,10 +78,12 @@ class Agent:
         order: str | None = None,
         content: str | None = None,
         details: bool = False,
+        servers: bool = False,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | None = None,
         on_event: OnEvent | None = None,
+        on_server_note: OnServerNote | None = None,
     ) -> Ready: ...
 
     @overload
@@ -89,10 +100,12 @@ class Agent:
         order: str | None = None,
         content: str | None = None,
         details: bool = False,
+        servers: bool = False,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnShownChanged | None = None,
         on_event: OnEvent | None = None,
+        on_server_note: OnServerNote | None = None,
     ) -> ShownReady: ...
 
     async def hello(
@@ -108,22 +121,26 @@ class Agent:
         order: str | None = None,
         content: str | None = None,
         details: bool = False,
+        servers: bool = False,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | OnShownChanged | None = None,
         on_event: OnEvent | None = None,
+        on_server_note: OnServerNote | None = None,
     ) -> Ready | ShownReady:
         """Open the session; raises `FaultError` if it is refused. The fields are those of the protocol.
 
         With a provider's form as `schemas` each tool is a dict for that provider's SDK, and its name there may be used
-        in calls. `answers` is set from the callbacks; `on_tools_changed` needs `updates`, `on_event` needs `events`.
+        in calls. `answers` is set from the callbacks; `on_tools_changed` needs `updates`, `on_event` needs `events`,
+        `on_server_note` needs `servers`, which asks to speak with the servers that the answer names in `servers`.
         """
         asked = answers(approves=on_approve is not None, asks=on_ask is not None)
         fields: dict[str, object] = {"profile": profile, "token": token, "spec": spec, "schemas": schemas, "meta": meta}
         fields |= {"events": events or None, "order": order, "content": content, "details": details or None}
+        fields["capabilities"] = ["servers"] if servers else None
         exchange = await self._renewal.channel()
         # Before `ready`: a server may ask while it starts.
-        exchange.callbacks[self.name] = Callbacks(on_approve, on_ask, on_tools_changed, on_event)
+        exchange.callbacks[self.name] = Callbacks(on_approve, on_ask, on_tools_changed, on_event, on_server_note)
         return await self._renewal.greet(exchange, self.name, {**fields, "updates": updates or None, "answers": asked})
 
     @overload

@@ -39,6 +39,7 @@ from tooldispatchd.wire.messages import (
     Pong,
     Ready,
     ReadyLine,
+    ServerNote,
     ToolResp,
     Tools,
     ToolsChanged,
@@ -52,7 +53,7 @@ MAX_LINE_BYTES: Final = 2 * 64 * 1024 * 1024 + 1024
 
 # Answers to questions; a call is answered by `ToolResp`.
 Reply = ReadyLine | ToolsLine | Parsed | Pong | Bye
-Line = Reply | ToolResp | ToolsChangedLine | ToolUpdate | EventLine | ApproveReq | Ask | Ping | FaultLine
+Line = Reply | ToolResp | ToolsChangedLine | ToolUpdate | EventLine | ApproveReq | Ask | ServerNote | Ping | FaultLine
 ReadT = TypeVar("ReadT")
 
 # A daemon that reads no more may have lines for us for this long.
@@ -124,7 +125,7 @@ class Updated(msgspec.Struct, frozen=True):
     update: ToolUpdate
 
 
-Event = Answered | Updated | ToolsChanged | ShownToolsChanged | EventLine | ApproveReq | Ask
+Event = Answered | Updated | ToolsChanged | ShownToolsChanged | EventLine | ServerNote | ApproveReq | Ask
 
 
 # The port that answers a question, and the agent that asked.
@@ -323,7 +324,7 @@ class PendingRequests:
             raise ClientError("the daemon sent a line that is too long")
         line = bytes(line)
         said = _read_line(line)
-        if said is None or isinstance(said, EventLine | ApproveReq | Ask):
+        if said is None or isinstance(said, EventLine | ServerNote | ApproveReq | Ask):
             return said
         if isinstance(said, ToolResp):
             waiting = self._calls.pop(_ticket_of(said.id), None)

@@ -43,6 +43,7 @@ from tooldispatchd.wire.messages import (
     Ask,
     EventLine,
     Ready,
+    ServerNote,
     ToolResp,
     ToolsChanged,
     ToolUpdate,
@@ -58,6 +59,7 @@ OnApprove = Callable[[ApproveReq], Awaitable[Verdict]]
 OnAsk = Callable[[Ask], Awaitable[object]]
 OnUpdate = Callable[[ToolUpdate], object]
 OnEvent = Callable[[EventLine], object]
+OnServerNote = Callable[[ServerNote], object]
 
 
 class Callbacks(msgspec.Struct, frozen=True):
@@ -67,6 +69,7 @@ class Callbacks(msgspec.Struct, frozen=True):
     ask: OnAsk | None = None
     tools_changed: OnToolsChanged | OnShownChanged | None = None
     event: OnEvent | None = None
+    server_note: OnServerNote | None = None
 
 
 class _Waiter:
@@ -184,6 +187,10 @@ class ClientExchange:
             on_event = self.callbacks.get(event.agent, Callbacks()).event
             if on_event is not None:
                 on_event(event)
+        elif isinstance(event, ServerNote):
+            on_note = self.callbacks.get(event.agent, Callbacks()).server_note
+            if on_note is not None:
+                on_note(event)
         elif isinstance(event, ToolsChanged | ShownToolsChanged):
             changed = self.callbacks.get(event.agent, Callbacks()).tools_changed
             if changed is not None:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from tooldispatchd.wire.messages import (
+    PassingServer,
     Ready,
     ReadyLine,
     Tools,
@@ -45,6 +46,7 @@ class ShownReady(msgspec.Struct, frozen=True):
     instructions: str | None = None
     capabilities: dict[str, bool] = {}
     limits: dict[str, int] = {}
+    servers: list[PassingServer] = []
 
 
 class ShownTools(msgspec.Struct, frozen=True):
@@ -65,6 +67,7 @@ ReadT = TypeVar("ReadT")
 # Made once: to build a decoder takes longer than to decode a list of tools.
 _decode_view: Final = msgspec.json.Decoder(ToolView).decode
 _decode_entry: Final = msgspec.json.Decoder(Entry).decode
+_decode_server: Final = msgspec.json.Decoder(PassingServer).decode
 _decode_has: Final = msgspec.json.Decoder(dict[str, bool]).decode
 _decode_limits: Final = msgspec.json.Decoder(dict[str, int]).decode
 
@@ -79,10 +82,11 @@ def read_ready(line: ReadyLine, *, shown: bool) -> Ready | ShownReady:
     # A daemon of an earlier version says neither.
     has = {} if isinstance(line.capabilities, UnsetType) else _decode_has(line.capabilities)
     limits = {} if isinstance(line.limits, UnsetType) else _decode_limits(line.limits)
+    servers = [] if isinstance(line.servers, UnsetType) else _each(_decode_server, line.servers)
     if shown:
         entries = _each(_decode_entry, line.tools)
         told = line.profile, line.protocol, entries, line.warnings
-        return ShownReady(*told, line.agent, line.instructions, has, limits)
+        return ShownReady(*told, line.agent, line.instructions, has, limits, servers)
     views = _each(_decode_view, line.tools)
     return Ready(
         line.profile,
@@ -95,6 +99,7 @@ def read_ready(line: ReadyLine, *, shown: bool) -> Ready | ShownReady:
         line.instructions,
         line.id,
         line.prompt,
+        servers,
     )
 
 

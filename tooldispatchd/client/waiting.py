@@ -22,13 +22,14 @@ from tooldispatchd.client.conversation import (
 from tooldispatchd.client.duplex import Duplex
 from tooldispatchd.client.errors import ClientError, FaultError, lost_error
 from tooldispatchd.client.shown import OnShownChanged, OnToolsChanged, ShownToolsChanged
-from tooldispatchd.wire.messages import ApproveReq, Ask, EventLine, ToolResp, ToolsChanged
+from tooldispatchd.wire.messages import ApproveReq, Ask, EventLine, ServerNote, ToolResp, ToolsChanged
 from tooldispatchd.wire.messages import ToolUpdate as Update
 
 OnApprove = Callable[[ApproveReq], Verdict]
 OnAsk = Callable[[Ask], object]
 OnUpdate = Callable[[Update], object]
 OnEvent = Callable[[EventLine], object]
+OnServerNote = Callable[[ServerNote], object]
 
 
 class Callbacks(msgspec.Struct, frozen=True):
@@ -38,6 +39,7 @@ class Callbacks(msgspec.Struct, frozen=True):
     ask: OnAsk | None = None
     tools_changed: OnToolsChanged | OnShownChanged | None = None
     event: OnEvent | None = None
+    server_note: OnServerNote | None = None
 
 
 class SaidHello(msgspec.Struct, frozen=True):
@@ -198,6 +200,10 @@ class Waiting:
             on_event = self.callbacks.get(event.agent, Callbacks()).event
             if on_event is not None:
                 on_event(event)
+        elif isinstance(event, ServerNote):
+            on_note = self.callbacks.get(event.agent, Callbacks()).server_note
+            if on_note is not None:
+                on_note(event)
         elif isinstance(event, ToolsChanged | ShownToolsChanged):
             changed = self.callbacks.get(event.agent, Callbacks()).tools_changed
             if changed is not None:

@@ -195,14 +195,15 @@ def channel_source(channel: socket.socket, sinks: Sequence[Sink], received: Call
     return Source(channel.fileno(), partial(channel.recv, READ_BYTES), lambda: None, sinks, received=received)
 
 
-def standard_sink(fd: int) -> Sink:
+def standard_sink(fd: int, *, is_watched: bool = False) -> Sink:
     """An inherited descriptor that other processes may write too; raises OSError if it is not open."""
     if stat.S_ISSOCK(os.fstat(fd).st_mode):
         inherited = socket.socket(fileno=lift(os.dup(fd)))
-        return Sink(inherited.fileno(), lambda chunk: inherited.send(chunk, socket.MSG_DONTWAIT), inherited.close)
+        send = partial(_send_at_once, inherited)
+        return Sink(inherited.fileno(), send, inherited.close, is_watched=is_watched)
     own, is_ours = _open_anew(fd, os.O_WRONLY)
     most = READ_BYTES if is_ours else PIPE_BYTES
-    return Sink(own, lambda chunk: os.write(own, chunk[:most]), partial(os.close, own))
+    return Sink(own, lambda chunk: os.write(own, chunk[:most]), partial(os.close, own), is_watched=is_watched)
 
 
 def standard_source(fd: int, sinks: Sequence[Sink], received: Callable[[bytes], None]) -> Source:
@@ -226,6 +227,10 @@ def _open_anew(fd: int, access: int) -> tuple[int, bool]:
         except OSError:
             pass
     return lift(os.dup(fd)), False
+
+
+def _send_at_once(channel: socket.socket, chunk: memoryview) -> int:
+    return channel.send(chunk, socket.MSG_DONTWAIT)
 
 
 def _half_close(channel: socket.socket) -> None:

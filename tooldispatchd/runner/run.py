@@ -6,17 +6,13 @@
 Whichever step a signal or a failure ends, everything that was opened before is closed again.
 """
 
-import errno
 import os
-import select
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -24,28 +20,28 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from tooldispatchd.client.reach import ANSWERS_FD, CONNECT_S, REQUESTS_FD, find_socket, reach
-from tooldispatchd.runner.ends import lift
+from tooldispatchd.client.reach import ANSWERS_FD, CONNECT_S, REQUESTS_FD, find_socket
+from tooldispatchd.runner.daemons import (
+    TOKEN,
+    UNREACHABLE,
+    UnreachableError,
+    end_private,
+    reach_running,
+    start_private,
+    tell,
+)
 from tooldispatchd.runner.opening import OpeningError, RefusedError, StoppedError, open_session, see_alive
-from tooldispatchd.runner.relay import Relay
+from tooldispatchd.runner.relay import Relay, flush
 from tooldispatchd.runner.signals import Signals
 from tooldispatchd.runner.spawn import SIGNALLED, AgentStartError, look_up, spawn
 from tooldispatchd.runner.wiring import OwnChannel, SharedStreams, close_given
 from tooldispatchd.wire.messages import Hello
 
-TOKEN: Final = "TOOLDISPATCHD_TOKEN"  # noqa: S105  # the variable's name
 TOOLS: Final = "TOOLDISPATCHD_TOOLS"
 SERVERS_TOOLS: Final = "PLUMB_MCP_TOOLS"
 FAILED: Final = 1
 USAGE: Final = 2
-UNREACHABLE: Final = 3
 REFUSED: Final = {"not_authenticated": UNREACHABLE, "unknown_profile": USAGE}
-# Errors of `connect` where no daemon listens.
-NOBODY: Final = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR})
-# A private daemon whose channel has closed cancels its calls and stops its servers, which takes up to 4 s for each.
-STOP_S: Final = 20.0
-# What a service manager gives to the process that it started, which is us; a private daemon must not speak in our name.
-NOT_PASSED_ON: Final = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", TOKEN})
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -59,14 +55,6 @@ class Order(msgspec.Struct, frozen=True):
     is_verbose: bool = False
     timeout_s: float = 30.0
     """How long a daemon may be silent before the agent starts; servers may take longer to start."""
-
-
-class UnreachableError(Exception):
-    """No daemon can be used; `code` is our exit code."""
-
-    def __init__(self, why: str, code: int = UNREACHABLE) -> None:
-        super().__init__(why)
-        self.code = code
 
 
 def run(order: Order, environ: Mapping[str, str]) -> int:
@@ -87,15 +75,6 @@ def run(order: Order, environ: Mapping[str, str]) -> int:
             return FAILED
 
 
-def tell(what: str) -> None:
-    """Write a line to stderr, if it is open."""
-    with suppress(OSError):
-        # A shell may have closed it; print would use our stdout in its place.
-        if sys.stderr is not None:
-            sys.stderr.write(f"tooldispatchd: {what}\n")
-            sys.stderr.flush()
-
-
 def _run(order: Order, environ: Mapping[str, str], signals: Signals) -> int:
     # First: a mistyped command should not start a daemon and its servers.
     look_up(order.command[0], environ)
@@ -104,7 +83,7 @@ def _run(order: Order, environ: Mapping[str, str], signals: Signals) -> int:
         with channel:
             return _run_on(channel, order, environ, signals)
     except OpeningError as error:
-        code = _end(private, signals) if private else 0
+        code = end_private(private, signals) if private else 0
         private = None
         if code > 0:
             # It has written its own reason; add why a private daemon was started.
@@ -113,27 +92,7 @@ def _run(order: Order, environ: Mapping[str, str], signals: Signals) -> int:
         raise UnreachableError(str(error)) from error
     finally:
         if private is not None:
-            _end(private, signals)
-
-
-def _end(daemon: subprocess.Popen[bytes], signals: Signals) -> int:
-    """Wait for the end of a private daemon whose channel is closed; its exit code.
-
-    It is killed after `STOP_S`, or at once by a signal that would end us; its guardian then kills its children.
-    """
-    until = time.monotonic() + STOP_S
-    pidfd = lift(os.pidfd_open(daemon.pid))
-    try:
-        poll = select.poll()
-        poll.register(pidfd, select.POLLIN)
-        poll.register(signals.fd, select.POLLIN)
-        while pidfd not in dict(poll.poll(max(0.0, until - time.monotonic()) * 1000)):
-            if time.monotonic() >= until or signals.take_ending() is not None:
-                daemon.kill()
-                break
-    finally:
-        os.close(pidfd)
-    return daemon.wait()
+            end_private(private, signals)
 
 
 def _reach(
@@ -142,26 +101,23 @@ def _reach(
     """Our end of a channel to a running daemon, or to a private one and that daemon."""
     say: Callable[[str], None] = tell if order.is_verbose else lambda _: None
     if order.config is None:
-        # A socket that was named must be there; the usual places need not.
-        named = order.socket or environ.get("TOOLDISPATCHD_SOCKET")
         address = order.socket or find_socket(environ)
         within_s = min(order.timeout_s, CONNECT_S)
-        try:
-            # On a channel of its own: a ping on the agent's would shift the numbers of its lines.
-            with reach(address, within_s=within_s) as probe:
-                see_alive(probe, signals, order.timeout_s)
-            channel = socket.socket(fileno=lift(reach(address, within_s=within_s).detach()))
-        except OpeningError as error:
-            raise UnreachableError(f"cannot use the daemon at {address}: {error}") from error
-        except OSError as error:
-            if named or error.errno not in NOBODY:
-                raise UnreachableError(f"cannot reach the daemon at {address}: {error.strerror or error}") from error
-            say(f"no daemon at {address}")
-        else:
+        # On a channel of its own: a ping on the agent's would shift the numbers of its lines.
+        probe = reach_running(order.socket, environ, within_s)
+        if probe is not None:
+            try:
+                with probe:
+                    see_alive(probe, signals, order.timeout_s)
+            except OpeningError as error:
+                raise UnreachableError(f"cannot use the daemon at {address}: {error}") from error
+            channel = reach_running(address, environ, within_s)
+            assert channel is not None
             say(f"using the daemon at {address}")
             return channel, None
+        say(f"no daemon at {address}")
     say(f"starting a private daemon{f' with {order.config}' if order.config else ''}")
-    return _start_private(order.config, environ)
+    return start_private(order.config, environ)
 
 
 def _run_on(channel: socket.socket, order: Order, environ: Mapping[str, str], signals: Signals) -> int:
@@ -192,33 +148,11 @@ def _run_on(channel: socket.socket, order: Order, environ: Mapping[str, str], si
             code = agent.reap()
             # Output that the agent wrote just before its exit, which may wait for a slow reader.
             if wiring.last is not None:
-                relay.flush(wiring.last)
+                flush(wiring.last, signals)
             return code
     finally:
         close_given(wiring.given)
         wiring.finish()
-
-
-def _start_private(config: Path | None, environ: Mapping[str, str]) -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """Start a daemon with `config`, or with the file that `serve` finds; our end of its channel, and the daemon.
-
-    It has a session of its own: no key of our terminal reaches it, and writing its log never stops it as a background
-    job. Raises OSError.
-    """
-    # -P: the agent's directory may hold modules with the names of ours.
-    words = [sys.executable, "-P", "-m", "tooldispatchd", "serve", "--listen", "stdio", "--log-level", "warning"]
-    words += [] if config is None else ["--config", str(config)]
-    env = {name: value for name, value in environ.items() if name not in NOT_PASSED_ON}
-    ours, theirs = socket.socketpair()
-    try:
-        with theirs:
-            process = subprocess.Popen(  # noqa: S603  # this interpreter and this package; the path is one argument
-                words, stdin=theirs.fileno(), stdout=theirs.fileno(), env=env, start_new_session=True
-            )
-    except BaseException:
-        ours.close()
-        raise
-    return socket.socket(fileno=lift(ours.detach())), process
 
 
 @contextmanager

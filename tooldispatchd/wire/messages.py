@@ -85,7 +85,7 @@ class Hello(msgspec.Struct, tag_field="__port", tag="hello"):
     protocol: list[int] | None = None
     """The versions that the agent speaks; left out, the first."""
     capabilities: list[str] | None = None
-    """What else the agent asks for, or understands; `value` is the one that changes anything."""
+    """What else the agent asks for, or understands; `value` and `servers` are those that change anything."""
     content: ContentKind | None = None
     """The kind of content of its answers; left out, JSON, and what an MCP server said as it said it."""
     details: bool | None = False
@@ -286,6 +286,14 @@ class ToolView(msgspec.Struct, omit_defaults=True):
     """Bounds that were asked for its program and that the daemon's machine cannot enforce."""
 
 
+class PassingServer(msgspec.Struct, frozen=True):
+    """A server that an agent may speak with beyond its tools, and what the server says that it offers besides them."""
+
+    server: str
+    prefix: str
+    capabilities: dict[str, dict[str, object]]
+
+
 class Ready(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=True):
     """The session is open, with these tools; `warnings` name what did not come up.
 
@@ -304,6 +312,8 @@ class Ready(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=True)
     id: str | None = None
     prompt: str | None = None
     """What to put into a model's prompt, in the form `text`."""
+    servers: list[PassingServer] = []
+    """For an agent that asked for them in `hello`."""
 
 
 class ReadyLine(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=True):
@@ -320,6 +330,7 @@ class ReadyLine(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=T
     instructions: str | None = None
     id: str | None = None
     prompt: str | None = None
+    servers: list[Raw] | UnsetType = UNSET
 
 
 class Tools(msgspec.Struct, tag_field="__port", tag="tools", omit_defaults=True):
@@ -433,6 +444,17 @@ class Ask(msgspec.Struct, tag_field="__port", tag="ask", omit_defaults=True):
     server: str
     params: Raw
     agent: str | None = None
+    call: str | None = None
+    """The agent's call that it belongs to, by its id or its job's."""
+
+
+class ServerNote(msgspec.Struct, tag_field="__port", tag="server_note", omit_defaults=True):
+    """What a server says unasked: a notification of its protocol, for an agent that asked for `servers`."""
+
+    server: str
+    method: str
+    params: Raw
+    agent: str | None = None
 
 
 class Pong(msgspec.Struct, tag_field="__port", tag="pong", omit_defaults=True):
@@ -475,6 +497,7 @@ Outgoing = (
     | EventLine
     | ApproveReq
     | Ask
+    | ServerNote
     | Pong
     | Bye
     | dict[str, object]

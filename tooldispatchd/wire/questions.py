@@ -34,15 +34,15 @@ class Questions:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:
-        """Ask what a server wants to know (`sampling` or `elicitation`); the question's id.
+    def ask(self, kind: str, server: str, params: Raw, told: Told, *, call: str | None = None) -> str | None:
+        """Ask what a server wants to know (`sampling` or `elicitation`), for that call; the question's id.
 
         None, and `told` is never called, where the agent did not say in `hello` that it answers this kind, or is asked
         too much already.
         """
         question = self._open(kind, AskResp, told)
         if question is not None:
-            self._machine.outgoing.append(Ask(question, kind, server, params, self._machine.agent))
+            self._machine.outgoing.append(Ask(question, kind, server, params, self._machine.agent, call))
         return question
 
     def approve(self, name: str, value: Raw, reason: str, told: Told) -> str | None:

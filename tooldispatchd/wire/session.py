@@ -28,6 +28,7 @@ from tooldispatchd.wire.messages import (
     Outgoing,
     QuotedText,
     Request,
+    ServerNote,
     ShortReq,
     ShortResp,
     ToolReq,
@@ -46,6 +47,7 @@ EVENTS: Final[frozenset[str]] = frozenset(EventKind)
 NOTHING: Final[frozenset[str]] = frozenset()
 # What an agent may ask for by name in `hello`.
 VALUE: Final = "value"
+SERVERS: Final = "servers"
 
 DUPLICATE: Final = Fault(Code.DUPLICATE_ID, "this id is in flight already; the first request is unharmed")
 
@@ -104,6 +106,8 @@ class Asked(msgspec.Struct, frozen=True):
     """The form of its tools' schemas."""
     answers: frozenset[str] = NOTHING
     """The kinds of questions that it can be asked."""
+    servers: bool = False
+    """To speak with its servers beyond their tools."""
 
     @property
     def wants_more(self) -> bool:
@@ -125,6 +129,7 @@ def _asked_in(hello: Hello) -> Asked:
         order=hello.order,
         schemas=hello.schemas,
         answers=ANSWERS.intersection(hello.answers or ()),
+        servers=hello.capabilities is not None and SERVERS in hello.capabilities,
     )
 
 
@@ -268,6 +273,11 @@ class SessionMachine:
         if self.asked.updates and self.state in {State.OPEN, State.DRAINING} and not self.is_gone:
             self.outgoing.append(ToolsChangedLine(tools, self.agent, prompt))
 
+    def note(self, server: str, method: str, params: Raw) -> None:
+        """Tell an agent that asked for its servers what one of them says; before `ready` nothing."""
+        if self.asked.servers and self.state in {State.OPEN, State.DRAINING} and not self.is_gone:
+            self.outgoing.append(ServerNote(server, method, params, self.agent))
+
     def reply_fault(self, request: Request, fault: Fault) -> None:
         self.reply(request, fault.content(), is_error=True, fault=True)
 
@@ -277,16 +287,17 @@ def body_of(request: Request) -> ShortReq:
     return request.msg if isinstance(request, NestedReq) else request
 
 
-def capabilities_of(machine: SessionMachine, *, agents: bool, jobs: bool) -> Raw:
+def capabilities_of(machine: SessionMachine, *, agents: bool, jobs: bool, workspace: bool) -> Raw:
     """What `ready` says of the capabilities: each that the daemon knows, and whether this session has it."""
     asked = machine.asked
     beside = asked.meta, asked.value, asked.details
-    return _capabilities(agents, jobs, asked.updates, bool(asked.answers), *beside, bool(asked.events))
+    also = bool(asked.events), asked.servers, workspace
+    return _capabilities(agents, jobs, asked.updates, bool(asked.answers), *beside, *also)
 
 
 @cache
 def _capabilities(*has: bool) -> Raw:
-    names = ("agents", "jobs", "updates", "questions", "meta", "value", "details", "events")
+    names = ("agents", "jobs", "updates", "questions", "meta", "value", "details", "events", "servers", "workspace")
     return Raw(msgspec.json.encode(dict(zip(names, has, strict=True)) | ALWAYS))
 
 

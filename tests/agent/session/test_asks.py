@@ -34,7 +34,7 @@ async def test_a_question_goes_to_the_agent_and_its_answer_to_the_server(
     async with served({"kit": kit.spec()}) as runtime, talking(runtime, answers=[kind]) as agent:
         assert kit.capabilities == {kind: {}}
         question = await asked(agent, method, params)
-        assert question == {"__port": "ask", "id": "q1", "kind": kind, "server": "kit", "params": params}
+        assert question == {"__port": "ask", "id": "q1", "kind": kind, "server": "kit", "params": params, "call": "1"}
         # Neither the server nor the agent is held up meanwhile.
         assert (await agent.ask("kit:say"))["content"] == "say"
         await agent.say({"__port": "ask_resp", "id": "q1", "result": result})

@@ -20,17 +20,27 @@ class Agent:
         self.asked: list[tuple[str, str, bytes]] = []
         self.told: list[Told] = []
         self.withdrawn: list[str] = []
+        self.origins: list[object] = []
+        self.is_listening = False
+        self.noted: list[tuple[str, str, bytes]] = []
         self.room = room
 
-    def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:
+    def ask(self, kind: str, server: str, params: Raw, told: Told, origin: object = None) -> str | None:
         if len(self.told) == self.room:
             return None
         self.asked.append((kind, server, bytes(params)))
+        self.origins.append(origin)
         self.told.append(told)
         return f"q{len(self.told)}"
 
     def withdraw(self, question: str) -> None:
         self.withdrawn.append(question)
+
+    def hears(self, server: str) -> bool:
+        return self.is_listening
+
+    def note(self, server: str, method: str, params: Raw) -> None:
+        self.noted.append((server, method, bytes(params)))
 
 
 class SessionAgent:
@@ -46,11 +56,17 @@ class SessionAgent:
         self.answers = machine.asked.answers
         self.questions = Questions(machine)
 
-    def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:
+    def ask(self, kind: str, server: str, params: Raw, told: Told, origin: object = None) -> str | None:
         return self.questions.ask(kind, server, params, told)
 
     def withdraw(self, question: str) -> None:
         self.questions.withdraw(question)
+
+    def hears(self, server: str) -> bool:
+        return False
+
+    def note(self, server: str, method: str, params: Raw) -> None:
+        raise AssertionError("it hears nothing")
 
 
 def said(value: object, question: str = "q1") -> Reply:

@@ -166,7 +166,9 @@ def begin(
     update: Callable[[Update], None] | None = None,
 ) -> PendingCall | Fault:
     call = PendingCall(tool, done, arguments, traceparent=traceparent, update=update)
-    return kept.start(call) or call
+    outcome = kept.start(call)
+    assert not isinstance(outcome, Answer)
+    return outcome or call
 
 
 def plain(content: str | QuotedText) -> str:

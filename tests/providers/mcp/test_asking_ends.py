@@ -122,9 +122,9 @@ async def test_a_server_that_asks_and_cancels_in_turn_does_not_bury_the_agent(
 
 async def test_an_agent_that_is_found_gone_as_it_is_asked_ends_the_connection() -> None:
     class Leaving(Agent):
-        def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:
+        def ask(self, kind: str, server: str, params: Raw, told: Told, origin: object = None) -> str | None:
             talk.asked.close()
-            return super().ask(kind, server, params, told)
+            return super().ask(kind, server, params, told, origin)
 
     talk = Talk(Leaving("elicitation"))
     talk.request(ELICITATION)

@@ -16,13 +16,14 @@ from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.checkers.pool import IN_PLACE
 from tooldispatchd.providers.mcp.answers import PendingCall
-from tooldispatchd.providers.mcp.connection import SUBSCRIBE_AGAIN_S, Connection
+from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.http.tasks import Bell
 from tooldispatchd.providers.mcp.link import Inbox
 from tooldispatchd.providers.mcp.messages import Outgoing
 from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import Result
+from tooldispatchd.providers.mcp.subscription import SUBSCRIBE_AGAIN_S
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import ContentKind
 

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -23,7 +23,8 @@ from tooldispatchd.providers.mcp.remembered import Era, Eras
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.stdio import StdioWay
 from tooldispatchd.wire.faults import Fault
-from tooldispatchd.wire.messages import AskResp, ContentKind, Reply
+from tooldispatchd.wire.messages import AskResp, ContentKind
+from tooldispatchd.wire.questions import Told
 
 
 def speaking(era: str, protocol: str = "auto") -> Server:
@@ -37,13 +38,19 @@ class Person:
     roots: tuple[str, ...] = ()
     answers = frozenset({"elicitation"})
 
-    def ask(self, kind: str, server: str, params: Raw, told: Callable[[Reply | None], None]) -> str | None:
+    def ask(self, kind: str, server: str, params: Raw, told: Told, origin: object = None) -> str | None:
         answer = AskResp("q1", result=Raw(b'{"action":"accept","content":{"name":"Ada"}}'))
         trio.lowlevel.current_trio_token().run_sync_soon(told, answer)
         return "q1"
 
     def withdraw(self, question: str) -> None:
         raise AssertionError(question)
+
+    def hears(self, server: str) -> bool:
+        return False
+
+    def note(self, server: str, method: str, params: Raw) -> None:
+        raise AssertionError("it hears nothing")
 
 
 class Changing(Session):
@@ -199,7 +206,7 @@ class Silent(Person):
         self.withdrawn: list[str] = []
         self.asked = trio.Event()
 
-    def ask(self, kind: str, server: str, params: Raw, told: Callable[[Reply | None], None]) -> str | None:
+    def ask(self, kind: str, server: str, params: Raw, told: Told, origin: object = None) -> str | None:
         self.asked.set()
         return "q1"
 

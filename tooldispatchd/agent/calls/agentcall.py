@@ -94,9 +94,14 @@ class AgentCall(Call):
         self._calls.ended(self, todo)
 
     @property
+    def known_as(self) -> str:
+        """Its id, or that of its job."""
+        return self.id if self.job is None or self.key is not self.job else self.job.id
+
+    @property
     def names(self) -> dict[str, object]:
         """What the agent knows it by, now."""
-        return {"id": self.id} if self.job is None or self.key is not self.job else {"job": self.job.id}
+        return {"job" if self.key is self.job else "id": self.known_as}
 
     def meta(self, bytes_out: int) -> CallMeta | None:
         """Times and sizes, at its end; None for a call that no tool was found for, or whose agent did not ask."""

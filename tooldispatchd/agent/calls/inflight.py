@@ -6,7 +6,7 @@ A session has this from its first such call on; one that only calls inline tools
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, Literal, Protocol
 
@@ -27,6 +27,7 @@ from tooldispatchd.calls.memory import Holding
 from tooldispatchd.calls.outcome import Answer, Outcome, Update, content_in, utf8_size
 from tooldispatchd.calls.stages import CallEvent, CallState, Reason, ToDo
 from tooldispatchd.calls.states import States
+from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.children.grace import LAST_S
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import Request, ToolUpdate
@@ -365,6 +366,11 @@ class InFlight:
             fields = (update.progress, update.total, update.message, update.content)
             self._machine.update(ToolUpdate(call.id, self._machine.agent, *fields))
 
+    def oldest_at(self, server: str, tools: Mapping[str, DeclaredTool]) -> AgentCall | None:
+        """The call that has been at a server for longest, itself or by a stage that is one of the declared `tools`."""
+        found = (call for call in self._calls.values() if call.is_running and _is_at(call, server, tools))
+        return min(found, key=lambda call: call.machine.started_at, default=None)
+
     # --- ends of calls ---
 
     def cancel(self, key: str | Job) -> None:
@@ -514,3 +520,10 @@ class InFlight:
                 self._channel.flush()
 
         self._session.start_soon(guarded)
+
+
+def _is_at(call: AgentCall, server: str, tools: Mapping[str, DeclaredTool]) -> bool:
+    plan, stage = call.plan, None if call.doing is None else tools.get(call.doing)
+    if stage is not None and stage.server is not None:
+        return stage.server.binding == server
+    return plan is not None and plan.kind == "mcp" and plan.provider == server

@@ -254,13 +254,19 @@ class McpPlan(Plan):
         """Send the request; the connection's reader ends the call."""
         done, update = partial(self._finish, call), call.update if call.wants_updates else None
         request = PendingCall(
-            self._tool, done, call.line, traceparent=call.traceparent, update=update, wanted=call.wanted
+            self._tool,
+            done,
+            call.line,
+            traceparent=call.traceparent,
+            update=update,
+            wanted=call.wanted,
+            origin=call.request,
         )
         if self._kept.server.told:
             request.meta = (request.meta or {}) | call_meta(call)
-        fault = self._kept.start(request)
-        if fault is not None:
-            call.finish(fault.ran(may_have=False))
+        outcome = self._kept.start(request)
+        if outcome is not None:
+            call.finish(outcome.ran(may_have=False) if isinstance(outcome, Fault) else outcome)
             return
         self._runtime.state.owed.add(self._kept)
         call.halt = partial(self._halt, call, request)

@@ -10,8 +10,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Literal
 
-from msgspec import Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
+from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
 from tooldispatchd.agent.calls.call import LARGE_BYTES, Lookup, Plan, SessionChannel
 from tooldispatchd.agent.calls.checking import HEAVY
@@ -22,8 +23,10 @@ from tooldispatchd.agent.session.changes import Changes
 from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, closing_figures
+from tooldispatchd.agent.session.notes import Notes
 from tooldispatchd.agent.session.tasktree import Task, TaskTree
 from tooldispatchd.agent.tools.builtins import instructions_of
+from tooldispatchd.agent.tools.passing import SIGN, entries
 from tooldispatchd.agent.tools.showing import PLAIN, TEXT, Showing, plain_entries
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.admission import group_size
@@ -183,12 +186,18 @@ class Session:
             PROTOCOL,
             tools,
             [*toolset.warnings, *notes],
-            capabilities_of(machine, jobs=self.has_jobs, agents=self.lineage is None),
+            capabilities_of(
+                machine,
+                jobs=self.has_jobs,
+                agents=self.lineage is None,
+                workspace=self.lineage is None and toolset.may_name_workspace,
+            ),
             self._runtime.setup.told_limits,
             machine.agent,
             instructions_of(toolset.plans.values(), toolset.advice),
             machine.hello_id,
             _prompt(machine.asked.schemas, tools),
+            entries(toolset.passing()) if machine.asked.servers else UNSET,
         )
 
     def tools_changed(self) -> None:
@@ -224,6 +233,8 @@ class Session:
 
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
         """The plan of a tool by its own name or by one that is shown, why there is none, or that it is too early."""
+        if self.machine.asked.servers and SIGN in name:
+            return self.toolset.find_method(name)
         form = self.machine.asked.schemas or PLAIN
         if form == PLAIN and self._showing is None:
             return self.toolset.find(name)
@@ -413,9 +424,12 @@ class Session:
         """The kinds of questions that the agent said in `hello` that it answers."""
         return self.machine.asked.answers
 
-    def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:
+    def ask(self, kind: str, server: str, params: Raw, told: Told, origin: object = None) -> str | None:
         """Ask the agent, and send the question; as `Questions.ask`. `told` comes in a later turn."""
-        question = self.questions.ask(kind, server, params, told)
+        call = origin if isinstance(origin, AgentCall) else None
+        if call is None and self.in_flight is not None:
+            call = self.in_flight.oldest_at(server, self._runtime.setup.catalog.tools)
+        question = self.questions.ask(kind, server, params, told, call=None if call is None else call.known_as)
         if question is not None:
             self._host.flush()
         return question
@@ -424,6 +438,17 @@ class Session:
         """Stop waiting for this answer."""
         if self._questions is not None:
             self._questions.withdraw(question)
+
+    def hears(self, server: str) -> bool:
+        """Whether the agent asked to speak with its servers, and may with this one."""
+        return self.machine.asked.servers and self.toolset.passing_server(server) is not None
+
+    def note(self, server: str, method: str, params: Raw) -> None:
+        """Tell the agent what a server that it hears says."""
+        at = self.toolset.passing_server(server)
+        if at is not None:
+            at.notes = at.notes or Notes(self._runtime.services.timer, self.machine, self._host, server)
+            at.notes.take(method, params)
 
     # --- what its calls need ---
 

@@ -12,6 +12,7 @@ from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.programs.confining import program_of_server
 from tooldispatchd.agent.programs.programs import Program
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.notes import Notes
 from tooldispatchd.agent.tools.sharing import View
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
@@ -65,6 +66,7 @@ class SessionServer:
         "kept",
         "name",
         "needed",
+        "notes",
         "prefix",
         "unenforced",
         "use",
@@ -78,6 +80,8 @@ class SessionServer:
         self.needed: dict[str, str] = {}
         self.prefix = None if use is None else binding.prefix
         self.kept: ServerHandle | None = None
+        # What it says beyond its tools, once it has said something that its agent hears.
+        self.notes: Notes | None = None
         # It may have to wait for the servers before it until it settles.
         self.has_answered = False
         self.is_settled = False
@@ -180,6 +184,10 @@ class Servers:
 
     def __getitem__(self, name: str) -> SessionServer:
         return self._by_name[name]
+
+    def get(self, name: str) -> SessionServer | None:
+        """The server of that name, if the session has it."""
+        return self._by_name.get(name)
 
     def offer(self, use: ServerUse) -> None:
         """Have a server of the profile."""
@@ -302,6 +310,8 @@ class Servers:
         for server in self:
             if server.kept is not None:
                 server.kept.close()
+            if server.notes is not None:
+                server.notes.close()
 
     def forget(self) -> None:
         """Drop the references to the owner and the servers, after the end."""
@@ -413,6 +423,7 @@ def server_value(
         # All of its tools that declared tools are made of, whichever of these the session has.
         made = [tool.server for tool in runtime.setup.catalog.tools.values() if tool.server is not None]
         needed = tuple(dict.fromkeys(tool.tool for tool in made if tool.binding == binding.name))
+    offered = runtime.setup.offers_resources(profile.name)
     max_content_bytes = limits.max_content_bytes if program is None else program.command.max_output_bytes
     return Server(
         name=binding.name,
@@ -428,7 +439,7 @@ def server_value(
         handshake_s=spec.handshake_s or limits.handshake_s,
         call_s=spec.call_s or limits.call_s,
         dies_of_timeouts=spec.on_timeout != "cancel" and not spec.shared,
-        resources=spec.mcp_resources or (is_whole and runtime.setup.offers_resources(profile.name)),
+        resources=bool(is_whole and offered if spec.mcp_resources is None else spec.mcp_resources),
         traced=spec.trace,
         told=spec.meta,
         max_line_bytes=max_content_bytes + ENVELOPE_BYTES,

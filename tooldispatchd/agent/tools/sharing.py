@@ -15,6 +15,7 @@ import trio
 
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.session.tasktree import TaskTree
+from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.keeper import Keeper, ignore
 from tooldispatchd.providers.mcp.remembered import Eras, ToolLists
@@ -153,7 +154,7 @@ class View:
     def fault(self) -> Fault | None:
         return self._shared.keeper.fault
 
-    def start(self, call: PendingCall) -> Fault | None:
+    def start(self, call: PendingCall) -> Outcome | None:
         """As `Keeper.start`; what the call says is flushed to this session alone."""
         call.tells = self._tells
         return self._shared.keeper.start(call)

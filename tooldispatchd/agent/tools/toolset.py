@@ -18,6 +18,7 @@ from tooldispatchd.agent.calls.plans import (
 from tooldispatchd.agent.faults import SHOWN_NAME, propose, renamed, unknown_tool
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.tools import passing
 from tooldispatchd.agent.tools.builtins import INFO, InfoPlan, JobPlan, job_plans
 from tooldispatchd.agent.tools.servers import Servers, ServersOwner, SessionServer, at_servers, why_never
 from tooldispatchd.calls.gate import Turns
@@ -362,6 +363,34 @@ class Toolset:
             return self._unknown(name)
         found = self.find(meant)
         return renamed(found, name, str) if isinstance(found, Fault) else found
+
+    # --- beyond the tools of servers ---
+
+    def passing(self) -> list[SessionServer]:
+        """The servers that the agent may speak with beyond their tools, whether they are up or not."""
+        return [server for server in self._servers if passing.passes(server, self._runtime, self._profile)]
+
+    def passing_server(self, name: str) -> SessionServer | None:
+        """That one of them."""
+        server = self._servers.get(name)
+        return server if server and passing.passes(server, self._runtime, self._profile) else None
+
+    def find_method(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
+        """As `find`, of `SERVER!METHOD`."""
+        name_of, _, method = name.rpartition(passing.SIGN)
+        server = self._servers.get(name_of)
+        if server is None or method not in passing.METHODS:
+            return self._unknown(name)
+        if self.passing_server(name_of) is None:
+            return self._not_allowed(name)
+        if not server.is_settled:
+            return HOLD
+        return passing.find_method(self._runtime, server, method) or self._unknown(name)
+
+    @property
+    def may_name_workspace(self) -> bool:
+        """Whether the profile admits a workspace that `hello` names."""
+        return bool(self._profile.workspaces)
 
     def _find_own(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD] | None:
         """What is known of a tool by its own name; None where there is none of this name."""

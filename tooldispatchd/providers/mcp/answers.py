@@ -49,13 +49,14 @@ class PendingCall:
     wanted of its answer. `done` gets the
     outcome exactly once, unless the call is cancelled or expires before. `update` gets the server's progress before
     that, as `updates` merges it; it must neither raise nor call the connection. `tells`, where it is set, is called
-    before either is told something. `traceparent` is passed on as it is.
+    before either is told something. `traceparent` is passed on as it is. `origin` is what the agent's side is given
+    when the server must know more for this call.
 
     `number` is that of its request; `arguments` and `meta` are kept for a request that must be sent once more, of which
     there have been `rounds`. While the agent is asked what the server needs to know, `round` is there.
     """
 
-    __slots__ = ("_done", "arguments", "held", "meta", "number", "round", "rounds", "tells", "tool", "wanted")
+    __slots__ = ("_done", "arguments", "held", "meta", "number", "origin", "round", "rounds", "tells", "tool", "wanted")
 
     def __init__(
         self,
@@ -66,8 +67,10 @@ class PendingCall:
         traceparent: str | None = None,
         update: Callable[[Update], None] | None = None,
         wanted: Wanted = AS_JSON,
+        origin: object = None,
     ) -> None:
         self.tool = tool
+        self.origin = origin
         self.wanted = wanted
         self.held = None if update is None else Held(update)
         self.arguments = arguments

@@ -60,6 +60,10 @@ REJECTED: Final = -1
 KINDS: Final = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
 
 LISTS: Final = frozenset({"notifications/prompts/list_changed", "notifications/resources/list_changed"})
+# What is of interest to who reads a server's resources and prompts.
+NOTES: Final = LISTS | {"notifications/resources/updated", "notifications/message"}
+# A message of a log; longer ones are not passed on.
+MAX_NOTE_BYTES: Final = 64 * 1024
 
 
 class AgentSide(Protocol):
@@ -73,11 +77,17 @@ class AgentSide(Protocol):
     def answers(self) -> frozenset[str]:
         """Those of `sampling` and `elicitation` that the agent answers."""
 
-    def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:
+    def ask(self, kind: str, server: str, params: Raw, told: Told, origin: object = None) -> str | None:
         """Ask the agent, and have the question sent; as `wire.questions.Questions.ask`.
 
-        `told` is not called before this has returned.
+        `told` is not called before this has returned. `origin` is that of the call which it is asked for, if known.
         """
+
+    def hears(self, server: str) -> bool:
+        """Whether the agent wants to be told what the server says beyond its tools."""
+
+    def note(self, server: str, method: str, params: Raw) -> None:
+        """The server says so: a notification of `NOTES`, for an agent that hears it."""
 
     def withdraw(self, question: str) -> None:
         """Wait no more for this answer; `told` is not called for it."""
@@ -87,8 +97,14 @@ class _Nobody:
     roots: tuple[str, ...] = ()
     answers: frozenset[str] = frozenset()
 
-    def ask(self, kind: str, server: str, params: Raw, told: Told) -> str | None:  # noqa: ARG002 - a Protocol's
+    def ask(self, kind: str, server: str, params: Raw, told: Told, origin: object = None) -> str | None:  # noqa: ARG002 - a Protocol's
         return None
+
+    def hears(self, server: str) -> bool:  # noqa: ARG002 - a Protocol's
+        return False
+
+    def note(self, server: str, method: str, params: Raw) -> None:
+        """Nobody hears it."""
 
     def withdraw(self, question: str) -> None:
         """Nothing was asked."""
@@ -172,11 +188,11 @@ class QuestionRelay:
     waits by its numbers; others only look whether there is anything.
     """
 
-    __slots__ = ("_agent", "_asked", "_in_vain", "_is_closed", "_server", "waiting")
+    __slots__ = ("_asked", "_in_vain", "_is_closed", "_server", "agent", "waiting")
 
     def __init__(self, server: Server, agent: AgentSide) -> None:
         self._server = server
-        self._agent = agent
+        self.agent = agent
         self._asked = 0
         self._is_closed = False
         self.waiting: dict[int, _Waiting] = {}
@@ -188,18 +204,23 @@ class QuestionRelay:
     def due(self) -> float:
         return min(each.due for each in self.waiting.values()) if self.waiting else math.inf
 
-    def ask(self, method: str, params: Raw | UnsetType, answered: Answered) -> Raw | JsonRpcError | int:
-        """Have a server's request answered: the answer at once, or a number under which `answered` waits for it."""
+    def ask(
+        self, method: str, params: Raw | UnsetType, answered: Answered, origin: object = None
+    ) -> Raw | JsonRpcError | int:
+        """Have a server's request answered: the answer at once, or a number under which `answered` waits for it.
+
+        `origin` is as of `AgentSide.ask`.
+        """
         if self._is_closed:
             return GONE
         if method == "roots/list":
             roots = [
                 {"uri": uri, "name": unquote(uri.removeprefix("file://").rstrip("/").rpartition("/")[2]) or "/"}
-                for uri in self._agent.roots
+                for uri in self.agent.roots
             ]
             return Raw(_encode({"roots": roots})) if roots else UNKNOWN
         kind = KINDS.get(method)
-        if kind is None or kind not in self._agent.answers:
+        if kind is None or kind not in self.agent.answers:
             return UNKNOWN
         now = trio.current_time()
         self._in_vain = [due for due in self._in_vain if due > now]
@@ -210,7 +231,7 @@ class QuestionRelay:
         if isinstance(asked, JsonRpcError):
             return asked
         number = self._wait(self._server.call_s, answered)
-        question = self._agent.ask(kind, self._server.name, asked, partial(self._take, number, kind))
+        question = self.agent.ask(kind, self._server.name, asked, partial(self._take, number, kind), origin)
         waiting = self.waiting.get(number)
         if waiting is None:
             # To send the question may be how it is noticed that the agent is gone, which ends its connections.
@@ -231,7 +252,7 @@ class QuestionRelay:
         waiting = self.waiting.pop(number, None)
         if waiting is not None and waiting.question is not None:
             self._in_vain.append(waiting.due)
-            self._agent.withdraw(waiting.question)
+            self.agent.withdraw(waiting.question)
 
     def expire(self, now: float) -> None:
         """Withdraw what has waited long enough at `now`, and tell those who asked."""
@@ -271,11 +292,12 @@ class ServerRequests:
     clears it. `relay` is for rounds of input, which share its bounds.
     """
 
-    __slots__ = ("_is_closed", "_lists", "_numbers", "_said", "_send", "relay", "wants_list")
+    __slots__ = ("_is_closed", "_lists", "_numbers", "_said", "_send", "_server", "relay", "wants_list")
 
     def __init__(self, server: Server, agent: AgentSide, log: BoundLog, *, send: Callable[[Outgoing], None]) -> None:
         self.wants_list = False
         self.relay = QuestionRelay(server, agent)
+        self._server = server.name
         self._said = ServerLog(server.name, log)
         self._send = send
         self._numbers: dict[Id, int] = {}
@@ -324,8 +346,12 @@ class ServerRequests:
     def take_notification(self, message: Incoming) -> None:
         """Note what the server tells, but progress; what is unknown is ignored."""
         method = message.method
-        if self._is_closed:
+        if self._is_closed or isinstance(method, UnsetType):
             return
+        if method in NOTES and self.relay.agent.hears(self._server):
+            params = _read_note(message.params)
+            if params is not None:
+                self.relay.agent.note(self._server, method, params)
         if method == "notifications/message":
             self._said.take(message.params, trio.current_time())
         elif method == "notifications/cancelled":
@@ -368,6 +394,14 @@ def _read_params(kind: str, params: Raw | UnsetType) -> Raw | JsonRpcError:
         return JsonRpcError(INVALID_PARAMS, "The params cannot be read")
 
 
+def _read_note(params: Raw | UnsetType) -> Raw | None:
+    """What a notification says, encoded anew as a question is; None where it is too long or cannot be read."""
+    if isinstance(params, UnsetType):
+        return PONG
+    said = decoded(_decode_params, params, MAX_NOTE_BYTES)
+    return None if said is None else Raw(_encode(said))
+
+
 def _read_reply(kind: str, reply: Reply | None) -> Raw | JsonRpcError:
     if not isinstance(reply, AskResp):
         return GONE
@@ -408,7 +442,7 @@ class InputRound:
     agent does not answer that, refused, or did not answer in time. Once, unless `withdraw` comes before.
     """
 
-    __slots__ = ("_done", "_is_over", "_number", "_relay", "_required", "_responses", "_waiting")
+    __slots__ = ("_done", "_is_over", "_number", "_origin", "_relay", "_required", "_responses", "_waiting")
 
     def __init__(
         self,
@@ -417,8 +451,10 @@ class InputRound:
         done: Callable[[dict[str, Raw] | str], None],
         *,
         number: int = 1,
+        origin: object = None,
     ) -> None:
         self._relay = relay
+        self._origin = origin
         self._required = required
         self._done = done
         self._number = number
@@ -438,7 +474,7 @@ class InputRound:
             self._waiting[""] = self._relay.pause(seconds, partial(self._end, {}))
             return None
         for key, request in requests.items():
-            answer = self._relay.ask(request.method, request.params, partial(self._take, key))
+            answer = self._relay.ask(request.method, request.params, partial(self._take, key), self._origin)
             if isinstance(answer, int):
                 self._waiting[key] = answer
             elif isinstance(answer, JsonRpcError):

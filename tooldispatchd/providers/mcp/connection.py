@@ -25,31 +25,26 @@ from msgspec import Raw
 
 from tooldispatchd.calls.connection import ConnectionEvent, ConnectionMachine, ConnectionState
 from tooldispatchd.calls.memory import Share
+from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.checkers.pool import Running
 from tooldispatchd.children.tail import telling_line
 from tooldispatchd.providers.mcp.answers import Answers, PendingCall, PendingRequest
 from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide, InputRound, ServerRequests, capabilities
-from tooldispatchd.providers.mcp.dialects import Dialect
+from tooldispatchd.providers.mcp.dialects import Dialect, Modern
 from tooldispatchd.providers.mcp.greeting import Greeting
 from tooldispatchd.providers.mcp.handshake import Handshake, HandshakeError
 from tooldispatchd.providers.mcp.link import Link, LinkError, Transport
 from tooldispatchd.providers.mcp.logmessages import BoundLog, log_message, printable
-from tooldispatchd.providers.mcp.messages import Incoming, InputRequired, Outgoing, error_in
+from tooldispatchd.providers.mcp.messages import Incoming, InputRequired, Outgoing
 from tooldispatchd.providers.mcp.remembered import Eras
-from tooldispatchd.providers.mcp.server import Server, ServerOffer, call_failed
+from tooldispatchd.providers.mcp.server import Result, Server, ServerOffer, call_failed
+from tooldispatchd.providers.mcp.subscription import Subscription
 from tooldispatchd.wire.faults import Code, Fault
 
 # A server that says all the time that its tools have changed is asked this often.
 LIST_AGAIN_S: Final = 1.0
 # A line of an error.
 MAX_LAST_CHARS: Final = 200
-# Between the end of a subscription and the next try. A server that is restarted is back in seconds; asking anew costs a
-# request and a list of tools.
-SUBSCRIBE_AGAIN_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
-# One that lived for so long begins the row anew: proxies cut what is idle after a minute or so.
-STEADY_S: Final = 50.0
-# A server that is not there, or refuses, shows it within milliseconds. What is open for so long stands.
-STANDS_S: Final = 0.5
 # How a server exits whose input was closed; the last one is what a shell makes of the TERM that comes next.
 _GOOD_CODES: Final = frozenset({None, 0, 128 + signal.SIGTERM})
 
@@ -107,6 +102,8 @@ class Connection:
         self._pending = self._answers.pending
         self._nursery: trio.Nursery | None = None
         self._link: Link | None = None
+        # Where there is no handshake that settles what is told.
+        self._subscription: Subscription | None = None
         # Until when the owner's turn waits, and whether anything waits for a flush.
         self._until = math.inf
         self._has_queued = False
@@ -160,7 +157,7 @@ class Connection:
                 self._log_end()
                 # Half-read input, and all references back to this: without a cycle it is freed at once.
                 self._answers.renew()
-                self._link = self._nursery = None
+                self._link = self._nursery = self._subscription = None
                 del self._answers, self._asked
 
     async def _open(self, handshake: Handshake) -> Greeting | None:
@@ -194,11 +191,16 @@ class Connection:
 
     async def _serve(self, handshake: Handshake, greeting: Greeting) -> None:
         """Turn until the connection ends; list again when the server has said that its tools changed."""
-        asked = self._asked
-        subscription: Subscription | None = None
-        if self.dialect is not None and self.dialect.is_modern and greeting.tools_list_changed:
-            changes: dict[str, object] = {"notifications": {"toolsListChanged": True}}
-            subscription = Subscription(partial(self._ask, "subscriptions/listen", changes), self._list_soon)
+        asked, subscription = self._asked, None
+        if isinstance(self.dialect, Modern):
+            subscription = self._subscription = Subscription(
+                self._listen,
+                self._hear_no_more,
+                self._list_soon,
+                greeting=greeting,
+                hears=partial(self._agent.hears, self.server.name),
+                log_from=self.dialect.log_from,
+            )
         try:
             while self._is_living():
                 look_at = math.inf if subscription is None else subscription.look(trio.current_time())
@@ -231,14 +233,20 @@ class Connection:
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
-    def start(self, call: PendingCall) -> Fault | None:
-        """Queue a call, which `flush` sends; the fault where there can be none.
+    def start(self, call: PendingCall) -> Outcome | None:
+        """Queue a call, which `flush` sends; its outcome where nothing is to be sent, a fault where it cannot be.
 
         Its `done` is called from the owner's turn, or from whichever function ends the connection.
         """
         if self._machine.state is not ConnectionState.OPEN:
             return self.fault or self._fault(Code.SERVER_UNAVAILABLE, "it is still starting")
         self._calls += 1
+        if self._subscription is not None and call.tool.result is Result.WHOLE:
+            outcome = self._subscription.take(call)
+            if outcome is not None:
+                # Its owner looks whether there is more, or less, to be told of.
+                self._wake()
+                return outcome
         self._send_call(call)
         if self._list_ends < math.inf and trio.current_time() >= self._list_ends:
             self._list_soon()
@@ -264,7 +272,7 @@ class Connection:
             self._list_soon()
             return
         done = partial(self._next_round, call, required)
-        call.round = InputRound(self._asked.relay, required, done, number=call.rounds)
+        call.round = InputRound(self._asked.relay, required, done, number=call.rounds, origin=call.origin)
         call.round.begin()
 
     def _next_round(self, call: PendingCall, required: InputRequired, answered: dict[str, Raw] | str) -> None:
@@ -292,12 +300,8 @@ class Connection:
             if call.round is not None:
                 call.round.withdraw()
         elif self._link is not None and self._pending.get(call.number) is call:
-            number = call.number
-            self._pending.take(number)
-            # Where the link's way of ending the request says it, the server needs no further word.
-            if not self._link.give_up(number) and self.dialect is not None:
-                params: dict[str, object] = {"requestId": number, "reason": reason}
-                self._reply(self.dialect.notification("notifications/cancelled", params))
+            self._pending.take(call.number)
+            self._tell_cancelled(call.number, reason)
 
     def expire(self, call: PendingCall) -> None:
         """`call` ran longer than the server's `call_s`: cancel it, and give up a server that hangs.
@@ -341,6 +345,20 @@ class Connection:
         self.send(self.dialect.request(request.number, method, params))
         self.flush()
         return request
+
+    def _listen(self, notifications: dict[str, object]) -> PendingRequest:
+        return self._ask("subscriptions/listen", {"notifications": notifications})
+
+    def _hear_no_more(self, request: PendingRequest) -> None:
+        """End a request to listen, in the place of which there is another."""
+        if self._pending.take(request.number) is not None:
+            self._tell_cancelled(request.number, "superseded")
+
+    def _tell_cancelled(self, number: int, reason: str) -> None:
+        # Where the link's way of ending the request says it, the server needs no further word.
+        if self._link is not None and not self._link.give_up(number) and self.dialect is not None:
+            params: dict[str, object] = {"requestId": number, "reason": reason}
+            self._reply(self.dialect.notification("notifications/cancelled", params))
 
     async def request(self, method: str, params: dict[str, object], until: float = math.inf) -> Incoming | Fault | None:
         """A request of the connection itself, and its answer; None where there is none at the time `until`.
@@ -492,53 +510,3 @@ class Connection:
         )
         if stderr and not is_bad:
             self._log.debug("stderr ended", server=server, stderr_tail=stderr)
-
-
-class Subscription:
-    """Changes of the tools, told on a request that stays open (MCP 2026-07-28, "Subscriptions").
-
-    `subscribe` makes the request, `list_again` has the tools listed. One that ends (a proxy that cuts what is idle, a
-    server that is renewed) is made again after the waits of `SUBSCRIBE_AGAIN_S`, and once it stands the tools are
-    listed again, as changes may have been missed. One that is refused is not made again.
-    """
-
-    __slots__ = ("_began", "_due", "_ends", "_list_again", "_open", "_subscribe")
-
-    def __init__(self, subscribe: Callable[[], PendingRequest], list_again: Callable[[], None]) -> None:
-        self._subscribe = subscribe
-        self._list_again = list_again
-        self._open: PendingRequest | None = None
-        self._due = self._began = -math.inf
-        # In a row, since one lived for long.
-        self._ends = 0
-
-    def look(self, now: float) -> float:
-        """Subscribe where that is due at `now`, see whether the subscription has ended, and say when to look again.
-
-        In trio's time; infinite while it is open and nothing was missed.
-        """
-        reply = None if self._open is None else self._open.reply
-        if reply is not None:
-            self._open = None
-            self._ends = 1 if now - self._began >= STEADY_S else self._ends + 1
-            again_s = SUBSCRIBE_AGAIN_S[min(self._ends, len(SUBSCRIBE_AGAIN_S)) - 1]
-            self._due = math.inf if _is_refusal(reply) else now + again_s
-        if now >= self._due:
-            if self._open is None:
-                # What the first one could have missed, the handshake has listed.
-                self._due = now + STANDS_S if self._ends else math.inf
-                self._began = now
-                self._open = self._subscribe()
-            else:
-                # Listed after the subscription stands: a change in between is told, and not lost.
-                self._due = math.inf
-                self._list_again()
-        return self._due
-
-
-def _is_refusal(reply: Incoming | Fault) -> bool:
-    """Whether it makes no sense to ask again: an error, or a status of HTTP that says no."""
-    if isinstance(reply, Fault):
-        status = reply.extras.get("http_status")
-        return isinstance(status, int) and status // 100 == 4 and status not in {408, 429}
-    return error_in(reply) is not None

@@ -50,6 +50,8 @@ from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.heavy import Cut, cut_largest
 from tooldispatchd.wire.messages import ContentKind
 
+# JSON-RPC 2.0, "Error object".
+ERROR_MEMBERS: Final = ("code", "message", "data")
 # Content that says nothing, as it is written without blanks.
 EMPTY: Final = frozenset({"[]", "null"})
 
@@ -86,6 +88,7 @@ class _Messages(msgspec.Struct):
 
 
 _decode: Final = msgspec.json.Decoder().decode
+_decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_result: Final = msgspec.json.Decoder(_Result).decode
 _decode_texts: Final = msgspec.json.Decoder(list[_Text]).decode
 _decode_contents: Final = msgspec.json.Decoder(_Contents).decode
@@ -119,6 +122,8 @@ def failed(server: Server, why: str, *, rpc_code: int | float | str | None = Non
 def _read(reply: Incoming, tool: McpTool, server: Server, wanted: Wanted) -> Outcome | InputRequired:
     error = error_in(reply)
     if error is not None:
+        if tool.result is Result.WHOLE:
+            return _own_error(error, server)
         words, code = error_words(error, tool.method)
         return failed(server, words, rpc_code=code)
     if isinstance(reply.result, UnsetType):
@@ -136,6 +141,8 @@ def _read(reply: Incoming, tool: McpTool, server: Server, wanted: Wanted) -> Out
         # MCP 2026-07-28: what is not known is no result.
         kind = bytes(result.kind)[:MAX_CODE_CHARS].decode(errors="replace")
         return failed(server, f"its result is of a kind that is not known: {kind}")
+    if tool.result is Result.WHOLE:
+        return Answer(_compact(reply.result))
     if tool.method != "tools/call":
         said = _resource_content(reply.result, tool.method)
         return failed(server, f"its answer is no result of {tool.method}") if said is None else said
@@ -147,6 +154,15 @@ def _read(reply: Incoming, tool: McpTool, server: Server, wanted: Wanted) -> Out
     if wanted.details and isinstance(outcome, Answer):
         outcome = msgspec.structs.replace(outcome, details=_details(result))
     return outcome
+
+
+def _own_error(error: Raw, server: Server) -> Outcome:
+    """A JSON-RPC error as the server's own answer."""
+    try:
+        said = _decode_members(error)
+    except msgspec.ValidationError:
+        return failed(server, "its error is not an object")
+    return Answer(_compact(Raw(_encode({key: said[key] for key in ERROR_MEMBERS if key in said}))), is_error=True)
 
 
 def _answer_of(result: _Result, tool: McpTool, kind: ContentKind, *, is_error: bool) -> Outcome | None:

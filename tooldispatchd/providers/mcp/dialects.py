@@ -114,21 +114,24 @@ _PREFIX: Final = "io.modelcontextprotocol/"
 class Modern(Dialect):
     """A revision without a handshake; `capabilities` are the client's, as in `initialize` before."""
 
-    __slots__ = ("_open", "_stamp")
+    __slots__ = ("_open", "_said", "_stamp")
 
     is_modern = True
 
     def __init__(self, revision: str, capabilities: dict[str, object]) -> None:
         super().__init__(revision)
-        said = {
+        self._said: dict[str, object] = {
             f"{_PREFIX}protocolVersion": revision,
             f"{_PREFIX}clientInfo": CLIENT,
             f"{_PREFIX}clientCapabilities": capabilities,
-            # Without it a server tells nothing of what it logs.
-            f"{_PREFIX}logLevel": "info",
         }
+        # Without a level a server tells nothing of what it logs.
+        self.log_from("info")
+
+    def log_from(self, level: str) -> None:
+        """Ask for log messages of this level and those above it, from the next request on."""
         # Encoded once: nearly every request says the very same.
-        self._open = b'"_meta":' + _encode(said)[:-1]
+        self._open = b'"_meta":' + _encode({**self._said, f"{_PREFIX}logLevel": level})[:-1]
         self._stamp = b"," + self._open + b"}"
 
     def headers(self, message: Outgoing) -> list[tuple[str, str]]:

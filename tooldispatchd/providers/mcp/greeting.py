@@ -4,6 +4,7 @@ The `instructions` of servers for their users are put together here for `ready`.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -27,6 +28,8 @@ MAX_NAME_CHARS: Final = 128
 MAX_INSTRUCTIONS_CHARS: Final = 64 * 1024
 # All servers' instructions together, which go from there into a system prompt.
 MAX_INSTRUCTIONS_BYTES: Final = 64 * 1024
+# A few yes or no; what is longer counts as saying nothing of itself.
+MAX_CAPABILITY_BYTES: Final = 4 * 1024
 # What is quoted of a foreign list of revisions.
 MAX_REVISIONS: Final = 8
 MAX_REVISION_CHARS: Final = 40
@@ -40,7 +43,7 @@ class Greeting(msgspec.Struct, frozen=True):
     """A server's description of itself; `has_…` is whether it declared that capability.
 
     `name` is None where it gave none that can be read, which is no reason to do without it. `tools_list_changed` is
-    whether it tells when its list of tools changes.
+    whether it tells when its list of tools changes. `capabilities` are its own, cut to what it has besides tools.
     """
 
     revision: str
@@ -51,6 +54,7 @@ class Greeting(msgspec.Struct, frozen=True):
     has_prompts: bool = False
     has_logging: bool = False
     tools_list_changed: bool = False
+    capabilities: Raw = Raw(b"{}")
 
 
 class _Capabilities(msgspec.Struct):
@@ -58,6 +62,7 @@ class _Capabilities(msgspec.Struct):
     resources: Raw | UnsetType = UNSET
     prompts: Raw | UnsetType = UNSET
     logging: Raw | UnsetType = UNSET
+    completions: Raw | UnsetType = UNSET
 
 
 class _ToolsCapability(msgspec.Struct):
@@ -99,6 +104,7 @@ _decode: Final = msgspec.json.Decoder(_Initialized).decode
 _decode_discovered: Final = msgspec.json.Decoder(_Discovered).decode
 _decode_unsupported: Final = msgspec.json.Decoder(_Unsupported).decode
 _decode_tools: Final = msgspec.json.Decoder(_ToolsCapability).decode
+_decode_object: Final = msgspec.json.Decoder(dict[str, object]).decode
 _decode_server: Final = msgspec.json.Decoder(_Implementation).decode
 _decode_meta: Final = msgspec.json.Decoder(_Meta).decode
 
@@ -165,7 +171,26 @@ def _greeting(
         has_prompts=_has(capabilities.prompts),
         has_logging=_has(capabilities.logging),
         tools_list_changed=tools is not None and tools.list_changed,
+        capabilities=_besides_tools(capabilities),
     )
+
+
+def _besides_tools(said: _Capabilities) -> Raw:
+    """What the server has besides tools, as an object of objects."""
+    members = {"resources": said.resources, "prompts": said.prompts}
+    members |= {"completions": said.completions, "logging": said.logging}
+    kept = {
+        name: decoded(_decode_object, value, MAX_CAPABILITY_BYTES) or {}
+        for name, value in members.items()
+        if _has(value)
+    }
+    return _shared(msgspec.json.encode(kept))
+
+
+@lru_cache(maxsize=256)
+def _shared(text: bytes) -> Raw:
+    """One object for all connections to servers that have the same: few differ."""
+    return Raw(text)
 
 
 def _has(capability: Raw | UnsetType) -> bool:

@@ -169,6 +169,7 @@ class Handshake:
             warnings=tuple(listing.all_warnings()),
             missing=listing.missing(),
             ttl_s=listing.ttl_s,
+            capabilities=greeting.capabilities,
         )
 
     async def _add_all(self, raws: list[Raw], listing: Listing) -> None:

@@ -16,6 +16,7 @@ import trio
 from tooldispatchd.calls.backoff import Backoff
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.keeping import KeeperEvent, KeeperMachine, KeeperState
+from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.logmessages import BoundLog
@@ -50,8 +51,8 @@ class ServerHandle(Protocol):
     def fault(self) -> Fault | None:
         """Why it cannot be called now."""
 
-    def start(self, call: PendingCall) -> Fault | None:
-        """Queue a call, which `flush` sends; the fault where there can be none."""
+    def start(self, call: PendingCall) -> Outcome | None:
+        """Queue a call, which `flush` sends; its outcome where nothing is to be sent, a fault where it cannot be."""
 
     def cancel(self, call: PendingCall, reason: str) -> None:
         """Stop waiting for a call."""
@@ -247,9 +248,9 @@ class Keeper:
         if not self._held:
             return
         for call in self._taken():
-            fault = connection.start(call)
-            if fault is not None:
-                call.finish(fault.ran(may_have=False))
+            outcome = connection.start(call)
+            if outcome is not None:
+                call.finish(outcome.ran(may_have=False) if isinstance(outcome, Fault) else outcome)
         connection.flush()
         self._batch_done()
 
@@ -283,13 +284,13 @@ class Keeper:
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
-    def start(self, call: PendingCall) -> Fault | None:
+    def start(self, call: PendingCall) -> Outcome | None:
         """As `Connection.start`, by the connection that is open; the first call of a lazy server opens it."""
         state = self._machine.state
         if state is KeeperState.OPEN:
             assert self._connection is not None
-            fault = self._connection.start(call)
-            return None if fault is None else self.fault or fault
+            outcome = self._connection.start(call)
+            return self.fault or outcome if isinstance(outcome, Fault) else outcome
         if state is not KeeperState.ASLEEP and state is not KeeperState.WAKING:
             return self.fault or unavailable(self.server, "it is still starting")
         self._held[call] = None

@@ -53,6 +53,7 @@ class Result(Enum):
     LISTED = "by the output schema that the server lists, if any"
     TYPED = "by the type that the configuration declares: also a text may hold the value, as JSON"
     TEXT = "the same for the type `string`: a text may be the value itself"
+    WHOLE = "not at all: the result is the answer as it is, and a JSON-RPC error is the server's own"
 
 
 class McpTool(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
@@ -85,7 +86,7 @@ class ServerOffer(msgspec.Struct, frozen=True, kw_only=True):
     `tools` by the server's own names, as far as they are wanted and can be used; `listed` the names of all that it has.
     `said_name` is what the server calls itself, `instructions` its advice, and `warnings` tell of tools that were left
     out. `missing` is the first whitelisted tool that it lacks. The list is good for `ttl_s` seconds; 0 where the server
-    does not say.
+    does not say. `capabilities` are the server's own, as far as they say what it has besides tools.
     """
 
     tools: dict[str, McpTool] = {}
@@ -95,6 +96,7 @@ class ServerOffer(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     missing: str | None = None
     ttl_s: float = 0.0
+    capabilities: Raw = Raw(b"{}")
 
 
 # --- faults, of which each `why` is a phrase that follows the server's name -------------------------------------------

@@ -35,7 +35,9 @@ class Stage:
     def __init__(self) -> None:
         self.face = Face(profile="web", token="secret", now=0.0)
         self.said: list[Said] = []
+        self.last_ticket = 0
         self._ids = 0
+        self._early: list[dict[str, Any]] = []
 
     def client(self, message: object, now: float = 0.0) -> int:
         """Say something as the client; bytes as they are. Returns the ticket."""
@@ -46,6 +48,21 @@ class Stage:
         self._ids += 1
         said = {"jsonrpc": "2.0", "id": self._ids, "method": method}
         return self.client(said if params is None else {**said, "params": params}, now)
+
+    def stateless(self, method: str, params: dict[str, Any] | None = None, offer: dict[str, Any] | None = None) -> int:
+        """Make a request of the stateless revision."""
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": offer or {},
+        }
+        self.last_ticket = self.request(method, {**(params or {}), "_meta": meta})
+        return self.last_ticket
+
+    def stateless_call(self, offer: dict[str, Any], **ready: Any) -> dict[str, Any]:
+        """Call a tool without a handshake; returns its line."""
+        self.stateless("tools/call", {"name": "look"}, offer)
+        self.ready(**ready)
+        return self.lines()[-1]
 
     def notify(self, method: str, params: object = None) -> int:
         """Say a notification."""
@@ -65,14 +82,17 @@ class Stage:
         line = {**READY, "id": self.lines()[-1]["id"], **fields}
         self.face.take_daemon(json.dumps(line).encode(), 0.0)
 
-    def open(
-        self, revision: str = "2025-11-25", capabilities: dict[str, Any] | None = None, **ready: object
-    ) -> dict[str, Any]:
+    def open(self, revision: str = "2025-11-25", offer: dict[str, Any] | None = None, **ready: Any) -> dict[str, Any]:
         """Shake hands; returns the answer to `initialize`."""
-        self.request("initialize", {"protocolVersion": revision, "capabilities": capabilities or {}})
+        self.request("initialize", {"protocolVersion": revision, "capabilities": offer or {}})
         self.ready(**ready)
         self.notify("notifications/initialized")
-        return self.told()[0]
+        answer, *self._early = self.told()
+        return answer
+
+    def told_early(self) -> list[dict[str, Any]]:
+        """What the client was told right after the handshake."""
+        return self._early
 
     def lines(self) -> list[dict[str, Any]]:
         """What the daemon was told since this was asked last."""

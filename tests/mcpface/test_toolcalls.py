@@ -131,3 +131,12 @@ def test_a_foreign_cursor_is_a_mistake(cursor: str) -> None:
     stage.open()
     stage.request("tools/list", {"cursor": cursor})
     assert stage.told()[0]["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize("params", [{}, {"arguments": None}, {"arguments": {}}])
+def test_arguments_may_be_left_out(params: dict[str, object]) -> None:
+    stage = Stage()
+    stage.open()
+    stage.lines()
+    stage.request("tools/call", {"name": "look", **params})
+    assert stage.lines()[0]["input"] == {}

@@ -5,6 +5,7 @@ and is answered at most once: what answers it takes it out of `open` first.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, Protocol
 
 import msgspec
@@ -31,9 +32,21 @@ from tooldispatchd.mcpface.revisions import R2025_03, REVISIONS, SERVER_INFO, Cl
 MAX_OPEN: Final = 1024
 # A batch of this size is answered within one turn of whoever carries the face.
 MAX_BATCH: Final = 100
-# Questions of servers that a client has not answered; the daemon bounds its own.
+# ClientQuestions of servers that a client has not answered; the daemon bounds its own.
 MAX_ASKED: Final = 256
 
+# Lists are one session's, and we are told of changes: a client is to ask again.
+_NO_CACHE: Final = {"ttlMs": 0, "cacheScope": "private"}
+_CACHEABLE: Final = frozenset(
+    {
+        "server/discover",
+        "tools/list",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "prompts/list",
+    }
+)
 _NO_PARAMS: Final = Raw(b"{}")
 _SERVER: Final = {"name": "tooldispatchd", "title": "tooldispatchd", "version": "1"}
 
@@ -71,8 +84,25 @@ class ClientRequest:
         self.offer = ClientOffer()
         self.cancel: Callable[[], None] = _nothing
         """What is to be done when the client cancels it."""
+        self.steps = 0
+        """Calls of the daemon that were made for it."""
+        self.is_promoted = False
+        """Whether its call is to become a task."""
+        self.ended: list[Callable[[], None]] = []
+        """What is to be done when it is answered, or ends without an answer."""
         self.progress = 0.0
         """The last that was told."""
+        self.heir: ClientRequest | None = None
+        """The client's retry of it, which gets the answer."""
+        self.is_parked = False
+        """Whether it was answered with a question and is to be retried."""
+        self.kept: Callable[[ClientRequest], None] | None = None
+        """Gives its retry the answer that came meanwhile."""
+
+    @property
+    def latest(self) -> "ClientRequest":
+        """The request that gets the answer now."""
+        return self if self.heir is None else self.heir.latest
 
 
 class FaceServer(Protocol):
@@ -122,12 +152,33 @@ class ClientSide:
 
     def answer(self, request: ClientRequest, result: Mapping[str, object]) -> None:
         """Answer `request` with a result, unless it was answered."""
+        request = request.latest
+        if request.is_parked:
+            request.kept = partial(self.answer, result=result)
+            return
         if request.revision.is_stateless:
-            result = {"resultType": "complete", **result, "_meta": _signed(result.get("_meta"))}
+            cache = _NO_CACHE if request.method in _CACHEABLE else {}
+            result = {"resultType": "complete", **cache, **result, "_meta": _signed(result.get("_meta"))}
         self._close(request, result_json(request.id, result))
+
+    def park(self, request: ClientRequest, questions: Mapping[str, object], state: str) -> None:
+        """Answer `request` with questions; what would answer it is kept for its retry."""
+        self.answer(request, {"resultType": "input_required", "inputRequests": questions, "requestState": state})
+        request.is_parked = True
+
+    def adopt(self, parked: ClientRequest, retry: ClientRequest) -> None:
+        """From now on the answer to `parked` is that of `retry`."""
+        parked.is_parked, parked.heir = False, retry
+        retry.cancel, retry.progress = parked.cancel, parked.progress
+        if parked.kept is not None:
+            parked.kept(retry)
 
     def fail(self, request: ClientRequest, code: int, message: str, data: object = UNSET) -> None:
         """Answer `request` with an error, unless it was answered."""
+        request = request.latest
+        if request.is_parked:
+            request.kept = partial(self.fail, code=code, message=message, data=data)
+            return
         self._close(request, error_json(request.id, code, message, data))
 
     def drop(self, request: ClientRequest) -> None:
@@ -135,7 +186,9 @@ class ClientSide:
         self._close(request, None)
 
     def notify(self, method: str, params: object = UNSET, request: ClientRequest | None = None) -> None:
-        """Say a notification, under the ticket of `request` if it is about one."""
+        """Say a notification, under the ticket of `request` if it is about one; none about one that has ended."""
+        if request is not None and request.number not in self.open:
+            return
         self.to_client.append(Said(notification_json(method, params), None if request is None else request.ticket))
 
     def ask(
@@ -153,6 +206,13 @@ class ClientSide:
         """Forget a question; its answer is ignored."""
         if self._asked.pop(key, None) is not None:
             self.notify("notifications/cancelled", {"requestId": key})
+
+    def expire(self, key: str) -> None:
+        """A question that was not answered in time is as if refused."""
+        then = self._asked.get(key)
+        if then is not None:
+            self.withdraw(key)
+            then(None)
 
     def find(self, id_: Raw) -> ClientRequest | None:
         """The latest open request with that id."""
@@ -230,8 +290,12 @@ class ClientSide:
             then(None if isinstance(result, UnsetType) else result)
 
     def _close(self, request: ClientRequest, message: bytes | None) -> None:
-        if self.open.pop(request.number, None) is not None:
-            self._say_last(request.ticket, message or b"")
+        if self.open.pop(request.number, None) is None:
+            return
+        self._say_last(request.ticket, message or b"")
+        ended, request.ended = request.ended, []
+        for then in ended:
+            then()
 
     def _say_last(self, ticket: int, message: bytes) -> None:
         batch = self._batches.get(ticket)

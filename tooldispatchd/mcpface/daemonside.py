@@ -80,6 +80,7 @@ _read_fault: Final = msgspec.json.Decoder(ToldFault).decode
 # The fields of a `fault` line that are not the fault's.
 _ENVELOPE: Final = ("__port", "agent", "line", "id")
 _EMPTY: Final = Raw(b"{}")
+_NULL: Final = Raw(b"null")
 
 
 def fault_of(line: DaemonLine) -> ToldFault | None:
@@ -205,7 +206,9 @@ class DaemonSide:
             return wire_id
         self._calls[wire_id] = _WireCall(then, update)
         said: dict[str, object] = {"__port": "tool_req", "id": wire_id, "name": name}
-        said["input"] = _EMPTY if isinstance(arguments, UnsetType) else arguments
+        # Many encoders write what they do not have.
+        is_left_out = isinstance(arguments, UnsetType) or arguments == _NULL
+        said["input"] = _EMPTY if is_left_out else arguments
         self._say({**said, "background": background, "traceparent": traceparent})
         return wire_id
 
@@ -213,6 +216,11 @@ class DaemonSide:
         """End a call; its answer still comes."""
         if wire_id in self._calls:
             self._say({"__port": "tool_cancel", "id": wire_id})
+
+    def promote(self, wire_id: str) -> None:
+        """Make a job of a call: its answer names the job, if that was not too late."""
+        if wire_id in self._calls:
+            self._say({"__port": "tool_background", "id": wire_id})
 
     def respond(self, port: str, id_: str, fields: dict[str, object]) -> None:
         """Answer a question of the daemon."""

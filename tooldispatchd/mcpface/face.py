@@ -1,6 +1,6 @@
 """The face that the daemon shows to one MCP client: messages and lines in and out; no I/O, no clock.
 
-`METHODS` says which part serves a method, and in which revisions. A request says its revision itself, or has that
+`_table` says which part serves a method, and in which revisions. A request says its revision itself, or has that
 of the handshake. Both kinds may come on one face, as from a client that tries the newer one first.
 """
 
@@ -13,13 +13,28 @@ import msgspec
 
 from tooldispatchd.mcpface.alarms import Alarms
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide, Said, server_info
-from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide, Phase
-from tooldispatchd.mcpface.jsonrpc import METHOD_UNKNOWN, WRONG_PARAMS
-from tooldispatchd.mcpface.revisions import R2024_11, R2025_11, R2026_07, REVISIONS, ClientOffer, Params
+from tooldispatchd.mcpface.daemonside import DaemonSide, Phase
+from tooldispatchd.mcpface.jsonrpc import METHOD_UNKNOWN, UNSUPPORTED_REVISION, WRONG_PARAMS
+from tooldispatchd.mcpface.notes import ClientNotes
+from tooldispatchd.mcpface.passing import Passing
+from tooldispatchd.mcpface.questions import ClientQuestions
+from tooldispatchd.mcpface.revisions import (
+    R2024_11,
+    R2025_11,
+    R2026_07,
+    REVISIONS,
+    TASKS_EXTENSION,
+    ClientOffer,
+    Params,
+)
+from tooldispatchd.mcpface.roots import Roots
+from tooldispatchd.mcpface.tasks import ClientTasks
 from tooldispatchd.mcpface.toolcalls import ToolCalls
 
 # A client gives up its start after 10 s and more; a session whose servers take longer is told of without instructions.
 OPENING_S: Final = 5.0
+# In the stateless revision each request says what its client answers: the session is asked everything.
+_ANY: Final = ["elicitation", "approve", "sampling"]
 
 
 class _Method(msgspec.Struct, frozen=True):
@@ -33,18 +48,42 @@ class _Method(msgspec.Struct, frozen=True):
 class Face:
     """One MCP client's session with the daemon."""
 
-    def __init__(self, *, profile: str | None, token: str | None, now: float) -> None:
+    def __init__(self, *, profile: str | None, token: str | None, now: float, epoch: float = 0.0) -> None:
+        """`now` is any clock that grows, `epoch` what is added to it for the seconds since 1970 (times of tasks)."""
         self._alarms = Alarms(now)
         self._client = ClientSide(self)
         self._daemon = DaemonSide(self._client, profile=profile, token=token)
-        self._tools = ToolCalls(self._client, self._daemon)
-        self._is_initialized = False
-        self._daemon.listeners["tools_changed"] = self._tools_changed
-        self._methods = {
-            "initialize": _Method(self._initialize, until=R2025_11.name, waits=False),
-            "ping": _Method(self._ping, until=R2025_11.name, waits=False),
-            "tools/list": _Method(self._tools.list),
+        self._tasks = ClientTasks(self._client, self._daemon, self._alarms, epoch)
+        self._tools = ToolCalls(self._client, self._daemon, self._tasks)
+        self._passing = Passing(self._client, self._daemon)
+        self._notes = ClientNotes(self._client, self._daemon, self._passing, self._alarms)
+        self._questions = ClientQuestions(self._client, self._daemon, self._alarms)
+        self._roots = Roots(self._client, self._daemon, self._alarms)
+        self._methods = self._table()
+
+    def _table(self) -> dict[str, _Method]:
+        newest, handshake, tasks = R2026_07.name, R2025_11.name, R2025_11.name
+        return {
+            "initialize": _Method(self._initialize, until=handshake, waits=False),
+            "server/discover": _Method(self._discover, since=newest, waits=False),
+            "ping": _Method(self._ping, until=handshake, waits=False),
+            "tools/list": _Method(self._tools.show),
             "tools/call": _Method(self._tools.call),
+            "resources/list": _Method(self._passing.show),
+            "resources/templates/list": _Method(self._passing.show),
+            "resources/read": _Method(self._passing.read),
+            "resources/subscribe": _Method(self._passing.read, until=handshake),
+            "resources/unsubscribe": _Method(self._passing.read, until=handshake),
+            "prompts/list": _Method(self._passing.show),
+            "prompts/get": _Method(self._passing.prompt),
+            "completion/complete": _Method(self._passing.complete),
+            "logging/setLevel": _Method(self._passing.set_level, until=handshake),
+            "subscriptions/listen": _Method(self._notes.listen, since=newest),
+            "tasks/get": _Method(self._tasks.get, since=tasks),
+            "tasks/result": _Method(self._tasks.result, since=tasks, until=handshake),
+            "tasks/list": _Method(self._tasks.show, since=tasks, until=handshake),
+            "tasks/update": _Method(self._tasks.update, since=newest),
+            "tasks/cancel": _Method(self._tasks.cancel, since=tasks),
         }
 
     @property
@@ -67,6 +106,10 @@ class Face:
         """Whether the daemon's channel is lost: nothing can be served any more."""
         return self._daemon.phase is Phase.LOST
 
+    def knows(self, key: str) -> bool:
+        """Whether that is a `requestState` or the id of a task of this face: both find it again over HTTP."""
+        return self._questions.knows(key) or self._tasks.knows(key)
+
     def take_client(self, message: bytes, now: float, revision: str | None = None) -> int:
         """Take a message of the client; returns its ticket. `revision` is the header, over HTTP."""
         self._alarms.now = now
@@ -85,6 +128,7 @@ class Face:
     def lost(self, why: str) -> None:
         """The daemon's channel ended: every open request is answered."""
         self._daemon.lost(why)
+        self._notes.close()
         for request in list(self._client.open.values()):
             self._daemon.refuse(request)
 
@@ -95,20 +139,28 @@ class Face:
 
     def serve(self, request: ClientRequest) -> None:
         """Give a request to the part that serves it."""
+        if not self._is_stated(request):
+            return
         method = self._methods.get(request.method)
         if method is None or not method.since <= request.revision.name <= method.until:
             self._client.fail(request, METHOD_UNKNOWN, f"there is no method {request.method[:100]!r}")
         elif method.waits:
             # A client that comes without a handshake is served all the same.
-            self._daemon.open([])
-            self._daemon.when_open(request, method.serve)
+            if request.revision.is_stateless:
+                self._daemon.open(_ANY)
+            elif self._daemon.phase is Phase.NEW:
+                self._daemon.open([])
+            self._roots.start()
+            is_retry = request.revision.is_stateless and request.params.request_state is not None
+            self._daemon.when_open(request, self._questions.retry if is_retry else method.serve)
         else:
             method.serve(request)
 
     def hear(self, method: str, params: Params) -> None:
         """Take a notification of the client."""
         if method == "notifications/initialized":
-            self._is_initialized = True
+            self._notes.is_initialized = True
+            self._roots.start()
         elif method == "notifications/cancelled" and isinstance(params.request_id, msgspec.Raw):
             request = self._client.find(params.request_id)
             # A client may not take back its handshake.
@@ -127,31 +179,64 @@ class Face:
         self._client.revision = R2025_11 if known is None or known.is_stateless else known
         self._client.offer = request.params.capabilities or ClientOffer()
         request.revision = self._client.revision
+        if self._daemon.phase in (Phase.NEW, Phase.REFUSED):
+            self._roots.hold()
         self._daemon.open(self._client.offer.answers())
-        answer = partial(self._welcome, request)
-        self._daemon.when_settled(answer)
-        self._alarms.after(OPENING_S, answer)
+        self._when_settled(partial(self._welcome, request))
+
+    def _discover(self, request: ClientRequest) -> None:
+        self._daemon.open(_ANY)
+        self._when_settled(partial(self._welcome, request))
+
+    def _when_settled(self, then: Callable[[], None]) -> None:
+        self._daemon.when_settled(then)
+        self._alarms.after(OPENING_S, then)
+
+    def _is_stated(self, request: ClientRequest) -> bool:
+        """Take what a request of the stateless revision says of itself; fails it where it says that wrongly."""
+        meta = request.params.meta
+        said = None if meta is None else meta.revision
+        if said is None and not request.revision.is_stateless:
+            return True
+        known = REVISIONS.get(said or "")
+        if said is not None and (known is None or not known.is_stateless):
+            data = {"supported": list(REVISIONS), "requested": said[:100]}
+            self._client.fail(request, UNSUPPORTED_REVISION, "this revision is not spoken so", data)
+            return False
+        if known is None or meta is None or meta.offer is None:
+            self._client.fail(request, WRONG_PARAMS, "_meta says the revision and the client's capabilities")
+            return False
+        request.revision, request.offer = known, meta.offer
+        return True
 
     def _welcome(self, request: ClientRequest) -> None:
         if self._daemon.phase in (Phase.REFUSED, Phase.LOST):
             self._daemon.refuse(request)
             return
-        result: dict[str, object] = {
-            "protocolVersion": request.revision.name,
-            "capabilities": self._capabilities(),
-            "serverInfo": server_info(),
-        }
+        result: dict[str, object] = {"capabilities": self._capabilities(request)}
+        if request.revision.is_stateless:
+            result["supportedVersions"] = list(REVISIONS)
+        else:
+            result |= {"protocolVersion": request.revision.name, "serverInfo": server_info()}
         if self._daemon.instructions:
             result["instructions"] = self._daemon.instructions
         self._client.answer(request, result)
 
-    def _capabilities(self) -> dict[str, object]:
-        return {"tools": {"listChanged": True}}
+    def _capabilities(self, request: ClientRequest) -> dict[str, object]:
+        told: dict[str, object] = {"tools": {"listChanged": True}}
+        if self._passing.having("resources"):
+            told["resources"] = {"subscribe": True, "listChanged": True}
+        if self._passing.having("prompts"):
+            told["prompts"] = {"listChanged": True}
+        if self._passing.having("completions") and request.revision is not R2024_11:
+            told["completions"] = {}
+        if self._passing.having("logging") and not request.revision.is_stateless:
+            told["logging"] = {}
+        if self._tasks.are_there and request.revision.has_tasks:
+            told["tasks"] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+        if self._tasks.are_there and request.revision.is_stateless:
+            told["extensions"] = {TASKS_EXTENSION: {}}
+        return told
 
     def _ping(self, request: ClientRequest) -> None:
         self._client.answer(request, {})
-
-    def _tools_changed(self, line: DaemonLine) -> None:
-        self._daemon.tools = line.tools
-        if self._is_initialized:
-            self._client.notify("notifications/tools/list_changed")

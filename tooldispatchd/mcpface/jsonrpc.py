@@ -14,6 +14,8 @@ INVALID_REQUEST: Final = -32600
 METHOD_UNKNOWN: Final = -32601
 WRONG_PARAMS: Final = -32602
 INTERNAL: Final = -32603
+# Of MCP: a request says a revision that is not spoken.
+UNSUPPORTED_REVISION: Final = -32022
 # Of the range that a server may define: it cannot be done now.
 UNAVAILABLE: Final = -32000
 
@@ -52,7 +54,10 @@ def is_id(raw: Raw | UnsetType) -> bool:
 
 def request_json(id_: str, method: str, params: object) -> bytes:
     """A request of ours."""
-    return msgspec.json.encode({"jsonrpc": "2.0", "id": id_, "method": method, "params": params})
+    said: dict[str, object] = {"jsonrpc": "2.0", "id": id_, "method": method}
+    if params is not UNSET:
+        said["params"] = params
+    return msgspec.json.encode(said)
 
 
 def notification_json(method: str, params: object = UNSET) -> bytes:

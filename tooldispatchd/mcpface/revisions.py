@@ -18,6 +18,8 @@ class Revision(msgspec.Struct, frozen=True):
     """`structuredContent` and `outputSchema`, `title`, `resource_link` and `_meta` of parts."""
     has_tasks: bool = False
     """The experimental ones of the handshake."""
+    not_found: int = -32002
+    """The error for a resource that is not there."""
     is_stateless: bool = False
     """Each request says its revision and the client's capabilities itself, and nothing is sent unasked."""
 
@@ -28,7 +30,7 @@ R2024_11: Final = Revision(
 R2025_03: Final = Revision("2025-03-26", has_batches=True, has_structure=False)
 R2025_06: Final = Revision("2025-06-18")
 R2025_11: Final = Revision("2025-11-25", has_tasks=True)
-R2026_07: Final = Revision("2026-07-28", is_stateless=True)
+R2026_07: Final = Revision("2026-07-28", not_found=-32602, is_stateless=True)
 
 # The newest first: that is what a client with an unknown one is offered.
 REVISIONS: Final = {known.name: known for known in (R2026_07, R2025_11, R2025_06, R2025_03, R2024_11)}
@@ -52,6 +54,11 @@ class ClientOffer(msgspec.Struct, rename="camel"):
         asked = ["elicitation", "approve"] if self.elicitation is not None else []
         return [*asked, "sampling"] if self.sampling is not None else asked
 
+    @property
+    def has_tasks(self) -> bool:
+        """Whether it takes a task for an answer (the extension of the stateless revision)."""
+        return self.extensions is not None and TASKS_EXTENSION in self.extensions
+
 
 class RequestMeta(msgspec.Struct):
     """What of `_meta` of a request is read."""
@@ -71,7 +78,7 @@ class CompletedThing(msgspec.Struct):
     uri: str | None = None
 
 
-class Wish(msgspec.Struct, rename="camel"):
+class Wish(msgspec.Struct, rename="camel", omit_defaults=True):
     """What a `subscriptions/listen` is to hear of."""
 
     tools_list_changed: bool = False
@@ -92,7 +99,7 @@ class Params(msgspec.Struct, rename="camel"):
     ref: CompletedThing | None = None
     argument: Raw | UnsetType = UNSET
     context: Raw | UnsetType = UNSET
-    task: Raw | None = None
+    task: dict[str, Raw] | None = None
     task_id: str | None = None
     input_responses: dict[str, Raw] | None = None
     request_state: str | None = None

@@ -9,14 +9,17 @@ from typing import Final
 import msgspec
 from msgspec import UnsetType
 
-from tooldispatchd.mcpface.answers import ListedTool, called, listed_tool
+from tooldispatchd.mcpface.answers import called, listed_tool
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide, fault_of
 from tooldispatchd.mcpface.jsonrpc import WRONG_PARAMS, is_id
+from tooldispatchd.mcpface.revisions import Revision
+from tooldispatchd.mcpface.tasks import ClientTasks
 
 # Some clients read the first page only: a list that is not absurd is one page.
 MAX_PAGE_TOOLS: Final = 1000
 MAX_CURSOR_CHARS: Final = 4096
+_MAY_BE_TASK: Final = msgspec.Raw(b'{"taskSupport":"optional"}')
 
 
 def write_cursor(*parts: int | str) -> str:
@@ -43,11 +46,14 @@ def read_cursor(cursor: str | None) -> tuple[int, str]:
 class ToolCalls:
     """The tools of the session, for the client."""
 
-    def __init__(self, client: ClientSide, daemon: DaemonSide) -> None:
+    def __init__(self, client: ClientSide, daemon: DaemonSide, tasks: ClientTasks) -> None:
         self._client = client
         self._daemon = daemon
+        self._tasks = tasks
+        self._read: list[msgspec.Raw] = []
+        self._outputs: dict[str, set[str]] = {}
 
-    def list(self, request: ClientRequest) -> None:
+    def show(self, request: ClientRequest) -> None:
         """Answer with a page of the tools as they are now."""
         try:
             start, _ = read_cursor(request.params.cursor)
@@ -56,7 +62,11 @@ class ToolCalls:
             return
         end = start + MAX_PAGE_TOOLS
         shown = (listed_tool(raw, request.revision) for raw in self._daemon.tools[start:end])
-        result: dict[str, object] = {"tools": [tool for tool in shown if tool is not None]}
+        tools = [tool for tool in shown if tool is not None]
+        if request.revision.has_tasks and self._tasks.are_there:
+            for tool in tools:
+                tool.execution = _MAY_BE_TASK
+        result: dict[str, object] = {"tools": tools}
         if end < len(self._daemon.tools):
             result["nextCursor"] = write_cursor(end, "")
         self._client.answer(request, result)
@@ -79,11 +89,14 @@ class ToolCalls:
             partial(self.answered, request),
             wire_id=wire_id,
             update=partial(self.updated, request),
+            background=True if self._is_task(request) else None,
             traceparent=None if meta is None else meta.traceparent,
         )
+        self._tasks.promote_later(request, wire_id)
 
     def updated(self, request: ClientRequest, line: DaemonLine) -> None:
         """Tell how far a call is, to a client that asked for it. What is told always grows."""
+        request = request.latest
         meta = request.params.meta
         if meta is None or not is_id(meta.token) or (line.progress is None and line.message is None):
             return
@@ -102,17 +115,23 @@ class ToolCalls:
         if fault is not None and fault.error == "unknown_tool" and fault.ran is None:
             self._client.fail(request, WRONG_PARAMS, fault.detail, msgspec.Raw((line.content or "").encode()))
             return
-        is_structured = request.revision.has_structure and self._has_output(request.params.name, request)
+        latest = request.latest
+        is_structured = request.revision.has_structure and self._has_output(request.params.name, request.revision)
+        may_be_task = self._is_task(request) or latest.is_promoted or request.is_promoted
+        if may_be_task and self._tasks.started(latest, line, is_structured=is_structured):
+            return
         self._client.answer(request, called(line, request.revision, is_structured=is_structured))
 
-    def _has_output(self, name: str | None, request: ClientRequest) -> bool:
-        tool = self.find(name, request)
-        return tool is not None and not isinstance(tool.output_schema, UnsetType)
+    def _is_task(self, request: ClientRequest) -> bool:
+        return request.revision.has_tasks and request.params.task is not None
 
-    def find(self, name: str | None, request: ClientRequest) -> ListedTool | None:
-        """The tool of that name as `request` was shown it."""
-        for raw in self._daemon.tools:
-            tool = listed_tool(raw, request.revision)
-            if tool is not None and tool.name == name:
-                return tool
-        return None
+    def _has_output(self, name: str | None, revision: Revision) -> bool:
+        if self._daemon.tools is not self._read:
+            # Read once for each list, and not for each answer.
+            self._read, self._outputs = self._daemon.tools, {}
+        known = self._outputs.get(revision.name)
+        if known is None:
+            tools = [listed_tool(raw, revision) for raw in self._daemon.tools]
+            known = {one.name for one in tools if one is not None and not isinstance(one.output_schema, UnsetType)}
+            self._outputs[revision.name] = known
+        return name in known

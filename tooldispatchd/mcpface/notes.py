@@ -1,0 +1,115 @@
+"""What is told unasked: that lists have changed, that a resource has, and what servers log.
+
+A client of a handshake hears it once that is done; one of the stateless revision under the `subscriptions/listen` that
+asked for it.
+"""
+
+from functools import partial
+from typing import Final
+
+from msgspec import UNSET
+
+from tooldispatchd.mcpface.alarms import Alarms
+from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
+from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide
+from tooldispatchd.mcpface.jsonrpc import UNAVAILABLE, WRONG_PARAMS
+from tooldispatchd.mcpface.passing import Passing, resource_uri
+from tooldispatchd.mcpface.revisions import SUBSCRIPTION, Wish
+
+# A server that logs each step; what is more is left out, as the daemon does too.
+MAX_NOTES_A_SECOND: Final = 100
+# One client needs one; each of a credential's clients over HTTP has its own.
+MAX_LISTENS: Final = 64
+MAX_SUBSCRIBED: Final = 256
+
+_UPDATED: Final = "notifications/resources/updated"
+_LOGGED: Final = "notifications/message"
+# By the field of `Wish` that asks for it.
+_CHANGES: Final = {
+    "notifications/tools/list_changed": "tools_list_changed",
+    "notifications/prompts/list_changed": "prompts_list_changed",
+    "notifications/resources/list_changed": "resources_list_changed",
+}
+
+
+class ClientNotes:
+    """Tells the client what happened, where it wants to know."""
+
+    def __init__(self, client: ClientSide, daemon: DaemonSide, passing: Passing, alarms: Alarms) -> None:
+        self.is_initialized = False
+        """Whether the handshake is done."""
+        self._client = client
+        self._daemon = daemon
+        self._passing = passing
+        self._alarms = alarms
+        self._listens: dict[int, tuple[ClientRequest, Wish]] = {}
+        self._second, self._count = 0.0, 0
+        daemon.listeners["tools_changed"] = self._tools_changed
+        daemon.listeners["server_note"] = self._noted
+
+    def listen(self, request: ClientRequest) -> None:
+        """Serve `subscriptions/listen`: open until it is cancelled, or the daemon is lost."""
+        wish = request.params.notifications
+        if wish is None or len(wish.resource_subscriptions) > MAX_SUBSCRIBED:
+            self._client.fail(request, WRONG_PARAMS, f"says notifications, of at most {MAX_SUBSCRIBED} resources")
+            return
+        if len(self._listens) >= MAX_LISTENS:
+            self._client.fail(request, UNAVAILABLE, f"more than {MAX_LISTENS} subscriptions are open")
+            return
+        honored = self._honored(wish)
+        self._listens[request.number] = request, honored
+        request.ended.append(partial(self._ended, request.number))
+        for uri in honored.resource_subscriptions:
+            self._tell_servers("resources/subscribe", uri)
+        told = {"notifications": honored, "_meta": {SUBSCRIPTION: request.id}}
+        self._client.notify("notifications/subscriptions/acknowledged", told, request)
+
+    def close(self) -> None:
+        """End every subscription: nothing will be told any more."""
+        for request, _ in list(self._listens.values()):
+            self._client.answer(request, {"_meta": {SUBSCRIPTION: request.id}})
+
+    def _honored(self, wish: Wish) -> Wish:
+        has_resources, has_prompts = bool(self._passing.having("resources")), bool(self._passing.having("prompts"))
+        return Wish(
+            tools_list_changed=wish.tools_list_changed,
+            prompts_list_changed=wish.prompts_list_changed and has_prompts,
+            resources_list_changed=wish.resources_list_changed and has_resources,
+            resource_subscriptions=wish.resource_subscriptions if has_resources else [],
+        )
+
+    def _ended(self, number: int) -> None:
+        _, wish = self._listens.pop(number)
+        kept = {uri for _, other in self._listens.values() for uri in other.resource_subscriptions}
+        for uri in wish.resource_subscriptions:
+            if uri not in kept:
+                self._tell_servers("resources/unsubscribe", uri)
+
+    def _tell_servers(self, method: str, uri: str) -> None:
+        for server, params in self._passing.homes_of(uri)[:1]:
+            self._passing.send(server, method, params, lambda _: None)
+
+    def _tools_changed(self, line: DaemonLine) -> None:
+        self._daemon.tools = line.tools
+        self._tell("notifications/tools/list_changed", UNSET, None)
+
+    def _noted(self, line: DaemonLine) -> None:
+        method = line.method or ""
+        if method not in _CHANGES and method not in (_UPDATED, _LOGGED):
+            return
+        if self._alarms.now - self._second >= 1.0:
+            self._second, self._count = self._alarms.now, 0
+        self._count += 1
+        if self._count <= MAX_NOTES_A_SECOND:
+            has_params = method in (_UPDATED, _LOGGED)
+            self._tell(method, line.params if has_params else UNSET, resource_uri(line.params))
+
+    def _tell(self, method: str, params: object, uri: str | None) -> None:
+        if self.is_initialized:
+            self._client.notify(method, params)
+        for request, wish in list(self._listens.values()):
+            if (method == _UPDATED and uri in wish.resource_subscriptions) or getattr(
+                wish, _CHANGES.get(method, ""), False
+            ):
+                said: dict[str, object] = {"_meta": {SUBSCRIPTION: request.id}}
+                self._client.notify(method, {**said, "uri": uri} if method == _UPDATED else said, request)

@@ -1,0 +1,254 @@
+"""Resources, prompts, completion and logging: passed to the servers behind, by the extension `servers` of our wire.
+
+A list is that of all servers, one after the other. What names one thing goes to the server that listed it, else to each
+in turn until one has it. Prompts are shown with their server's prefix, since two servers may have one of the same name.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
+from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide, PassedServer, fault_of
+from tooldispatchd.mcpface.jsonrpc import INTERNAL, METHOD_UNKNOWN, UNREADABLE, WRONG_PARAMS, members
+from tooldispatchd.mcpface.revisions import CompletedThing, Params
+from tooldispatchd.mcpface.toolcalls import read_cursor, write_cursor
+
+# Pages of servers that make one of ours: small ones are put together, since some clients read only the first.
+MAX_PAGES: Final = 32
+MAX_PAGE_ITEMS: Final = 1000
+# URIs whose server is remembered; for others each server is asked.
+MAX_KNOWN: Final = 10_000
+LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+# What is listed: the member of the result, the field that names one, and the capability.
+_LISTS: Final = {
+    "resources/list": ("resources", "uri", "resources"),
+    "resources/templates/list": ("resourceTemplates", "uriTemplate", "resources"),
+    "prompts/list": ("prompts", "name", "prompts"),
+}
+# Members of a result of the stateless revision, which are the face's own to say.
+_OURS: Final = ("resultType", "ttlMs", "cacheScope", "_meta")
+_SEPARATOR: Final = "__"
+
+Candidates = list[tuple[PassedServer, dict[str, object]]]
+
+
+class _ServerError(msgspec.Struct):
+    code: int = INTERNAL
+    message: str = "the server refused"
+    data: Raw | UnsetType = msgspec.UNSET
+
+
+class _Listing:
+    """A page that is being put together from those of servers."""
+
+    def __init__(self, servers: list[PassedServer], index: int, cursor: str) -> None:
+        self.servers = servers
+        self.index = index
+        self.cursor = cursor
+        self.items: list[object] = []
+        self.pages = 0
+
+
+class Passing:
+    """Asks the servers behind, and answers with what they say."""
+
+    def __init__(self, client: ClientSide, daemon: DaemonSide) -> None:
+        self._client = client
+        self._daemon = daemon
+        self._homes: dict[str, str] = {}
+
+    def having(self, capability: str) -> list[PassedServer]:
+        """The servers that have it."""
+        return [one for one in self._daemon.servers if capability in one.capabilities]
+
+    def show(self, request: ClientRequest) -> None:
+        """Answer with a page of a list."""
+        servers = self.having(_LISTS[request.method][2])
+        try:
+            index, cursor = read_cursor(request.params.cursor)
+        except ValueError as error:
+            self._client.fail(request, WRONG_PARAMS, f"wrong cursor: {error}")
+            return
+        self._next_page(request, _Listing(servers, index, cursor))
+
+    def read(self, request: ClientRequest) -> None:
+        """`resources/read`, `subscribe` and `unsubscribe`: what a URI names."""
+        uri = request.params.uri
+        if uri is None:
+            self._client.fail(request, WRONG_PARAMS, f"{request.method} names a uri")
+        else:
+            self._try(request, self.homes_of(uri), partial(self._absent, request, uri))
+
+    def prompt(self, request: ClientRequest) -> None:
+        """`prompts/get`."""
+        params = request.params
+        if params.name is None:
+            self._client.fail(request, WRONG_PARAMS, "prompts/get names a prompt")
+            return
+        given = {} if isinstance(params.arguments, UnsetType) else {"arguments": params.arguments}
+        found: Candidates = [(one, {"name": name, **given}) for one, name in self._prompt_homes(params.name)]
+        self._try(request, found, partial(self._unknown, request))
+
+    def complete(self, request: ClientRequest) -> None:
+        """`completion/complete`, for a prompt or a template."""
+        params = request.params
+        if params.ref is None or isinstance(params.argument, UnsetType):
+            self._client.fail(request, WRONG_PARAMS, "completion/complete has a ref and an argument")
+            return
+        rest: dict[str, object] = {"argument": params.argument}
+        if not isinstance(params.context, UnsetType):
+            rest["context"] = params.context
+        found = [(one, {"ref": ref, **rest}) for one, ref in self._completed(params.ref)]
+        self._try(request, found, partial(self._unknown, request))
+
+    def set_level(self, request: ClientRequest) -> None:
+        """`logging/setLevel`: for every server that logs; what they answer is no matter."""
+        if request.params.level not in LEVELS:
+            self._client.fail(request, WRONG_PARAMS, f"a level is one of {', '.join(LEVELS)}")
+            return
+        for server in self.having("logging"):
+            self.send(server, "logging/setLevel", {"level": request.params.level}, _ignored)
+        self._client.answer(request, {})
+
+    def homes_of(self, uri: str) -> Candidates:
+        """The servers that may have that resource: the one that listed it first."""
+        servers = sorted(self.having("resources"), key=lambda one: one.server != self._homes.get(uri))
+        return [(one, {"uri": uri}) for one in servers]
+
+    def send(
+        self,
+        server: PassedServer,
+        method: str,
+        params: Mapping[str, object],
+        then: Callable[[DaemonLine], None],
+        wire_id: str | None = None,
+    ) -> None:
+        """Ask one server."""
+        said = Raw(msgspec.json.encode(params))
+        self._daemon.call(f"{server.server}!{method}", said, then, wire_id=wire_id)
+
+    def _send_for(
+        self,
+        request: ClientRequest,
+        server: PassedServer,
+        params: Mapping[str, object],
+        then: Callable[[DaemonLine], None],
+    ) -> None:
+        request.steps += 1
+        wire_id = f"{request.number}.{request.steps}"
+        request.cancel = partial(self._daemon.cancel, wire_id)
+        self.send(server, request.method, params, then, wire_id)
+
+    def _next_page(self, request: ClientRequest, listing: _Listing) -> None:
+        is_full = listing.pages >= MAX_PAGES or len(listing.items) >= MAX_PAGE_ITEMS
+        if request.number not in self._client.open:
+            return
+        if listing.index < len(listing.servers) and not is_full:
+            params = {"cursor": listing.cursor} if listing.cursor else {}
+            self._send_for(request, listing.servers[listing.index], params, partial(self._listed, request, listing))
+            return
+        result: dict[str, object] = {_LISTS[request.method][0]: listing.items}
+        if listing.index < len(listing.servers):
+            result["nextCursor"] = write_cursor(listing.index, listing.cursor)
+        self._client.answer(request, result)
+
+    def _listed(self, request: ClientRequest, listing: _Listing, line: DaemonLine) -> None:
+        server = listing.servers[listing.index]
+        member, name, _ = _LISTS[request.method]
+        listing.pages += 1
+        try:
+            # A server that fails has nothing to list; the others have.
+            page = {} if line.is_error else members((line.content or "").encode())
+            items = msgspec.json.decode(page.get(member, b"[]"), type=list[dict[str, Raw]])
+            named = [(item, msgspec.json.decode(item[name], type=str)) for item in items if name in item]
+            cursor = msgspec.json.decode(page.get("nextCursor", b'""'), type=str | None) or ""
+        except UNREADABLE:
+            named, cursor = [], ""
+        for item, called in named:
+            if member == "prompts":
+                item["name"] = Raw(msgspec.json.encode(_shown(server, called)))
+            elif len(self._homes) < MAX_KNOWN:
+                self._homes[called] = server.server
+            listing.items.append(item)
+        # One that repeats its cursor would never come to an end.
+        listing.index += 0 if cursor and cursor != listing.cursor else 1
+        listing.cursor = cursor if cursor != listing.cursor else ""
+        self._next_page(request, listing)
+
+    def _try(self, request: ClientRequest, candidates: Candidates, failed: Callable[[], None]) -> None:
+        if not candidates:
+            failed()
+            return
+        server, params = candidates[0]
+        self._send_for(request, server, params, partial(self._tried, request, candidates[1:]))
+
+    def _tried(self, request: ClientRequest, others: Candidates, line: DaemonLine) -> None:
+        if line.is_error:
+            if others and request.latest.number in self._client.open:
+                self._try(request, others, partial(self._unknown, request))
+            else:
+                self._failed(request, line)
+            return
+        try:
+            result = members((line.content or "").encode())
+        except UNREADABLE:
+            self._client.fail(request, INTERNAL, "the server's answer cannot be read")
+            return
+        self._client.answer(request, {key: value for key, value in result.items() if key not in _OURS})
+
+    def _failed(self, request: ClientRequest, line: DaemonLine) -> None:
+        fault = fault_of(line)
+        if fault is not None:
+            self._client.fail(request, INTERNAL, fault.detail, Raw((line.content or "").encode()))
+            return
+        try:
+            error = msgspec.json.decode(line.content or "", type=_ServerError)
+        except UNREADABLE:
+            error = _ServerError()
+        is_absent = request.method.startswith("resources/") and error.code in (-32002, -32602)
+        self._client.fail(request, request.revision.not_found if is_absent else error.code, error.message, error.data)
+
+    def _absent(self, request: ClientRequest, uri: str) -> None:
+        self._client.fail(request, request.revision.not_found, "there is no such resource", {"uri": uri})
+
+    def _unknown(self, request: ClientRequest) -> None:
+        code = WRONG_PARAMS if self._daemon.servers else METHOD_UNKNOWN
+        self._client.fail(request, code, "no server has that")
+
+    def _prompt_homes(self, shown: str) -> list[tuple[PassedServer, str]]:
+        homes = []
+        for server in self.having("prompts"):
+            head = server.prefix + _SEPARATOR if server.prefix else ""
+            if shown.startswith(head):
+                homes.append((server, shown[len(head) :]))
+        # The longest prefix first: one may begin with another.
+        return sorted(homes, key=lambda home: len(home[1]))
+
+    def _completed(self, ref: CompletedThing) -> list[tuple[PassedServer, dict[str, object]]]:
+        has = {one.server for one in self.having("completions")}
+        if ref.name is not None:
+            found = [(one, {"type": ref.type, "name": name}) for one, name in self._prompt_homes(ref.name)]
+        else:
+            found = [(one, {"type": ref.type, "uri": ref.uri or ""}) for one, _ in self.homes_of(ref.uri or "")]
+        return [(one, dict(said)) for one, said in found if one.server in has]
+
+
+def resource_uri(params: Raw | UnsetType) -> str | None:
+    """The URI that a `notifications/resources/updated` is about."""
+    try:
+        return None if isinstance(params, UnsetType) else msgspec.json.decode(params, type=Params).uri
+    except UNREADABLE:
+        return None
+
+
+def _shown(server: PassedServer, name: str) -> str:
+    return f"{server.prefix}{_SEPARATOR}{name}" if server.prefix else name
+
+
+def _ignored(_: DaemonLine) -> None:
+    pass

@@ -124,7 +124,7 @@ def address_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[P
 def configurations() -> list[tuple[str, str]]:
     """Each fenced block of TOML with its place; one that is no whole file says so behind the word `toml`."""
     found = []
-    for document in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for document in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = document.read_text(encoding="utf-8")
         for block in re.finditer(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
             line = text.count("\n", 0, block.start()) + 1
@@ -140,7 +140,7 @@ def test_a_configuration_in_a_document_can_be_used_as_it_stands(place: str, text
 
 
 def test_a_configuration_in_a_document_that_is_no_whole_file_says_of_what_it_is_a_part() -> None:
-    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))]
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))]
     words = [word for text in texts for word in re.findall(r"^```toml(.+)$", text, re.MULTILINE)]
     assert words == [" excerpt of a configuration beside .mcp.json"]
 

@@ -28,7 +28,7 @@ from tooldispatchd.config.configuration import load_catalog
 from tooldispatchd.config.schema_check import PLANNED
 
 ROOT: Final = Path(__file__).parent.parent
-DOCUMENTS: Final = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))
+DOCUMENTS: Final = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
 PROTOCOL: Final = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "protocol").rglob("*.md"))
 # With the documents that continue it.
 CONTINUED: Final = ("README.md", *(f"docs/{name}.md" for name in ("agents", "configuration", "security", "glossary")))

@@ -19,7 +19,7 @@ COMMANDS: Final = {
     "tools": "list what a profile offers",
     "call": "call one tool and print its answer",
     "run": "run an agent with a tool channel of its own",
-    "mcp": "serve an MCP client on stdin and stdout, or add this to its configuration",
+    "mcp": "serve an MCP client, or install the entry",
     "login": "log in at a server that wants OAuth",
     "init": "write a commented example configuration",
     "conformance": "hold a daemon, or an agent, to the protocol",

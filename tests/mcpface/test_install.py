@@ -1,4 +1,5 @@
 import json
+import re
 import stat
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ import pytest
 
 from tooldispatchd.mcpface.install import CLIENTS, InstallError, command, config_path, plan, write
 
+DOCUMENTS = Path(__file__).parent.parent.parent / "docs" / "clients"
 START = ["tooldispatchd", "mcp", "--profile", "coder"]
 
 
@@ -143,3 +145,14 @@ def test_a_program_that_login_shells_do_not_find_is_named_by_its_path(tmp_path: 
     program.touch(0o755)
     assert command(["mcp"], str(program)) == [str(program), "mcp"]
     assert Path(command(["mcp"], "anything")[0]).parent == Path(sys.executable).parent
+
+
+@pytest.mark.parametrize("client", ["claude-code", "cursor", "vscode", "zed"])
+def test_the_entry_to_paste_is_the_one_that_is_written(client: str, tmp_path: Path) -> None:
+    document = (DOCUMENTS / f"{client}.md").read_text()
+    program, url = (json.loads(block) for block in re.findall(r"^```json\n(.*?)^```$", document, re.M | re.S))
+    start = ["tooldispatchd", "mcp", "--config", "/home/ada/tooldispatchd.toml", "--profile", "default"]
+    written = plan(client, tmp_path / "file.json", "tooldispatchd", start).after
+    assert json.loads(written) == program
+    assert url[CLIENTS[client].table]["tooldispatchd"]["url"].startswith("http://127.0.0.1:8321/")
+    assert f"tooldispatchd mcp --install {client} " in document

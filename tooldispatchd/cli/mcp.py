@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 # As in mcpface/install.py, which is slow to import.
 CLIENTS: Final = ("claude-code", "claude-desktop", "cursor", "gemini", "vscode", "windsurf", "zed")
 EPILOG: Final = """\
-The daemon: --socket or $TOOLDISPATCHD_SOCKET names a running one, --config starts a private one for this client. Without
-them: the one at $RUNTIME_DIRECTORY/dispatch.sock, $XDG_RUNTIME_DIR/tooldispatchd/dispatch.sock or
+The daemon: --socket or $TOOLDISPATCHD_SOCKET names a running one, --config starts a private one for this client.
+Without them: the one at $RUNTIME_DIRECTORY/dispatch.sock, $XDG_RUNTIME_DIR/tooldispatchd/dispatch.sock or
 /run/tooldispatchd/dispatch.sock, the first whose directory is told; where none listens, a private one with the
 configuration that serve would find. A private daemon ends with its client.
 
@@ -91,10 +91,10 @@ def _install(arguments: argparse.Namespace) -> int:
         if arguments.print:
             return 0
         if not arguments.yes and not _agrees(change):
-            return _fail("nothing was written") - 1
+            return _fail("nothing was written", code=1)
         write(change)
     except InstallError as error:
-        return _fail(str(error)) - 1
+        return _fail(str(error), code=1)
     print(f"wrote {path}; restart the client, or have it read its servers anew")
     return 0
 
@@ -126,6 +126,6 @@ def _agrees(change: "Installation") -> bool:
     return input(f"write this to {change.path}? [y/N] ").strip().lower() in {"y", "yes"}
 
 
-def _fail(why: str) -> int:
+def _fail(why: str, *, code: int = 2) -> int:
     print(f"tooldispatchd: {why}", file=sys.stderr)
-    return 2
+    return code

@@ -215,7 +215,8 @@ def relay_stdio(
 def _advice(config: str | None, environ: Mapping[str, str], code: int) -> str:
     """What to do about a private daemon that did not start; its own reason stands on stderr."""
     if config is not None:
-        return f'the daemon cannot start with {config} (exit code {code}): "tooldispatchd check --config {config}" says why'
+        check = f'"tooldispatchd check --config {config}" says why'
+        return f"the daemon cannot start with {config} (exit code {code}): {check}"
     return (
         f"no daemon listens at {find_socket(environ)}, and a private one found no configuration that it can use: start "
         '"tooldispatchd serve", or name a socket with --socket or a configuration with --config ("tooldispatchd init" '

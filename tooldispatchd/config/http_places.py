@@ -5,6 +5,7 @@ nothing without a token.
 """
 
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path as FilePath
 from typing import Final
 from urllib.parse import urlsplit
@@ -79,6 +80,8 @@ def _problems(place: ListenAddress, catalog: Catalog) -> Iterator[Problem]:
 
 def _auth_problems(place: ListenAddress, name: str, catalog: Catalog) -> Iterator[Problem]:
     servers = catalog.config.http_auth
+    if find_spec("jwt") is None or find_spec("cryptography") is None:
+        yield Problem((), 'auth needs tooldispatchd[oauth]: pip install "tooldispatchd[oauth]"')
     if name not in servers:
         yield Problem((), "unknown authorization server: no table of http_auth", nearest=nearest(name, servers))
         return

@@ -15,7 +15,6 @@ FIRST_MODERN: Final = "2026-07-28"
 # Since then a stream begins with an event without data, so that it can be resumed from its very beginning.
 FIRST_PRIMED: Final = "2025-11-25"
 REVISIONS: Final = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", FIRST_MODERN})
-CANCELLED: Final = "notifications/cancelled"
 HEADER_MISMATCH: Final = -32_020
 # The parameter that `Mcp-Name` repeats.
 _NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -34,7 +33,6 @@ class _Params(msgspec.Struct):
     uri: str | UnsetType = UNSET
     state: str | UnsetType = msgspec.field(default=UNSET, name="requestState")
     task: str | UnsetType = msgspec.field(default=UNSET, name="taskId")
-    cancelled: Raw | UnsetType = msgspec.field(default=UNSET, name="requestId")
 
 
 class _Message(msgspec.Struct):
@@ -71,7 +69,7 @@ _decode_answer: Final = msgspec.json.Decoder(_Answer).decode
 class Peeked(msgspec.Struct, frozen=True):
     """`keys` are what leads to the session that gave them: the state of a request, a task.
 
-    `version` is that of `_meta`, `id` the JSON text of the request's id, `cancels` that of the request that is taken back.
+    `version` is that of `_meta`, `id` the JSON text of the request's id.
     """
 
     is_request: bool = False
@@ -81,7 +79,6 @@ class Peeked(msgspec.Struct, frozen=True):
     version: str | None = None
     id: bytes = b"null"
     keys: tuple[str, ...] = ()
-    cancels: bytes | None = None
 
 
 def peek_body(body: bytes) -> Peeked:
@@ -104,7 +101,6 @@ def peek_body(body: bytes) -> Peeked:
         version=None if version is UNSET else version,
         id=b"null" if message.id is UNSET else bytes(message.id),
         keys=tuple(key for key in (params.state, params.task) if key is not UNSET),
-        cancels=bytes(params.cancelled) if method == CANCELLED and params.cancelled is not UNSET else None,
     )
 
 

@@ -6,6 +6,7 @@ While an answer is on its way the client's side is read too, so that its end is 
 kept, within a bound.
 """
 
+from contextlib import suppress
 from email.utils import formatdate
 from typing import Final
 
@@ -29,6 +30,9 @@ WRITE_S: Final = 30.0
 CHUNK_BYTES: Final = 64 * 1024
 # Requests that are sent ahead: none needs to be, and a client that sends more is not read until it is answered.
 AHEAD_BYTES: Final = 64 * 1024
+# What a client may still say that has been refused: it has time to see the answer, and is not read for long.
+PART_S: Final = 2.0
+PART_READS: Final = 256
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
@@ -138,6 +142,15 @@ class ClientConnection:
     async def finish(self) -> None:
         """End the stream."""
         await self._send(h11.EndOfMessage())
+
+    async def part(self) -> None:
+        """Let the client read the last answer: with bytes of its own unread, the kernel would take that back."""
+        with trio.move_on_after(PART_S), suppress(ConnectionEndError, trio.BrokenResourceError):
+            if isinstance(self._stream, trio.SocketStream):
+                await self._stream.send_eof()
+            for _ in range(PART_READS):
+                if not await self._receive():
+                    return
 
     async def close(self) -> None:
         """Close it at once; HTTP's own framing says where a message ends. Idempotent."""

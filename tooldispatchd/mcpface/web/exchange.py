@@ -123,20 +123,25 @@ async def _identify(site: Site, head: Head) -> Credential:
         found = site.guard.identify(head)
         if not isinstance(found, Unverified):
             return found
-        holder = None
-        try:
-            holder = None if site.verifier is None else await site.verifier.verify(found.token)
-        except MissingScopeError:
-            raise site.guard.unauthorised(head, "insufficient_scope") from None
-        except NoKeysError:
-            raise RefusalError(503, [("Retry-After", "30")]) from None
-        if holder is None:
-            raise site.guard.unauthorised(head, "invalid_token", event="token refused")
-        return Credential(site.place.open_profile, holder)
+        return Credential(site.place.open_profile, await _verify(site, head, found.token))
     except RefusalError as refusal:
-        if refusal.event is not None:
-            await trio.sleep(WRONG_TOKEN_S)
-        raise
+        refused = refusal
+    if refused.event is not None:
+        await trio.sleep(WRONG_TOKEN_S)
+    raise refused
+
+
+async def _verify(site: Site, head: Head, token: str) -> str:
+    """Whose token of the authorization server it is; raises `RefusalError`."""
+    try:
+        holder = None if site.verifier is None else await site.verifier.verify(token)
+    except MissingScopeError:
+        raise site.guard.unauthorised(head, "insufficient_scope") from None
+    except NoKeysError:
+        raise RefusalError(503, [("Retry-After", "30")]) from None
+    if holder is None:
+        raise site.guard.unauthorised(head, "invalid_token", event="token refused")
+    return holder
 
 
 class _Exchange:
@@ -200,11 +205,7 @@ class _Exchange:
             return
         sessions = self._site.sessions
         session = sessions.stateless(self._credential, self._owner, self._connection, peeked.keys)
-        ticket, feed = await session.take(body, peeked, self._revision)
-        if not peeked.is_request and feed.is_empty:
-            session.drop(ticket)
-            await self._connection.answer(202, self._headers)
-            return
+        ticket, feed = await session.take(body, self._revision)
         try:
             await self._reply(session, feed, peeked)
         finally:
@@ -214,7 +215,7 @@ class _Exchange:
     async def _post_in_session(self, body: bytes, peeked: Peeked) -> None:
         if self._key is None and peeked.method == "initialize":
             session = self._site.sessions.open(self._credential, self._owner)
-            ticket, feed = await session.take(body, peeked, self._revision)
+            _, feed = await session.take(body, self._revision)
             try:
                 await _while_connected(self._connection, partial(self._open, session, feed))
             except ConnectionEndError:
@@ -226,11 +227,7 @@ class _Exchange:
             await self._connection.answer(400, [*self._headers, _JSON], error_body(b"null", -32_700, "not JSON-RPC"))
             return
         session = self._session()
-        ticket, feed = await session.take(body, peeked, self._revision)
-        if not peeked.is_request and feed.is_empty:
-            session.drop(ticket)
-            await self._connection.answer(202, self._headers)
-            return
+        _, feed = await session.take(body, self._revision)
         await self._reply(session, feed, peeked)
 
     async def _open(self, session: WebSession, feed: MessageFeed) -> None:
@@ -258,7 +255,7 @@ class _Exchange:
             while not self._takes_events and not feed.is_complete and messages:
                 messages = await feed.take(reader, messages[-1][0])
         self._site.sessions.learn_keys(session)
-        if feed.is_complete and (len(messages) == 1 or not self._takes_events):
+        if feed.is_complete and (len(messages) <= 1 or not self._takes_events):
             await self._answer(session, feed, messages, peeked)
         else:
             await self._stream(session, feed, reader, after=0)
@@ -268,8 +265,9 @@ class _Exchange:
     ) -> None:
         session.release(feed)
         if not messages:
-            # The session ended, or another request reads on from here.
-            raise RefusalError(404)
+            # It asked for nothing, or was taken back; or another request reads on from here.
+            await self._connection.answer(202, self._headers)
+            return
         answer = messages[-1][1]
         is_modern = self._revision == FIRST_MODERN
         status = status_of(answer) if is_modern else 200 if peeked.is_readable else 400

@@ -49,18 +49,12 @@ class MessageFeed:
     def has_reader(self) -> bool:
         return self._reader > 0
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was ever said here."""
-        return not self._last
-
-    def put(self, message: bytes, *, is_last: bool) -> None:
+    def put(self, message: bytes) -> None:
         """Add a message."""
         self._last += 1
         self._messages.append((self._last, message))
         self.held += len(message)
         self.unread += len(message)
-        self.is_complete = self.is_complete or is_last
         self._trim()
         self._changed.unpark_all()
 

@@ -182,9 +182,9 @@ async def _talk(site: Site, connection: ClientConnection, stream: trio.abc.Strea
         try:
             head = await connection.next_head()
         except RefusalError as refusal:
-            connection.is_ending = True
             await refuse(site, connection, refusal, [])
-            return
+            break
         if head is None:
-            return
+            break
         await serve_request(site, connection, head)
+    await connection.part()

@@ -17,8 +17,9 @@ from typing import Final
 
 import trio
 
-from tooldispatchd.mcpface.face import Face, Said
-from tooldispatchd.mcpface.web.bodies import Peeked, keys_of
+from tooldispatchd.mcpface.clientside import Said
+from tooldispatchd.mcpface.face import Face
+from tooldispatchd.mcpface.web.bodies import keys_of
 from tooldispatchd.mcpface.web.budget import ByteBudget
 from tooldispatchd.mcpface.web.feeds import MessageFeed
 from tooldispatchd.mcpface.web.guard import Credential, RefusalError
@@ -66,8 +67,6 @@ class WebSession:
         self._budget = budget
         self._booked = 0
         self._feeds: dict[int, MessageFeed] = {}
-        # The id of each open request, as JSON text.
-        self._asked: dict[int, bytes] = {}
         # Those of finished requests, with the time until which they are kept.
         self._kept: OrderedDict[int, float] = OrderedDict()
         self._numbers: dict[int, MessageFeed] = {0: self.unasked}
@@ -78,8 +77,11 @@ class WebSession:
 
     # --- the client's side ---
 
-    async def take(self, message: bytes, peeked: Peeked, revision: str | None) -> tuple[int, MessageFeed]:
-        """A message of the client: its ticket, and where its answers come; waits while the daemon does not read."""
+    async def take(self, message: bytes, revision: str | None) -> tuple[int, MessageFeed]:
+        """A message of the client: its ticket, and where its answers come; waits while the daemon does not read.
+
+        What asks for nothing has an empty feed that is complete.
+        """
         while len(self._unsent) > UNSENT_BYTES and not self.is_over:
             await self._changed.park()
         if self.is_over:
@@ -88,24 +90,8 @@ class WebSession:
         ticket = self._face.take_client(message, self.used_at, revision)
         self._next_number += 1
         feed = self._feeds[ticket] = self._numbers[self._next_number] = MessageFeed(self._next_number)
-        if peeked.is_request:
-            self._asked[ticket] = peeked.id
         self._settle()
-        if peeked.cancels is not None:
-            self.cancel(peeked.cancels)
         return ticket, feed
-
-    def drop(self, ticket: int) -> None:
-        """Nothing is to come under this ticket: it was no request."""
-        feed = self._feeds.pop(ticket, None)
-        self._asked.pop(ticket, None)
-        if feed is not None:
-            self._forget(feed)
-
-    def cancel(self, request_id: bytes) -> None:
-        """The client has taken back a request, which gets no answer: who waits for one waits no more."""
-        for ticket in [ticket for ticket, asked in self._asked.items() if asked == request_id]:
-            self.drop(ticket)
 
     def release(self, feed: MessageFeed) -> None:
         """A finished feed that nobody can come back to."""
@@ -116,7 +102,6 @@ class WebSession:
         """Nobody waits for the answer any more, and the call is to end."""
         if ticket in self._feeds and not self.is_over:
             self._face.abandon(ticket)
-            self.drop(ticket)
             self._settle()
 
     def find_feed(self, number: int) -> MessageFeed | None:
@@ -182,7 +167,8 @@ class WebSession:
         """Wait until the client has read enough of what it was told."""
         while not self.is_over and self._booked and sum(feed.unread for feed in self._reading()) > UNREAD_BYTES:
             await self._changed.park()
-        while not self.is_over and self._booked > UNREAD_BYTES and self._budget.is_full(self.owner):
+        # What other sessions of this owner give back is told by no event.
+        while not self.is_over and self._booked > UNREAD_BYTES and self._budget.is_full(self.owner):  # noqa: ASYNC110
             await trio.sleep(ROOM_S)
 
     def _reading(self) -> list[MessageFeed]:
@@ -239,10 +225,11 @@ class WebSession:
         feed = self.unasked if said.ticket is None else self._feeds.get(said.ticket)
         if feed is None:
             return
-        feed.put(said.message, is_last=said.is_last)
+        if said.message:
+            feed.put(said.message)
         if said.is_last and said.ticket is not None:
+            feed.close()
             del self._feeds[said.ticket]
-            self._asked.pop(said.ticket, None)
             self.found_keys += keys_of(said.message)
             self._kept[feed.number] = trio.current_time() + KEPT_S
 

@@ -34,6 +34,7 @@ STRUCTS: Final[dict[tuple[str, str], type[msgspec.Struct]]] = {
     ("approve_resp", "agent"): messages.ApproveResp,
     ("ask", "daemon"): messages.Ask,
     ("ask_resp", "agent"): messages.AskResp,
+    ("server_note", "daemon"): messages.ServerNote,
     ("ping", "agent"): messages.Ping,
     ("pong", "daemon"): messages.Pong,
     ("bye", "agent"): messages.ByeSaid,

@@ -34,7 +34,10 @@ TRANSCRIPTS = PROTOCOL / "transcripts"
 FIXTURES = PROTOCOL / "fixtures"
 SCHEMAS = PROTOCOL / "schema" / "1"
 
-LEVELS = ("core", "agents", "jobs", "updates", "events", "questions", "views", "auth", "limits", "short", "product")
+LEVELS = (
+    *("core", "agents", "jobs", "updates", "events", "questions", "views", "auth", "limits", "short", "servers"),
+    "product",
+)
 # A level, or a need, and the capability in `ready` that says whether a daemon has it.
 CAPABILITIES = {
     "agents": "agents",
@@ -821,7 +824,8 @@ class Daemon:
     def version(self) -> str:
         if self.capabilities is None:
             return "1.0"
-        return "1.2" if "content" in self.capabilities else "1.1"
+        marks = {"servers": "1.3", "content": "1.2"}
+        return next((version for name, version in marks.items() if name in self.capabilities), "1.1")
 
 
 def ask_daemon(way: Way, options: Options) -> Daemon:
@@ -829,7 +833,7 @@ def ask_daemon(way: Way, options: Options) -> Daemon:
     channel = way.open("basic")
     wishes = {
         "answers": ["sampling", "elicitation", "approve"],
-        "capabilities": ["value"],
+        "capabilities": ["value", "servers"],
         "meta": True,
         "details": True,
     }

@@ -15,7 +15,7 @@ from tests.daemon.spawned import until
 from tooldispatchd.client import blocking, concurrent
 from tooldispatchd.client.conversation import Verdict, WrittenCalls
 from tooldispatchd.client.shown import Entry, Form, Plain, ShownReady
-from tooldispatchd.wire.messages import ApproveReq, Ask, Ready, ToolResp, ToolUpdate, ToolView
+from tooldispatchd.wire.messages import ApproveReq, Ask, Ready, ServerNote, ToolResp, ToolUpdate, ToolView
 
 PATIENCE_S: Final = 20.0
 Message = dict[str, Any]
@@ -33,15 +33,18 @@ class EitherAgent(Protocol):
         meta: object = None,
         token: str | None = None,
         schemas: Plain | None = None,
+        servers: bool = False,
         on_approve: Callable[[ApproveReq], Verdict] | None = None,
         on_ask: Callable[[Ask], object] | None = None,
         on_tools_changed: Callable[[list[ToolView]], object] | None = None,
+        on_server_note: Callable[[ServerNote], object] | None = None,
     ) -> Ready: ...
     async def hello_in(
         self,
         form: Form,
         *,
         updates: bool = False,
+        servers: bool = False,
         on_tools_changed: Callable[[list[Entry]], object] | None = None,
     ) -> ShownReady: ...
     async def tools(self) -> list[ToolView]: ...

@@ -24,7 +24,7 @@ from tests.client.either import (
 from tests.daemon.spawned import Daemon, daemon_on, until
 from tooldispatchd.client.conversation import Call, Refusal, Verdict
 from tooldispatchd.client.errors import ClientError, FaultError
-from tooldispatchd.wire.messages import ToolUpdate
+from tooldispatchd.wire.messages import Ask, PassingServer, ServerNote, ToolUpdate
 
 CONFIG = """
 [tools.echo]
@@ -260,6 +260,43 @@ async def test_callbacks_answer_what_the_daemon_asks(kind: str) -> None:
                 on_approve=lambda asked: Verdict(allow=asked.name == "shell", remember=True),
                 on_ask=lambda asked: {"day": "Monday"},
             )
+            assert (await client.call("shell")).content == "done"
+    assert daemon.failed is None
+
+
+KIT = {"server": "kit", "prefix": "k", "capabilities": {"prompts": {"listChanged": True}}}
+NOTE = {"__port": "server_note", "server": "kit", "method": "notifications/prompts/list_changed", "params": {"x": 1}}
+
+
+async def test_an_agent_that_asks_for_its_servers_is_told_of_them_and_what_they_say(kind: str) -> None:
+    heard: list[ServerNote] = []
+    asked_for: list[str | None] = []
+
+    def called(asked: Ask) -> object:
+        asked_for.append(asked.call)
+        return "yes"
+
+    script = (
+        *(hear("hello", capabilities=["servers"]), say(READY | {"servers": [KIT]})),
+        *(hear("tool_req", name="kit!prompts/list"), say(NOTE, ASK | {"call": "$id"})),
+        *(hear("ask_resp", id="q2", result="yes"), say(NOTE | {"agent": "nobody"}, answer("{}"))),
+    )
+    with scripted(*script) as (daemon, fds):
+        async with inherited(kind, *fds) as client:
+            ready = await client.hello(servers=True, on_server_note=heard.append, on_ask=called)
+            assert ready.servers == [PassingServer("kit", "k", {"prompts": {"listChanged": True}})]
+            assert (await client.call("kit!prompts/list", {})).content == "{}"
+    assert daemon.failed is None
+    assert asked_for == ["2"]
+    assert heard == [ServerNote("kit", "notifications/prompts/list_changed", Raw(b'{"x": 1}'))]
+
+
+async def test_servers_are_told_in_every_form_and_only_who_listens_hears_them(kind: str) -> None:
+    script = (hear("hello"), say(READY | {"servers": [KIT]}, NOTE), hear("tool_req"), say(answer("done")))
+    with scripted(*script) as (daemon, fds):
+        async with inherited(kind, *fds) as client:
+            ready = await client.hello_in("mcp", servers=True)
+            assert [each.server for each in ready.servers] == ["kit"]
             assert (await client.call("shell")).content == "done"
     assert daemon.failed is None
 

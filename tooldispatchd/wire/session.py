@@ -87,7 +87,7 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
 }
 
 
-class Asked(msgspec.Struct, frozen=True):
+class Asked(msgspec.Struct, frozen=True, gc=False):
     """What an agent asked for in `hello`."""
 
     meta: bool = False

@@ -85,8 +85,8 @@ def test_what_else_a_server_can_do_is_known() -> None:
         instructions=None,
         has_resources=True,
         has_prompts=True,
-        has_logging=True,
         tools_list_changed=True,
+        capabilities=Raw(b'{"resources":{"subscribe":true},"prompts":{},"logging":{}}'),
     )
 
 

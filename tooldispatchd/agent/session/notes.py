@@ -26,7 +26,7 @@ MAX_LATE_BYTES: Final = 4096
 LOG: Final = "notifications/message"
 
 
-class Notes:
+class ServerNotes:
     """The notes of one server of one session; `server` is its name."""
 
     __slots__ = ("_channel", "_entry", "_late", "_left", "_machine", "_server", "_timer", "_window_ends")

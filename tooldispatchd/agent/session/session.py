@@ -23,7 +23,7 @@ from tooldispatchd.agent.session.changes import Changes
 from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, closing_figures
-from tooldispatchd.agent.session.notes import Notes
+from tooldispatchd.agent.session.notes import ServerNotes
 from tooldispatchd.agent.session.tasktree import Task, TaskTree
 from tooldispatchd.agent.tools.builtins import instructions_of
 from tooldispatchd.agent.tools.passing import SIGN, entries
@@ -447,7 +447,7 @@ class Session:
         """Tell the agent what a server that it hears says."""
         at = self.toolset.passing_server(server)
         if at is not None:
-            at.notes = at.notes or Notes(self._runtime.services.timer, self.machine, self._host, server)
+            at.notes = at.notes or ServerNotes(self._runtime.services.timer, self.machine, self._host, server)
             at.notes.take(method, params)
 
     # --- what its calls need ---

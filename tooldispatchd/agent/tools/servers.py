@@ -12,7 +12,7 @@ from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.programs.confining import program_of_server
 from tooldispatchd.agent.programs.programs import Program
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.session.notes import Notes
+from tooldispatchd.agent.session.notes import ServerNotes
 from tooldispatchd.agent.tools.sharing import View
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
@@ -81,7 +81,7 @@ class SessionServer:
         self.prefix = None if use is None else binding.prefix
         self.kept: ServerHandle | None = None
         # What it says beyond its tools, once it has said something that its agent hears.
-        self.notes: Notes | None = None
+        self.notes: ServerNotes | None = None
         # It may have to wait for the servers before it until it settles.
         self.has_answered = False
         self.is_settled = False

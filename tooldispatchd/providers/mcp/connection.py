@@ -192,13 +192,14 @@ class Connection:
     async def _serve(self, handshake: Handshake, greeting: Greeting) -> None:
         """Turn until the connection ends; list again when the server has said that its tools changed."""
         asked, subscription = self._asked, None
-        if isinstance(self.dialect, Modern):
+        hears = partial(self._agent.hears, self.server.name)
+        if isinstance(self.dialect, Modern) and (greeting.tools_list_changed or hears()):
             subscription = self._subscription = Subscription(
                 self._listen,
                 self._hear_no_more,
                 self._list_soon,
                 greeting=greeting,
-                hears=partial(self._agent.hears, self.server.name),
+                hears=hears,
                 log_from=self.dialect.log_from,
             )
         try:
@@ -244,8 +245,8 @@ class Connection:
         if self._subscription is not None and call.tool.result is Result.WHOLE:
             outcome = self._subscription.take(call)
             if outcome is not None:
-                # Its owner looks whether there is more, or less, to be told of.
-                self._wake()
+                # Not in the owner's turn, which begins when the server says something.
+                self._subscription.look(trio.current_time())
                 return outcome
         self._send_call(call)
         if self._list_ends < math.inf and trio.current_time() >= self._list_ends:

@@ -52,7 +52,6 @@ class Greeting(msgspec.Struct, frozen=True):
     instructions: str | None
     has_resources: bool = False
     has_prompts: bool = False
-    has_logging: bool = False
     tools_list_changed: bool = False
     capabilities: Raw = Raw(b"{}")
 
@@ -169,7 +168,6 @@ def _greeting(
         instructions=instructions[:MAX_INSTRUCTIONS_CHARS] if instructions else None,
         has_resources=_has(capabilities.resources),
         has_prompts=_has(capabilities.prompts),
-        has_logging=_has(capabilities.logging),
         tools_list_changed=tools is not None and tools.list_changed,
         capabilities=_besides_tools(capabilities),
     )

@@ -16,7 +16,7 @@ from tests.servers.conforming.channel import (
     NeedsInputError,
     RefusedError,
     Request,
-    changed,
+    changes,
     listening,
     send,
     waiting,
@@ -46,8 +46,9 @@ def discover(request: Request) -> Message:
 
 
 def listed_tools(request: Request) -> Message:
-    added = {"name": "test_added", "description": "Comes and goes.", "inputSchema": {"type": "object"}}
-    return {"tools": [*tools.values(), *([added] if changed["tools"] else [])]}
+    # The names stay: an order that changes with each list would be a finding of the suite.
+    counted = tools["test_trigger_tool_change"] | {"description": f"Change this; done {changes['tools']} times."}
+    return {"tools": list((tools | {counted["name"]: counted}).values())}
 
 
 def unknown(request: Request) -> Message:

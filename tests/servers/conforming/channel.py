@@ -38,7 +38,7 @@ key = os.urandom(32)
 writing = threading.Lock()
 listening: dict[str | int, list[str]] = {}
 waiting: dict[str, SimpleQueue[Message]] = {}
-changed = {"tools": False, "prompts": False}
+changes = {"tools": 0, "prompts": 0}
 
 
 def send(**fields: Any) -> None:
@@ -48,7 +48,7 @@ def send(**fields: Any) -> None:
 
 def list_changed(what: str) -> None:
     """Tell it to whoever wants to know: without a handshake only those that listen for it."""
-    changed[what] = not changed[what]
+    changes[what] += 1
     method = f"notifications/{what}/list_changed"
     if not listening:
         send(method=method)

@@ -3,7 +3,7 @@
 import json
 from typing import Final
 
-from tests.servers.conforming.channel import Message, RefusedError, Request, changed
+from tests.servers.conforming.channel import Message, RefusedError, Request, changes
 from tests.servers.conforming.media import png
 from tests.servers.conforming.tools import elicitation, image, text
 
@@ -63,14 +63,13 @@ PROMPTS: Final[dict[str, list[str]]] = {
 
 
 def prompts(request: Request) -> Message:
-    names = PROMPTS | ({"test_added_prompt": []} if changed["prompts"] else {})
     listed = [
         {
             "name": name,
-            "description": "To be had.",
+            "description": f"To be had; changed {changes['prompts']} times.",
             "arguments": [{"name": each, "description": "Stands in it.", "required": True} for each in takes],
         }
-        for name, takes in names.items()
+        for name, takes in PROMPTS.items()
     ]
     return {"prompts": listed}
 

@@ -192,14 +192,14 @@ def test_streaming_elicitation(request: Request, arguments: Message) -> list[Mes
 
 @tool()
 def test_trigger_tool_change(request: Request, arguments: Message) -> list[Message]:
-    """Offer one tool more, or less."""
+    """Change the list of tools."""
     list_changed("tools")
     return text("The tools have changed.")
 
 
 @tool()
 def test_trigger_prompt_change(request: Request, arguments: Message) -> list[Message]:
-    """Offer one prompt more, or less."""
+    """Change the list of prompts."""
     list_changed("prompts")
     return text("The prompts have changed.")
 

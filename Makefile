@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Written when all that the lock names is installed, so that the second run is quick.
 STAMP := $(VENV)/.installed
-# MCP servers that others wrote, to test against.
+# MCP servers and clients that others wrote, to test against.
 SERVERS := build/servers
 # What some tests shut programs in with, beside Landlock.
 BUBBLEWRAP := build/bubblewrap
@@ -50,7 +50,7 @@ test-servers: servers ## only the tests against MCP servers that others wrote
 
 # Those of npm where node is there; without it their tests are skipped, and say so. Each set has a directory of its own,
 # for two makes of the SDK cannot share one, and nothing that the project locks may depend on them.
-servers: install $(SERVERS)/sdk1/.installed $(SERVERS)/sdk2/.installed $(if $(NPM),$(SERVERS)/npm/.installed)
+servers: install $(foreach set,sdk1 sdk2 fastmcp $(if $(NPM),npm clients),$(SERVERS)/$(set)/.installed)
 
 # Unpacked, not installed, which takes no rights; where that cannot be, the tests that need it are skipped, and say so.
 $(BUBBLEWRAP)/.tried:
@@ -65,7 +65,9 @@ $(SERVERS)/%/.installed: tests/servers/pypi/%.lock
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
 	touch $@
 
-$(SERVERS)/npm/.installed: tests/servers/npm/package.json tests/servers/npm/package-lock.json tests/servers/npm/.npmrc
+# Clients, and the conformance suite, of npm; they bring a Node that is new enough for them.
+$(SERVERS)/npm/.installed $(SERVERS)/clients/.installed: $(SERVERS)/%/.installed: tests/servers/%/package.json \
+		tests/servers/%/package-lock.json tests/servers/%/.npmrc
 	mkdir -p $(@D)
 	cp $^ $(@D)
 	cd $(@D) && $(NPM) ci --silent
@@ -108,7 +110,9 @@ lock: ## choose the versions anew and write requirements.lock, and the locks of 
 	$(LOCK) build/lock/requirements.in --output-file requirements.lock
 	$(LOCK) tests/servers/pypi/sdk1.in --output-file tests/servers/pypi/sdk1.lock
 	$(LOCK) tests/servers/pypi/sdk2.in --output-file tests/servers/pypi/sdk2.lock
+	$(LOCK) tests/servers/pypi/fastmcp.in --output-file tests/servers/pypi/fastmcp.lock
 	$(if $(NPM),cd tests/servers/npm && $(NPM) update --package-lock-only --silent)
+	$(if $(NPM),cd tests/servers/clients && $(NPM) update --package-lock-only --silent)
 
 LOCK := build/lock/bin/uv pip compile --upgrade --quiet --universal --python-version 3.11 --generate-hashes \
 	--strip-extras --no-header --no-annotate --no-emit-index-url --no-emit-find-links

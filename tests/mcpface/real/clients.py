@@ -1,0 +1,36 @@
+"""Where the MCP clients that others wrote are, once `make servers` has installed them."""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.daemon.spawned import ROOT
+from tests.real.installed import SERVERS, binding
+
+CLIENTS: Final = SERVERS / "clients"
+PACKAGES: Final = CLIENTS / "node_modules"
+CONFORMING: Final = (sys.executable, "-S", "-m", "tests.servers.conforming")
+
+needs_clients: Final = pytest.mark.skipif(
+    not (CLIENTS / ".installed").exists(),
+    reason="npm's clients are not installed: `make servers` does it where node is",
+)
+
+
+def node() -> str:
+    """The Node that came with the clients: that of the machine may be too old for them."""
+    found = [path for path in PACKAGES.glob("node-linux-*/bin/node") if path.exists()]
+    return str(found[0]) if found else "node"
+
+
+def conforming(name: str, revision: str) -> str:
+    """The table of the server that has all that the suite looks for, and a profile of its name."""
+    keys = ('prefix = ""', f'protocol = "{revision}"', f'cwd = "{ROOT}"')
+    return binding(name, CONFORMING, *keys) + f'[agents.{name}]\nmcp = ["{name}"]\n'
+
+
+def package(name: str) -> Path:
+    """The directory of one of npm's packages."""
+    return PACKAGES / name

@@ -295,6 +295,33 @@ async def test_a_channel_that_floods_leaves_the_others_their_turn() -> None:
         await calm.over.wait()
 
 
+async def test_reads_grow_with_a_long_line_and_begin_anew_when_lines_are_left_over() -> None:
+    class Leaving(Echo):
+        """With its fourth read it leaves lines over."""
+
+        def __init__(self) -> None:
+            super().__init__(answers=lambda _chunk: b"")
+            self.reads: list[int] = []
+
+        def received(self, chunk: bytes) -> None:
+            super().received(chunk)
+            self.reads.append(len(chunk))
+            assert self.channel is not None
+            if len(self.reads) == 4:
+                self.channel.again()
+
+        def resume(self) -> None:
+            pass
+
+    async with open_front() as (front, _):
+        echo = Leaving()
+        async with open_socket(front, echo) as agent:
+            await agent.send_all(b"x" * 1_000_000)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+    # So much lies in the socket from the beginning.
+    assert echo.reads[:5] == [8192, 16_384, 32_768, 65_536, 8192]
+
+
 async def test_a_channel_is_crowded_when_its_unread_answers_fill_its_share() -> None:
     async with open_front() as (front, _):
         echo = Echo()

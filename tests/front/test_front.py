@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from time import perf_counter
 
 import pytest
 import trio
@@ -14,7 +15,7 @@ import trio.testing
 
 from tooldispatchd.calls.memory import Memory
 from tooldispatchd.front.channel import Channel, FdEnd, PairWire, SocketWire
-from tooldispatchd.front.front import ACCEPT_PAUSE_S, Front
+from tooldispatchd.front.front import ACCEPT_PAUSE_S, BRIEF_S, Front
 from tooldispatchd.front.timer import Timer
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -60,11 +61,13 @@ class Echo:
 
 
 @asynccontextmanager
-async def open_front(*, stalled_s: float = 60.0) -> AsyncIterator[tuple[Front, Incidents]]:
+async def open_front(
+    *, stalled_s: float = 60.0, clock: Callable[[], float] = perf_counter
+) -> AsyncIterator[tuple[Front, Incidents]]:
     incidents = Incidents()
     async with trio.open_nursery() as nursery:
         timer = Timer(incidents)
-        front = Front(timer, incidents, out_buffer_bytes=CAP, stalled_s=stalled_s)
+        front = Front(timer, incidents, out_buffer_bytes=CAP, stalled_s=stalled_s, clock=clock)
         nursery.start_soon(timer.run)
         nursery.start_soon(front.run)
         yield front, incidents
@@ -293,6 +296,125 @@ async def test_a_channel_that_floods_leaves_the_others_their_turn() -> None:
         # The front closes its own ends when it sees that, and only while it runs.
         await flood.over.wait()
         await calm.over.wait()
+
+
+class Table:
+    """Whose turns came in which order; a turn takes as long on its clock as the one whose turn it is says."""
+
+    def __init__(self) -> None:
+        self.turns: list[str] = []
+        self.now_s = 0.0
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def sit_down(self, front: Front, name: str, *turns_s: float, then: Callable[[], object]) -> socket.socket:
+        """A channel's other end; each byte is a turn, which takes as long as the next of `turns_s`."""
+        left = list(turns_s)
+        ours, theirs = socket.socketpair()
+
+        def answer(_chunk: bytes) -> bytes:
+            self.turns.append(name)
+            self.now_s += left.pop(0)
+            then()
+            return b""
+
+        echo = Echo(answers=answer)
+        echo.channel = Channel(front, SocketWire(ours), echo.share)
+        echo.channel.open(echo, closed=lambda: None)
+        return theirs
+
+
+LONG_S = 5 * BRIEF_S
+
+
+@contextmanager
+def closing(*agents: socket.socket) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for agent in agents:
+            agent.close()
+
+
+async def test_an_agent_that_asks_little_waits_for_one_turn_of_many_that_ask_much() -> None:
+    table = Table()
+    async with open_front(clock=table.clock) as (front, _):
+        calm = table.sit_down(front, "calm", *[0.0] * 7, then=bytes)
+        calm.send(b"x")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        # Whenever one of the others is served the calm one has something to ask, and they have from the beginning.
+        others = [table.sit_down(front, "busy", LONG_S, LONG_S, then=lambda: calm.send(b"x")) for _ in range(3)]
+        with closing(calm, *others):
+            for _ in range(2):
+                for other in others:
+                    other.send(b"x")
+                await trio.testing.wait_all_tasks_blocked(0.01)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+    assert table.turns == ["calm", *["busy", "calm"] * 6]
+
+
+async def test_two_long_turns_in_succession_cost_an_agent_its_place_and_a_brief_one_gives_it_back() -> None:
+    table = Table()
+    async with open_front(clock=table.clock) as (front, _):
+        first = table.sit_down(front, "first", LONG_S, *[LONG_S] * 4, then=bytes)
+        other = table.sit_down(front, "other", 0.0, LONG_S, 0.0, LONG_S, LONG_S, 0.0, 0.0, then=bytes)
+        with closing(first, other):
+            for _ in range(2):
+                other.send(b"x")
+                await trio.testing.wait_all_tasks_blocked(0.01)
+            for _ in range(5):
+                # In this order they are ready.
+                first.send(b"x")
+                other.send(b"x")
+                await trio.testing.wait_all_tasks_blocked(0.01)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+    after_one = ["other", "first"]
+    assert table.turns == ["other", "other", *after_one * 3, "first", "other", *after_one]
+
+
+async def test_those_that_ask_much_have_as_much_time_as_those_that_ask_little() -> None:
+    table = Table()
+    async with open_front(clock=table.clock) as (front, _):
+        calm = [table.sit_down(front, "calm", 0.0, *[BRIEF_S] * 2, then=bytes) for _ in range(9)]
+        for each in calm:
+            each.send(b"x")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        busy = [table.sit_down(front, "busy", LONG_S, then=lambda: calm[0].send(b"x")) for _ in range(3)]
+        del table.turns[:]
+        with closing(*calm, *busy):
+            for each in (*busy, *calm):
+                each.send(b"x")
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+    assert table.turns[:12] == [*["calm"] * 9, "busy", "busy", "calm"]
+
+
+async def test_reads_grow_with_a_long_line_and_begin_anew_when_lines_are_left_over() -> None:
+    class Leaving(Echo):
+        """With its fourth read it leaves lines over."""
+
+        def __init__(self) -> None:
+            super().__init__(answers=lambda _chunk: b"")
+            self.reads: list[int] = []
+
+        def received(self, chunk: bytes) -> None:
+            super().received(chunk)
+            self.reads.append(len(chunk))
+            assert self.channel is not None
+            if len(self.reads) == 4:
+                self.channel.again()
+
+        def resume(self) -> None:
+            pass
+
+    async with open_front() as (front, _):
+        echo = Leaving()
+        async with open_socket(front, echo) as agent:
+            await agent.send_all(b"x" * 1_000_000)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+    # So much lies in the socket from the beginning.
+    assert echo.reads[:5] == [8192, 16_384, 32_768, 65_536, 8192]
 
 
 async def test_a_channel_is_crowded_when_its_unread_answers_fill_its_share() -> None:

@@ -20,7 +20,9 @@ from tooldispatchd.front.front import Front
 from tooldispatchd.front.timer import Deferred, Expiring
 from tooldispatchd.wire.backlog import Backlog
 
-# One read a tick: a channel that floods has no more of a tick than another.
+# One read a turn, and no more of short lines than one turn serves: cutting 64 KiB of them takes as long as serving.
+FIRST_BYTES: Final = 8_192
+# Of long lines, which are many reads: twice as much each time.
 READ_BYTES: Final = 65_536
 
 
@@ -61,8 +63,8 @@ class ChannelWire(Protocol):
     read_fd: int
     write_fd: int
 
-    def read(self) -> bytes:
-        """Up to `READ_BYTES`; nothing at the end of input."""
+    def read(self, most: int) -> bytes:
+        """Up to so many bytes; nothing at the end of input."""
 
     def write(self, lines: bytes | bytearray | memoryview) -> int:
         """How many bytes were taken."""
@@ -80,9 +82,9 @@ class SocketWire:
         self._socket = connection
         self.read_fd = self.write_fd = connection.fileno()
 
-    def read(self) -> bytes:
+    def read(self, most: int) -> bytes:
         # The flag, not O_NONBLOCK: an inherited socket is shared with whoever gave it.
-        return self._socket.recv(READ_BYTES, socket.MSG_DONTWAIT)
+        return self._socket.recv(most, socket.MSG_DONTWAIT)
 
     def write(self, lines: bytes | bytearray | memoryview) -> int:
         return self._socket.send(lines, socket.MSG_DONTWAIT)
@@ -99,8 +101,8 @@ class FdEnd:
     def __init__(self, fd: int) -> None:
         self.fd = fd
 
-    def read(self) -> bytes:
-        return os.read(self.fd, READ_BYTES)
+    def read(self, most: int) -> bytes:
+        return os.read(self.fd, most)
 
     def write(self, lines: bytes | bytearray | memoryview) -> int:
         return os.write(self.fd, lines)
@@ -121,8 +123,8 @@ class PairWire:
         self.read_fd = read_end.fd if isinstance(read_end, FdEnd) else read_end.read_fd
         self.write_fd = write_end.fd if isinstance(write_end, FdEnd) else write_end.write_fd
 
-    def read(self) -> bytes:
-        return self._input.read()
+    def read(self, most: int) -> bytes:
+        return self._input.read(most)
 
     def write(self, lines: bytes | bytearray | memoryview) -> int:
         return self._output.write(lines)
@@ -143,6 +145,7 @@ class Channel:
         "_is_closed",
         "_is_paused",
         "_last_write",
+        "_most",
         "_out",
         "_peer",
         "_reads",
@@ -165,6 +168,7 @@ class Channel:
         self._is_closed = False
         self._is_paused = False
         self._last_write = 0.0
+        self._most = FIRST_BYTES
         self._stall: Entry[Expiring] | None = None
 
     def open(self, peer: ChannelPeer, *, closed: Callable[[], None]) -> None:
@@ -291,7 +295,7 @@ class Channel:
         if self._is_closed or self._peer is None or not self._may_read:
             return
         try:
-            chunk = self._wire.read()
+            chunk = self._wire.read(self._most)
         except BlockingIOError:
             return
         except OSError as error:
@@ -299,6 +303,10 @@ class Channel:
             return
         if chunk:
             self._peer.received(chunk)
+            if self._has_more:
+                self._most = FIRST_BYTES
+            elif len(chunk) == self._most:
+                self._most = min(READ_BYTES, 2 * self._most)
         else:
             self._reads = False
             # A level-triggered descriptor at its end would be ready for ever.

@@ -61,7 +61,7 @@ from tooldispatchd.wire.session import SessionMachine, State, body_of, fault_lin
 # turn are sent before the next; large ones end it, so that no more than one turn's pile up over the channel's cap.
 TURN: Final = 256
 # And for no longer than this, whatever the requests take; looked at from time to time. One request may take longer.
-TURN_S: Final = 0.000_15
+TURN_S: Final = 0.000_1
 LOOKS: Final = 3  # one request in four looks at the clock
 DEAR: Final = 8
 # This many tools of a list are written in the time of one request.

@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 
 
 def double(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
@@ -28,3 +29,15 @@ def die(_arguments: bytes, _payload: bytearray) -> tuple[bytes, bytes]:
 def pid(_arguments: bytes, _payload: bytearray) -> tuple[bytes, bytes]:
     """Which process this is."""
     return str(os.getpid()).encode(), b""
+
+
+def nice(_arguments: bytes, _payload: bytearray) -> tuple[bytes, bytes]:
+    """How far its group of processes stands back."""
+    return Path("/proc/self/autogroup").read_bytes().split()[-1], b""
+
+
+def starve(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
+    """End when it does not stand back any more."""
+    while (found := nice(arguments, payload))[0] != b"0":
+        time.sleep(0.05)
+    return found

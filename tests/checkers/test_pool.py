@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 import trio
@@ -11,6 +12,7 @@ import trio
 from tests.checkers import jobs
 from tooldispatchd.agent.runtime import FairLimiter
 from tooldispatchd.checkers.pool import CheckerError, Checkers
+from tooldispatchd.checkers.worker import NICE
 from tooldispatchd.children.family import open_family
 
 SOON_S = 30
@@ -77,6 +79,14 @@ async def test_a_checker_that_somebody_kills_while_it_idles_is_replaced_unnotice
         await trio.lowlevel.wait_readable(pidfd)
         os.close(pidfd)
         assert await pid_of(checkers) != first
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="the kernel groups no processes by session")
+async def test_a_job_that_takes_long_no_longer_stands_back_and_the_next_one_does_again() -> None:
+    async with opened() as checkers:
+        assert (await checkers.run(jobs.nice, b"", b"", turns=(1, 1)))[0] == str(NICE).encode()
+        assert (await checkers.run(jobs.starve, b"", b"", turns=(1, 1)))[0] == b"0"
+        assert (await checkers.run(jobs.nice, b"", b"", turns=(1, 1)))[0] == str(NICE).encode()
 
 
 async def test_others_have_their_turns_while_a_large_job_is_sent_and_received() -> None:

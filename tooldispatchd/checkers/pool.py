@@ -7,23 +7,27 @@ Both directions go in pieces with turns of the loop in between, so that a job of
 cancelled, at its call's deadline or because nobody waits any more, is ended by killing its checker.
 """
 
+import math
 import os
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Protocol
 
 import trio
 
 from tooldispatchd.calls.gate import Turns
-from tooldispatchd.checkers.worker import JOB, RESULT, Work
+from tooldispatchd.checkers.worker import JOB, NICE, RESULT, Work, stand_back
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import Child, SpawnError
 from tooldispatchd.wire.lines import MOVED_BYTES, reserve
 
 # Two, so that one owner's endless job leaves a place for the others.
 CHECKERS: Final = 2
+# A job of 8 MiB takes a tenth of it on an idle core. One that takes longer starves beside what else the machine is busy
+# with, and no longer stands back: its call has a limit.
+HURRY_S: Final = 2.0
 # Copied in one turn of the loop, in some 0.1 ms.
 PIECE_BYTES: Final = 256 * 1024
 
@@ -134,11 +138,14 @@ class _Checker:
         self.child.close_pipes()
         ours.setblocking(False)  # noqa: FBT003  # the standard library's own
         self._socket = ours
+        # When the job has waited too long; infinite once it has.
+        self._hurry_at = math.inf
 
     async def ask(self, work: Work, arguments: bytes, parts: Sequence[Buffer]) -> tuple[bool, bytearray, bytearray]:
         """Have one job done."""
         name = f"{work.__module__}:{work.__qualname__}".encode()
         size = sum(len(part) for part in parts)
+        self._hurry_at = trio.current_time() + HURRY_S
         try:
             for part in (JOB.pack(len(name), len(arguments), size) + name + arguments, *parts):
                 view = memoryview(part)
@@ -146,13 +153,24 @@ class _Checker:
                     try:
                         view = view[self._socket.send(view[:PIECE_BYTES]) :]
                     except BlockingIOError:
-                        await trio.lowlevel.wait_writable(self._socket)
+                        await self._wait(trio.lowlevel.wait_writable)
                     else:
                         await trio.lowlevel.checkpoint()
             is_out_of_memory, reply, result = RESULT.unpack(await self._receive(RESULT.size))
-            return is_out_of_memory, await self._receive(reply), await self._receive(result)
+            answer = is_out_of_memory, await self._receive(reply), await self._receive(result)
         except OSError as error:
             raise CheckerError("its checker ended") from error
+        if self._hurry_at == math.inf:
+            stand_back(str(self.child.pid), NICE)
+        return answer
+
+    async def _wait(self, wait: Callable[[socket.socket], Awaitable[None]]) -> None:
+        with trio.move_on_at(self._hurry_at):
+            await wait(self._socket)
+            return
+        self._hurry_at = math.inf
+        stand_back(str(self.child.pid), 0)
+        await wait(self._socket)
 
     async def close(self) -> None:
         """Kill it and reap it; bounded, cannot be cancelled."""
@@ -172,7 +190,7 @@ class _Checker:
             try:
                 piece = self._socket.recv(min(PIECE_BYTES, size - len(received)))
             except BlockingIOError:
-                await trio.lowlevel.wait_readable(self._socket)
+                await self._wait(trio.lowlevel.wait_readable)
                 continue
             if not piece:
                 raise CheckerError("its checker ended")

@@ -36,17 +36,14 @@ MEMORY_BYTES: Final = 1024 * 1024 * 1024
 LARGE_BYTES: Final = 1024 * 1024
 # The dispatch thread comes first where there are few cores: a checker that had its core until the next tick of the
 # scheduler (4 ms) would hold up every agent. At 5 the 99th percentile of others beside large inputs was 17 times the
-# quiet one, at 10 some 4 times, at 15 it is below 2. The price: where all cores are busy with other things for long, so
-# do large values take long.
+# quiet one, at 10 some 4 times, at 15 it is below 2.
 NICE: Final = 15
 
 
 def main() -> None:
     """Serve until the daemon closes the socket."""
     os.nice(NICE)
-    # Where the kernel groups processes by session, that is nothing to any but its own group, in which it is alone.
-    with contextlib.suppress(OSError):
-        Path("/proc/self/autogroup").write_text(str(NICE))
+    stand_back("self", NICE)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     # Decoded values have no cycles, and looking for some would take longer than the decoding.
     gc.disable()
@@ -54,6 +51,15 @@ def main() -> None:
         os.set_inheritable(CONTROL, False)  # noqa: FBT003  # the standard library's own
         while serve_one(control):
             pass
+
+
+def stand_back(pid: str, nice: int) -> None:
+    """Let a checker's group of processes, in which it is alone, come behind others, if the kernel groups by session.
+
+    There a process's own nice value counts within its group only; but that of the group can be lowered again.
+    """
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(str(nice))
 
 
 def serve_one(control: socket.socket) -> bool:

@@ -103,7 +103,8 @@ def command(words: Sequence[str], argv0: str) -> list[str]:
     for program in (Path(argv0), beside):
         if program.name == PROGRAM and os.access(program, os.X_OK):
             return [str(program.absolute()), *words]
-    return [sys.executable, "-m", PROGRAM, *words]
+    # -P: a client starts us in the project that it has open, whose modules may have the names of ours.
+    return [sys.executable, "-P", "-m", PROGRAM, *words]
 
 
 def plan(client: str, path: Path, name: str, start: Sequence[str]) -> Installation:

@@ -5,6 +5,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,15 @@ def test_from_start_to_the_end_it_needs_less_than_150_ms(daemon: Daemon, tmp_pat
 
     # In processor time, as most clients wait for nothing else: on a busy machine everything waits, and costs the same.
     assert min(took_s() for _ in range(5)) < 0.15
+
+
+def test_times_of_tasks_are_those_of_the_clock_on_the_wall(daemon: Daemon, tmp_path: Path) -> None:
+    with stdio_client(tmp_path, "--socket", str(daemon.path)) as client:
+        client.initialize()
+        params = {"name": "echo", "arguments": {"input": 1}, "task": {}}
+        client.say({"id": 1, "method": "tools/call", "params": params})
+        created = datetime.fromisoformat(client.hear()["result"]["task"]["createdAt"])
+    assert abs(datetime.now(UTC) - created) < timedelta(minutes=2)
 
 
 # --- the entry ---

@@ -131,6 +131,15 @@ def test_the_mode_of_a_file_is_kept_and_a_link_stays_one(tmp_path: Path) -> None
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["dotfiles.json", "mcp.json"]
 
 
+def test_a_read_only_file_is_not_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text("{}")
+    file.chmod(0o444)
+    with pytest.raises(InstallError, match="it is read-only"):
+        write(plan("cursor", file, "tools", START))
+    assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("mcp.json", "{}")]
+
+
 def test_a_file_that_has_changed_since_it_was_shown_is_not_written(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     change = plan("cursor", file, "tools", START)

@@ -69,7 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if sys.stdin is not None and sys.stdin.isatty():
         _fail("an MCP client is awaited on stdin; --install CLIENT has one start this")
-    face = Face(profile=arguments.profile, token=token, now=time.monotonic())
+    now = time.monotonic()
+    face = Face(profile=arguments.profile, token=token, now=now, epoch=time.time() - now)
     try:
         return relay_stdio(
             face,

@@ -134,6 +134,9 @@ def write(change: Installation) -> None:
     path = Path(os.path.realpath(change.path))
     if _read(path) != change.before:
         raise InstallError(f"cannot write {change.path}: it has changed meanwhile; run this again")
+    # The directory's mode would let us; who has taken the file's away wants no change.
+    if change.before is not None and not path.stat().st_mode & stat.S_IWUSR:
+        raise InstallError(f"cannot write {change.path}: it is read-only")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _replace(path, change.after.encode())

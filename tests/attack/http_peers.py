@@ -53,7 +53,6 @@ KINDS: Final[dict[str, Callable[[], Run]]] = {
     "refused": sent(b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n" * 1000),
     "no HTTP": sent(b"\x00" * 1_000_000),
     "two lengths": sent(post(b"0\r\n\r\n" + asking(b"tools/list"), b"Transfer-Encoding: chunked")),
-    "wrong tokens over HTTP": sent(post(b"{}", b"Authorization: Bearer wrong")),
     "many headers": lambda: pump(post(b"{}", *[b"a:"] * 3500)),
     "ids of 8 MiB over HTTP": lambda: pump(asking(b"tools/list", id_=b'"%b"' % (b"x" * LARGE_BYTES))),
     "names of 8 MiB": lambda: pump(asking(b"tools/call", b'"name":"%b",' % (b"x" * LARGE_BYTES))),

@@ -11,7 +11,6 @@ KINDS: Final = (
     Attack("refused", 4, is_http=True),
     Attack("no HTTP", 4, is_http=True, is_twin=True),
     Attack("two lengths", 4, is_http=True, is_twin=True),
-    Attack("wrong tokens over HTTP", 50, is_http=True, is_twin=True),
     Attack("many headers", 2, is_http=True, is_twin=True),
     Attack("ids of 8 MiB over HTTP", 2, is_http=True),
     Attack("names of 8 MiB", 2, is_http=True, is_twin=True),

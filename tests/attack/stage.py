@@ -23,6 +23,7 @@ import msgspec
 
 from benchmarks.hostile import Seen
 from tests.attack import functions, servers
+from tests.attack.honest_client import TOKEN, ClientSeen, HonestClient, resident_bytes
 from tests.daemon.spawned import PATIENCE_S, ROOT, Daemon, Message, carriers
 from tests.daemon.traces import Held, daemon_in, held, left_of, on_a_busy_machine, open_directory, settled
 from tests.real.listening import says_ports
@@ -35,6 +36,8 @@ ENDS_S: Final = GRACE_S + 6.0
 LEFT_S: Final = 10.0
 TRIES: Final = 3
 MIB: Final = 1024 * 1024
+HTTP: Final = "http.sock"
+HONEST: Final = "honest.sock"
 
 # An honest call: by the clock where the machine does nothing else; and by the processor time that the daemon takes
 # meanwhile, which other tests on the same machine do not lengthen.
@@ -58,6 +61,13 @@ class Attack(NamedTuple):
     worst_ms: float = WORST_MS
     is_twin: bool = False
     """Whether what parries another one parries this one too: it is for `make attack`."""
+    is_http: bool = False
+    """Whether it comes over HTTP; an MCP client is served meanwhile, beside the agent."""
+
+    def words(self, daemon: Daemon) -> list[str]:
+        """What starts its peers."""
+        module, place = ("http_peers", HTTP) if self.is_http else ("peers", daemon.path.name)
+        return [f"tests.attack.{module}", str(daemon.path.with_name(place)), self.kind, str(self.channels)]
 
     @property
     def lasts_s(self) -> float:
@@ -73,6 +83,8 @@ class Figures(NamedTuple):
     """None where the honest agent was not served."""
     memory_bytes: int
     left: list[str]
+    client: ClientSeen | None
+    """None where the attack was not one over HTTP."""
 
     def wrongs(self) -> list[str]:
         """Every promise that was broken, in words."""
@@ -86,6 +98,8 @@ class Figures(NamedTuple):
             f"it had {self.memory_bytes // MIB} MiB": self.memory_bytes > MEMORY_BYTES,
             f"it left {self.left}": bool(self.left),
         }
+        if self.client is not None:
+            broken |= self.client.wrongs(self.attack.worst_ms, MEMORY_BYTES)
         return [f"{self.attack.kind}: {words}" for words, is_broken in broken.items() if is_broken]
 
     def __str__(self) -> str:
@@ -94,7 +108,7 @@ class Figures(NamedTuple):
         return (
             f"{self.attack.kind:32} x{self.attack.channels:<4} {seen.calls:6} calls  p50 {seen.p50_us / 1000:8.2f}  "
             f"p99 {seen.p99_us / 1000:8.2f}  worst {seen.worst_us / 1000:9.2f}  held {seen.held_us / 1000:9.2f} ms  "
-            f"{self.memory_bytes // MIB:5} MiB  {' '.join(self.left)}"
+            f"{self.memory_bytes // MIB:5} MiB  {self.client or ''}  {' '.join(self.left)}"
         )
 
 
@@ -191,7 +205,7 @@ process = "chain"
 tools = {json.dumps([*OFFERED, *declared()])}
 [agents.secret]
 tools = ["echo"]
-token = "a long random text that nobody knows"
+token = "{TOKEN}"
 """
 
 
@@ -215,13 +229,16 @@ def toml(value: object) -> str:
 
 
 @contextmanager
-def daemon_to_attack(*before: str) -> Iterator[tuple[Daemon, Path]]:
+def daemon_to_attack(*before: str, is_http: bool = False) -> Iterator[tuple[Daemon, Path]]:
     """A daemon that has begun all that stays, and its directory; what starts it may stand `before` it."""
     with ExitStack() as stage:
         [port] = stage.enter_context(says_ports([sys.executable, "-m", "tests.attack.web"]))
         directory = stage.enter_context(open_directory())
         shutil.copy(str(functions.__file__), directory)
-        daemon = stage.enter_context(daemon_in(directory, "".join(config(port)), *before))
+        listen = [f"http+unix:{directory}/{HTTP}?profile=default", f"http+unix:{directory}/{HONEST}?profile=secret"]
+        daemon = stage.enter_context(
+            daemon_in(directory, "".join(config(port)), *before, listen=listen if is_http else ())
+        )
         with daemon.agent() as good, daemon.agent() as other:
             for tool, value in WARM.items():
                 assert not good.ask(tool, value)["is_error"]
@@ -257,31 +274,31 @@ def play(daemon: Daemon, directory: Path, attack: Attack, before: Held) -> Figur
         assert prober.stdin is not None
         assert prober.stdout is not None
         assert prober.stdout.readline() == b"ready\n", "the honest agent was not served before"
-        peak = watch(daemon, attack)
+        client = HonestClient(directory / HONEST, daemon) if attack.is_http else None
+        peak = watch(daemon, attack, client)
         prober.stdin.close()
         said = prober.stdout.read()
     seen = msgspec.json.decode(said, type=Seen) if said else None
-    return Figures(attack, seen, peak, left(daemon, directory, before))
+    told = None if client is None else client.leave()
+    return Figures(attack, seen, peak, left(daemon, directory, before), told)
 
 
-def watch(daemon: Daemon, attack: Attack) -> int:
+def watch(daemon: Daemon, attack: Attack, client: HonestClient | None) -> int:
     """Have the hostile peers at it; the most memory that the daemon had, until they were gone."""
     peak = 0
-    with running("tests.attack.peers", str(daemon.path), attack.kind, str(attack.channels)) as peers:
+    with running(*attack.words(daemon)) as peers:
         assert peers.stdout is not None
         # Where the daemon serves nobody they never say that they have begun; the honest agent tells of that.
         begins = time.monotonic() + PATIENCE_S
         while time.monotonic() < begins and not select.select([peers.stdout], [], [], 0.01)[0]:
-            peak = max(peak, resident_bytes(daemon))
+            peak = max(peak, resident_bytes(daemon.process.pid))
         ends = time.monotonic() + attack.lasts_s
         while time.monotonic() < ends:
-            peak = max(peak, resident_bytes(daemon))
+            peak = max(peak, resident_bytes(daemon.process.pid))
+            if client is not None:
+                client.call()
             time.sleep(0.01)
-    return max(peak, resident_bytes(daemon))
-
-
-def resident_bytes(daemon: Daemon) -> int:
-    return int(Path(f"/proc/{daemon.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return max(peak, resident_bytes(daemon.process.pid))
 
 
 def left(daemon: Daemon, directory: Path, before: Held) -> list[str]:
@@ -299,7 +316,7 @@ def left(daemon: Daemon, directory: Path, before: Held) -> list[str]:
 def fight(attacks: Sequence[Attack]) -> list[str]:
     """A scene: these attacks one after the other, and the end beside the last; every promise that was broken."""
     wrongs = []
-    with daemon_to_attack() as (daemon, directory):
+    with daemon_to_attack(is_http=attacks[0].is_http) as (daemon, directory):
         before = settled(daemon, directory)
         for attack in attacks:
             figures = play(daemon, directory, attack, before)
@@ -330,7 +347,7 @@ def scenes(families: Mapping[str, Sequence[Attack]]) -> Mapping[str, Sequence[At
 def end(daemon: Daemon, attack: Attack) -> list[str]:
     """Ask the daemon to stop while it is attacked; what is wrong with how it did, and with what it says of itself."""
     run_ids, wrongs = daemon.run_ids(), []
-    with running("tests.attack.peers", str(daemon.path), attack.kind, str(attack.channels)) as peers:
+    with running(*attack.words(daemon)) as peers:
         assert peers.stdout is not None
         select.select([peers.stdout], [], [], ATTACK_S)
         began = time.monotonic()

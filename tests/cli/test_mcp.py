@@ -5,6 +5,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -67,11 +68,19 @@ def test_a_token_file_that_is_not_there_is_a_mistake_of_usage(tmp_path: Path) ->
     assert ended.stderr == "tooldispatchd: cannot read the token from none: No such file or directory\n"
 
 
-def test_without_a_daemon_the_configuration_that_serve_finds_is_served(tmp_path: Path) -> None:
-    (tmp_path / "tooldispatchd.toml").write_text(CONFIG)
-    with stdio_client(tmp_path, cwd=tmp_path, XDG_RUNTIME_DIR=str(tmp_path)) as client:
+def test_without_a_daemon_the_configuration_of_the_user_is_served(tmp_path: Path) -> None:
+    (tmp_path / "tooldispatchd").mkdir()
+    (tmp_path / "tooldispatchd" / "config.toml").write_text(CONFIG)
+    places = {"XDG_RUNTIME_DIR": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    with stdio_client(tmp_path, cwd=tmp_path, **places) as client:
         assert "result" in client.initialize()
         assert client.leave() == 0
+
+
+def test_a_configuration_of_the_project_that_an_editor_has_open_is_not_taken(tmp_path: Path) -> None:
+    (tmp_path / "tooldispatchd.toml").write_text(CONFIG)
+    with stdio_client(tmp_path, cwd=tmp_path, XDG_RUNTIME_DIR=str(tmp_path), HOME=str(tmp_path)) as client:
+        assert client.initialize()["error"]["message"].startswith("no daemon listens at ")
 
 
 def test_without_a_daemon_and_a_configuration_initialize_is_answered_with_what_to_do(tmp_path: Path) -> None:
@@ -83,9 +92,12 @@ def test_without_a_daemon_and_a_configuration_initialize_is_answered_with_what_t
         error = client.initialize()["error"]
         assert client.process.wait(PATIENCE_S) == 3
         assert client.hear() == {"end": True}
-    assert error["message"].startswith(f"no daemon listens at {tmp_path}/tooldispatchd/dispatch.sock, and ")
-    assert '"tooldispatchd init" writes one' in error["message"]
-    assert client.log.read_text().endswith(f"tooldispatchd: {error['message']}\n")
+    assert error["message"] == (
+        f"no daemon listens at {tmp_path}/tooldispatchd/dispatch.sock, and there is no configuration at "
+        f"{tmp_path}/.config/tooldispatchd/config.toml or /etc/tooldispatchd/config.toml; "
+        '"tooldispatchd serve" starts a daemon, --socket and --config name another one'
+    )
+    assert client.log.read_text() == f"tooldispatchd: {error['message']}\n"
 
 
 def test_a_socket_that_was_named_and_is_not_there_is_the_answer_to_initialize(tmp_path: Path) -> None:
@@ -132,6 +144,15 @@ def test_from_start_to_the_end_it_needs_less_than_150_ms(daemon: Daemon, tmp_pat
 
     # In processor time, as most clients wait for nothing else: on a busy machine everything waits, and costs the same.
     assert min(took_s() for _ in range(5)) < 0.15
+
+
+def test_times_of_tasks_are_those_of_the_clock_on_the_wall(daemon: Daemon, tmp_path: Path) -> None:
+    with stdio_client(tmp_path, "--socket", str(daemon.path)) as client:
+        client.initialize()
+        params = {"name": "echo", "arguments": {"input": 1}, "task": {}}
+        client.say({"id": 1, "method": "tools/call", "params": params})
+        created = datetime.fromisoformat(client.hear()["result"]["task"]["createdAt"])
+    assert abs(datetime.now(UTC) - created) < timedelta(minutes=2)
 
 
 # --- the entry ---

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
@@ -52,13 +52,17 @@ def open_directory() -> Iterator[Path]:
 
 
 @contextmanager
-def daemon_in(directory: Path, config: str, *before: str) -> Iterator[Daemon]:
-    """A daemon on a directory of `open_directory`, with its temporary files there too; `before` is what starts it."""
+def daemon_in(directory: Path, config: str, *before: str, listen: Sequence[str] = ()) -> Iterator[Daemon]:
+    """A daemon on a directory of `open_directory`, with its temporary files there too; `before` is what starts it.
+
+    `listen` are places beside its socket.
+    """
     file, path, log = directory / "config.toml", directory / "dispatch.sock", directory / "log"
     file.write_text(config)
     # What is the daemon's own does not lie where its programs may fill everything.
     own = {"TMPDIR": str(directory / "tmp"), "RUNTIME_DIRECTORY": str(directory / "run"), SECRET: "secret"}
-    serve = [*before, *SERVE, "--config", str(file), "--listen", f"unix:{path}"]
+    places = [word for place in (f"unix:{path}", *listen) for word in ("--listen", place)]
+    serve = [*before, *SERVE, "--config", str(file), *places]
     with (
         log.open("ab") as stderr,
         subprocess.Popen(

@@ -131,6 +131,15 @@ def test_the_mode_of_a_file_is_kept_and_a_link_stays_one(tmp_path: Path) -> None
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["dotfiles.json", "mcp.json"]
 
 
+def test_a_read_only_file_is_not_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text("{}")
+    file.chmod(0o444)
+    with pytest.raises(InstallError, match="it is read-only"):
+        write(plan("cursor", file, "tools", START))
+    assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("mcp.json", "{}")]
+
+
 def test_a_file_that_has_changed_since_it_was_shown_is_not_written(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     change = plan("cursor", file, "tools", START)
@@ -138,6 +147,13 @@ def test_a_file_that_has_changed_since_it_was_shown_is_not_written(tmp_path: Pat
     with pytest.raises(InstallError, match="has changed meanwhile"):
         write(change)
     assert file.read_text() == '{"theirs": 1}'
+
+
+def test_without_a_program_the_directory_that_a_client_has_open_gives_no_modules(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python3"))
+    assert command(["mcp"], "-m") == [str(tmp_path / "python3"), "-P", "-m", "tooldispatchd", "mcp"]
 
 
 def test_a_program_that_login_shells_do_not_find_is_named_by_its_path(tmp_path: Path) -> None:
@@ -151,7 +167,7 @@ def test_a_program_that_login_shells_do_not_find_is_named_by_its_path(tmp_path: 
 def test_the_entry_to_paste_is_the_one_that_is_written(client: str, tmp_path: Path) -> None:
     document = (DOCUMENTS / f"{client}.md").read_text()
     program, url = (json.loads(block) for block in re.findall(r"^```json\n(.*?)^```$", document, re.M | re.S))
-    start = ["tooldispatchd", "mcp", "--config", "/home/ada/tooldispatchd.toml", "--profile", "default"]
+    start = ["tooldispatchd", "mcp", "--config", "/home/ada/tooldispatchd.toml"]
     written = plan(client, tmp_path / "file.json", "tooldispatchd", start).after
     assert json.loads(written) == program
     assert url[CLIENTS[client].table]["tooldispatchd"]["url"].startswith("http://127.0.0.1:8321/")

@@ -16,8 +16,9 @@ CLIENTS: Final = ("claude-code", "claude-desktop", "cursor", "gemini", "vscode",
 EPILOG: Final = """\
 The daemon: --socket or $TOOLDISPATCHD_SOCKET names a running one, --config starts a private one for this client.
 Without them: the one at $RUNTIME_DIRECTORY/dispatch.sock, $XDG_RUNTIME_DIR/tooldispatchd/dispatch.sock or
-/run/tooldispatchd/dispatch.sock, the first whose directory is told; where none listens, a private one with the
-configuration that serve would find. A private daemon ends with its client.
+/run/tooldispatchd/dispatch.sock, the first whose directory is told; where none listens, a private one with
+$XDG_CONFIG_HOME/tooldispatchd/config.toml or /etc/tooldispatchd/config.toml, never with a file of the directory that
+the client has open. A private daemon ends with its client.
 
 At stdin's end what is open is answered, and then it ends; a client that reads no more, or SIGTERM, cancels. Only MCP is
 written to stdout, all else to stderr.
@@ -62,15 +63,22 @@ def run(arguments: argparse.Namespace) -> int:
 
     import time
 
+    from tooldispatchd.config.standing import standing_configurations
     from tooldispatchd.mcpface.face import Face
     from tooldispatchd.mcpface.relay import relay_stdio
 
     if sys.stdin is not None and sys.stdin.isatty():
         _fail("an MCP client is awaited on stdin; --install CLIENT has one start this")
-    face = Face(profile=arguments.profile, token=token, now=time.monotonic())
+    now = time.monotonic()
+    face = Face(profile=arguments.profile, token=token, now=now, epoch=time.time() - now)
     try:
         return relay_stdio(
-            face, os.environ, address=arguments.socket, config=arguments.config, timeout_s=arguments.timeout
+            face,
+            os.environ,
+            address=arguments.socket,
+            config=arguments.config,
+            standing=standing_configurations(os.environ),
+            timeout_s=arguments.timeout,
         )
     except OSError as error:
         return _fail(f"cannot use stdin and stdout: {error.strerror or error}")

@@ -35,6 +35,7 @@ from tooldispatchd.config.machine import enforceable_for
 from tooldispatchd.config.mcp_json import take_mcp_json
 from tooldispatchd.config.plumb_files import take_plumb
 from tooldispatchd.config.schema_check import check_form
+from tooldispatchd.config.standing import standing_configurations
 
 # A thousand tools with their schemas have room; a larger file is not a configuration.
 MAX_FILE_BYTES: Final = 4 * MIB
@@ -68,14 +69,7 @@ class ConfigError(Exception):
 
 def find_configuration(environ: Mapping[str, str]) -> Path:
     """The first file there is of those that stand in for `--config`; a `ConfigError` says where it looked."""
-    places = [Path("tooldispatchd.toml")]
-    home = environ.get("XDG_CONFIG_HOME", "")
-    # The specification of base directories has a relative one ignored. A service may have no home at all.
-    if home.startswith("/"):
-        places.append(Path(home) / "tooldispatchd" / "config.toml")
-    elif environ.get("HOME"):
-        places.append(Path(environ["HOME"]) / ".config" / "tooldispatchd" / "config.toml")
-    places.append(Path("/etc/tooldispatchd/config.toml"))
+    places = [Path("tooldispatchd.toml"), *map(Path, standing_configurations(environ))]
     for place in places:
         if place.is_file():
             return place

@@ -103,7 +103,8 @@ def command(words: Sequence[str], argv0: str) -> list[str]:
     for program in (Path(argv0), beside):
         if program.name == PROGRAM and os.access(program, os.X_OK):
             return [str(program.absolute()), *words]
-    return [sys.executable, "-m", PROGRAM, *words]
+    # -P: a client starts us in the project that it has open, whose modules may have the names of ours.
+    return [sys.executable, "-P", "-m", PROGRAM, *words]
 
 
 def plan(client: str, path: Path, name: str, start: Sequence[str]) -> Installation:
@@ -133,6 +134,9 @@ def write(change: Installation) -> None:
     path = Path(os.path.realpath(change.path))
     if _read(path) != change.before:
         raise InstallError(f"cannot write {change.path}: it has changed meanwhile; run this again")
+    # The directory's mode would let us; who has taken the file's away wants no change.
+    if change.before is not None and not path.stat().st_mode & stat.S_IWUSR:
+        raise InstallError(f"cannot write {change.path}: it is read-only")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _replace(path, change.after.encode())

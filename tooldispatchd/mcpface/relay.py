@@ -8,10 +8,11 @@ stdin has ended, what is open is answered before the channel is half-closed. A c
 the channel at once, by which the daemon cancels its calls.
 """
 
+import os.path
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tooldispatchd.client.reach import CONNECT_S, find_socket
@@ -45,6 +46,7 @@ MAX_LINE_BYTES: Final = 4 * 64 * 1024 * 1024
 # A request that is open for as long as its client wants to hear of changes; it does not keep us from leaving.
 LISTEN: Final = b"subscriptions/listen"
 INITIALIZE: Final = b"initialize"
+ADVICE: Final = '"tooldispatchd serve" starts a daemon, --socket and --config name another one'
 
 
 class StdioRelay:
@@ -173,10 +175,17 @@ class StdioRelay:
 
 
 def relay_stdio(
-    face: Face, environ: Mapping[str, str], *, address: str | None, config: str | None, timeout_s: float
+    face: Face,
+    environ: Mapping[str, str],
+    *,
+    address: str | None,
+    config: str | None,
+    standing: Sequence[str],
+    timeout_s: float,
 ) -> int:
     """Serve the client on stdin and stdout with the daemon that is told, or found; the exit code.
 
+    Where nothing is told and none listens, the first of the `standing` configurations that is there has a private one.
     Raises OSError if stdin or stdout is not open.
     """
     with Signals() as signals:
@@ -186,10 +195,13 @@ def relay_stdio(
         try:
             if config is None:
                 channel = reach_running(address, environ, min(timeout_s, CONNECT_S))
-            if channel is None:
+                config = next(filter(os.path.isfile, standing), None) if channel is None else None
+            if config is not None:
                 channel, private = start_private(config, environ)
+            elif channel is None:
+                refusal = _nowhere(environ, standing)
         except UnreachableError as error:
-            refusal = f'{error}; "tooldispatchd serve" starts a daemon, --socket names another one'
+            refusal = f"{error}; {ADVICE}"
         except OSError as error:
             refusal = f"cannot start a private daemon: {error.strerror or error}"
         if channel is None:
@@ -201,7 +213,7 @@ def relay_stdio(
             if private is None:
                 return refusal or f"the daemon at {address or find_socket(environ)} has ended the channel"
             code = end_private(private, signals)
-            return f"the private daemon ended with code {code}" if is_started else _advice(config, environ, code)
+            return f"the private daemon ended with code {code}" if is_started else _advice(config, code)
 
         channel.setblocking(False)  # noqa: FBT003  # the standard library's own signature
         try:
@@ -212,16 +224,14 @@ def relay_stdio(
                 end_private(private, signals)
 
 
-def _advice(config: str | None, environ: Mapping[str, str], code: int) -> str:
+def _advice(config: str | None, code: int) -> str:
     """What to do about a private daemon that did not start; its own reason stands on stderr."""
-    if config is not None:
-        check = f'"tooldispatchd check --config {config}" says why'
-        return f"the daemon cannot start with {config} (exit code {code}): {check}"
-    return (
-        f"no daemon listens at {find_socket(environ)}, and a private one found no configuration that it can use: start "
-        '"tooldispatchd serve", or name a socket with --socket or a configuration with --config ("tooldispatchd init" '
-        "writes one)"
-    )
+    return f'the daemon cannot start with {config} (exit code {code}): "tooldispatchd check --config {config}" says why'
+
+
+def _nowhere(environ: Mapping[str, str], standing: Sequence[str]) -> str:
+    looked = f"no daemon listens at {find_socket(environ)}, and there is no configuration at {' or '.join(standing)}"
+    return f"{looked}; {ADVICE}"
 
 
 def _is_request(message: bytes, method: bytes) -> bool:

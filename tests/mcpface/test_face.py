@@ -2,6 +2,8 @@
 
 import json
 import math
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -101,6 +103,23 @@ def test_a_malformed_message_is_told_and_is_not_the_end(message: bytes, code: in
     assert [(said.ticket, said.is_last) for said in stage.said] == [(ticket, True)]
     stage.request("ping")
     assert stage.told()[0]["result"] == {}
+
+
+def test_a_message_that_is_too_long_is_told_by_its_own_id() -> None:
+    stage = Stage()
+    stage.open(limits={"line": 200})
+    arguments = {"text": "x" * 200}
+    stage.client(
+        {"method": "tools/call", "params": {"name": "same", "arguments": arguments}, "jsonrpc": "2.0", "id": "a"}
+    )
+    stage.client({"method": "notifications/cancelled", "params": {"requestId": 2, "reason": "x" * 200}})
+    (answer,) = stage.told()
+    assert (answer["id"], answer["error"]["code"]) == ("a", -32600)
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    package = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert Stage().open()["result"]["serverInfo"]["version"] == package["version"]
 
 
 def test_an_unknown_method_and_wrong_parameters_are_the_requests_own_mistakes() -> None:

@@ -62,8 +62,17 @@ def test_a_resource_is_read_where_it_was_listed() -> None:
     stage.request("resources/read", {"uri": "u:1"})
     (line,) = stage.lines()
     assert (line["name"], line["input"]) == ("b!resources/read", {"uri": "u:1"})
-    stage.answer(line, '{"contents":[],"resultType":"complete","ttlMs":5}')
-    assert stage.told()[0]["result"] == {"contents": []}
+    stage.answer(line, '{"contents":[],"resultType":"complete","ttlMs":5,"_meta":{"seen":1}}')
+    assert stage.told()[0]["result"] == {"contents": [], "_meta": {"seen": 1}}
+
+
+def test_the_server_and_the_daemon_both_sign_a_result() -> None:
+    stage = Stage()
+    stage.stateless("resources/read", {"uri": "u:1"})
+    stage.ready(servers=SERVERS)
+    stage.answer(stage.lines()[0], '{"contents":[],"_meta":{"seen":1,"io.modelcontextprotocol/serverInfo":{}}}')
+    meta = stage.told()[0]["result"]["_meta"]
+    assert (meta["seen"], meta["io.modelcontextprotocol/serverInfo"]["name"]) == (1, "tooldispatchd")
 
 
 def test_a_resource_that_nobody_listed_is_asked_for_in_turn() -> None:

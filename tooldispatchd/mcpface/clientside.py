@@ -13,6 +13,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.mcpface.jsonrpc import (
     INVALID_REQUEST,
+    MISSING_CAPABILITY,
     PARSE_ERROR,
     UNAVAILABLE,
     UNREADABLE,
@@ -20,10 +21,9 @@ from tooldispatchd.mcpface.jsonrpc import (
     ClientMessage,
     error_json,
     is_id,
-    notification_json,
+    members,
+    message_json,
     read_message,
-    request_json,
-    result_json,
     split_batch,
 )
 from tooldispatchd.mcpface.revisions import R2025_03, REVISIONS, SERVER_INFO, ClientOffer, Params, Revision, read_params
@@ -32,28 +32,17 @@ from tooldispatchd.mcpface.revisions import R2025_03, REVISIONS, SERVER_INFO, Cl
 MAX_OPEN: Final = 1024
 # A batch of this size is answered within one turn of whoever carries the face.
 MAX_BATCH: Final = 100
-# ClientQuestions of servers that a client has not answered; the daemon bounds its own.
+# Questions of servers that a client has not answered; the daemon bounds its own.
 MAX_ASKED: Final = 256
+# Of our `Implementation`. The package's own, written down: asking for it costs 20 ms of each client's start.
+VERSION: Final = "0.1.0"
+SERVER: Final = {"name": "tooldispatchd", "title": "tooldispatchd", "version": VERSION}
 
 # Lists are one session's, and we are told of changes: a client is to ask again.
 _NO_CACHE: Final = {"ttlMs": 0, "cacheScope": "private"}
-_CACHEABLE: Final = frozenset(
-    {
-        "server/discover",
-        "tools/list",
-        "resources/list",
-        "resources/templates/list",
-        "resources/read",
-        "prompts/list",
-    }
-)
+_LISTS: Final = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
+_CACHEABLE: Final = frozenset({*_LISTS, "server/discover", "resources/read"})
 _NO_PARAMS: Final = Raw(b"{}")
-_SERVER: Final = {"name": "tooldispatchd", "title": "tooldispatchd", "version": "1"}
-
-
-def server_info() -> dict[str, str]:
-    """Our `Implementation`; the version is that of the wire, whatever daemon is behind."""
-    return dict(_SERVER)
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -74,35 +63,28 @@ class Said(msgspec.Struct, frozen=True):
 class ClientRequest:
     """A request that waits for its answer."""
 
-    def __init__(self, number: int, ticket: int, message: ClientMessage, id_: Raw) -> None:
+    def __init__(self, number: int, ticket: int, method: str, id_: Raw) -> None:
         self.number = number
         self.ticket = ticket
         self.id = id_
-        self.method = message.method if isinstance(message.method, str) else ""
+        self.method = method
         self.params = Params()
         self.revision = R2025_03
         self.offer = ClientOffer()
-        self.cancel: Callable[[], None] = _nothing
+        self.cancel: Callable[[], None] = lambda: None
         """What is to be done when the client cancels it."""
-        self.steps = 0
-        """Calls of the daemon that were made for it."""
-        self.is_promoted = False
-        """Whether its call is to become a task."""
         self.ended: list[Callable[[], None]] = []
         """What is to be done when it is answered, or ends without an answer."""
-        self.progress = 0.0
+        self.steps = 0
+        """Calls of the daemon that were made for it."""
+        self.progress = float("-inf")
         """The last that was told."""
-        self.heir: ClientRequest | None = None
-        """The client's retry of it, which gets the answer."""
+        self.is_promoted = False
+        """Whether its call is to become a task."""
         self.is_parked = False
         """Whether it was answered with a question and is to be retried."""
-        self.kept: Callable[[ClientRequest], None] | None = None
+        self.kept: Callable[[], None] | None = None
         """Gives its retry the answer that came meanwhile."""
-
-    @property
-    def latest(self) -> "ClientRequest":
-        """The request that gets the answer now."""
-        return self if self.heir is None else self.heir.latest
 
 
 class FaceServer(Protocol):
@@ -142,24 +124,35 @@ class ClientSide:
         """Take a message or a batch; returns its ticket. `revision` is what is said beside it, if anything is."""
         ticket = self._number()
         self._beside = REVISIONS.get(revision or "")
-        if len(text) > self.max_message_bytes:
-            self._say_last(ticket, error_json(None, INVALID_REQUEST, "the message is too long"))
-        elif text.lstrip()[:1] == b"[":
-            self._take_batch(ticket, text)
-        else:
-            self._take_one(ticket, text)
+        take = self._take_batch if text.lstrip()[:1] == b"[" else self._take_one
+        take(ticket, text)
         return ticket
 
     def answer(self, request: ClientRequest, result: Mapping[str, object]) -> None:
         """Answer `request` with a result, unless it was answered."""
-        request = request.latest
         if request.is_parked:
-            request.kept = partial(self.answer, result=result)
+            request.kept = partial(self.answer, request, result)
             return
         if request.revision.is_stateless:
             cache = _NO_CACHE if request.method in _CACHEABLE else {}
             result = {"resultType": "complete", **cache, **result, "_meta": _signed(result.get("_meta"))}
-        self._close(request, result_json(request.id, result))
+        self._close(request, message_json(id=request.id, result=result))
+
+    def fail(self, request: ClientRequest, code: int, message: str, data: object = UNSET) -> None:
+        """Answer `request` with an error, unless it was answered."""
+        if request.is_parked:
+            request.kept = partial(self.fail, request, code, message, data)
+        else:
+            self._close(request, error_json(request.id, code, message, data))
+
+    def lacks(self, request: ClientRequest, capabilities: Mapping[str, object]) -> None:
+        """Fail `request`, which needs what its client did not say that it can do."""
+        why = "the request needs a capability that its client did not declare"
+        self.fail(request, MISSING_CAPABILITY, why, {"requiredCapabilities": capabilities})
+
+    def drop(self, request: ClientRequest) -> None:
+        """End `request` without an answer: its client said that it does not want one."""
+        self._close(request, b"")
 
     def park(self, request: ClientRequest, questions: Mapping[str, object], state: str) -> None:
         """Answer `request` with questions; what would answer it is kept for its retry."""
@@ -167,29 +160,18 @@ class ClientSide:
         request.is_parked = True
 
     def adopt(self, parked: ClientRequest, retry: ClientRequest) -> None:
-        """From now on the answer to `parked` is that of `retry`."""
-        parked.is_parked, parked.heir = False, retry
-        retry.cancel, retry.progress = parked.cancel, parked.progress
+        """Go on with `parked` as what its client now calls it: it is answered where `retry` would be."""
+        del self.open[retry.number]
+        self.open[parked.number] = parked
+        parked.id, parked.ticket, parked.params, parked.offer = retry.id, retry.ticket, retry.params, retry.offer
+        parked.is_parked = False
         if parked.kept is not None:
-            parked.kept(retry)
-
-    def fail(self, request: ClientRequest, code: int, message: str, data: object = UNSET) -> None:
-        """Answer `request` with an error, unless it was answered."""
-        request = request.latest
-        if request.is_parked:
-            request.kept = partial(self.fail, code=code, message=message, data=data)
-            return
-        self._close(request, error_json(request.id, code, message, data))
-
-    def drop(self, request: ClientRequest) -> None:
-        """End `request` without an answer: its client said that it does not want one."""
-        self._close(request, None)
+            parked.kept()
 
     def notify(self, method: str, params: object = UNSET, request: ClientRequest | None = None) -> None:
         """Say a notification, under the ticket of `request` if it is about one; none about one that has ended."""
-        if request is not None and request.number not in self.open:
-            return
-        self.to_client.append(Said(notification_json(method, params), None if request is None else request.ticket))
+        if request is None or request.number in self.open:
+            self._say(message_json(method=method, params=params), request)
 
     def ask(
         self, key: str, method: str, params: object, request: ClientRequest | None, then: Callable[[Raw | None], None]
@@ -199,19 +181,13 @@ class ClientSide:
             then(None)
             return
         self._asked[key] = then
-        message = request_json(key, method, params)
-        self.to_client.append(Said(message, None if request is None else request.ticket))
+        self._say(message_json(id=key, method=method, params=params), request)
 
     def withdraw(self, key: str) -> None:
-        """Forget a question; its answer is ignored."""
-        if self._asked.pop(key, None) is not None:
-            self.notify("notifications/cancelled", {"requestId": key})
-
-    def expire(self, key: str) -> None:
-        """A question that was not answered in time is as if refused."""
-        then = self._asked.get(key)
+        """Give up a question, if it is not answered: then it is as if refused."""
+        then = self._asked.pop(key, None)
         if then is not None:
-            self.withdraw(key)
+            self.notify("notifications/cancelled", {"requestId": key})
             then(None)
 
     def find(self, id_: Raw) -> ClientRequest | None:
@@ -226,7 +202,7 @@ class ClientSide:
         try:
             parts = split_batch(text)
         except UNREADABLE:
-            self._say_last(ticket, error_json(None, PARSE_ERROR, "the message is not JSON"))
+            self._say_last(ticket, error_json(None, PARSE_ERROR, "it is not JSON"))
             return
         if not self.revision.has_batches or not 0 < len(parts) <= MAX_BATCH:
             self._say_last(ticket, error_json(None, INVALID_REQUEST, "this batch is not taken"))
@@ -240,28 +216,32 @@ class ClientSide:
     def _take_one(self, ticket: int, text: bytes) -> None:
         try:
             message = read_message(text)
-        except UNREADABLE as error:
-            # JSON that is no object, or has a method that is no string, is another mistake than what is no JSON.
-            is_json = isinstance(error, msgspec.ValidationError)
-            code = INVALID_REQUEST if is_json else PARSE_ERROR
-            self._say_last(
-                ticket, error_json(None, code, "the message is no JSON-RPC" if is_json else "it is not JSON")
-            )
+        except msgspec.ValidationError:
+            # JSON that is no object, or has a method that is no string.
+            self._say_last(ticket, error_json(None, INVALID_REQUEST, "the message is no JSON-RPC"))
             return
+        except UNREADABLE:
+            self._say_last(ticket, error_json(None, PARSE_ERROR, "it is not JSON"))
+            return
+        is_long = len(text) > self.max_message_bytes
         if isinstance(message.id, UnsetType) and not isinstance(message.method, UnsetType):
-            self._hear(message.method, message.params)
+            if not is_long:
+                self._hear(message.method, message.params)
             self._say_last(ticket, b"")
         elif isinstance(message.id, UnsetType) or not is_id(message.id):
             self._say_last(ticket, error_json(None, INVALID_REQUEST, "an id is a string or a number"))
         elif isinstance(message.method, UnsetType):
-            self._reply(message.id, message.result)
+            self._reply(message.id, UNSET if is_long else message.result)
             self._say_last(ticket, b"")
+        elif is_long:
+            why = f"the message is longer than {self.max_message_bytes} bytes"
+            self._say_last(ticket, error_json(message.id, INVALID_REQUEST, why))
         else:
-            self._open(ticket, message, message.id)
+            self._open(ticket, message, message.method, message.id)
 
-    def _open(self, ticket: int, message: ClientMessage, id_: Raw) -> None:
+    def _open(self, ticket: int, message: ClientMessage, method: str, id_: Raw) -> None:
         # Copied, since a Raw of a decoder holds the whole message.
-        request = ClientRequest(self._number(), ticket, message, id_.copy())
+        request = ClientRequest(self._number(), ticket, method, id_.copy())
         self.open[request.number] = request
         request.revision, request.offer = self._beside or self.revision, self.offer
         if len(self.open) > MAX_OPEN:
@@ -289,13 +269,16 @@ class ClientSide:
         if then is not None:
             then(None if isinstance(result, UnsetType) else result)
 
-    def _close(self, request: ClientRequest, message: bytes | None) -> None:
+    def _close(self, request: ClientRequest, message: bytes) -> None:
         if self.open.pop(request.number, None) is None:
             return
-        self._say_last(request.ticket, message or b"")
+        self._say_last(request.ticket, message)
         ended, request.ended = request.ended, []
         for then in ended:
             then()
+
+    def _say(self, message: bytes, request: ClientRequest | None) -> None:
+        self.to_client.append(Said(message, None if request is None else request.ticket))
 
     def _say_last(self, ticket: int, message: bytes) -> None:
         batch = self._batches.get(ticket)
@@ -310,10 +293,10 @@ class ClientSide:
         self.to_client.append(Said(message, ticket, is_last=True))
 
 
-def _nothing() -> None:
-    pass
-
-
 def _signed(meta: object) -> dict[str, object]:
-    named: dict[str, object] = dict(meta) if isinstance(meta, Mapping) else {}
-    return {**named, SERVER_INFO: server_info()}
+    """The `_meta` of a result with our name, and beside it what a server had said there."""
+    try:
+        said = members(meta) if isinstance(meta, Raw) else meta
+    except UNREADABLE:
+        said = {}
+    return {**(said if isinstance(said, dict) else {}), SERVER_INFO: SERVER}

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.mcpface.alarms import Alarms
-from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide, Said, server_info
+from tooldispatchd.mcpface.clientside import SERVER, ClientRequest, ClientSide, Said
 from tooldispatchd.mcpface.daemonside import DaemonSide, Phase
 from tooldispatchd.mcpface.jsonrpc import METHOD_UNKNOWN, UNSUPPORTED_REVISION, WRONG_PARAMS
 from tooldispatchd.mcpface.notes import ClientNotes
@@ -34,7 +34,7 @@ from tooldispatchd.mcpface.toolcalls import ToolCalls
 # A client gives up its start after 10 s and more; a session whose servers take longer is told of without instructions.
 OPENING_S: Final = 5.0
 # In the stateless revision each request says what its client answers: the session is asked everything.
-_ANY: Final = ["elicitation", "approve", "sampling"]
+_ANY: Final = ["elicitation", "approve", "sampling", "roots"]
 
 
 class _Method(msgspec.Struct, frozen=True):
@@ -106,10 +106,6 @@ class Face:
         """Whether the daemon's channel is lost: nothing can be served any more."""
         return self._daemon.phase is Phase.LOST
 
-    def knows(self, key: str) -> bool:
-        """Whether that is a `requestState` or the id of a task of this face: both find it again over HTTP."""
-        return self._questions.knows(key) or self._tasks.knows(key)
-
     def take_client(self, message: bytes, now: float, revision: str | None = None) -> int:
         """Take a message of the client; returns its ticket. `revision` is the header, over HTTP."""
         self._alarms.now = now
@@ -144,17 +140,16 @@ class Face:
         method = self._methods.get(request.method)
         if method is None or not method.since <= request.revision.name <= method.until:
             self._client.fail(request, METHOD_UNKNOWN, f"there is no method {request.method[:100]!r}")
-        elif method.waits:
-            # A client that comes without a handshake is served all the same.
-            if request.revision.is_stateless:
-                self._daemon.open(_ANY)
-            elif self._daemon.phase is Phase.NEW:
-                self._daemon.open([])
-            self._roots.start()
-            is_retry = request.revision.is_stateless and request.params.request_state is not None
-            self._daemon.when_open(request, self._questions.retry if is_retry else method.serve)
-        else:
+        elif not method.waits:
             method.serve(request)
+        else:
+            is_stateless = request.revision.is_stateless
+            # A client that comes without a handshake is served all the same.
+            if is_stateless or self._daemon.phase is Phase.NEW:
+                self._daemon.open(_ANY if is_stateless else [])
+            self._roots.start()
+            is_retry = is_stateless and request.params.request_state is not None
+            self._daemon.when_open(request, self._questions.retry if is_retry else method.serve)
 
     def hear(self, method: str, params: Params) -> None:
         """Take a notification of the client."""
@@ -217,7 +212,7 @@ class Face:
         if request.revision.is_stateless:
             result["supportedVersions"] = list(REVISIONS)
         else:
-            result |= {"protocolVersion": request.revision.name, "serverInfo": server_info()}
+            result |= {"protocolVersion": request.revision.name, "serverInfo": SERVER}
         if self._daemon.instructions:
             result["instructions"] = self._daemon.instructions
         self._client.answer(request, result)

@@ -7,14 +7,14 @@ asked for it.
 from functools import partial
 from typing import Final
 
-from msgspec import UNSET
+from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.mcpface.alarms import Alarms
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide
-from tooldispatchd.mcpface.jsonrpc import UNAVAILABLE, WRONG_PARAMS
-from tooldispatchd.mcpface.passing import Passing, resource_uri
-from tooldispatchd.mcpface.revisions import SUBSCRIPTION, Wish
+from tooldispatchd.mcpface.jsonrpc import UNAVAILABLE, UNREADABLE, WRONG_PARAMS
+from tooldispatchd.mcpface.passing import Passing
+from tooldispatchd.mcpface.revisions import SUBSCRIPTION, Wish, read_params
 
 # A server that logs each step; what is more is left out, as the daemon does too.
 MAX_NOTES_A_SECOND: Final = 100
@@ -87,29 +87,36 @@ class ClientNotes:
 
     def _tell_servers(self, method: str, uri: str) -> None:
         for server, params in self._passing.homes_of(uri)[:1]:
-            self._passing.send(server, method, params, lambda _: None)
+            self._passing.tell(server, method, params)
 
     def _tools_changed(self, line: DaemonLine) -> None:
         self._daemon.tools = line.tools
-        self._tell("notifications/tools/list_changed", UNSET, None)
+        self._tell("notifications/tools/list_changed", UNSET)
 
     def _noted(self, line: DaemonLine) -> None:
-        method = line.method or ""
-        if method not in _CHANGES and method not in (_UPDATED, _LOGGED):
+        method, has_params = line.method or "", line.method in (_UPDATED, _LOGGED)
+        if method not in _CHANGES and not has_params:
             return
         if self._alarms.now - self._second >= 1.0:
             self._second, self._count = self._alarms.now, 0
         self._count += 1
         if self._count <= MAX_NOTES_A_SECOND:
-            has_params = method in (_UPDATED, _LOGGED)
-            self._tell(method, line.params if has_params else UNSET, resource_uri(line.params))
+            self._tell(method, line.params if has_params else UNSET)
 
-    def _tell(self, method: str, params: object, uri: str | None) -> None:
+    def _tell(self, method: str, params: Raw | UnsetType) -> None:
         if self.is_initialized:
             self._client.notify(method, params)
+        if not self._listens:
+            return
+        about = {"uri": _uri_in(params)} if method == _UPDATED else {}
         for request, wish in list(self._listens.values()):
-            if (method == _UPDATED and uri in wish.resource_subscriptions) or getattr(
-                wish, _CHANGES.get(method, ""), False
-            ):
-                said: dict[str, object] = {"_meta": {SUBSCRIPTION: request.id}}
-                self._client.notify(method, {**said, "uri": uri} if method == _UPDATED else said, request)
+            is_wanted = getattr(wish, _CHANGES.get(method, ""), False)
+            if is_wanted or about.get("uri") in wish.resource_subscriptions:
+                self._client.notify(method, {"_meta": {SUBSCRIPTION: request.id}, **about}, request)
+
+
+def _uri_in(params: Raw | UnsetType) -> str | None:
+    try:
+        return None if isinstance(params, UnsetType) else read_params(params).uri
+    except UNREADABLE:
+        return None

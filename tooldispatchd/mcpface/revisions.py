@@ -51,8 +51,8 @@ class ClientOffer(msgspec.Struct, rename="camel"):
 
     def answers(self) -> list[str]:
         """The `answers` of our `hello`: where a person can be asked, they may also approve a call."""
-        asked = ["elicitation", "approve"] if self.elicitation is not None else []
-        return [*asked, "sampling"] if self.sampling is not None else asked
+        kinds = {"elicitation": self.elicitation, "approve": self.elicitation, "sampling": self.sampling}
+        return [kind for kind, offered in {**kinds, "roots": self.roots}.items() if offered is not None]
 
     @property
     def has_tasks(self) -> bool:

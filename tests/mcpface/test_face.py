@@ -35,6 +35,23 @@ def test_initialize_opens_a_session_and_is_answered_when_it_is_ready() -> None:
     assert answer["result"]["capabilities"]["tools"] == {"listChanged": True}
 
 
+def test_an_open_session_leaves_nothing_to_wake_for() -> None:
+    stage = Stage()
+    stage.open()
+    stage.stateless("server/discover")
+    stage.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}}, now=10.0)
+    stage.face.wake(10.0)
+    assert stage.face.wake_at == math.inf
+
+
+@pytest.mark.parametrize("batch", [[], [{}] * 17, [{"x": "x" * 1_100_000}]])
+def test_a_batch_that_is_too_much_is_refused_as_a_whole(batch: list[object]) -> None:
+    stage = Stage()
+    stage.open("2025-03-26")
+    stage.client(batch)
+    assert stage.told()[0]["error"]["code"] == -32600
+
+
 @pytest.mark.parametrize("offered", ["2019-01-01", "2026-07-28"])
 def test_a_handshake_with_a_revision_that_has_none_gets_the_newest_one(offered: str) -> None:
     assert Stage().open(offered)["result"]["protocolVersion"] == "2025-11-25"
@@ -114,7 +131,8 @@ def test_a_message_that_is_too_long_is_told_by_its_own_id() -> None:
     )
     stage.client({"method": "notifications/cancelled", "params": {"requestId": 2, "reason": "x" * 200}})
     (answer,) = stage.told()
-    assert (answer["id"], answer["error"]["code"]) == ("a", -32600)
+    assert (answer["id"], answer["error"]["code"], answer["error"]["data"]["error"]) == ("a", -32600, "line_too_long")
+    assert stage.lines() == []
 
 
 def test_the_version_is_that_of_the_package() -> None:

@@ -97,6 +97,7 @@ def test_the_stateless_revision_is_told_that_input_is_required_and_its_retry_get
     assert asked["result"]["resultType"] == "input_required"
     assert asked["result"]["inputRequests"] == {"q1": {"method": "elicitation/create", "params": {"message": "Day?"}}}
     state = asked["result"]["requestState"]
+    assert stage.face.knows(state)
     answers = {"q1": {"action": "accept", "content": {}}, "other": {}}
     retry = {"name": "look", "requestState": state, "inputResponses": answers}
     stage.stateless("tools/call", retry, ELICITS)
@@ -217,6 +218,17 @@ def test_a_client_of_a_handshake_is_asked_for_its_roots() -> None:
     assert asked["method"] == "roots/list"
     stage.client({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}})
     assert stage.lines() == [{"__port": "ask_resp", "agent": "mcp", "id": "q1", "result": {"roots": []}}]
+
+
+def test_an_answer_that_is_too_long_refuses() -> None:
+    stage = Stage()
+    stage.open(offer=ELICITS, limits={"line": 200})
+    _called(stage)
+    stage.daemon("ask", id="q1", kind="elicitation", params={})
+    asked = stage.told()[0]["id"]
+    stage.client({"id": asked, "result": {"action": "accept", "content": {"text": "x" * 200}}})
+    (line,) = stage.lines()
+    assert set(line) == {"__port", "agent", "id", "refuse"}
 
 
 def test_a_question_of_a_job_is_of_no_open_request() -> None:

@@ -37,6 +37,7 @@ def test_a_call_with_a_task_starts_a_job_and_its_result_is_read_later() -> None:
     result = stage.told()[0]["result"]
     assert result["structuredContent"] == {"a": 1}
     assert result["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task["taskId"]}
+    assert stage.face.knows(task["taskId"])
 
 
 def test_tasks_are_listed_and_cancelled() -> None:

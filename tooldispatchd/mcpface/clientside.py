@@ -30,8 +30,10 @@ from tooldispatchd.mcpface.revisions import R2025_03, REVISIONS, SERVER_INFO, Cl
 
 # More than the calls that a daemon lets one agent have in flight (256), beside lists and questions.
 MAX_OPEN: Final = 1024
-# A batch of this size is answered within one turn of whoever carries the face.
-MAX_BATCH: Final = 100
+# No client that is known sends more at once. Each may be a list of megabytes, and its answers are put together.
+MAX_BATCH: Final = 16
+# It is taken apart before its messages are counted: a megabyte of the smallest ones takes some 50 ms.
+MAX_BATCH_BYTES: Final = 1024 * 1024
 # Questions of servers that a client has not answered; the daemon bounds its own.
 MAX_ASKED: Final = 256
 # Of our `Implementation`. The package's own, written down: asking for it costs 20 ms of each client's start.
@@ -112,8 +114,6 @@ class ClientSide:
         self.revision = R2025_03
         """What the handshake agreed on; before it, what a client that says none is taken to speak."""
         self.offer = ClientOffer()
-        self.max_message_bytes = 8 * 1024 * 1024
-        """The daemon's default bound of a line, until `ready` says its own."""
         self._server = server
         self._beside: Revision | None = None
         self._numbers = 0
@@ -199,13 +199,15 @@ class ClientSide:
         return self._numbers
 
     def _take_batch(self, ticket: int, text: bytes) -> None:
+        is_taken = self.revision.has_batches and len(text) <= MAX_BATCH_BYTES
         try:
-            parts = split_batch(text)
+            parts = split_batch(text) if is_taken else []
         except UNREADABLE:
-            self._say_last(ticket, error_json(None, PARSE_ERROR, "it is not JSON"))
+            self._say_last(ticket, error_json(None, PARSE_ERROR, "cannot read the batch: it is not JSON"))
             return
-        if not self.revision.has_batches or not 0 < len(parts) <= MAX_BATCH:
-            self._say_last(ticket, error_json(None, INVALID_REQUEST, "this batch is not taken"))
+        if not 0 < len(parts) <= MAX_BATCH:
+            why = f"cannot take the batch: the revision has none, or it has not 1 to {MAX_BATCH} messages"
+            self._say_last(ticket, error_json(None, INVALID_REQUEST, why))
             return
         batch = self._batches[ticket] = _Batch()
         for part in parts:
@@ -218,24 +220,22 @@ class ClientSide:
             message = read_message(text)
         except msgspec.ValidationError:
             # JSON that is no object, or has a method that is no string.
-            self._say_last(ticket, error_json(None, INVALID_REQUEST, "the message is no JSON-RPC"))
+            self._say_last(ticket, error_json(None, INVALID_REQUEST, "cannot read the message: it is no JSON-RPC"))
             return
         except UNREADABLE:
-            self._say_last(ticket, error_json(None, PARSE_ERROR, "it is not JSON"))
+            self._say_last(ticket, error_json(None, PARSE_ERROR, "cannot read the message: it is not JSON"))
             return
-        is_long = len(text) > self.max_message_bytes
         if isinstance(message.id, UnsetType) and not isinstance(message.method, UnsetType):
-            if not is_long:
-                self._hear(message.method, message.params)
+            self._hear(message.method, message.params)
             self._say_last(ticket, b"")
         elif isinstance(message.id, UnsetType) or not is_id(message.id):
-            self._say_last(ticket, error_json(None, INVALID_REQUEST, "an id is a string or a number"))
+            self._say_last(
+                ticket,
+                error_json(None, INVALID_REQUEST, "cannot answer the message: its id is no string and no number"),
+            )
         elif isinstance(message.method, UnsetType):
-            self._reply(message.id, UNSET if is_long else message.result)
+            self._reply(message.id, message.result)
             self._say_last(ticket, b"")
-        elif is_long:
-            why = f"the message is longer than {self.max_message_bytes} bytes"
-            self._say_last(ticket, error_json(message.id, INVALID_REQUEST, why))
         else:
             self._open(ticket, message, message.method, message.id)
 

@@ -9,7 +9,7 @@ Each call has a continuation, which runs exactly once: with the answer, or with 
 where the channel is lost. What is asked for before the session is open waits for it; the daemon bounds how long.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Final
 
@@ -131,6 +131,8 @@ class DaemonSide:
         self._calls: dict[str, tuple[Continuation, Continuation | None]] = {}
         """By their ids: what takes the answer, and what takes updates."""
         self._numbers = 0
+        self._max_line_bytes = 8 * 1024 * 1024
+        """The daemon's default, until `ready` says its own."""
 
     def open(self, answers: list[str]) -> None:
         """Say `hello`, unless a session is open or on its way. A refused one is asked for again."""
@@ -185,17 +187,21 @@ class DaemonSide:
     ) -> None:
         """Call a tool; `then` runs once. The id on the wire is `wire_id`, or one of its own."""
         if self.phase is not Phase.OPEN:
-            then(self._lost_line())
+            then(_fault_line("draining", "unavailable", self._refusal, ran="no"))
             return
         if wire_id is None:
             self._numbers += 1
             wire_id = f"own-{self._numbers}"
-        self._calls[wire_id] = then, update
         said: dict[str, object] = {"__port": "tool_req", "id": wire_id, "name": name}
         # Many encoders write what they do not have.
         is_left_out = isinstance(arguments, UnsetType) or arguments == _NULL
         said["input"] = Raw(b"{}") if is_left_out else arguments
-        self._say({**said, "background": background, "traceparent": traceparent})
+        # A line that is too long would be answered without its id.
+        if self._say({**said, "background": background, "traceparent": traceparent}):
+            self._calls[wire_id] = then, update
+        else:
+            why = f"the request is longer than {self._max_line_bytes} bytes"
+            then(_fault_line("line_too_long", "invalid", why, ran=None))
 
     def cancel(self, wire_id: str) -> None:
         """End a call; its answer still comes."""
@@ -208,9 +214,10 @@ class DaemonSide:
             self._say({"__port": "tool_background", "id": wire_id})
 
     def respond(self, port: str, id_: str, fields: dict[str, object]) -> None:
-        """Answer a question of the daemon."""
-        if self.phase is Phase.OPEN:
-            self._say({"__port": port, "id": id_, **fields})
+        """Answer a question of the daemon; an answer that is too long refuses."""
+        head = {"__port": port, "id": id_}
+        if self.phase is Phase.OPEN and not self._say({**head, **fields}):
+            self._say({**head, "refuse": "the answer is too long"})
 
     def take(self, text: bytes) -> None:
         """Take one line; one that cannot be read, or is not ours, is ignored."""
@@ -240,7 +247,7 @@ class DaemonSide:
         self.phase, self._refusal, self._fault = Phase.LOST, why, UNSET
         calls, self._calls = self._calls, {}
         for then, _ in calls.values():
-            then(self._lost_line())
+            then(_fault_line("draining", "unavailable", why, ran="maybe"))
         self._settle()
 
     @property
@@ -259,7 +266,7 @@ class DaemonSide:
         self.capabilities, self.servers = line.capabilities, line.servers
         bound = line.limits.get("line")
         if isinstance(bound, int) and bound > 0:
-            self._client.max_message_bytes = bound
+            self._max_line_bytes = bound
         self._settle()
 
     def _take_bye(self) -> None:
@@ -280,12 +287,19 @@ class DaemonSide:
             then()
         self.flush()
 
-    def _lost_line(self) -> DaemonLine:
-        fault = {"error": "draining", "category": "unavailable", "detail": self._refusal, "ran": "maybe"}
-        return DaemonLine(content=msgspec.json.encode(fault).decode(), is_error=True, fault=True)
-
-    def _say(self, fields: dict[str, object]) -> None:
+    def _say(self, fields: Mapping[str, object]) -> bool:
+        """Say a line, unless it is longer than the daemon takes."""
         said = {"__port": fields["__port"], "agent": AGENT}
         said.update((name, value) for name, value in fields.items() if value is not None)
-        # Arguments are the client's own text, and between its values JSON may have line feeds.
-        self.to_daemon.append(msgspec.json.encode(said).replace(b"\n", b" ") + b"\n")
+        line = msgspec.json.encode(said)
+        is_taken = len(line) <= self._max_line_bytes
+        if is_taken:
+            # Arguments are the client's own text, and between its values JSON may have line feeds.
+            self.to_daemon.append(line.replace(b"\n", b" ") + b"\n")
+        return is_taken
+
+
+def _fault_line(error: str, category: str, detail: str, *, ran: str | None) -> DaemonLine:
+    """The answer to a call that the daemon does not answer."""
+    fault = {"error": error, "category": category, "detail": detail} | ({} if ran is None else {"ran": ran})
+    return DaemonLine(content=msgspec.json.encode(fault).decode(), is_error=True, fault=True)

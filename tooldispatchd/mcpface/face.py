@@ -56,7 +56,7 @@ class Face:
         self._tasks = ClientTasks(self._client, self._daemon, self._alarms, epoch)
         self._tools = ToolCalls(self._client, self._daemon, self._tasks)
         self._passing = Passing(self._client, self._daemon)
-        self._notes = ClientNotes(self._client, self._daemon, self._passing, self._alarms)
+        self._notes = ClientNotes(self._client, self._daemon, self._passing)
         self._questions = ClientQuestions(self._client, self._daemon, self._alarms)
         self._roots = Roots(self._client, self._daemon, self._alarms)
         self._methods = self._table()
@@ -105,6 +105,10 @@ class Face:
     def is_over(self) -> bool:
         """Whether the daemon's channel is lost: nothing can be served any more."""
         return self._daemon.phase is Phase.LOST
+
+    def knows(self, key: str) -> bool:
+        """Whether that is a `requestState` or the id of a task of this face: both find it again over HTTP."""
+        return self._questions.knows(key) or self._tasks.knows(key)
 
     def take_client(self, message: bytes, now: float, revision: str | None = None) -> int:
         """Take a message of the client; returns its ticket. `revision` is the header, over HTTP."""
@@ -184,8 +188,9 @@ class Face:
         self._when_settled(partial(self._welcome, request))
 
     def _when_settled(self, then: Callable[[], None]) -> None:
+        if self._daemon.phase is Phase.OPENING:
+            self._alarms.after(OPENING_S, then)
         self._daemon.when_settled(then)
-        self._alarms.after(OPENING_S, then)
 
     def _is_stated(self, request: ClientRequest) -> bool:
         """Take what a request of the stateless revision says of itself; fails it where it says that wrongly."""

@@ -9,15 +9,12 @@ from typing import Final
 
 from msgspec import UNSET, Raw, UnsetType
 
-from tooldispatchd.mcpface.alarms import Alarms
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide
 from tooldispatchd.mcpface.jsonrpc import UNAVAILABLE, UNREADABLE, WRONG_PARAMS
 from tooldispatchd.mcpface.passing import Passing
 from tooldispatchd.mcpface.revisions import SUBSCRIPTION, Wish, read_params
 
-# A server that logs each step; what is more is left out, as the daemon does too.
-MAX_NOTES_A_SECOND: Final = 100
 # One client needs one; each of a credential's clients over HTTP has its own.
 MAX_LISTENS: Final = 64
 MAX_SUBSCRIBED: Final = 256
@@ -35,15 +32,13 @@ _CHANGES: Final = {
 class ClientNotes:
     """Tells the client what happened, where it wants to know."""
 
-    def __init__(self, client: ClientSide, daemon: DaemonSide, passing: Passing, alarms: Alarms) -> None:
+    def __init__(self, client: ClientSide, daemon: DaemonSide, passing: Passing) -> None:
         self.is_initialized = False
         """Whether the handshake is done."""
         self._client = client
         self._daemon = daemon
         self._passing = passing
-        self._alarms = alarms
         self._listens: dict[int, tuple[ClientRequest, Wish]] = {}
-        self._second, self._count = 0.0, 0
         daemon.listeners["tools_changed"] = self._tools_changed
         daemon.listeners["server_note"] = self._noted
 
@@ -51,7 +46,11 @@ class ClientNotes:
         """Serve `subscriptions/listen`: open until it is cancelled, or the daemon is lost."""
         wish = request.params.notifications
         if wish is None or len(wish.resource_subscriptions) > MAX_SUBSCRIBED:
-            self._client.fail(request, WRONG_PARAMS, f"says notifications, of at most {MAX_SUBSCRIBED} resources")
+            self._client.fail(
+                request,
+                WRONG_PARAMS,
+                f"subscriptions/listen names notifications, of at most {MAX_SUBSCRIBED} resources",
+            )
             return
         if len(self._listens) >= MAX_LISTENS:
             self._client.fail(request, UNAVAILABLE, f"more than {MAX_LISTENS} subscriptions are open")
@@ -60,7 +59,7 @@ class ClientNotes:
         self._listens[request.number] = request, honored
         request.ended.append(partial(self._ended, request.number))
         for uri in honored.resource_subscriptions:
-            self._tell_servers("resources/subscribe", uri)
+            self._passing.tell("resources/subscribe", self._passing.homes_of(uri))
         told = {"notifications": honored, "_meta": {SUBSCRIPTION: request.id}}
         self._client.notify("notifications/subscriptions/acknowledged", told, request)
 
@@ -83,11 +82,7 @@ class ClientNotes:
         kept = {uri for _, other in self._listens.values() for uri in other.resource_subscriptions}
         for uri in wish.resource_subscriptions:
             if uri not in kept:
-                self._tell_servers("resources/unsubscribe", uri)
-
-    def _tell_servers(self, method: str, uri: str) -> None:
-        for server, params in self._passing.homes_of(uri)[:1]:
-            self._passing.tell(server, method, params)
+                self._passing.tell("resources/unsubscribe", self._passing.homes_of(uri))
 
     def _tools_changed(self, line: DaemonLine) -> None:
         self._daemon.tools = line.tools
@@ -95,12 +90,9 @@ class ClientNotes:
 
     def _noted(self, line: DaemonLine) -> None:
         method, has_params = line.method or "", line.method in (_UPDATED, _LOGGED)
-        if method not in _CHANGES and not has_params:
-            return
-        if self._alarms.now - self._second >= 1.0:
-            self._second, self._count = self._alarms.now, 0
-        self._count += 1
-        if self._count <= MAX_NOTES_A_SECOND:
+        if method == "notifications/resources/list_changed":
+            self._passing.forget_homes()
+        if method in _CHANGES or has_params:
             self._tell(method, line.params if has_params else UNSET)
 
     def _tell(self, method: str, params: Raw | UnsetType) -> None:

@@ -118,17 +118,36 @@ class Passing:
             self._client.fail(request, WRONG_PARAMS, f"a level is one of {', '.join(LEVELS)}")
             return
         for server in self.having("logging"):
-            self.tell(server, "logging/setLevel", {"level": request.params.level})
+            self.tell("logging/setLevel", [(server, {"level": request.params.level})])
         self._client.answer(request, {})
 
     def homes_of(self, uri: str) -> Candidates:
-        """The servers that may have that resource: the one that listed it first."""
-        servers = sorted(self.having("resources"), key=lambda one: one.server != self._homes.get(uri))
-        return [(one, {"uri": uri}) for one in servers]
+        """The servers that may have that resource: the one that listed it, or all."""
+        servers = self.having("resources")
+        home = [one for one in servers if one.server == self._homes.get(uri)]
+        return [(one, {"uri": uri}) for one in home or servers]
 
-    def tell(self, server: PassedServer, method: str, params: Mapping[str, object]) -> None:
-        """Ask one server for something whose outcome is no matter."""
-        self._daemon.call(f"{server.server}!{method}", Raw(msgspec.json.encode(params)), lambda _: None)
+    def forget_homes(self) -> None:
+        """The lists of resources have changed."""
+        self._homes.clear()
+
+    def tell(self, method: str, candidates: Candidates) -> None:
+        """Ask servers in turn until one takes it; nobody waits for that."""
+        if not candidates:
+            return
+        (server, params), *others = candidates
+
+        def heard(line: DaemonLine) -> None:
+            if line.is_error:
+                self.tell(method, others)
+            elif "uri" in params:
+                self._learn_home(str(params["uri"]), server)
+
+        self._daemon.call(f"{server.server}!{method}", Raw(msgspec.json.encode(params)), heard)
+
+    def _learn_home(self, uri: str, server: PassedServer) -> None:
+        if len(self._homes) < MAX_KNOWN:
+            self._homes[uri] = server.server
 
     def _ask(
         self, request: ClientRequest, server: PassedServer, params: Mapping[str, object], then: Continuation
@@ -167,8 +186,8 @@ class Passing:
         for item, called in named:
             if member == "prompts":
                 item["name"] = Raw(msgspec.json.encode(_head(server) + called))
-            elif len(self._homes) < MAX_KNOWN:
-                self._homes[called] = server.server
+            else:
+                self._learn_home(called, server)
             listing.items.append(item)
         # One that repeats its cursor would never come to an end.
         listing.cursor = cursor if cursor != listing.cursor else ""

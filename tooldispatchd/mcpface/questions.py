@@ -84,6 +84,10 @@ class ClientQuestions:
         daemon.listeners["ask"] = self._take
         daemon.listeners["approve_req"] = self._take
 
+    def knows(self, state: str) -> bool:
+        """Whether a retry with this `requestState` is to come."""
+        return state in self._states
+
     def retry(self, request: ClientRequest) -> None:
         """Take the retry of a call, with its answers."""
         round_ = self._states.get(request.params.request_state or "")

@@ -56,6 +56,10 @@ class ClientTasks:
         """Whether this session has jobs."""
         return self._daemon.capabilities.get("jobs") is True
 
+    def knows(self, task_id: str) -> bool:
+        """Whether a task has that id."""
+        return task_id in self._tasks
+
     def promote_later(self, request: ClientRequest, wire_id: str) -> None:
         """Make a task of a call that takes long."""
         if self.are_there and request.offer.has_tasks and request.revision.is_stateless:

@@ -13,7 +13,7 @@ from msgspec import UnsetType
 from tooldispatchd.mcpface.answers import called, listed_tool
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide, fault_of
-from tooldispatchd.mcpface.jsonrpc import WRONG_PARAMS, is_id
+from tooldispatchd.mcpface.jsonrpc import INVALID_REQUEST, WRONG_PARAMS, is_id
 from tooldispatchd.mcpface.revisions import Revision
 from tooldispatchd.mcpface.tasks import ClientTasks
 
@@ -22,6 +22,8 @@ MAX_PAGE_TOOLS: Final = 1000
 # Their schemas may be long, and what a client reads as one message is bounded: 4 MiB are few clients' bound.
 MAX_PAGE_BYTES: Final = 4 * 1024 * 1024
 _read_cursor: Final = msgspec.json.Decoder(tuple[Annotated[int, msgspec.Meta(ge=0)], str]).decode
+# What a request itself did wrong, where nothing was begun.
+_MISTAKES: Final = {"unknown_tool": WRONG_PARAMS, "line_too_long": INVALID_REQUEST}
 _MAY_BE_TASK: Final = msgspec.Raw(b'{"taskSupport":"optional"}')
 
 
@@ -47,6 +49,8 @@ class ToolCalls:
         self._client = client
         self._daemon = daemon
         self._tasks = tasks
+        self._latest: tuple[int, Revision, list[msgspec.Raw], msgspec.Raw, int] | None = None
+        """The page that was shown last, and of which list: clients ask for it again and again."""
         self._read: list[msgspec.Raw] = []
         self._outputs: dict[str, set[str]] = {}
 
@@ -57,15 +61,8 @@ class ToolCalls:
         except ValueError as error:
             self._client.fail(request, WRONG_PARAMS, f"wrong cursor: {error}")
             return
-        sizes = accumulate(len(bytes(raw)) for raw in self._daemon.tools[start : start + MAX_PAGE_TOOLS])
-        # One at least, or it would never come to an end.
-        end = start + max(1, sum(size <= MAX_PAGE_BYTES for size in sizes))
-        shown = (listed_tool(raw, request.revision) for raw in self._daemon.tools[start:end])
-        tools = [tool for tool in shown if tool is not None]
-        if request.revision.has_tasks and self._tasks.are_there:
-            for tool in tools:
-                tool.execution = _MAY_BE_TASK
-        result: dict[str, object] = {"tools": tools}
+        page, end = self._page(start, request.revision)
+        result: dict[str, object] = {"tools": page}
         if end < len(self._daemon.tools):
             result["nextCursor"] = write_cursor(end, "")
         self._client.answer(request, result)
@@ -106,8 +103,8 @@ class ToolCalls:
     def _answered(self, request: ClientRequest, line: DaemonLine) -> None:
         """Answer with what the call gave. A tool that was never found is a mistake of the request."""
         fault = fault_of(line)
-        if fault is not None and fault.error == "unknown_tool" and fault.ran is None:
-            self._client.fail(request, WRONG_PARAMS, fault.detail, msgspec.Raw((line.content or "").encode()))
+        if fault is not None and fault.ran is None and fault.error in _MISTAKES:
+            self._client.fail(request, _MISTAKES[fault.error], fault.detail, msgspec.Raw((line.content or "").encode()))
             return
         is_structured = request.revision.has_structure and self._has_output(request.params.name, request.revision)
         may_be_task = self._is_task(request) or request.is_promoted
@@ -117,6 +114,20 @@ class ToolCalls:
 
     def _is_task(self, request: ClientRequest) -> bool:
         return request.revision.has_tasks and request.params.task is not None
+
+    def _page(self, start: int, revision: Revision) -> tuple[msgspec.Raw, int]:
+        """The tools from `start` on, and where the next page begins."""
+        if self._latest is not None and self._latest[:2] == (start, revision) and self._latest[2] is self._daemon.tools:
+            return self._latest[3:]
+        sizes = accumulate(len(bytes(raw)) for raw in self._daemon.tools[start : start + MAX_PAGE_TOOLS])
+        # One at least, or it would never come to an end.
+        end = start + max(1, sum(size <= MAX_PAGE_BYTES for size in sizes))
+        tools = [tool for raw in self._daemon.tools[start:end] if (tool := listed_tool(raw, revision)) is not None]
+        if revision.has_tasks and self._tasks.are_there:
+            for tool in tools:
+                tool.execution = _MAY_BE_TASK
+        self._latest = start, revision, self._daemon.tools, msgspec.Raw(msgspec.json.encode(tools)), end
+        return self._latest[3:]
 
     def _has_output(self, name: str | None, revision: Revision) -> bool:
         if self._daemon.tools is not self._read:

@@ -84,9 +84,7 @@ CONTENTS = st.sampled_from(
 )
 LINES = st.builds(
     lambda port, fields: {"__port": port, "agent": "mcp", **fields},
-    st.sampled_from(
-        ["ready", "fault", "bye", "tool_resp", "tool_update", "tools_changed", "ask", "approve_req", "server_note", "x"]
-    ),
+    st.sampled_from(["ready", "fault", "bye", "tool_resp", "tool_update", "tools_changed", "ask", "server_note", "x"]),
     st.fixed_dictionaries(
         {},
         optional={

@@ -25,7 +25,7 @@ def test_initialize_opens_a_session_and_is_answered_when_it_is_ready() -> None:
         "capabilities": ["value", "servers"],
         "profile": "web",
         "token": "secret",
-        "answers": ["elicitation", "approve"],
+        "answers": ["elicitation"],
     }
     assert stage.told() == []
     stage.daemon(**{**READY, "port": "ready", "id": "hello-1"})

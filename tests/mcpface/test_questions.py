@@ -54,28 +54,6 @@ def test_who_cannot_be_asked_refuses_at_once() -> None:
     assert stage.told() == []
 
 
-@pytest.mark.parametrize(
-    ("result", "allow"),
-    [
-        ({"action": "accept", "content": {"allow": True}}, True),
-        ({"action": "accept", "content": {"allow": False}}, False),
-        ({"action": "accept", "content": {"allow": "true"}}, False),
-        ({"action": "accept"}, False),
-        ({"action": "cancel", "content": {"allow": True}}, False),
-        (5, False),
-    ],
-)
-def test_a_call_is_approved_by_one_boolean(result: object, allow: bool) -> None:
-    stage = Stage()
-    stage.open(offer=ELICITS)
-    _called(stage)
-    stage.daemon("approve_req", id="q1", name="look", input={"a": 1}, reason="it asks each time")
-    (asked,) = stage.told()
-    assert asked["params"]["requestedSchema"]["required"] == ["allow"]
-    stage.client({"jsonrpc": "2.0", "id": asked["id"], "result": result})
-    assert stage.lines() == [{"__port": "approve_resp", "agent": "mcp", "id": "q1", "allow": allow}]
-
-
 def test_a_question_ends_with_its_call() -> None:
     stage = Stage()
     stage.open(offer=ELICITS)

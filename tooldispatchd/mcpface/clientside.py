@@ -88,6 +88,11 @@ class ClientRequest:
         self.kept: Callable[[], None] | None = None
         """Gives its retry the answer that came meanwhile."""
 
+    @property
+    def subject(self) -> tuple[str, str | None, str | None]:
+        """What it asks for: a retry asks for the same."""
+        return self.method, self.params.name, self.params.uri
+
 
 class FaceServer(Protocol):
     """What serves requests and hears notifications."""

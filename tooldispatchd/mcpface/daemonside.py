@@ -56,16 +56,13 @@ class DaemonLine(msgspec.Struct):
     servers: list[PassedServer] = []
     # fault
     detail: str | None = None
-    # ask, approve_req, server_note
+    # ask, server_note
     kind: str | None = None
     method: str | None = None
     params: Raw | UnsetType = UNSET
     call: str | None = None
     key: str | None = None
     more: bool = False
-    name: str | None = None
-    reason: str | None = None
-    input: Raw | UnsetType = UNSET
 
 
 class ToldFault(msgspec.Struct):
@@ -213,9 +210,9 @@ class DaemonSide:
         if wire_id in self._calls:
             self._say({"__port": "tool_background", "id": wire_id})
 
-    def respond(self, port: str, id_: str, fields: dict[str, object]) -> None:
+    def respond(self, id_: str, fields: dict[str, object]) -> None:
         """Answer a question of the daemon; an answer that is too long refuses."""
-        head = {"__port": port, "id": id_}
+        head = {"__port": "ask_resp", "id": id_}
         if self.phase is Phase.OPEN and not self._say({**head, **fields}):
             self._say({**head, "refuse": "the answer is too long"})
 

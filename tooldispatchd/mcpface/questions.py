@@ -1,4 +1,4 @@
-"""What the daemon asks of a client: elicitation, sampling or roots for a server, and whether a call may run.
+"""What servers ask of a client: elicitation, sampling, or its roots.
 
 A client of a handshake is asked by a request of ours, under the ticket of the call that the question belongs to. One of
 the stateless revision is told `input_required` with all questions of a round: its call goes on in the daemon, and its
@@ -32,21 +32,13 @@ class _Asked(msgspec.Struct):
     mode: str = "form"
 
 
-class _Elicited(msgspec.Struct):
-    action: str = ""
-    content: dict[str, object] | None = None
-
-
 class _Question:
     """One question, until it is answered."""
 
     def __init__(self, line: DaemonLine) -> None:
         self.id = line.id or ""
-        self.is_approval = line.port == "approve_req"
-        self.kind = "elicitation" if self.is_approval else line.kind or ""
-        self.params: object = {} if isinstance(line.params, UnsetType) else line.params
-        if self.is_approval:
-            self.params = _approval(line)
+        self.kind = line.kind or ""
+        self.params = Raw(b"{}") if isinstance(line.params, UnsetType) else line.params
         self.is_open = True
 
     def needs(self, offer: ClientOffer) -> dict[str, object] | None:
@@ -82,7 +74,6 @@ class ClientQuestions:
         """By the number of the call."""
         self._states: dict[str, _Round] = {}
         daemon.listeners["ask"] = self._take
-        daemon.listeners["approve_req"] = self._take
 
     def knows(self, state: str) -> bool:
         """Whether a retry with this `requestState` is to come."""
@@ -91,7 +82,8 @@ class ClientQuestions:
     def retry(self, request: ClientRequest) -> None:
         """Take the retry of a call, with its answers."""
         round_ = self._states.get(request.params.request_state or "")
-        if round_ is None or not _is_same(round_.request, request):
+        # Another method or thing is no retry, whatever state it shows.
+        if round_ is None or round_.request.subject != request.subject:
             self._client.fail(request, WRONG_PARAMS, "this requestState is not known, or was used")
             return
         del self._states[request.params.request_state or ""]
@@ -172,60 +164,23 @@ class ClientQuestions:
             self._answer(question, None)
 
     def _belongs_to(self, line: DaemonLine) -> ClientRequest | None:
-        if line.call is not None:
-            # A call's id begins with its request's number; a job's does not, and nobody waits for that.
-            number = line.call.partition(".")[0]
-            is_ours = number.isdecimal() and len(number) < 18
-            return self._request_of(int(number)) if is_ours else None
-        calls = [one for one in self._client.open.values() if one.method == "tools/call"]
-        calls += [one.request for one in self._rounds.values()]
-        named = [one for one in calls if one.params.name == line.name]
-        return next(iter(named or calls), None)
-
-    def _request_of(self, number: int) -> ClientRequest | None:
-        round_ = self._rounds.get(number)
-        return self._client.open.get(number) if round_ is None else round_.request
+        # A call's id begins with its request's number; a job's does not, and nobody waits for that.
+        number = (line.call or "").partition(".")[0]
+        if not number.isdecimal() or len(number) > 18:
+            return None
+        round_ = self._rounds.get(int(number))
+        return self._client.open.get(int(number)) if round_ is None else round_.request
 
     def _answer(self, question: _Question, result: Raw | None) -> None:
         if not question.is_open:
             return
         question.is_open = False
-        if question.is_approval:
-            allowed = result is not None and _is_approved(result)
-            self._daemon.respond("approve_resp", question.id, {"allow": allowed})
-        else:
-            refusal: dict[str, object] = {"refuse": "the client answers no such question"}
-            self._daemon.respond("ask_resp", question.id, refusal if result is None else {"result": result})
+        refusal: dict[str, object] = {"refuse": "the client answers no such question"}
+        self._daemon.respond(question.id, refusal if result is None else {"result": result})
 
 
-def _is_same(parked: ClientRequest, retry: ClientRequest) -> bool:
-    was, now = parked.params, retry.params
-    return (parked.method, was.name, was.uri) == (retry.method, now.name, now.uri)
-
-
-def _mode(params: object) -> str:
+def _mode(params: Raw) -> str:
     try:
-        return msgspec.json.decode(params, type=_Asked).mode if isinstance(params, Raw) else "form"
+        return msgspec.json.decode(params, type=_Asked).mode
     except UNREADABLE:
         return "form"
-
-
-def _approval(line: DaemonLine) -> dict[str, object]:
-    # What is shown to a person is bounded: an input may be megabytes.
-    shown = "" if isinstance(line.input, UnsetType) else bytes(line.input)[:2000].decode("utf-8", "replace")
-    return {
-        "message": f"May the tool {line.name} run? {line.reason or ''}\n{shown}".strip(),
-        "requestedSchema": {
-            "type": "object",
-            "properties": {"allow": {"type": "boolean", "title": "Allow this call"}},
-            "required": ["allow"],
-        },
-    }
-
-
-def _is_approved(result: Raw) -> bool:
-    try:
-        said = msgspec.json.decode(result, type=_Elicited)
-    except UNREADABLE:
-        return False
-    return said.action == "accept" and said.content is not None and said.content.get("allow") is True

@@ -5,8 +5,9 @@ and is answered at most once: what answers it takes it out of `open` first.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -94,16 +95,6 @@ class ClientRequest:
         return self.method, self.params.name, self.params.uri
 
 
-class FaceServer(Protocol):
-    """What serves requests and hears notifications."""
-
-    def serve(self, request: ClientRequest) -> None:
-        """Answer `request`, now or later."""
-
-    def hear(self, method: str, params: Params) -> None:
-        """Take a notification."""
-
-
 class _Batch:
     def __init__(self) -> None:
         self.left = 1
@@ -111,15 +102,18 @@ class _Batch:
 
 
 class ClientSide:
-    """Reads messages, keeps the requests that are open, and writes what is said."""
+    """Reads messages, keeps the requests that are open, and writes what is said.
 
-    def __init__(self, server: FaceServer) -> None:
+    `serve` answers a request, now or later; `hear` takes a notification.
+    """
+
+    def __init__(self, serve: Callable[[ClientRequest], None], hear: Callable[[str, Params], None]) -> None:
         self.to_client: list[Said] = []
         self.open: dict[int, ClientRequest] = {}
         self.revision = R2025_03
         """What the handshake agreed on; before it, what a client that says none is taken to speak."""
         self.offer = ClientOffer()
-        self._server = server
+        self._serve, self._hear = serve, hear
         self._beside: Revision | None = None
         self._numbers = 0
         self._batches: dict[int, _Batch] = {}
@@ -231,7 +225,8 @@ class ClientSide:
             self._say_last(ticket, error_json(None, PARSE_ERROR, "cannot read the message: it is not JSON"))
             return
         if isinstance(message.id, UnsetType) and not isinstance(message.method, UnsetType):
-            self._hear(message.method, message.params)
+            with suppress(*UNREADABLE):
+                self._hear(message.method, read_params(_NO_PARAMS if message.params is UNSET else message.params))
             self._say_last(ticket, b"")
         elif isinstance(message.id, UnsetType) or not is_id(message.id):
             self._say_last(
@@ -253,18 +248,11 @@ class ClientSide:
             self.fail(request, UNAVAILABLE, f"more than {MAX_OPEN} requests are open")
             return
         try:
-            request.params = read_params(_NO_PARAMS if isinstance(message.params, UnsetType) else message.params)
+            request.params = read_params(_NO_PARAMS if message.params is UNSET else message.params)
         except UNREADABLE as error:
             self.fail(request, WRONG_PARAMS, f"wrong params: {error}")
             return
-        self._server.serve(request)
-
-    def _hear(self, method: str, params: Raw | UnsetType) -> None:
-        try:
-            said = read_params(_NO_PARAMS if isinstance(params, UnsetType) else params)
-        except UNREADABLE:
-            return
-        self._server.hear(method, said)
+        self._serve(request)
 
     def _reply(self, id_: Raw, result: Raw | UnsetType) -> None:
         try:

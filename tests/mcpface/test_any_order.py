@@ -13,7 +13,6 @@ META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {
         "elicitation": {},
-        "sampling": {},
         "extensions": {"io.modelcontextprotocol/tasks": {}},
     },
 }
@@ -35,6 +34,7 @@ METHODS = [
     "tasks/get",
     "tasks/result",
     "tasks/list",
+    "tasks/update",
     "tasks/cancel",
     "notifications/initialized",
     "notifications/cancelled",
@@ -55,7 +55,7 @@ PARAMS: dict[str, st.SearchStrategy[object]] = {
     "cursor": SCALARS,
     "notifications": st.just({"toolsListChanged": True, "resourceSubscriptions": ["u:1"]}),
     "requestState": SCALARS,
-    "inputResponses": st.just({"q": {}}),
+    "inputResponses": st.sampled_from([{"q": {}}, {"q": 5, "who": {}}, None]),
     "_meta": st.just(META) | st.just({"progressToken": 1}),
 }
 MESSAGES = st.builds(
@@ -75,6 +75,8 @@ CONTENTS = st.sampled_from(
         "text",
         '{"job":"job-1"}',
         '{"job":"job-1","state":"done","content":"x"}',
+        '{"job":"job-1","state":"done","is_error":true,"fault":true,"content":"{\\"error\\":\\"cancelled\\"}"}',
+        '{"jobs":[{"job":"job-1","state":"done"}]}',
         '{"resources":[{"uri":"u:1"}],"nextCursor":"c"}',
         '{"error":"unknown_tool","category":"not_found","detail":"None."}',
         '{"code":-32602,"message":"m"}',
@@ -82,9 +84,7 @@ CONTENTS = st.sampled_from(
 )
 LINES = st.builds(
     lambda port, fields: {"__port": port, "agent": "mcp", **fields},
-    st.sampled_from(
-        ["ready", "fault", "bye", "tool_resp", "tool_update", "tools_changed", "ask", "approve_req", "server_note", "x"]
-    ),
+    st.sampled_from(["ready", "fault", "bye", "tool_resp", "tool_update", "tools_changed", "ask", "server_note", "x"]),
     st.fixed_dictionaries(
         {},
         optional={
@@ -101,8 +101,10 @@ LINES = st.builds(
             "servers": st.just(
                 [{"server": "a", "prefix": "a", "capabilities": {"resources": {}, "prompts": {}, "completions": {}}}]
             ),
-            "kind": st.sampled_from(["elicitation", "sampling", "x"]),
-            "call": WIRE_IDS,
+            "kind": st.sampled_from(["elicitation", "sampling", "roots", "extensions", "x"]),
+            "key": st.sampled_from(["who", "q"]),
+            "more": st.booleans(),
+            "call": WIRE_IDS | st.just("job-1"),
             "method": st.sampled_from(["notifications/message", "notifications/resources/updated", "x"]),
             "params": st.sampled_from([{}, {"uri": "u:1"}, {"mode": "url"}, 5]),
             "name": st.just("look"),
@@ -147,6 +149,8 @@ STATELESS: list[tuple[str, object]] = [
     ("daemon", SERVED),
     ("daemon", {**ASK, "call": "2"}),
 ]
+# And one whose round of questions is not whole.
+GATHERING: list[tuple[str, object]] = [*STATELESS[:2], ("daemon", {**ASK, "call": "2", "key": "who", "more": True})]
 
 
 class Play:
@@ -197,7 +201,7 @@ class Play:
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.sampled_from([[], OPENING, STATELESS]), st.lists(EVENTS, max_size=30))
+@given(st.sampled_from([[], OPENING, STATELESS, GATHERING]), st.lists(EVENTS, max_size=30))
 def test_nothing_is_raised_and_every_ticket_ends_once(
     opening: list[tuple[str, object]], events: list[tuple[str, object]]
 ) -> None:

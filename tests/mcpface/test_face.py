@@ -2,6 +2,8 @@
 
 import json
 import math
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +25,7 @@ def test_initialize_opens_a_session_and_is_answered_when_it_is_ready() -> None:
         "capabilities": ["value", "servers"],
         "profile": "web",
         "token": "secret",
-        "answers": ["elicitation", "approve"],
+        "answers": ["elicitation"],
     }
     assert stage.told() == []
     stage.daemon(**{**READY, "port": "ready", "id": "hello-1"})
@@ -31,6 +33,23 @@ def test_initialize_opens_a_session_and_is_answered_when_it_is_ready() -> None:
     assert answer["result"]["protocolVersion"] == "2025-06-18"
     assert answer["result"]["instructions"] == "Be kind."
     assert answer["result"]["capabilities"]["tools"] == {"listChanged": True}
+
+
+def test_an_open_session_leaves_nothing_to_wake_for() -> None:
+    stage = Stage()
+    stage.open()
+    stage.stateless("server/discover")
+    stage.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}}, now=10.0)
+    stage.face.wake(10.0)
+    assert stage.face.wake_at == math.inf
+
+
+@pytest.mark.parametrize("batch", [[], [{}] * 17, [{"x": "x" * 1_100_000}]])
+def test_a_batch_that_is_too_much_is_refused_as_a_whole(batch: list[object]) -> None:
+    stage = Stage()
+    stage.open("2025-03-26")
+    stage.client(batch)
+    assert stage.told()[0]["error"]["code"] == -32600
 
 
 @pytest.mark.parametrize("offered", ["2019-01-01", "2026-07-28"])
@@ -101,6 +120,24 @@ def test_a_malformed_message_is_told_and_is_not_the_end(message: bytes, code: in
     assert [(said.ticket, said.is_last) for said in stage.said] == [(ticket, True)]
     stage.request("ping")
     assert stage.told()[0]["result"] == {}
+
+
+def test_a_message_that_is_too_long_is_told_by_its_own_id() -> None:
+    stage = Stage()
+    stage.open(limits={"line": 200})
+    arguments = {"text": "x" * 200}
+    stage.client(
+        {"method": "tools/call", "params": {"name": "same", "arguments": arguments}, "jsonrpc": "2.0", "id": "a"}
+    )
+    stage.client({"method": "notifications/cancelled", "params": {"requestId": 2, "reason": "x" * 200}})
+    (answer,) = stage.told()
+    assert (answer["id"], answer["error"]["code"], answer["error"]["data"]["error"]) == ("a", -32600, "line_too_long")
+    assert stage.lines() == []
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    package = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert Stage().open()["result"]["serverInfo"]["version"] == package["version"]
 
 
 def test_an_unknown_method_and_wrong_parameters_are_the_requests_own_mistakes() -> None:

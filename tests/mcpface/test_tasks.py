@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from tests.mcpface.stage import Stage
 
 JOBS: dict[str, Any] = {"capabilities": {"jobs": True}}
@@ -54,6 +56,34 @@ def test_tasks_are_listed_and_cancelled() -> None:
     job = {"job": "job-1", "name": "look", "state": "done", "is_error": True, "fault": True, "content": fault}
     stage.answer(stage.lines()[0], json.dumps(job))
     assert stage.told()[0]["result"]["status"] == "cancelled"
+    stage.request("tasks/list")
+    stage.answer(stage.lines()[0], json.dumps({"jobs": [{**job, "content": None}]}))
+    assert stage.told()[0]["result"]["tasks"][0]["status"] == "cancelled"
+
+
+def test_a_job_that_was_stopped_is_a_cancelled_task_whoever_stopped_it() -> None:
+    stage = Stage()
+    stage.open(**JOBS)
+    stage.lines()
+    stage.request("tools/call", {"name": "look", "task": {}})
+    stage.answer(stage.lines()[0], '{"job":"job-1"}')
+    task_id = stage.told()[0]["result"]["task"]["taskId"]
+    stage.request("tasks/get", {"taskId": task_id})
+    fault = '{"error":"cancelled","category":"unavailable","detail":"It was cancelled."}'
+    job = {"job": "job-1", "name": "look", "state": "done", "is_error": True, "fault": True, "content": fault}
+    stage.answer(stage.lines()[0], json.dumps(job))
+    assert stage.told()[0]["result"]["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
+def test_who_did_not_say_that_it_takes_tasks_is_told_so(method: str) -> None:
+    stage = Stage()
+    stage.stateless(method, {"taskId": "x"})
+    stage.ready(**JOBS)
+    error = stage.told()[0]["error"]
+    assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": OFFER})
+    stage.stateless(method, {"taskId": "x"}, OFFER)
+    assert stage.told()[0]["error"]["code"] == -32602
 
 
 def test_a_task_that_is_not_there_is_a_mistake() -> None:

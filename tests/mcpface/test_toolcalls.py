@@ -83,13 +83,15 @@ def test_progress_grows_for_who_asked_for_it() -> None:
     stage.request("tools/call", {"name": "look"})
     first, second = stage.lines()
     stage.daemon("tool_update", id=second["id"], progress=1)
+    stage.daemon("tool_update", id=first["id"], progress=0)
     stage.daemon("tool_update", id=first["id"], progress=1, total=2, message="half")
     stage.daemon("tool_update", id=first["id"], progress=1)
     stage.said.clear()
-    one, two = stage.told()
+    begun, one, two = stage.told()
+    assert begun["params"] == {"progressToken": "p", "progress": 0}
     assert one["params"] == {"progressToken": "p", "progress": 1, "total": 2, "message": "half"}
     assert two["params"]["progress"] > 1
-    assert [(said.ticket, said.is_last) for said in stage.said] == [(ticket, False)] * 2
+    assert [(said.ticket, said.is_last) for said in stage.said] == [(ticket, False)] * 3
 
 
 def test_a_cancelled_call_is_cancelled_in_the_daemon_and_gets_no_answer() -> None:
@@ -123,6 +125,17 @@ def test_a_long_list_comes_in_pages() -> None:
     assert len(page["tools"]) == 1000
     stage.request("tools/list", {"cursor": page["nextCursor"]})
     assert stage.told()[0]["result"] == {"tools": [tools[-1]]}
+
+
+def test_long_tools_come_on_pages_of_fewer() -> None:
+    stage = Stage()
+    tools = [{"name": f"t{number}", "description": "x" * 2_000_000, "inputSchema": {}} for number in range(3)]
+    stage.open(tools=tools)
+    stage.request("tools/list")
+    page = stage.told()[0]["result"]
+    assert [tool["name"] for tool in page["tools"]] == ["t0", "t1"]
+    stage.request("tools/list", {"cursor": page["nextCursor"]})
+    assert [tool["name"] for tool in stage.told()[0]["result"]["tools"]] == ["t2"]
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "é", "bnVsbA==", "a" * 10_000])

@@ -5,14 +5,16 @@ and is answered at most once: what answers it takes it out of `open` first.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.mcpface.jsonrpc import (
     INVALID_REQUEST,
+    MISSING_CAPABILITY,
     PARSE_ERROR,
     UNAVAILABLE,
     UNREADABLE,
@@ -20,40 +22,30 @@ from tooldispatchd.mcpface.jsonrpc import (
     ClientMessage,
     error_json,
     is_id,
-    notification_json,
+    members,
+    message_json,
     read_message,
-    request_json,
-    result_json,
     split_batch,
 )
 from tooldispatchd.mcpface.revisions import R2025_03, REVISIONS, SERVER_INFO, ClientOffer, Params, Revision, read_params
 
 # More than the calls that a daemon lets one agent have in flight (256), beside lists and questions.
 MAX_OPEN: Final = 1024
-# A batch of this size is answered within one turn of whoever carries the face.
-MAX_BATCH: Final = 100
-# ClientQuestions of servers that a client has not answered; the daemon bounds its own.
+# No client that is known sends more at once. Each may be a list of megabytes, and its answers are put together.
+MAX_BATCH: Final = 16
+# It is taken apart before its messages are counted: a megabyte of the smallest ones takes some 50 ms.
+MAX_BATCH_BYTES: Final = 1024 * 1024
+# Questions of servers that a client has not answered; the daemon bounds its own.
 MAX_ASKED: Final = 256
+# Of our `Implementation`. The package's own, written down: asking for it costs 20 ms of each client's start.
+VERSION: Final = "0.1.0"
+SERVER: Final = {"name": "tooldispatchd", "title": "tooldispatchd", "version": VERSION}
 
 # Lists are one session's, and we are told of changes: a client is to ask again.
 _NO_CACHE: Final = {"ttlMs": 0, "cacheScope": "private"}
-_CACHEABLE: Final = frozenset(
-    {
-        "server/discover",
-        "tools/list",
-        "resources/list",
-        "resources/templates/list",
-        "resources/read",
-        "prompts/list",
-    }
-)
+_LISTS: Final = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
+_CACHEABLE: Final = frozenset({*_LISTS, "server/discover", "resources/read"})
 _NO_PARAMS: Final = Raw(b"{}")
-_SERVER: Final = {"name": "tooldispatchd", "title": "tooldispatchd", "version": "1"}
-
-
-def server_info() -> dict[str, str]:
-    """Our `Implementation`; the version is that of the wire, whatever daemon is behind."""
-    return dict(_SERVER)
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -74,45 +66,33 @@ class Said(msgspec.Struct, frozen=True):
 class ClientRequest:
     """A request that waits for its answer."""
 
-    def __init__(self, number: int, ticket: int, message: ClientMessage, id_: Raw) -> None:
+    def __init__(self, number: int, ticket: int, method: str, id_: Raw) -> None:
         self.number = number
         self.ticket = ticket
         self.id = id_
-        self.method = message.method if isinstance(message.method, str) else ""
+        self.method = method
         self.params = Params()
         self.revision = R2025_03
         self.offer = ClientOffer()
-        self.cancel: Callable[[], None] = _nothing
+        self.cancel: Callable[[], None] = lambda: None
         """What is to be done when the client cancels it."""
-        self.steps = 0
-        """Calls of the daemon that were made for it."""
-        self.is_promoted = False
-        """Whether its call is to become a task."""
         self.ended: list[Callable[[], None]] = []
         """What is to be done when it is answered, or ends without an answer."""
-        self.progress = 0.0
+        self.steps = 0
+        """Calls of the daemon that were made for it."""
+        self.progress = float("-inf")
         """The last that was told."""
-        self.heir: ClientRequest | None = None
-        """The client's retry of it, which gets the answer."""
+        self.is_promoted = False
+        """Whether its call is to become a task."""
         self.is_parked = False
         """Whether it was answered with a question and is to be retried."""
-        self.kept: Callable[[ClientRequest], None] | None = None
+        self.kept: Callable[[], None] | None = None
         """Gives its retry the answer that came meanwhile."""
 
     @property
-    def latest(self) -> "ClientRequest":
-        """The request that gets the answer now."""
-        return self if self.heir is None else self.heir.latest
-
-
-class FaceServer(Protocol):
-    """What serves requests and hears notifications."""
-
-    def serve(self, request: ClientRequest) -> None:
-        """Answer `request`, now or later."""
-
-    def hear(self, method: str, params: Params) -> None:
-        """Take a notification."""
+    def subject(self) -> tuple[str, str | None, str | None]:
+        """What it asks for: a retry asks for the same."""
+        return self.method, self.params.name, self.params.uri
 
 
 class _Batch:
@@ -122,17 +102,18 @@ class _Batch:
 
 
 class ClientSide:
-    """Reads messages, keeps the requests that are open, and writes what is said."""
+    """Reads messages, keeps the requests that are open, and writes what is said.
 
-    def __init__(self, server: FaceServer) -> None:
+    `serve` answers a request, now or later; `hear` takes a notification.
+    """
+
+    def __init__(self, serve: Callable[[ClientRequest], None], hear: Callable[[str, Params], None]) -> None:
         self.to_client: list[Said] = []
         self.open: dict[int, ClientRequest] = {}
         self.revision = R2025_03
         """What the handshake agreed on; before it, what a client that says none is taken to speak."""
         self.offer = ClientOffer()
-        self.max_message_bytes = 8 * 1024 * 1024
-        """The daemon's default bound of a line, until `ready` says its own."""
-        self._server = server
+        self._serve, self._hear = serve, hear
         self._beside: Revision | None = None
         self._numbers = 0
         self._batches: dict[int, _Batch] = {}
@@ -142,24 +123,35 @@ class ClientSide:
         """Take a message or a batch; returns its ticket. `revision` is what is said beside it, if anything is."""
         ticket = self._number()
         self._beside = REVISIONS.get(revision or "")
-        if len(text) > self.max_message_bytes:
-            self._say_last(ticket, error_json(None, INVALID_REQUEST, "the message is too long"))
-        elif text.lstrip()[:1] == b"[":
-            self._take_batch(ticket, text)
-        else:
-            self._take_one(ticket, text)
+        take = self._take_batch if text.lstrip()[:1] == b"[" else self._take_one
+        take(ticket, text)
         return ticket
 
     def answer(self, request: ClientRequest, result: Mapping[str, object]) -> None:
         """Answer `request` with a result, unless it was answered."""
-        request = request.latest
         if request.is_parked:
-            request.kept = partial(self.answer, result=result)
+            request.kept = partial(self.answer, request, result)
             return
         if request.revision.is_stateless:
             cache = _NO_CACHE if request.method in _CACHEABLE else {}
             result = {"resultType": "complete", **cache, **result, "_meta": _signed(result.get("_meta"))}
-        self._close(request, result_json(request.id, result))
+        self._close(request, message_json(id=request.id, result=result))
+
+    def fail(self, request: ClientRequest, code: int, message: str, data: object = UNSET) -> None:
+        """Answer `request` with an error, unless it was answered."""
+        if request.is_parked:
+            request.kept = partial(self.fail, request, code, message, data)
+        else:
+            self._close(request, error_json(request.id, code, message, data))
+
+    def lacks(self, request: ClientRequest, capabilities: Mapping[str, object]) -> None:
+        """Fail `request`, which needs what its client did not say that it can do."""
+        why = "the request needs a capability that its client did not declare"
+        self.fail(request, MISSING_CAPABILITY, why, {"requiredCapabilities": capabilities})
+
+    def drop(self, request: ClientRequest) -> None:
+        """End `request` without an answer: its client said that it does not want one."""
+        self._close(request, b"")
 
     def park(self, request: ClientRequest, questions: Mapping[str, object], state: str) -> None:
         """Answer `request` with questions; what would answer it is kept for its retry."""
@@ -167,29 +159,18 @@ class ClientSide:
         request.is_parked = True
 
     def adopt(self, parked: ClientRequest, retry: ClientRequest) -> None:
-        """From now on the answer to `parked` is that of `retry`."""
-        parked.is_parked, parked.heir = False, retry
-        retry.cancel, retry.progress = parked.cancel, parked.progress
+        """Go on with `parked` as what its client now calls it: it is answered where `retry` would be."""
+        del self.open[retry.number]
+        self.open[parked.number] = parked
+        parked.id, parked.ticket, parked.params, parked.offer = retry.id, retry.ticket, retry.params, retry.offer
+        parked.is_parked = False
         if parked.kept is not None:
-            parked.kept(retry)
-
-    def fail(self, request: ClientRequest, code: int, message: str, data: object = UNSET) -> None:
-        """Answer `request` with an error, unless it was answered."""
-        request = request.latest
-        if request.is_parked:
-            request.kept = partial(self.fail, code=code, message=message, data=data)
-            return
-        self._close(request, error_json(request.id, code, message, data))
-
-    def drop(self, request: ClientRequest) -> None:
-        """End `request` without an answer: its client said that it does not want one."""
-        self._close(request, None)
+            parked.kept()
 
     def notify(self, method: str, params: object = UNSET, request: ClientRequest | None = None) -> None:
         """Say a notification, under the ticket of `request` if it is about one; none about one that has ended."""
-        if request is not None and request.number not in self.open:
-            return
-        self.to_client.append(Said(notification_json(method, params), None if request is None else request.ticket))
+        if request is None or request.number in self.open:
+            self._say(message_json(method=method, params=params), request)
 
     def ask(
         self, key: str, method: str, params: object, request: ClientRequest | None, then: Callable[[Raw | None], None]
@@ -199,19 +180,13 @@ class ClientSide:
             then(None)
             return
         self._asked[key] = then
-        message = request_json(key, method, params)
-        self.to_client.append(Said(message, None if request is None else request.ticket))
+        self._say(message_json(id=key, method=method, params=params), request)
 
     def withdraw(self, key: str) -> None:
-        """Forget a question; its answer is ignored."""
-        if self._asked.pop(key, None) is not None:
-            self.notify("notifications/cancelled", {"requestId": key})
-
-    def expire(self, key: str) -> None:
-        """A question that was not answered in time is as if refused."""
-        then = self._asked.get(key)
+        """Give up a question, if it is not answered: then it is as if refused."""
+        then = self._asked.pop(key, None)
         if then is not None:
-            self.withdraw(key)
+            self.notify("notifications/cancelled", {"requestId": key})
             then(None)
 
     def find(self, id_: Raw) -> ClientRequest | None:
@@ -223,13 +198,15 @@ class ClientSide:
         return self._numbers
 
     def _take_batch(self, ticket: int, text: bytes) -> None:
+        is_taken = self.revision.has_batches and len(text) <= MAX_BATCH_BYTES
         try:
-            parts = split_batch(text)
+            parts = split_batch(text) if is_taken else []
         except UNREADABLE:
-            self._say_last(ticket, error_json(None, PARSE_ERROR, "the message is not JSON"))
+            self._say_last(ticket, error_json(None, PARSE_ERROR, "cannot read the batch: it is not JSON"))
             return
-        if not self.revision.has_batches or not 0 < len(parts) <= MAX_BATCH:
-            self._say_last(ticket, error_json(None, INVALID_REQUEST, "this batch is not taken"))
+        if not 0 < len(parts) <= MAX_BATCH:
+            why = f"cannot take the batch: the revision has none, or it has not 1 to {MAX_BATCH} messages"
+            self._say_last(ticket, error_json(None, INVALID_REQUEST, why))
             return
         batch = self._batches[ticket] = _Batch()
         for part in parts:
@@ -240,46 +217,42 @@ class ClientSide:
     def _take_one(self, ticket: int, text: bytes) -> None:
         try:
             message = read_message(text)
-        except UNREADABLE as error:
-            # JSON that is no object, or has a method that is no string, is another mistake than what is no JSON.
-            is_json = isinstance(error, msgspec.ValidationError)
-            code = INVALID_REQUEST if is_json else PARSE_ERROR
-            self._say_last(
-                ticket, error_json(None, code, "the message is no JSON-RPC" if is_json else "it is not JSON")
-            )
+        except msgspec.ValidationError:
+            # JSON that is no object, or has a method that is no string.
+            self._say_last(ticket, error_json(None, INVALID_REQUEST, "cannot read the message: it is no JSON-RPC"))
+            return
+        except UNREADABLE:
+            self._say_last(ticket, error_json(None, PARSE_ERROR, "cannot read the message: it is not JSON"))
             return
         if isinstance(message.id, UnsetType) and not isinstance(message.method, UnsetType):
-            self._hear(message.method, message.params)
+            with suppress(*UNREADABLE):
+                self._hear(message.method, read_params(_NO_PARAMS if message.params is UNSET else message.params))
             self._say_last(ticket, b"")
         elif isinstance(message.id, UnsetType) or not is_id(message.id):
-            self._say_last(ticket, error_json(None, INVALID_REQUEST, "an id is a string or a number"))
+            self._say_last(
+                ticket,
+                error_json(None, INVALID_REQUEST, "cannot answer the message: its id is no string and no number"),
+            )
         elif isinstance(message.method, UnsetType):
             self._reply(message.id, message.result)
             self._say_last(ticket, b"")
         else:
-            self._open(ticket, message, message.id)
+            self._open(ticket, message, message.method, message.id)
 
-    def _open(self, ticket: int, message: ClientMessage, id_: Raw) -> None:
+    def _open(self, ticket: int, message: ClientMessage, method: str, id_: Raw) -> None:
         # Copied, since a Raw of a decoder holds the whole message.
-        request = ClientRequest(self._number(), ticket, message, id_.copy())
+        request = ClientRequest(self._number(), ticket, method, id_.copy())
         self.open[request.number] = request
         request.revision, request.offer = self._beside or self.revision, self.offer
         if len(self.open) > MAX_OPEN:
             self.fail(request, UNAVAILABLE, f"more than {MAX_OPEN} requests are open")
             return
         try:
-            request.params = read_params(_NO_PARAMS if isinstance(message.params, UnsetType) else message.params)
+            request.params = read_params(_NO_PARAMS if message.params is UNSET else message.params)
         except UNREADABLE as error:
             self.fail(request, WRONG_PARAMS, f"wrong params: {error}")
             return
-        self._server.serve(request)
-
-    def _hear(self, method: str, params: Raw | UnsetType) -> None:
-        try:
-            said = read_params(_NO_PARAMS if isinstance(params, UnsetType) else params)
-        except UNREADABLE:
-            return
-        self._server.hear(method, said)
+        self._serve(request)
 
     def _reply(self, id_: Raw, result: Raw | UnsetType) -> None:
         try:
@@ -289,13 +262,16 @@ class ClientSide:
         if then is not None:
             then(None if isinstance(result, UnsetType) else result)
 
-    def _close(self, request: ClientRequest, message: bytes | None) -> None:
+    def _close(self, request: ClientRequest, message: bytes) -> None:
         if self.open.pop(request.number, None) is None:
             return
-        self._say_last(request.ticket, message or b"")
+        self._say_last(request.ticket, message)
         ended, request.ended = request.ended, []
         for then in ended:
             then()
+
+    def _say(self, message: bytes, request: ClientRequest | None) -> None:
+        self.to_client.append(Said(message, None if request is None else request.ticket))
 
     def _say_last(self, ticket: int, message: bytes) -> None:
         batch = self._batches.get(ticket)
@@ -310,10 +286,10 @@ class ClientSide:
         self.to_client.append(Said(message, ticket, is_last=True))
 
 
-def _nothing() -> None:
-    pass
-
-
 def _signed(meta: object) -> dict[str, object]:
-    named: dict[str, object] = dict(meta) if isinstance(meta, Mapping) else {}
-    return {**named, SERVER_INFO: server_info()}
+    """The `_meta` of a result with our name, and beside it what a server had said there."""
+    try:
+        said = members(meta) if isinstance(meta, Raw) else meta
+    except UNREADABLE:
+        said = {}
+    return {**(said if isinstance(said, dict) else {}), SERVER_INFO: SERVER}

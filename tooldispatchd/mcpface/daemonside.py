@@ -2,7 +2,6 @@
 
 It is a named agent's, since that may say `hello` again after it was refused.
 
-
     NEW ── hello ──▶ OPENING ── ready ──▶ OPEN ── bye, to open it anew ──▶ OPENING
                         └────── fault ──▶ REFUSED ── hello ──▶ OPENING        any ── end of the channel ──▶ LOST
 
@@ -10,7 +9,7 @@ Each call has a continuation, which runs exactly once: with the answer, or with 
 where the channel is lost. What is asked for before the session is open waits for it; the daemon bounds how long.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Final
 
@@ -18,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
-from tooldispatchd.mcpface.jsonrpc import UNAVAILABLE, UNREADABLE
+from tooldispatchd.mcpface.jsonrpc import UNAVAILABLE, UNREADABLE, members
 
 AGENT: Final = "mcp"
 
@@ -32,39 +31,38 @@ class PassedServer(msgspec.Struct, frozen=True):
 
 
 class DaemonLine(msgspec.Struct):
-    """The fields of every line of the daemon that the face reads, in one Struct."""
+    """The fields of every line of the daemon that the face reads, and of a job, in one Struct."""
 
-    port: str = msgspec.field(name="__port")
+    port: str = msgspec.field(name="__port", default="")
     id: str | None = None
     agent: str | None = None
-    # tool_resp
+    # tool_resp, and a job that is done
     content: str | None = None
     is_error: bool = False
     fault: bool = False
     blocks: Raw | UnsetType = UNSET
     value: Raw | UnsetType = UNSET
-    # tool_update
+    # tool_update, and a job that runs
     progress: float | None = None
     total: float | None = None
     message: str | None = None
-    # ready, tools, tools_changed
+    job: str | None = None
+    state: str | None = None
+    # ready, tools_changed
     tools: list[Raw] = []
     instructions: str | None = None
     capabilities: dict[str, object] = {}
     limits: dict[str, object] = {}
     servers: list[PassedServer] = []
     # fault
-    error: str | None = None
     detail: str | None = None
-    # ask, approve_req, server_note
+    # ask, server_note
     kind: str | None = None
-    server: str | None = None
     method: str | None = None
     params: Raw | UnsetType = UNSET
     call: str | None = None
-    name: str | None = None
-    reason: str | None = None
-    input: Raw | UnsetType = UNSET
+    key: str | None = None
+    more: bool = False
 
 
 class ToldFault(msgspec.Struct):
@@ -75,11 +73,12 @@ class ToldFault(msgspec.Struct):
     ran: str | None = None
 
 
-_read_line: Final = msgspec.json.Decoder(DaemonLine).decode
+Continuation = Callable[[DaemonLine], None]
+
+read_line: Final = msgspec.json.Decoder(DaemonLine).decode
 _read_fault: Final = msgspec.json.Decoder(ToldFault).decode
 # The fields of a `fault` line that are not the fault's.
 _ENVELOPE: Final = ("__port", "agent", "line", "id")
-_EMPTY: Final = Raw(b"{}")
 _NULL: Final = Raw(b"null")
 
 
@@ -103,21 +102,6 @@ class Phase(Enum):
     LOST = auto()
 
 
-class NoSession(msgspec.Struct, frozen=True):
-    """Why there is no session: the sentence of the fault, and the fault."""
-
-    detail: str
-    fault: Raw | UnsetType = UNSET
-
-
-class _WireCall(msgspec.Struct):
-    then: Callable[[DaemonLine], None]
-    update: Callable[[DaemonLine], None] | None
-
-
-Listener = Callable[[DaemonLine], None]
-
-
 class DaemonSide:
     """Opens the session, makes calls, and gives what the daemon says to whoever waits for it."""
 
@@ -128,19 +112,24 @@ class DaemonSide:
         self.instructions: str | None = None
         self.capabilities: dict[str, object] = {}
         self.servers: list[PassedServer] = []
-        self.refusal = NoSession("the session is not open")
-        self.listeners: dict[str, Listener] = {}
+        self.listeners: dict[str, Continuation] = {}
         """By port: what hears a line that answers no call of ours."""
         self.is_held = False
         """Whether what waits goes on waiting although the session is open."""
         self._client = client
+        self._refusal = "the session is not open"
+        self._fault: Raw | UnsetType = UNSET
+        """The daemon's own words for that."""
         self._hello: dict[str, object] = {"profile": profile, "token": token}
         self._hellos = 0
+        self._is_reopening = False
         self._settled: list[Callable[[], None]] = []
         self._waiting: list[tuple[ClientRequest, Callable[[ClientRequest], None]]] = []
-        self._calls: dict[str, _WireCall] = {}
+        self._calls: dict[str, tuple[Continuation, Continuation | None]] = {}
+        """By their ids: what takes the answer, and what takes updates."""
         self._numbers = 0
-        self._is_reopening = False
+        self._max_line_bytes = 8 * 1024 * 1024
+        """The daemon's default, until `ready` says its own."""
 
     def open(self, answers: list[str]) -> None:
         """Say `hello`, unless a session is open or on its way. A refused one is asked for again."""
@@ -175,42 +164,41 @@ class DaemonSide:
             return
         waiting, self._waiting = self._waiting, []
         for request, then in waiting:
-            if request.number not in self._client.open:
-                continue
-            if self.phase is Phase.OPEN:
-                then(request)
-            else:
-                self.refuse(request)
+            if request.number in self._client.open:
+                (then if self.phase is Phase.OPEN else self.refuse)(request)
 
     def refuse(self, request: ClientRequest) -> None:
         """Tell that there is no session, and why."""
-        self._client.fail(request, UNAVAILABLE, self.refusal.detail, self.refusal.fault)
+        self._client.fail(request, UNAVAILABLE, self._refusal, self._fault)
 
     def call(
         self,
         name: str,
         arguments: Raw | UnsetType,
-        then: Callable[[DaemonLine], None],
+        then: Continuation,
         *,
         wire_id: str | None = None,
-        update: Callable[[DaemonLine], None] | None = None,
+        update: Continuation | None = None,
         background: bool | None = None,
         traceparent: str | None = None,
-    ) -> str:
-        """Call a tool; `then` runs once. Returns the id on the wire: `wire_id`, or one of its own."""
+    ) -> None:
+        """Call a tool; `then` runs once. The id on the wire is `wire_id`, or one of its own."""
+        if self.phase is not Phase.OPEN:
+            then(_fault_line("draining", "unavailable", self._refusal, ran="no"))
+            return
         if wire_id is None:
             self._numbers += 1
             wire_id = f"own-{self._numbers}"
-        if self.phase is not Phase.OPEN:
-            then(self._lost_line(wire_id))
-            return wire_id
-        self._calls[wire_id] = _WireCall(then, update)
         said: dict[str, object] = {"__port": "tool_req", "id": wire_id, "name": name}
         # Many encoders write what they do not have.
         is_left_out = isinstance(arguments, UnsetType) or arguments == _NULL
-        said["input"] = _EMPTY if is_left_out else arguments
-        self._say({**said, "background": background, "traceparent": traceparent})
-        return wire_id
+        said["input"] = Raw(b"{}") if is_left_out else arguments
+        # A line that is too long would be answered without its id.
+        if self._say({**said, "background": background, "traceparent": traceparent}):
+            self._calls[wire_id] = then, update
+        else:
+            why = f"the request is longer than {self._max_line_bytes} bytes"
+            then(_fault_line("line_too_long", "invalid", why, ran=None))
 
     def cancel(self, wire_id: str) -> None:
         """End a call; its answer still comes."""
@@ -222,27 +210,26 @@ class DaemonSide:
         if wire_id in self._calls:
             self._say({"__port": "tool_background", "id": wire_id})
 
-    def respond(self, port: str, id_: str, fields: dict[str, object]) -> None:
-        """Answer a question of the daemon."""
-        if self.phase is Phase.OPEN:
-            self._say({"__port": port, "id": id_, **fields})
+    def respond(self, id_: str, fields: dict[str, object]) -> None:
+        """Answer a question of the daemon; an answer that is too long refuses."""
+        head = {"__port": "ask_resp", "id": id_}
+        if self.phase is Phase.OPEN and not self._say({**head, **fields}):
+            self._say({**head, "refuse": "the answer is too long"})
 
     def take(self, text: bytes) -> None:
         """Take one line; one that cannot be read, or is not ours, is ignored."""
         try:
-            line = _read_line(text)
+            line = read_line(text)
         except UNREADABLE:
             return
         if line.agent != AGENT or self.phase is Phase.LOST:
             return
-        if line.port == "tool_resp" and line.id is not None:
-            call = self._calls.pop(line.id, None)
-            if call is not None:
-                call.then(line)
+        if line.port == "tool_resp" and line.id in self._calls:
+            self._calls.pop(line.id)[0](line)
         elif line.port == "tool_update":
-            call = self._calls.get(line.id or "")
-            if call is not None and call.update is not None:
-                call.update(line)
+            _, update = self._calls.get(line.id or "", (None, None))
+            if update is not None:
+                update(line)
         elif line.port == "ready" and self.phase is Phase.OPENING:
             self._take_ready(line)
         elif line.port == "bye":
@@ -254,10 +241,10 @@ class DaemonSide:
 
     def lost(self, why: str) -> None:
         """The channel ended: every call is answered so, and nothing is sent any more."""
-        self.phase, self.refusal = Phase.LOST, NoSession(why)
+        self.phase, self._refusal, self._fault = Phase.LOST, why, UNSET
         calls, self._calls = self._calls, {}
-        for wire_id, call in calls.items():
-            call.then(self._lost_line(wire_id))
+        for then, _ in calls.values():
+            then(_fault_line("draining", "unavailable", why, ran="maybe"))
         self._settle()
 
     @property
@@ -267,25 +254,16 @@ class DaemonSide:
     def _say_hello(self) -> None:
         self.phase, self._is_reopening = Phase.OPENING, False
         self._hellos += 1
-        self._say(
-            {
-                "__port": "hello",
-                "id": self._hello_id,
-                "protocol": [1],
-                "schemas": "mcp",
-                "content": "blocks",
-                "updates": True,
-                "capabilities": ["value", "servers"],
-                **self._hello,
-            }
-        )
+        forms: dict[str, object] = {"schemas": "mcp", "content": "blocks", "updates": True}
+        asked = {"protocol": [1], **forms, "capabilities": ["value", "servers"]}
+        self._say({"__port": "hello", "id": self._hello_id, **asked, **self._hello})
 
     def _take_ready(self, line: DaemonLine) -> None:
         self.phase, self.tools, self.instructions = Phase.OPEN, line.tools, line.instructions
         self.capabilities, self.servers = line.capabilities, line.servers
         bound = line.limits.get("line")
         if isinstance(bound, int) and bound > 0:
-            self._client.max_message_bytes = bound
+            self._max_line_bytes = bound
         self._settle()
 
     def _take_bye(self) -> None:
@@ -295,10 +273,9 @@ class DaemonSide:
             self.lost("the daemon ended the session")
 
     def _take_refusal(self, line: DaemonLine, text: bytes) -> None:
-        fault = msgspec.json.decode(text, type=dict[str, Raw])
-        kept = {name: value for name, value in fault.items() if name not in _ENVELOPE}
-        self.phase = Phase.REFUSED
-        self.refusal = NoSession(line.detail or "the daemon refused the session", Raw(msgspec.json.encode(kept)))
+        kept = {name: value for name, value in members(text).items() if name not in _ENVELOPE}
+        self.phase, self._refusal = Phase.REFUSED, line.detail or "the daemon refused the session"
+        self._fault = Raw(msgspec.json.encode(kept))
         self._settle()
 
     def _settle(self) -> None:
@@ -307,13 +284,19 @@ class DaemonSide:
             then()
         self.flush()
 
-    def _lost_line(self, wire_id: str) -> DaemonLine:
-        fault = {"error": "draining", "category": "unavailable", "detail": self.refusal.detail, "ran": "maybe"}
-        content = msgspec.json.encode(fault).decode()
-        return DaemonLine("tool_resp", id=wire_id, content=content, is_error=True, fault=True)
-
-    def _say(self, fields: dict[str, object]) -> None:
+    def _say(self, fields: Mapping[str, object]) -> bool:
+        """Say a line, unless it is longer than the daemon takes."""
         said = {"__port": fields["__port"], "agent": AGENT}
         said.update((name, value) for name, value in fields.items() if value is not None)
-        # Arguments are the client's own text, and between its values JSON may have line feeds.
-        self.to_daemon.append(msgspec.json.encode(said).replace(b"\n", b" ") + b"\n")
+        line = msgspec.json.encode(said)
+        is_taken = len(line) <= self._max_line_bytes
+        if is_taken:
+            # Arguments are the client's own text, and between its values JSON may have line feeds.
+            self.to_daemon.append(line.replace(b"\n", b" ") + b"\n")
+        return is_taken
+
+
+def _fault_line(error: str, category: str, detail: str, *, ran: str | None) -> DaemonLine:
+    """The answer to a call that the daemon does not answer."""
+    fault = {"error": error, "category": category, "detail": detail} | ({} if ran is None else {"ran": ran})
+    return DaemonLine(content=msgspec.json.encode(fault).decode(), is_error=True, fault=True)

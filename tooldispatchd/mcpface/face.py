@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.mcpface.alarms import Alarms
-from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide, Said, server_info
+from tooldispatchd.mcpface.clientside import SERVER, ClientRequest, ClientSide, Said
 from tooldispatchd.mcpface.daemonside import DaemonSide, Phase
 from tooldispatchd.mcpface.jsonrpc import METHOD_UNKNOWN, UNSUPPORTED_REVISION, WRONG_PARAMS
 from tooldispatchd.mcpface.notes import ClientNotes
@@ -34,7 +34,7 @@ from tooldispatchd.mcpface.toolcalls import ToolCalls
 # A client gives up its start after 10 s and more; a session whose servers take longer is told of without instructions.
 OPENING_S: Final = 5.0
 # In the stateless revision each request says what its client answers: the session is asked everything.
-_ANY: Final = ["elicitation", "approve", "sampling"]
+_ANY: Final = ["elicitation", "sampling", "roots"]
 
 
 class _Method(msgspec.Struct, frozen=True):
@@ -51,12 +51,12 @@ class Face:
     def __init__(self, *, profile: str | None, token: str | None, now: float, epoch: float = 0.0) -> None:
         """`now` is any clock that grows, `epoch` what is added to it for the seconds since 1970 (times of tasks)."""
         self._alarms = Alarms(now)
-        self._client = ClientSide(self)
+        self._client = ClientSide(self._serve, self._hear)
         self._daemon = DaemonSide(self._client, profile=profile, token=token)
         self._tasks = ClientTasks(self._client, self._daemon, self._alarms, epoch)
         self._tools = ToolCalls(self._client, self._daemon, self._tasks)
         self._passing = Passing(self._client, self._daemon)
-        self._notes = ClientNotes(self._client, self._daemon, self._passing, self._alarms)
+        self._notes = ClientNotes(self._client, self._daemon, self._passing)
         self._questions = ClientQuestions(self._client, self._daemon, self._alarms)
         self._roots = Roots(self._client, self._daemon, self._alarms)
         self._methods = self._table()
@@ -65,8 +65,8 @@ class Face:
         newest, handshake, tasks = R2026_07.name, R2025_11.name, R2025_11.name
         return {
             "initialize": _Method(self._initialize, until=handshake, waits=False),
-            "server/discover": _Method(self._discover, since=newest, waits=False),
-            "ping": _Method(self._ping, until=handshake, waits=False),
+            "server/discover": _Method(partial(self._begin, answers=_ANY), since=newest, waits=False),
+            "ping": _Method(lambda request: self._client.answer(request, {}), until=handshake, waits=False),
             "tools/list": _Method(self._tools.show),
             "tools/call": _Method(self._tools.call),
             "resources/list": _Method(self._passing.show),
@@ -137,26 +137,25 @@ class Face:
         self._alarms.now = now
         self._alarms.run()
 
-    def serve(self, request: ClientRequest) -> None:
+    def _serve(self, request: ClientRequest) -> None:
         """Give a request to the part that serves it."""
         if not self._is_stated(request):
             return
         method = self._methods.get(request.method)
         if method is None or not method.since <= request.revision.name <= method.until:
             self._client.fail(request, METHOD_UNKNOWN, f"there is no method {request.method[:100]!r}")
-        elif method.waits:
-            # A client that comes without a handshake is served all the same.
-            if request.revision.is_stateless:
-                self._daemon.open(_ANY)
-            elif self._daemon.phase is Phase.NEW:
-                self._daemon.open([])
-            self._roots.start()
-            is_retry = request.revision.is_stateless and request.params.request_state is not None
-            self._daemon.when_open(request, self._questions.retry if is_retry else method.serve)
-        else:
+        elif not method.waits:
             method.serve(request)
+        else:
+            is_stateless = request.revision.is_stateless
+            # A client that comes without a handshake is served all the same.
+            if is_stateless or self._daemon.phase is Phase.NEW:
+                self._daemon.open(_ANY if is_stateless else [])
+            self._roots.start()
+            is_retry = is_stateless and request.params.request_state is not None
+            self._daemon.when_open(request, self._questions.retry if is_retry else method.serve)
 
-    def hear(self, method: str, params: Params) -> None:
+    def _hear(self, method: str, params: Params) -> None:
         """Take a notification of the client."""
         if method == "notifications/initialized":
             self._notes.is_initialized = True
@@ -181,16 +180,14 @@ class Face:
         request.revision = self._client.revision
         if self._daemon.phase in (Phase.NEW, Phase.REFUSED):
             self._roots.hold()
-        self._daemon.open(self._client.offer.answers())
-        self._when_settled(partial(self._welcome, request))
+        self._begin(request, self._client.offer.answers())
 
-    def _discover(self, request: ClientRequest) -> None:
-        self._daemon.open(_ANY)
-        self._when_settled(partial(self._welcome, request))
-
-    def _when_settled(self, then: Callable[[], None]) -> None:
-        self._daemon.when_settled(then)
-        self._alarms.after(OPENING_S, then)
+    def _begin(self, request: ClientRequest, answers: list[str]) -> None:
+        self._daemon.open(answers)
+        welcome = partial(self._welcome, request)
+        if self._daemon.phase is Phase.OPENING:
+            self._alarms.after(OPENING_S, welcome)
+        self._daemon.when_settled(welcome)
 
     def _is_stated(self, request: ClientRequest) -> bool:
         """Take what a request of the stateless revision says of itself; fails it where it says that wrongly."""
@@ -217,7 +214,7 @@ class Face:
         if request.revision.is_stateless:
             result["supportedVersions"] = list(REVISIONS)
         else:
-            result |= {"protocolVersion": request.revision.name, "serverInfo": server_info()}
+            result |= {"protocolVersion": request.revision.name, "serverInfo": SERVER}
         if self._daemon.instructions:
             result["instructions"] = self._daemon.instructions
         self._client.answer(request, result)
@@ -237,6 +234,3 @@ class Face:
         if self._tasks.are_there and request.revision.is_stateless:
             told["extensions"] = {TASKS_EXTENSION: {}}
         return told
-
-    def _ping(self, request: ClientRequest) -> None:
-        self._client.answer(request, {})

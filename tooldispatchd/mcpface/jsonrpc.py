@@ -3,7 +3,6 @@
 Ids, arguments and results stay the bytes that they were: what is large is never decoded to be encoded again.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -14,15 +13,14 @@ INVALID_REQUEST: Final = -32600
 METHOD_UNKNOWN: Final = -32601
 WRONG_PARAMS: Final = -32602
 INTERNAL: Final = -32603
-# Of MCP: a request says a revision that is not spoken.
+# Of MCP: the client did not say that it can do what a request needs; a request says a revision that is not spoken.
+MISSING_CAPABILITY: Final = -32021
 UNSUPPORTED_REVISION: Final = -32022
 # Of the range that a server may define: it cannot be done now.
 UNAVAILABLE: Final = -32000
 
 # All that decoding foreign bytes can raise; `ValidationError` is a `DecodeError`.
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-_NULL: Final = Raw(b"null")
 
 
 class ClientMessage(msgspec.Struct):
@@ -52,30 +50,14 @@ def is_id(raw: Raw | UnsetType) -> bool:
     return text[:1] in b'"-0123456789'
 
 
-def request_json(id_: str, method: str, params: object) -> bytes:
-    """A request of ours."""
-    said: dict[str, object] = {"jsonrpc": "2.0", "id": id_, "method": method}
-    if params is not UNSET:
-        said["params"] = params
-    return msgspec.json.encode(said)
-
-
-def notification_json(method: str, params: object = UNSET) -> bytes:
-    """A notification; without `params` it has none."""
-    said: dict[str, object] = {"jsonrpc": "2.0", "method": method}
-    if params is not UNSET:
-        said["params"] = params
-    return msgspec.json.encode(said)
-
-
-def result_json(id_: Raw, result: Mapping[str, object]) -> bytes:
-    """The answer to a request that succeeded."""
-    return msgspec.json.encode({"jsonrpc": "2.0", "id": id_, "result": result})
+def message_json(**fields: object) -> bytes:
+    """A message of ours; a field that is unset is left out."""
+    return msgspec.json.encode(
+        {"jsonrpc": "2.0"} | {name: value for name, value in fields.items() if value is not UNSET}
+    )
 
 
 def error_json(id_: Raw | None, code: int, message: str, data: object = UNSET) -> bytes:
     """The answer to a request that failed; `id_` is None where it could not be read."""
-    error: dict[str, object] = {"code": code, "message": message}
-    if data is not UNSET:
-        error["data"] = data
-    return msgspec.json.encode({"jsonrpc": "2.0", "id": _NULL if id_ is None else id_, "error": error})
+    error = {"code": code, "message": message} | ({} if data is UNSET else {"data": data})
+    return message_json(id=id_, error=error)

@@ -7,17 +7,14 @@ asked for it.
 from functools import partial
 from typing import Final
 
-from msgspec import UNSET
+from msgspec import UNSET, Raw, UnsetType
 
-from tooldispatchd.mcpface.alarms import Alarms
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide
-from tooldispatchd.mcpface.jsonrpc import UNAVAILABLE, WRONG_PARAMS
-from tooldispatchd.mcpface.passing import Passing, resource_uri
-from tooldispatchd.mcpface.revisions import SUBSCRIPTION, Wish
+from tooldispatchd.mcpface.jsonrpc import UNAVAILABLE, UNREADABLE, WRONG_PARAMS
+from tooldispatchd.mcpface.passing import Passing
+from tooldispatchd.mcpface.revisions import SUBSCRIPTION, Wish, read_params
 
-# A server that logs each step; what is more is left out, as the daemon does too.
-MAX_NOTES_A_SECOND: Final = 100
 # One client needs one; each of a credential's clients over HTTP has its own.
 MAX_LISTENS: Final = 64
 MAX_SUBSCRIBED: Final = 256
@@ -35,15 +32,13 @@ _CHANGES: Final = {
 class ClientNotes:
     """Tells the client what happened, where it wants to know."""
 
-    def __init__(self, client: ClientSide, daemon: DaemonSide, passing: Passing, alarms: Alarms) -> None:
+    def __init__(self, client: ClientSide, daemon: DaemonSide, passing: Passing) -> None:
         self.is_initialized = False
         """Whether the handshake is done."""
         self._client = client
         self._daemon = daemon
         self._passing = passing
-        self._alarms = alarms
         self._listens: dict[int, tuple[ClientRequest, Wish]] = {}
-        self._second, self._count = 0.0, 0
         daemon.listeners["tools_changed"] = self._tools_changed
         daemon.listeners["server_note"] = self._noted
 
@@ -51,7 +46,11 @@ class ClientNotes:
         """Serve `subscriptions/listen`: open until it is cancelled, or the daemon is lost."""
         wish = request.params.notifications
         if wish is None or len(wish.resource_subscriptions) > MAX_SUBSCRIBED:
-            self._client.fail(request, WRONG_PARAMS, f"says notifications, of at most {MAX_SUBSCRIBED} resources")
+            self._client.fail(
+                request,
+                WRONG_PARAMS,
+                f"subscriptions/listen names notifications, of at most {MAX_SUBSCRIBED} resources",
+            )
             return
         if len(self._listens) >= MAX_LISTENS:
             self._client.fail(request, UNAVAILABLE, f"more than {MAX_LISTENS} subscriptions are open")
@@ -60,7 +59,7 @@ class ClientNotes:
         self._listens[request.number] = request, honored
         request.ended.append(partial(self._ended, request.number))
         for uri in honored.resource_subscriptions:
-            self._tell_servers("resources/subscribe", uri)
+            self._passing.tell("resources/subscribe", self._passing.homes_of(uri))
         told = {"notifications": honored, "_meta": {SUBSCRIPTION: request.id}}
         self._client.notify("notifications/subscriptions/acknowledged", told, request)
 
@@ -83,33 +82,33 @@ class ClientNotes:
         kept = {uri for _, other in self._listens.values() for uri in other.resource_subscriptions}
         for uri in wish.resource_subscriptions:
             if uri not in kept:
-                self._tell_servers("resources/unsubscribe", uri)
-
-    def _tell_servers(self, method: str, uri: str) -> None:
-        for server, params in self._passing.homes_of(uri)[:1]:
-            self._passing.send(server, method, params, lambda _: None)
+                self._passing.tell("resources/unsubscribe", self._passing.homes_of(uri))
 
     def _tools_changed(self, line: DaemonLine) -> None:
         self._daemon.tools = line.tools
-        self._tell("notifications/tools/list_changed", UNSET, None)
+        self._tell("notifications/tools/list_changed", UNSET)
 
     def _noted(self, line: DaemonLine) -> None:
-        method = line.method or ""
-        if method not in _CHANGES and method not in (_UPDATED, _LOGGED):
-            return
-        if self._alarms.now - self._second >= 1.0:
-            self._second, self._count = self._alarms.now, 0
-        self._count += 1
-        if self._count <= MAX_NOTES_A_SECOND:
-            has_params = method in (_UPDATED, _LOGGED)
-            self._tell(method, line.params if has_params else UNSET, resource_uri(line.params))
+        method, has_params = line.method or "", line.method in (_UPDATED, _LOGGED)
+        if method == "notifications/resources/list_changed":
+            self._passing.forget_homes()
+        if method in _CHANGES or has_params:
+            self._tell(method, line.params if has_params else UNSET)
 
-    def _tell(self, method: str, params: object, uri: str | None) -> None:
+    def _tell(self, method: str, params: Raw | UnsetType) -> None:
         if self.is_initialized:
             self._client.notify(method, params)
+        if not self._listens:
+            return
+        about = {"uri": _uri_in(params)} if method == _UPDATED else {}
         for request, wish in list(self._listens.values()):
-            if (method == _UPDATED and uri in wish.resource_subscriptions) or getattr(
-                wish, _CHANGES.get(method, ""), False
-            ):
-                said: dict[str, object] = {"_meta": {SUBSCRIPTION: request.id}}
-                self._client.notify(method, {**said, "uri": uri} if method == _UPDATED else said, request)
+            is_wanted = getattr(wish, _CHANGES.get(method, ""), False)
+            if is_wanted or about.get("uri") in wish.resource_subscriptions:
+                self._client.notify(method, {"_meta": {SUBSCRIPTION: request.id}, **about}, request)
+
+
+def _uri_in(params: Raw | UnsetType) -> str | None:
+    try:
+        return None if isinstance(params, UnsetType) else read_params(params).uri
+    except UNREADABLE:
+        return None

@@ -4,18 +4,17 @@ A list is that of all servers, one after the other. What names one thing goes to
 in turn until one has it. Prompts are shown with their server's prefix, since two servers may have one of the same name.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
 import msgspec
-from msgspec import Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
-from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide, PassedServer, fault_of
+from tooldispatchd.mcpface.daemonside import Continuation, DaemonLine, DaemonSide, PassedServer, fault_of
 from tooldispatchd.mcpface.jsonrpc import INTERNAL, METHOD_UNKNOWN, UNREADABLE, WRONG_PARAMS, members
-from tooldispatchd.mcpface.revisions import CompletedThing, Params
-from tooldispatchd.mcpface.toolcalls import read_cursor, write_cursor
+from tooldispatchd.mcpface.toolcalls import MAX_PAGE_BYTES, read_cursor, write_cursor
 
 # Pages of servers that make one of ours: small ones are put together, since some clients read only the first.
 MAX_PAGES: Final = 32
@@ -31,16 +30,16 @@ _LISTS: Final = {
     "prompts/list": ("prompts", "name", "prompts"),
 }
 # Members of a result of the stateless revision, which are the face's own to say.
-_OURS: Final = ("resultType", "ttlMs", "cacheScope", "_meta")
-_SEPARATOR: Final = "__"
+_OURS: Final = ("resultType", "ttlMs", "cacheScope")
 
+# Servers to ask in turn, each with its params.
 Candidates = list[tuple[PassedServer, dict[str, object]]]
 
 
 class _ServerError(msgspec.Struct):
     code: int = INTERNAL
     message: str = "the server refused"
-    data: Raw | UnsetType = msgspec.UNSET
+    data: Raw | UnsetType = UNSET
 
 
 class _Listing:
@@ -51,7 +50,13 @@ class _Listing:
         self.index = index
         self.cursor = cursor
         self.items: list[object] = []
-        self.pages = 0
+        self.pages = self.bytes = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing more is to be asked for: the servers' lists have ended, or the page is full."""
+        is_full = self.pages >= MAX_PAGES or len(self.items) >= MAX_PAGE_ITEMS or self.bytes >= MAX_PAGE_BYTES
+        return is_full or self.index >= len(self.servers)
 
 
 class Passing:
@@ -68,21 +73,22 @@ class Passing:
 
     def show(self, request: ClientRequest) -> None:
         """Answer with a page of a list."""
-        servers = self.having(_LISTS[request.method][2])
         try:
             index, cursor = read_cursor(request.params.cursor)
         except ValueError as error:
             self._client.fail(request, WRONG_PARAMS, f"wrong cursor: {error}")
             return
-        self._next_page(request, _Listing(servers, index, cursor))
+        self._go_on(request, _Listing(self.having(_LISTS[request.method][2]), index, cursor))
 
     def read(self, request: ClientRequest) -> None:
         """`resources/read`, `subscribe` and `unsubscribe`: what a URI names."""
         uri = request.params.uri
         if uri is None:
             self._client.fail(request, WRONG_PARAMS, f"{request.method} names a uri")
+        elif candidates := self.homes_of(uri):
+            self._try(request, candidates)
         else:
-            self._try(request, self.homes_of(uri), partial(self._absent, request, uri))
+            self._client.fail(request, request.revision.not_found, "there is no such resource", {"uri": uri})
 
     def prompt(self, request: ClientRequest) -> None:
         """`prompts/get`."""
@@ -91,20 +97,20 @@ class Passing:
             self._client.fail(request, WRONG_PARAMS, "prompts/get names a prompt")
             return
         given = {} if isinstance(params.arguments, UnsetType) else {"arguments": params.arguments}
-        found: Candidates = [(one, {"name": name, **given}) for one, name in self._prompt_homes(params.name)]
-        self._try(request, found, partial(self._unknown, request))
+        self._try(request, [(one, {"name": name, **given}) for one, name in self._prompt_homes(params.name)])
 
     def complete(self, request: ClientRequest) -> None:
         """`completion/complete`, for a prompt or a template."""
-        params = request.params
-        if params.ref is None or isinstance(params.argument, UnsetType):
+        ref, argument, context = request.params.ref, request.params.argument, request.params.context
+        if ref is None or isinstance(argument, UnsetType):
             self._client.fail(request, WRONG_PARAMS, "completion/complete has a ref and an argument")
             return
-        rest: dict[str, object] = {"argument": params.argument}
-        if not isinstance(params.context, UnsetType):
-            rest["context"] = params.context
-        found = [(one, {"ref": ref, **rest}) for one, ref in self._completed(params.ref)]
-        self._try(request, found, partial(self._unknown, request))
+        found = self.homes_of(ref.uri or "")
+        if ref.name is not None:
+            found = [(one, {"name": name}) for one, name in self._prompt_homes(ref.name)]
+        rest = {"argument": argument} | ({} if isinstance(context, UnsetType) else {"context": context})
+        completing = [(one, named) for one, named in found if "completions" in one.capabilities]
+        self._try(request, [(one, {"ref": {"type": ref.type, **named}, **rest}) for one, named in completing])
 
     def set_level(self, request: ClientRequest) -> None:
         """`logging/setLevel`: for every server that logs; what they answer is no matter."""
@@ -112,45 +118,52 @@ class Passing:
             self._client.fail(request, WRONG_PARAMS, f"a level is one of {', '.join(LEVELS)}")
             return
         for server in self.having("logging"):
-            self.send(server, "logging/setLevel", {"level": request.params.level}, _ignored)
+            self.tell("logging/setLevel", [(server, {"level": request.params.level})])
         self._client.answer(request, {})
 
     def homes_of(self, uri: str) -> Candidates:
-        """The servers that may have that resource: the one that listed it first."""
-        servers = sorted(self.having("resources"), key=lambda one: one.server != self._homes.get(uri))
-        return [(one, {"uri": uri}) for one in servers]
+        """The servers that may have that resource: the one that listed it, or all."""
+        servers = self.having("resources")
+        home = [one for one in servers if one.server == self._homes.get(uri)]
+        return [(one, {"uri": uri}) for one in home or servers]
 
-    def send(
-        self,
-        server: PassedServer,
-        method: str,
-        params: Mapping[str, object],
-        then: Callable[[DaemonLine], None],
-        wire_id: str | None = None,
-    ) -> None:
-        """Ask one server."""
-        said = Raw(msgspec.json.encode(params))
-        self._daemon.call(f"{server.server}!{method}", said, then, wire_id=wire_id)
+    def forget_homes(self) -> None:
+        """The lists of resources have changed."""
+        self._homes.clear()
 
-    def _send_for(
-        self,
-        request: ClientRequest,
-        server: PassedServer,
-        params: Mapping[str, object],
-        then: Callable[[DaemonLine], None],
+    def tell(self, method: str, candidates: Candidates) -> None:
+        """Ask servers in turn until one takes it; nobody waits for that."""
+        if not candidates:
+            return
+        (server, params), *others = candidates
+
+        def heard(line: DaemonLine) -> None:
+            if line.is_error:
+                self.tell(method, others)
+            elif "uri" in params:
+                self._learn_home(str(params["uri"]), server)
+
+        self._daemon.call(f"{server.server}!{method}", Raw(msgspec.json.encode(params)), heard)
+
+    def _learn_home(self, uri: str, server: PassedServer) -> None:
+        if len(self._homes) < MAX_KNOWN:
+            self._homes[uri] = server.server
+
+    def _ask(
+        self, request: ClientRequest, server: PassedServer, params: Mapping[str, object], then: Continuation
     ) -> None:
         request.steps += 1
         wire_id = f"{request.number}.{request.steps}"
         request.cancel = partial(self._daemon.cancel, wire_id)
-        self.send(server, request.method, params, then, wire_id)
+        said = Raw(msgspec.json.encode(params))
+        self._daemon.call(f"{server.server}!{request.method}", said, then, wire_id=wire_id)
 
-    def _next_page(self, request: ClientRequest, listing: _Listing) -> None:
-        is_full = listing.pages >= MAX_PAGES or len(listing.items) >= MAX_PAGE_ITEMS
+    def _go_on(self, request: ClientRequest, listing: _Listing) -> None:
         if request.number not in self._client.open:
             return
-        if listing.index < len(listing.servers) and not is_full:
+        if not listing.is_done:
             params = {"cursor": listing.cursor} if listing.cursor else {}
-            self._send_for(request, listing.servers[listing.index], params, partial(self._listed, request, listing))
+            self._ask(request, listing.servers[listing.index], params, partial(self._listed, request, listing))
             return
         result: dict[str, object] = {_LISTS[request.method][0]: listing.items}
         if listing.index < len(listing.servers):
@@ -161,6 +174,7 @@ class Passing:
         server = listing.servers[listing.index]
         member, name, _ = _LISTS[request.method]
         listing.pages += 1
+        listing.bytes += len(line.content or "")
         try:
             # A server that fails has nothing to list; the others have.
             page = {} if line.is_error else members((line.content or "").encode())
@@ -171,35 +185,35 @@ class Passing:
             named, cursor = [], ""
         for item, called in named:
             if member == "prompts":
-                item["name"] = Raw(msgspec.json.encode(_shown(server, called)))
-            elif len(self._homes) < MAX_KNOWN:
-                self._homes[called] = server.server
+                item["name"] = Raw(msgspec.json.encode(_head(server) + called))
+            else:
+                self._learn_home(called, server)
             listing.items.append(item)
         # One that repeats its cursor would never come to an end.
-        listing.index += 0 if cursor and cursor != listing.cursor else 1
         listing.cursor = cursor if cursor != listing.cursor else ""
-        self._next_page(request, listing)
+        listing.index += 0 if listing.cursor else 1
+        self._go_on(request, listing)
 
-    def _try(self, request: ClientRequest, candidates: Candidates, failed: Callable[[], None]) -> None:
+    def _try(self, request: ClientRequest, candidates: Candidates) -> None:
         if not candidates:
-            failed()
+            code = WRONG_PARAMS if self._daemon.servers else METHOD_UNKNOWN
+            self._client.fail(request, code, "no server has that")
             return
         server, params = candidates[0]
-        self._send_for(request, server, params, partial(self._tried, request, candidates[1:]))
+        self._ask(request, server, params, partial(self._tried, request, candidates[1:]))
 
     def _tried(self, request: ClientRequest, others: Candidates, line: DaemonLine) -> None:
-        if line.is_error:
-            if others and request.latest.number in self._client.open:
-                self._try(request, others, partial(self._unknown, request))
-            else:
-                self._failed(request, line)
-            return
-        try:
-            result = members((line.content or "").encode())
-        except UNREADABLE:
-            self._client.fail(request, INTERNAL, "the server's answer cannot be read")
-            return
-        self._client.answer(request, {key: value for key, value in result.items() if key not in _OURS})
+        if line.is_error and others and request.number in self._client.open:
+            self._try(request, others)
+        elif line.is_error:
+            self._failed(request, line)
+        else:
+            try:
+                result = members((line.content or "").encode())
+            except UNREADABLE:
+                self._client.fail(request, INTERNAL, "the server's answer cannot be read")
+                return
+            self._client.answer(request, {key: value for key, value in result.items() if key not in _OURS})
 
     def _failed(self, request: ClientRequest, line: DaemonLine) -> None:
         fault = fault_of(line)
@@ -213,42 +227,12 @@ class Passing:
         is_absent = request.method.startswith("resources/") and error.code in (-32002, -32602)
         self._client.fail(request, request.revision.not_found if is_absent else error.code, error.message, error.data)
 
-    def _absent(self, request: ClientRequest, uri: str) -> None:
-        self._client.fail(request, request.revision.not_found, "there is no such resource", {"uri": uri})
-
-    def _unknown(self, request: ClientRequest) -> None:
-        code = WRONG_PARAMS if self._daemon.servers else METHOD_UNKNOWN
-        self._client.fail(request, code, "no server has that")
-
     def _prompt_homes(self, shown: str) -> list[tuple[PassedServer, str]]:
-        homes = []
-        for server in self.having("prompts"):
-            head = server.prefix + _SEPARATOR if server.prefix else ""
-            if shown.startswith(head):
-                homes.append((server, shown[len(head) :]))
+        homes = [server for server in self.having("prompts") if shown.startswith(_head(server))]
         # The longest prefix first: one may begin with another.
-        return sorted(homes, key=lambda home: len(home[1]))
-
-    def _completed(self, ref: CompletedThing) -> list[tuple[PassedServer, dict[str, object]]]:
-        has = {one.server for one in self.having("completions")}
-        if ref.name is not None:
-            found = [(one, {"type": ref.type, "name": name}) for one, name in self._prompt_homes(ref.name)]
-        else:
-            found = [(one, {"type": ref.type, "uri": ref.uri or ""}) for one, _ in self.homes_of(ref.uri or "")]
-        return [(one, dict(said)) for one, said in found if one.server in has]
+        return [(one, shown[len(_head(one)) :]) for one in sorted(homes, key=lambda one: -len(one.prefix))]
 
 
-def resource_uri(params: Raw | UnsetType) -> str | None:
-    """The URI that a `notifications/resources/updated` is about."""
-    try:
-        return None if isinstance(params, UnsetType) else msgspec.json.decode(params, type=Params).uri
-    except UNREADABLE:
-        return None
-
-
-def _shown(server: PassedServer, name: str) -> str:
-    return f"{server.prefix}{_SEPARATOR}{name}" if server.prefix else name
-
-
-def _ignored(_: DaemonLine) -> None:
-    pass
+def _head(server: PassedServer) -> str:
+    """What stands before the names of its prompts."""
+    return f"{server.prefix}__" if server.prefix else ""

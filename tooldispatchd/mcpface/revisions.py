@@ -50,9 +50,9 @@ class ClientOffer(msgspec.Struct, rename="camel"):
     extensions: dict[str, Raw] | None = None
 
     def answers(self) -> list[str]:
-        """The `answers` of our `hello`: where a person can be asked, they may also approve a call."""
-        asked = ["elicitation", "approve"] if self.elicitation is not None else []
-        return [*asked, "sampling"] if self.sampling is not None else asked
+        """The `answers` of our `hello`."""
+        kinds = {"elicitation": self.elicitation, "sampling": self.sampling, "roots": self.roots}
+        return [kind for kind, offered in kinds.items() if offered is not None]
 
     @property
     def has_tasks(self) -> bool:

@@ -4,6 +4,7 @@ It is asked for when the handshake is done, or when the first request comes, and
 that too.
 """
 
+from functools import partial
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -30,15 +31,13 @@ class _Roots(msgspec.Struct):
 
 def root_path(result: Raw | None) -> str | None:
     """The path of the first root that is a file's; None without one."""
-    if result is None:
-        return None
     try:
-        roots = msgspec.json.decode(result, type=_Roots).roots
+        roots = [] if result is None else msgspec.json.decode(result, type=_Roots).roots
         parts = [urlsplit(root.uri) for root in roots]
-        path = next((unquote(one.path) for one in parts if one.scheme == "file"), None)
     except (*UNREADABLE, ValueError):
         return None
-    return path if path is not None and path.startswith("/") and "\0" not in path else None
+    path = next((unquote(one.path) for one in parts if one.scheme == "file"), "")
+    return path if path.startswith("/") and "\0" not in path else None
 
 
 class Roots:
@@ -65,7 +64,7 @@ class Roots:
         if self._daemon.phase is not Phase.OPEN or self._daemon.capabilities.get("workspace") is not True:
             self._release()
             return
-        self._alarms.after(ROOTS_S, lambda: self._client.expire(_KEY))
+        self._alarms.after(ROOTS_S, partial(self._client.withdraw, _KEY))
         self._client.ask(_KEY, "roots/list", msgspec.UNSET, None, self._heard)
 
     def _heard(self, result: Raw | None) -> None:
@@ -80,9 +79,7 @@ class Roots:
         if self._daemon.phase is Phase.REFUSED:
             # Not a directory, or not an admitted one: then as it was without.
             self._daemon.reopen(None)
-            self._daemon.when_settled(self._release)
-        else:
-            self._release()
+        self._daemon.when_settled(self._release)
 
     def _release(self) -> None:
         self._daemon.is_held = False

@@ -11,13 +11,14 @@ from functools import partial
 from typing import Final
 
 import msgspec
-from msgspec import Raw, UnsetType
+from msgspec import Raw
 
 from tooldispatchd.mcpface.alarms import Alarms
 from tooldispatchd.mcpface.answers import called
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
-from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide, fault_of
+from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide, fault_of, read_line
 from tooldispatchd.mcpface.jsonrpc import INTERNAL, UNREADABLE, WRONG_PARAMS
+from tooldispatchd.mcpface.revisions import TASKS_EXTENSION
 
 # Who waits longer than that for an answer does better to ask for it later.
 PROMOTED_S: Final = 10.0
@@ -29,40 +30,13 @@ MAX_TASKS: Final = 1024
 RELATED: Final = "io.modelcontextprotocol/related-task"
 
 
-class _Started(msgspec.Struct):
-    job: str
-
-
-class _Job(msgspec.Struct):
-    job: str
-    state: str
-    content: str | None = None
-    is_error: bool = False
-    fault: bool = False
-    blocks: Raw | UnsetType = msgspec.UNSET
-    value: Raw | UnsetType = msgspec.UNSET
-    message: str | None = None
-
-    def line(self) -> DaemonLine:
-        """The answer that the call would have had."""
-        return DaemonLine(
-            "tool_resp",
-            content=self.content,
-            is_error=self.is_error,
-            fault=self.fault,
-            blocks=self.blocks,
-            value=self.value,
-        )
-
-
 class _Task:
     """One job as the client knows it."""
 
-    def __init__(self, job: str, request: ClientRequest, now: str, *, is_structured: bool) -> None:
+    def __init__(self, job: str, now: str, *, is_structured: bool) -> None:
         self.id = f"task-{secrets.token_urlsafe(18)}"
         self.job = job
         self.started = now
-        self.name = request.params.name
         self.is_structured = is_structured
         self.is_cancelled = False
 
@@ -93,21 +67,16 @@ class ClientTasks:
 
     def started(self, request: ClientRequest, line: DaemonLine, *, is_structured: bool) -> bool:
         """Answer `request` with a task, if that is what `line` says."""
-        try:
-            job = None if line.is_error else msgspec.json.decode(line.content or "", type=_Started).job
-        except UNREADABLE:
-            job = None
-        if job is None:
+        started = _job_in(line)
+        if started is None or started.job is None:
             return False
         if len(self._tasks) >= MAX_TASKS:
             del self._tasks[next(iter(self._tasks))]
-        task = _Task(job, request, self._now(), is_structured=is_structured)
+        task = _Task(started.job, self._now(), is_structured=is_structured)
         self._tasks[task.id] = task
-        told = self._told(task, _Job(job, "running"), request)
-        if request.revision.is_stateless:
-            self._client.answer(request, {"resultType": "task", **told})
-        else:
-            self._client.answer(request, {"task": told})
+        told = self._told(task, started, request)
+        is_stateless = request.revision.is_stateless
+        self._client.answer(request, {"resultType": "task", **told} if is_stateless else {"task": told})
         return True
 
     def get(self, request: ClientRequest) -> None:
@@ -124,86 +93,96 @@ class ClientTasks:
 
     def update(self, request: ClientRequest) -> None:
         """`tasks/update`: no task of ours asks anything, so there is nothing to take."""
-        self._client.answer(request, {})
+        if self._find(request) is not None:
+            self._client.answer(request, {})
 
     def show(self, request: ClientRequest) -> None:
         """`tasks/list`."""
         self._daemon.call("job_list", Raw(b"{}"), partial(self._listed, request), wire_id=str(request.number))
 
     def _promote(self, request: ClientRequest, wire_id: str) -> None:
-        if request.latest.number in self._client.open:
+        if request.number in self._client.open:
             request.is_promoted = True
             self._daemon.promote(wire_id)
+
+    def _find(self, request: ClientRequest) -> _Task | None:
+        """The task that a request names; fails it where there is none, or where its client takes none."""
+        task = self._tasks.get(request.params.task_id or "")
+        if request.revision.is_stateless and not request.offer.has_tasks:
+            self._client.lacks(request, {"extensions": {TASKS_EXTENSION: {}}})
+        elif task is None:
+            self._client.fail(request, WRONG_PARAMS, "there is no such task")
+        else:
+            return task
+        return None
 
     def _ask(
         self,
         request: ClientRequest,
         tool: str,
         more: dict[str, object],
-        then: Callable[[ClientRequest, _Task, _Job], None],
+        then: Callable[[ClientRequest, _Task, DaemonLine], None],
     ) -> None:
-        task = self._tasks.get(request.params.task_id or "")
-        if task is None:
-            self._client.fail(request, WRONG_PARAMS, "there is no such task")
-            return
-        wire_id = str(request.number)
-        request.cancel = partial(self._daemon.cancel, wire_id)
-        said = Raw(msgspec.json.encode({"job": task.job, **more}))
-        self._daemon.call(tool, said, partial(self._answered, request, task, then), wire_id=wire_id)
+        task = self._find(request)
+        if task is not None:
+            wire_id = str(request.number)
+            request.cancel = partial(self._daemon.cancel, wire_id)
+            said = Raw(msgspec.json.encode({"job": task.job, **more}))
+            self._daemon.call(tool, said, lambda line: self._answered(request, task, line, then), wire_id=wire_id)
 
     def _answered(
         self,
         request: ClientRequest,
         task: _Task,
-        then: Callable[[ClientRequest, _Task, _Job], None],
         line: DaemonLine,
+        then: Callable[[ClientRequest, _Task, DaemonLine], None],
     ) -> None:
-        fault = fault_of(line)
-        try:
-            job = None if line.is_error else msgspec.json.decode(line.content or "", type=_Job)
-        except UNREADABLE:
-            job = None
+        job = _job_in(line)
         if job is None:
+            fault = fault_of(line)
             code = WRONG_PARAMS if fault is not None and fault.error == "unknown_job" else INTERNAL
             self._client.fail(request, code, "the task cannot be read" if fault is None else fault.detail)
-        else:
-            then(request, task, job)
+            return
+        fault = fault_of(job)
+        task.is_cancelled = fault is not None and fault.error == "cancelled"
+        then(request, task, job)
 
-    def _got(self, request: ClientRequest, task: _Task, job: _Job) -> None:
+    def _got(self, request: ClientRequest, task: _Task, job: DaemonLine) -> None:
         told = self._told(task, job, request)
         if request.revision.is_stateless and told["status"] == "completed":
-            told["result"] = {"resultType": "complete", **self._called(request, task, job)}
+            result = called(job, request.revision, is_structured=task.is_structured)
+            told["result"] = {"resultType": "complete", **result}
         self._client.answer(request, told)
 
-    def _resulted(self, request: ClientRequest, task: _Task, job: _Job) -> None:
+    def _resulted(self, request: ClientRequest, task: _Task, job: DaemonLine) -> None:
         if job.state != "done":
             self._client.fail(request, INTERNAL, "the task is not done yet")
             return
-        related = {"_meta": {RELATED: {"taskId": task.id}}}
-        self._client.answer(request, {**self._called(request, task, job), **related})
+        result = called(job, request.revision, is_structured=task.is_structured)
+        self._client.answer(request, {**result, "_meta": {RELATED: {"taskId": task.id}}})
 
-    def _stopped(self, request: ClientRequest, task: _Task, job: _Job) -> None:
-        line = job.line()
-        fault = fault_of(line)
-        task.is_cancelled = fault is not None and fault.error == "cancelled"
-        told = self._told(task, job, request)
-        self._client.answer(request, {} if request.revision.is_stateless else told)
+    def _stopped(self, request: ClientRequest, task: _Task, job: DaemonLine) -> None:
+        self._client.answer(request, {} if request.revision.is_stateless else self._told(task, job, request))
 
     def _listed(self, request: ClientRequest, line: DaemonLine) -> None:
         try:
-            jobs = msgspec.json.decode(line.content or "", type=dict[str, list[_Job]]).get("jobs", [])
+            jobs = msgspec.json.decode(line.content or "", type=dict[str, list[DaemonLine]]).get("jobs", [])
         except UNREADABLE:
             jobs = []
         known = {task.job: task for task in self._tasks.values()}
         told = [self._told(known[job.job], job, request) for job in jobs if job.job in known]
         self._client.answer(request, {"tasks": told})
 
-    def _called(self, request: ClientRequest, task: _Task, job: _Job) -> dict[str, object]:
-        return called(job.line(), request.revision, is_structured=task.is_structured)
-
-    def _told(self, task: _Task, job: _Job, request: ClientRequest) -> dict[str, object]:
+    def _told(self, task: _Task, job: DaemonLine, request: ClientRequest) -> dict[str, object]:
         is_stateless = request.revision.is_stateless
-        told: dict[str, object] = {"taskId": task.id, "status": _status(task, job, is_stateless=is_stateless)}
+        status = "completed"
+        if job.state != "done":
+            status = "working"
+        elif task.is_cancelled:
+            status = "cancelled"
+        elif job.is_error and not is_stateless:
+            status = "failed"
+        told: dict[str, object] = {"taskId": task.id, "status": status}
         if job.message is not None:
             told["statusMessage"] = job.message
         told["createdAt"], told["lastUpdatedAt"] = task.started, self._now()
@@ -216,9 +195,9 @@ class ClientTasks:
         return datetime.fromtimestamp(self._epoch + self._alarms.now, UTC).isoformat().replace("+00:00", "Z")
 
 
-def _status(task: _Task, job: _Job, *, is_stateless: bool) -> str:
-    if job.state != "done":
-        return "working"
-    if task.is_cancelled:
-        return "cancelled"
-    return "failed" if job.is_error and not is_stateless else "completed"
+def _job_in(line: DaemonLine) -> DaemonLine | None:
+    """The job that a tool of jobs gave, or that a call has become."""
+    try:
+        return None if line.is_error else read_line(line.content or "")
+    except UNREADABLE:
+        return None

@@ -4,7 +4,8 @@ import base64
 import binascii
 import math
 from functools import partial
-from typing import Final
+from itertools import accumulate
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import UnsetType
@@ -12,13 +13,17 @@ from msgspec import UnsetType
 from tooldispatchd.mcpface.answers import called, listed_tool
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide, fault_of
-from tooldispatchd.mcpface.jsonrpc import WRONG_PARAMS, is_id
+from tooldispatchd.mcpface.jsonrpc import INVALID_REQUEST, WRONG_PARAMS, is_id
 from tooldispatchd.mcpface.revisions import Revision
 from tooldispatchd.mcpface.tasks import ClientTasks
 
 # Some clients read the first page only: a list that is not absurd is one page.
 MAX_PAGE_TOOLS: Final = 1000
-MAX_CURSOR_CHARS: Final = 4096
+# Their schemas may be long, and what a client reads as one message is bounded: 4 MiB are few clients' bound.
+MAX_PAGE_BYTES: Final = 4 * 1024 * 1024
+_read_cursor: Final = msgspec.json.Decoder(tuple[Annotated[int, msgspec.Meta(ge=0)], str]).decode
+# What a request itself did wrong, where nothing was begun.
+_MISTAKES: Final = {"unknown_tool": WRONG_PARAMS, "line_too_long": INVALID_REQUEST}
 _MAY_BE_TASK: Final = msgspec.Raw(b'{"taskSupport":"optional"}')
 
 
@@ -31,16 +36,10 @@ def read_cursor(cursor: str | None) -> tuple[int, str]:
     """The number and the text in a cursor; the beginning without one. Raises ValueError for one that is not ours."""
     if cursor is None:
         return 0, ""
-    if len(cursor) > 2 * MAX_CURSOR_CHARS:
-        raise ValueError("it is too long")
     try:
-        text = base64.urlsafe_b64decode(cursor.encode())
-        number, inner = msgspec.json.decode(text, type=tuple[int, str])
+        return _read_cursor(base64.urlsafe_b64decode(cursor.encode()))
     except (binascii.Error, msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise ValueError("it is not one of this list") from error
-    if number < 0:
-        raise ValueError("it is not one of this list")
-    return number, inner
 
 
 class ToolCalls:
@@ -50,6 +49,8 @@ class ToolCalls:
         self._client = client
         self._daemon = daemon
         self._tasks = tasks
+        self._latest: tuple[int, Revision, list[msgspec.Raw], msgspec.Raw, int] | None = None
+        """The page that was shown last, and of which list: clients ask for it again and again."""
         self._read: list[msgspec.Raw] = []
         self._outputs: dict[str, set[str]] = {}
 
@@ -60,13 +61,8 @@ class ToolCalls:
         except ValueError as error:
             self._client.fail(request, WRONG_PARAMS, f"wrong cursor: {error}")
             return
-        end = start + MAX_PAGE_TOOLS
-        shown = (listed_tool(raw, request.revision) for raw in self._daemon.tools[start:end])
-        tools = [tool for tool in shown if tool is not None]
-        if request.revision.has_tasks and self._tasks.are_there:
-            for tool in tools:
-                tool.execution = _MAY_BE_TASK
-        result: dict[str, object] = {"tools": tools}
+        page, end = self._page(start, request.revision)
+        result: dict[str, object] = {"tools": page}
         if end < len(self._daemon.tools):
             result["nextCursor"] = write_cursor(end, "")
         self._client.answer(request, result)
@@ -74,34 +70,29 @@ class ToolCalls:
     def call(self, request: ClientRequest) -> None:
         """Call a tool; its answer is that of `request`."""
         params, meta = request.params, request.params.meta
-        if params.name is None:
-            self._client.fail(request, WRONG_PARAMS, "a call names a tool")
-            return
-        # Such a name is for what the face itself asks of servers; no tool has one.
-        if "!" in params.name:
-            self._client.fail(request, WRONG_PARAMS, "there is no such tool")
+        # A name with a "!" is for what the face itself asks of servers; no tool has one.
+        if params.name is None or "!" in params.name:
+            self._client.fail(request, WRONG_PARAMS, "a call names a tool that there is")
             return
         wire_id = str(request.number)
         request.cancel = partial(self._daemon.cancel, wire_id)
         self._daemon.call(
             params.name,
             params.arguments,
-            partial(self.answered, request),
+            partial(self._answered, request),
             wire_id=wire_id,
-            update=partial(self.updated, request),
+            update=partial(self._updated, request),
             background=True if self._is_task(request) else None,
             traceparent=None if meta is None else meta.traceparent,
         )
         self._tasks.promote_later(request, wire_id)
 
-    def updated(self, request: ClientRequest, line: DaemonLine) -> None:
+    def _updated(self, request: ClientRequest, line: DaemonLine) -> None:
         """Tell how far a call is, to a client that asked for it. What is told always grows."""
-        request = request.latest
         meta = request.params.meta
         if meta is None or not is_id(meta.token) or (line.progress is None and line.message is None):
             return
-        grown = math.nextafter(request.progress, math.inf)
-        request.progress = grown if line.progress is None else max(line.progress, grown)
+        request.progress = max(line.progress or 0.0, math.nextafter(request.progress, math.inf))
         told: dict[str, object] = {"progressToken": meta.token, "progress": request.progress}
         if line.total is not None:
             told["total"] = line.total
@@ -109,21 +100,34 @@ class ToolCalls:
             told["message"] = line.message
         self._client.notify("notifications/progress", told, request)
 
-    def answered(self, request: ClientRequest, line: DaemonLine) -> None:
+    def _answered(self, request: ClientRequest, line: DaemonLine) -> None:
         """Answer with what the call gave. A tool that was never found is a mistake of the request."""
         fault = fault_of(line)
-        if fault is not None and fault.error == "unknown_tool" and fault.ran is None:
-            self._client.fail(request, WRONG_PARAMS, fault.detail, msgspec.Raw((line.content or "").encode()))
+        if fault is not None and fault.ran is None and fault.error in _MISTAKES:
+            self._client.fail(request, _MISTAKES[fault.error], fault.detail, msgspec.Raw((line.content or "").encode()))
             return
-        latest = request.latest
         is_structured = request.revision.has_structure and self._has_output(request.params.name, request.revision)
-        may_be_task = self._is_task(request) or latest.is_promoted or request.is_promoted
-        if may_be_task and self._tasks.started(latest, line, is_structured=is_structured):
+        may_be_task = self._is_task(request) or request.is_promoted
+        if may_be_task and self._tasks.started(request, line, is_structured=is_structured):
             return
         self._client.answer(request, called(line, request.revision, is_structured=is_structured))
 
     def _is_task(self, request: ClientRequest) -> bool:
         return request.revision.has_tasks and request.params.task is not None
+
+    def _page(self, start: int, revision: Revision) -> tuple[msgspec.Raw, int]:
+        """The tools from `start` on, and where the next page begins."""
+        if self._latest is not None and self._latest[:2] == (start, revision) and self._latest[2] is self._daemon.tools:
+            return self._latest[3:]
+        sizes = accumulate(len(bytes(raw)) for raw in self._daemon.tools[start : start + MAX_PAGE_TOOLS])
+        # One at least, or it would never come to an end.
+        end = start + max(1, sum(size <= MAX_PAGE_BYTES for size in sizes))
+        tools = [tool for raw in self._daemon.tools[start:end] if (tool := listed_tool(raw, revision)) is not None]
+        if revision.has_tasks and self._tasks.are_there:
+            for tool in tools:
+                tool.execution = _MAY_BE_TASK
+        self._latest = start, revision, self._daemon.tools, msgspec.Raw(msgspec.json.encode(tools)), end
+        return self._latest[3:]
 
     def _has_output(self, name: str | None, revision: Revision) -> bool:
         if self._daemon.tools is not self._read:

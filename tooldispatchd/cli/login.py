@@ -127,8 +127,8 @@ def _open(url: str) -> None:
     """Show the address, and open it where there is a screen: a browser of text would take the terminal away."""
     _show(url)
     if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
-        # Some browsers block until they end: another process waits for them.
-        words = [sys.executable, "-m", "webbrowser", url]
+        # Some browsers block until they end: another process waits for them. -P: no module of the working directory.
+        words = [sys.executable, "-P", "-m", "webbrowser", url]
         browser = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603  # no shell
         _opened.append(browser)
 

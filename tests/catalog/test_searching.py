@@ -1,51 +1,41 @@
 """How tools are found by words."""
 
-from collections.abc import Generator
-from typing import TypeVar
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tooldispatchd.catalog.offered import Offered
-from tooldispatchd.catalog.searching import MAX_WORDS, FoundTools, SearchIndex, build_index, searched_text, words
-
-T = TypeVar("T")
+from tooldispatchd.catalog.searching import MAX_TEXT, MAX_WORDS, FoundTools, search, words
 
 NAMES = st.from_regex(r"(?:[a-z]{1,4}:)?[a-z]{1,4}(?:_[a-z]{1,4}){0,2}", fullmatch=True)
 TEXTS = st.text(alphabet="abc dAé-1", max_size=30)
-TOOLS = st.lists(st.tuples(NAMES, TEXTS, TEXTS), max_size=12, unique_by=lambda tool: tool[0])
-
-
-def finished(steps: Generator[None, None, T]) -> T:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            made: T = done.value
-            return made
 
 
 def tool(name: str, description: str = "", **properties: object) -> Offered:
     return Offered(name=name, description=description, input_schema={"type": "object", "properties": properties})
 
 
-def index_of(*tools: Offered) -> SearchIndex:
-    return finished(build_index(map(searched_text, tools)))
+TOOLS = st.lists(st.builds(tool, NAMES, TEXTS), max_size=12, unique_by=lambda one: one.name)
 
 
-def found(index: SearchIndex, query: str, limit: int = 10) -> FoundTools:
-    return finished(index.search(query, limit))
+def found(tools: list[Offered], query: str, limit: int = 10) -> FoundTools:
+    steps = search(tools, query, limit)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            made: FoundTools = done.value
+            return made
 
 
-OFFICE = index_of(
+OFFICE = [
     tool("mail:send", "Send a message to somebody.", recipients={}),
     tool("calendar:create_event", "Put an event into the calendar of a person."),
     tool("tracker:create_issue", "Open an issue. Events of the issue are sent by mail."),
     tool("tracker:issueComments", "What people said of an issue."),
     tool("weather", "Tell the weather of a city.", cityName={}),
     tool("calendar", "Describe the calendar."),
-)
+]
 
 
 @pytest.mark.parametrize(
@@ -98,43 +88,45 @@ def test_of_a_page_only_the_first_words_are_looked_up() -> None:
 
 
 def test_equal_tools_are_found_in_their_order() -> None:
-    index = index_of(tool("b:run", "Run it."), tool("a:run", "Run it."))
-    assert found(index, "run").names == ["b:run", "a:run"]
+    assert found([tool("b:run", "Run it."), tool("a:run", "Run it.")], "run").names == ["b:run", "a:run"]
+
+
+@pytest.mark.parametrize("query", ["query", "queries", "repository", "repositories", "class", "classes"])
+def test_a_word_is_found_in_its_plural_and_in_its_singular(query: str) -> None:
+    tools = [tool("other", "Quest and reposition."), tool("look", "Queries of the repository, and its classes.")]
+    assert found(tools, query).names == ["look"]
+
+
+@pytest.mark.parametrize("query", ["http server", "get urls", "url"])
+def test_words_that_capitals_part_are_found(query: str) -> None:
+    assert found([tool("other"), tool("HTTPServer_getURLs")], query).names == ["HTTPServer_getURLs"]
+
+
+def test_of_a_long_description_the_beginning_is_searched() -> None:
+    assert found([tool("look", "x " * MAX_TEXT + "weather")], "weather").names == []
 
 
 def test_five_thousand_tools_are_searched_in_short_steps() -> None:
     several = [tool(f"s{n % 20}:do_{n}", f"Does the work of number {n} and every other one.") for n in range(5000)]
-    steps = sum(1 for _ in build_index(map(searched_text, several)))
-    assert steps >= len(several) // 4
-    index = index_of(*several)
-    asked = index.search("does the work of number 4711", 10)
-    # A tenth of the tools at most in one step, by each of six words and by the ranking.
-    assert sum(1 for _ in asked) >= 6 * 9
-    assert found(index, "does the work of number 4711").names[0] == "s11:do_4711"
+    # At most eight tools are looked at in one, and then at most 512 ranked.
+    assert sum(1 for _ in search(several, "does the work of number 4711", 10)) == 625 + 10
+    assert found(several, "does the work of number 4711").names[0] == "s11:do_4711"
 
 
 @given(tools=TOOLS, query=TEXTS, limit=st.integers(1, 5))
-def test_the_same_query_is_answered_the_same_whatever_was_asked_before(
-    tools: list[tuple[str, str, str]], query: str, limit: int
-) -> None:
-    index, again = finished(build_index(tools)), finished(build_index(tools))
-    found(again, "abc d")
-    answer = found(index, query, limit)
-    assert answer == found(again, query, limit)
-    assert answer.names == found(index, query, 50).names[:limit]
+def test_a_shorter_answer_is_the_beginning_of_a_longer_one(tools: list[Offered], query: str, limit: int) -> None:
+    answer = found(tools, query, limit)
+    assert answer.names == found(tools, query, 50).names[:limit]
     assert len(set(answer.names)) == len(answer.names) == min(limit, answer.found)
-    assert {*answer.names} <= {name for name, _, _ in tools}
+    assert {*answer.names} <= {one.name for one in tools}
 
 
 @given(tools=TOOLS.filter(bool), data=st.data())
-def test_a_name_finds_its_tool_before_all_others(
-    tools: list[tuple[str, str, str]], data: st.DataObject
-) -> None:  # [M247]
-    name = data.draw(st.sampled_from(tools))[0]
-    index = finished(build_index(tools))
+def test_a_name_finds_its_tool_before_all_others(tools: list[Offered], data: st.DataObject) -> None:  # [M247]
+    name = data.draw(st.sampled_from(tools)).name
     # Names that differ by their separators alone are one to a query.
-    alike = [other for other, _, _ in tools if other.translate({ord(char): None for char in ":_"}) == _folded(name)]
-    assert found(index, name, 1).names[0] in alike
+    alike = [one.name for one in tools if _folded(one.name) == _folded(name)]
+    assert found(tools, name, 1).names[0] in alike
 
 
 def _folded(name: str) -> str:

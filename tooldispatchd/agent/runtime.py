@@ -12,7 +12,6 @@ from tooldispatchd.agent.programs.programs import Lent, ProgramBounds, Programs
 from tooldispatchd.agent.programs.reusing import Reusers
 from tooldispatchd.agent.session.lineage import Levels
 from tooldispatchd.agent.setup import Setup
-from tooldispatchd.agent.tools.indexes import Indexes
 from tooldispatchd.agent.tools.sharing import Sharing
 from tooldispatchd.calls.census import Census
 from tooldispatchd.calls.gate import Gate, Turns
@@ -111,7 +110,6 @@ class Services:
         self.opening: Final = FairLimiter(setup.limits.mcp_opening)
         self.sharing: Final = Sharing(home, setup.log)
         self.searching: Final = FairLimiter(1)
-        self.indexes: Final = Indexes()
         self.accounts: Final = accounts
         self.starter: Final = Starter()
 

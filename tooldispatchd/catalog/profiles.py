@@ -6,7 +6,7 @@ exists, so that switching it off needs no other edit: it is left out of every pr
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -176,18 +176,12 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
                 tools |= dict.fromkeys(found)
                 where = (*path, "tools", index)
                 problems += [] if spec.jobs else [Problem(where, each, value=entry) for each in _jobs_in(found, config)]
-        # A name that was not looked up would admit nobody, without a word.
-        owners = [(key, owner) for key, of_key in (("uid", spec.uid), ("gid", spec.gid)) for owner in _each(of_key)]
-        why = "this name has not been looked up"
-        problems += [Problem((*path, key), why, value=owner) for key, owner in owners if isinstance(owner, str)]
+        problems += _unknown_owners(spec, path)
         wrong = problems_of(spec, path)
         problems += wrong
         enabled = {server: only for server, only in used.items() if servers[server].spec.enabled}
         offered, uses = _allowed(tuple(tools), _uses(enabled), spec.allow, servers)
-        if spec.catalog == "search":
-            why = "its tools are found by {0}, and tools.{0} is another tool"
-            taken = [name for name in SEARCH_TOOLS if name in offered]
-            problems += [Problem((*path, "catalog"), why.format(each), value="search") for each in taken]
+        problems += _hidden_by_search(spec, path, offered)
         profiles[name] = Profile(
             name,
             offered,
@@ -206,6 +200,22 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
             workspaces=spec.workspaces,
         )
     return profiles, problems
+
+
+def _unknown_owners(spec: ProfileSpec, path: Path) -> Iterator[Problem]:
+    """A name that was not looked up would admit nobody, without a word."""
+    for key, owners in (("uid", spec.uid), ("gid", spec.gid)):
+        for owner in _each(owners):
+            if isinstance(owner, str):
+                yield Problem((*path, key), "this name has not been looked up", value=owner)
+
+
+def _hidden_by_search(spec: ProfileSpec, path: Path, offered: Iterable[str]) -> Iterator[Problem]:
+    """A declared tool of such a name could not be called."""
+    for name in SEARCH_TOOLS if spec.catalog == "search" else ():
+        if name in offered:
+            why = f"its tools are found by {name}, and tools.{name} is another tool"
+            yield Problem((*path, "catalog"), why, value="search")
 
 
 def _jobs_in(tools: Iterable[str], config: Config) -> list[str]:

@@ -1,21 +1,20 @@
 """Find tools by words: which of thousands fit a query best. Pure, and the same for the same tools and query.
 
-    a tool ──▶ its words: of its name, title, description, properties ──▶ SearchIndex ──▶ BM25 ──▶ the best few
+What a query names comes before all that it describes: the tool of that name, then names that begin so. The others are
+ranked by which words of the query they have: a word that few tools have says more, and so does one in a name.
 
-What a query names comes before all that it describes: the tool of that name, then names that begin so. Making an index
-and asking one are generators, so that whoever has others to serve can do so between two steps, each of less than a
-millisecond.
+Nothing is kept between two searches, which cost some 15 µs for each tool. An index answers in a hundredth of that, but
+it takes as long to make as fifteen searches, more than an agent makes, and is megabytes that have to be bounded. A
+search is a generator, so that whoever has others to serve can do so between two steps, each of less than a millisecond.
 """
 
 import re
-from array import array
-from bisect import bisect_left, insort
-from collections.abc import Generator, Iterable
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Generator, Sequence
 from heapq import nsmallest
 from itertools import islice
 from math import log
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -29,28 +28,19 @@ MAX_PROPERTIES: Final = 64
 MAX_QUERY: Final = 1_000
 MAX_WORDS: Final = 24
 # Of one step.
-_TOOLS: Final = 4
-_POSTINGS: Final = 512
-# Words that a word of a query may begin; for a single letter that would be half of all.
-_BEGUN: Final = 8
+_TOOLS: Final = 8
+_RANKED: Final = 512
+# A word of a query may be the beginning of a tool's; for a single letter that would be half of all.
 _LEAST_BEGUN: Final = 3
 _BEGUN_WORTH: Final = 0.4
-# The usual constants of BM25 (Robertson and Zaragoza 2009, 3.2).
-_K1: Final = 1.2
-_B: Final = 0.75
-# Words of a tool, each as often as it counts. Not the true average: what a word is worth to a tool would be known only
-# when all tools are.
-_AVERAGE: Final = 50
-# How often a word counts by where it stands.
-_NAME, _TITLE, _TEXT = 4, 2, 1
+# By where a word stands: in the name, the title, the rest.
+_WORTHS: Final = (3, 2, 1)
+_UNNAMED: Final = 3
 
 # A run of capitals is a word, before another too (`HTTPServer`, `URLs`), and so is each part of `camelCase`.
 _WORD: Final = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|\d+")
+_SIGNS: Final = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalnum()})
 
-# At run time an array has no type parameters before Python 3.12.
-Postings = tuple["array[int]", "array[float]"]
-SearchedText = tuple[str, str, str]
-Steps = Generator[None, None, "SearchIndex"]
 Search = Generator[None, None, "FoundTools"]
 
 
@@ -69,130 +59,100 @@ class FoundTools(msgspec.Struct, frozen=True):
     found: int
 
 
+class AskedWord(NamedTuple):
+    """A word of a query as it is looked for in a text whose words stand between spaces."""
+
+    whole: str
+    plural: str
+    begun: str
+
+
 def words(text: str) -> list[str]:
-    """The words of a text in the form in which they are compared: small letters, singular."""
-    return list(map(_normal, _WORD.findall(text)))
+    """The words of a text in small letters and singular."""
+    return list(map(_singular, _WORD.findall(text)))
 
 
-# The words of a language come again and again.
-@lru_cache(maxsize=8192)
-def _normal(word: str) -> str:
-    """A word in small letters, without its plural; wrong for some, but in the same way for tools and queries."""
+def _singular(word: str) -> str:
+    """Wrong for some, but whatever it is made of, `AskedWord.plural` has it back."""
     word = word.lower()
     if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):  # "gas"
         return word
     return f"{word[:-3]}y" if word.endswith("ies") else word[:-1]
 
 
-def searched_text(tool: Offered) -> SearchedText:
-    """What of a tool is searched: its name, its title, and its description with its properties."""
-    properties = tool.input_schema.get("properties")
-    named = islice(properties, MAX_PROPERTIES) if isinstance(properties, dict) else ()
-    return tool.name, (tool.title or "")[:MAX_TEXT], f"{tool.description[:MAX_TEXT]}\n{' '.join(named)[:MAX_TEXT]}"
+def _asked(query: str) -> list[AskedWord]:
+    asked = []
+    for word in islice(dict.fromkeys(words(query)), MAX_WORDS):
+        plural = f" {word[:-1]}ies " if word.endswith("y") else f" {word}s "
+        asked.append(AskedWord(f" {word} ", plural, f" {word}" if len(word) >= _LEAST_BEGUN else f" {word} "))
+    return asked
 
 
-class SearchIndex:
-    """The words of some tools, each with the tools that have it; made by `build_index`.
-
-    It holds no more than some hundred words of each tool, as two small numbers for each.
-    """
-
-    __slots__ = ("_folded", "_names", "_postings", "_vocabulary")
-
-    def __init__(self) -> None:
-        self._names: list[str] = []
-        self._postings: dict[str, Postings] = {}
-        # In order, always: to sort them all at the end would be one long step.
-        self._vocabulary: list[str] = []
-        # Each name, and its part after the prefix or the module, with its tool and whether it is the whole.
-        self._folded: list[tuple[str, int, bool]] = []
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def add(self, name: str, title: str, text: str) -> None:
-        """One more tool, as `searched_text` has it."""
-        place = len(self._names)
-        self._names.append(name)
-        for part in sorted({name, bare(name)}):
-            insort(self._folded, (fold(part), place, part == name))
-        counts: dict[str, int] = {}
-        for field, worth in ((name, _NAME), (title, _TITLE), (text, _TEXT)):
-            for word in words(field):
-                counts[word] = counts.get(word, 0) + worth
-        long = _K1 * (1 - _B + _B * sum(counts.values()) / _AVERAGE)
-        for word, count in counts.items():
-            if word not in self._postings:
-                self._postings[word] = array("I"), array("f")
-                insort(self._vocabulary, word)
-            places, weights = self._postings[word]
-            places.append(place)
-            weights.append(count * (_K1 + 1) / (count + long))
-
-    def search(self, query: str, limit: int) -> Search:
-        """The at most `limit` best tools; a query without any word is answered with the first of all."""
-        asked = list(dict.fromkeys(words(query[:MAX_QUERY])))[:MAX_WORDS]
-        if not asked:
-            return FoundTools(self._names[:limit], len(self._names))
-        scores: dict[int, float] = {}
-        for word in asked:
-            for term, worth in self._terms(word):
-                yield from self._add(scores, term, worth)
-        tiers = self._named(fold("".join(query[:MAX_QUERY].split())))
-        best: list[Rank] = []
-        places = iter(dict.fromkeys([*tiers, *scores]))
-        while some := list(islice(places, _POSTINGS)):
-            ranks = [Rank(tiers.get(place, 3), -scores.get(place, 0.0), place) for place in some]
-            best = nsmallest(limit, [*best, *ranks])
-            yield
-        return FoundTools([self._names[rank.place] for rank in best], len({*tiers, *scores}))
-
-    def _terms(self, word: str) -> Iterable[tuple[str, float]]:
-        """The words of tools that a word of a query means, and how much each counts: itself, and what it begins."""
-        if word in self._postings:
-            yield word, 1.0
-        if len(word) >= _LEAST_BEGUN:
-            start = bisect_left(self._vocabulary, word)
-            for term in self._vocabulary[start : start + _BEGUN]:
-                if term != word and term.startswith(word):
-                    yield term, _BEGUN_WORTH
-
-    def _add(self, scores: dict[int, float], term: str, worth: float) -> Generator[None, None, None]:
-        places, weights = self._postings[term]
-        number = len(self._names)
-        rarity = worth * log(1 + (number - len(places) + 0.5) / (len(places) + 0.5))
-        for start in range(0, len(places), _POSTINGS):
-            end = start + _POSTINGS
-            for place, weight in zip(places[start:end], weights[start:end], strict=True):
-                scores[place] = scores.get(place, 0.0) + rarity * weight
-            yield
-
-    def _named(self, folded: str) -> dict[int, int]:
-        """The tools that are named by a query: 0 those of that name, 1 of that bare name, 2 whose name begins so."""
-        tiers: dict[int, int] = {}
-        if not folded:
-            return tiers
-        for at in range(bisect_left(self._folded, (folded,)), len(self._folded)):
-            name, place, is_whole = self._folded[at]
-            if not name.startswith(folded):
-                break
-            is_exact = name == folded
-            if is_exact or len(folded) >= _LEAST_BEGUN:
-                tiers[place] = min(tiers.get(place, 2), (0 if is_whole else 1) if is_exact else 2)
-        return tiers
-
-
-def bare(name: str) -> str:
-    """A name without the prefix of its server, or without its module."""
-    return name.partition(":")[2] or name.rpartition(".")[2]
-
-
-def build_index(tools: Iterable[SearchedText]) -> Steps:
-    """An index of tools, each as `searched_text` has it; they are found in this order where nothing else is said."""
-    index = SearchIndex()
-    each = iter(tools)
-    while some := list(islice(each, _TOOLS)):
-        for tool in some:
-            index.add(*tool)
+def search(tools: Sequence[Offered], query: str, limit: int) -> Search:
+    """The at most `limit` best of the tools; a query without any word is answered with the first of all."""
+    query = query[:MAX_QUERY]
+    asked, folded = _asked(query), fold("".join(query.split()))
+    if not asked:
+        return FoundTools([tool.name for tool in tools[:limit]], len(tools))
+    fitting: list[tuple[int, int, dict[AskedWord, float]]] = []
+    having: Counter[AskedWord] = Counter()
+    for start in range(0, len(tools), _TOOLS):
+        for place, tool in enumerate(tools[start : start + _TOOLS], start):
+            tier, worths = _tier(tool.name, folded), _fit(tool, asked)
+            if worths or tier < _UNNAMED:
+                fitting.append((tier, place, worths))
+                having.update(worths.keys())
         yield
-    return index
+    # As BM25 has it (Robertson and Zaragoza 2009, 3.1).
+    rarity = {word: log(1 + (len(tools) - count + 0.5) / (count + 0.5)) for word, count in having.items()}
+    best: list[Rank] = []
+    for start in range(0, len(fitting), _RANKED):
+        ranks = [
+            Rank(tier, -sum(rarity[word] * worth for word, worth in worths.items()), place)
+            for tier, place, worths in fitting[start : start + _RANKED]
+        ]
+        best = nsmallest(limit, [*best, *ranks])
+        yield
+    return FoundTools([tools[rank.place].name for rank in best], len(fitting))
+
+
+def _tier(name: str, folded: str) -> int:
+    """How a folded query names a tool: 0 as it is, 1 without its prefix or module, 2 by a beginning, 3 not at all."""
+    if not folded:
+        return _UNNAMED
+    whole, bare = fold(name), fold(name.partition(":")[2] or name.rpartition(".")[2])
+    if folded == whole:
+        return 0
+    if folded == bare:
+        return 1
+    begins = len(folded) >= _LEAST_BEGUN and (whole.startswith(folded) or bare.startswith(folded))
+    return 2 if begins else _UNNAMED
+
+
+def _fit(tool: Offered, asked: Sequence[AskedWord]) -> dict[AskedWord, float]:
+    """What each of the words that the tool has is worth there."""
+    fields = _fields(tool)
+    text = "".join(fields)
+    return {word: _worth(fields, word) for word in asked if word.begun in text or word.plural in text}
+
+
+def _worth(fields: Sequence[str], word: AskedWord) -> float:
+    worth = 0.0
+    for field, most in zip(fields, _WORTHS, strict=True):
+        if word.whole in field or word.plural in field:
+            worth += most
+        elif word.begun in field:
+            worth += _BEGUN_WORTH * most
+    return worth
+
+
+def _fields(tool: Offered) -> tuple[str, str, str]:
+    """Name, title, and description with the names of properties: each word in small letters between spaces."""
+    properties = tool.input_schema.get("properties")
+    named = " ".join(islice(properties, MAX_PROPERTIES))[:MAX_TEXT] if isinstance(properties, dict) else ""
+    said = f" {tool.description[:MAX_TEXT]} ".translate(_SIGNS).lower()
+    return _parted(tool.name), _parted((tool.title or "")[:MAX_TEXT]), f"{said}{_parted(named)}"
+
+
+def _parted(text: str) -> str:
+    return f" {' '.join(_WORD.findall(text))} ".lower() if text else " "

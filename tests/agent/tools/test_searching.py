@@ -11,9 +11,8 @@ from trio.testing import MockClock
 
 from tests.agent.fakes import HeldPlan, fault_of, open_runtime
 from tests.agent.pliable import SOON_S, Place, Talker, code_in, fault_in, names_of, served, talking
-from tooldispatchd.agent.tools.indexes import KEPT_INDEXES, Indexes, digest_of_tools, in_turns
+from tooldispatchd.agent.calls.unpacking import MAX_UNPACKED_BYTES
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
-from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import Config, LimitsSpec, ProfileSpec, ToolSpec
 from tooldispatchd.wire.heavy import HEAVY_BYTES
@@ -129,14 +128,16 @@ async def test_a_long_call_is_the_tools_own() -> None:  # [M249]
         await agent.end_input()
 
 
-async def test_what_follows_a_long_call_waits_until_it_is_read() -> None:
+async def test_a_call_that_is_too_long_to_be_unpacked_is_told_to_be_made_by_name() -> None:  # [M251]
     async with open_runtime(searched_catalog()) as runtime:
         agent = Talker(runtime)
         await agent.hello()
-        given = {"name": "echo", "input": {"x": "x" * HEAVY_BYTES}}
-        call = {"__port": "tool_req", "id": "1", "name": "call_tool", "input": given}
-        await agent.say(call, {"__port": "bye"})
-        assert [line["__port"] for line in await agent.hear_all() if isinstance(line, dict)] == ["tool_resp", "bye"]
+        given = {"x": "x" * MAX_UNPACKED_BYTES}
+        await packed(agent, "1", "echo", given)
+        fault = fault_in(await agent.line())
+        assert (fault["error"], fault["ran"]) == ("invalid_input", "no")
+        assert "call the tool itself by its name" in fault["detail"]
+        assert json.loads((await agent.ask("echo", given))["content"]) == given
         await agent.end_input()
 
 
@@ -159,23 +160,6 @@ async def test_a_long_call_of_nothing_is_told_so(given: object) -> None:  # [M25
         assert (await agent.ask("echo", 1))["content"] == "1"
         assert runtime.state.memory.held == 0
         await agent.end_input()
-
-
-async def test_a_long_call_as_the_first_line_opens_the_session() -> None:
-    async with open_runtime(searched_catalog()) as runtime:
-        agent = Talker(runtime)
-        await packed(agent, "1", "echo", {"x": "x" * HEAVY_BYTES})
-        assert (await agent.line())["id"] == "1"
-        await agent.end_input()
-
-
-async def test_the_input_ends_while_a_long_call_is_taken_apart() -> None:
-    async with open_runtime(searched_catalog()) as runtime:
-        agent = Talker(runtime)
-        await agent.hello()
-        await packed(agent, "1", "echo", {"x": "x" * HEAVY_BYTES})
-        await agent.end_input()
-        assert [line["id"] for line in await agent.hear_all() if isinstance(line, dict)] == ["1"]
 
 
 async def test_calls_keep_their_order() -> None:
@@ -231,47 +215,26 @@ async def test_what_is_asked_before_the_servers_are_up_waits_for_them(tmp_path: 
         await agent.hear_all()
 
 
-# --- indexes ---
+# --- others meanwhile ---
 
 
-def offered(*names: str) -> list[Offered]:
-    return [Offered(name=name, input_schema={}) for name in names]
+async def test_others_are_served_while_thousands_of_tools_are_searched() -> None:
+    work = ToolSpec(type="unit -> unit", inline="discard", description="Does some work. " * 20)
+    async with open_runtime(searched_catalog({f"do.work_{n}": work for n in range(3000)}, jobs=False)) as runtime:
+        agent = Talker(runtime)
+        await agent.hello()
+        turns = 0
 
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                await trio.lowlevel.checkpoint()
+                turns += 1
 
-async def test_sessions_whose_tools_are_the_same_share_an_index() -> None:
-    indexes = Indexes()
-    one, same, other = offered("a", "b"), offered("a", "b"), offered("b", "a")
-    digests = [await in_turns(digest_of_tools(tools)) for tools in (one, same, other)]
-    assert digests[0] == digests[1] != digests[2]
-    assert await indexes.of(digests[0], one) is await indexes.of(digests[1], same)
-
-
-async def test_only_the_indexes_that_were_used_lately_are_kept() -> None:
-    indexes = Indexes()
-    first = await indexes.of(b"first", offered("a"))
-    for number in range(KEPT_INDEXES - 1):
-        await indexes.of(b"%d" % number, offered("b"))
-    assert await indexes.of(b"first", offered("a")) is first
-    await indexes.of(b"one more", offered("c"))
-    assert await indexes.of(b"first", offered("a")) is first
-    for number in range(KEPT_INDEXES):
-        await indexes.of(b"new %d" % number, offered("b"))
-    assert await indexes.of(b"first", offered("a")) is not first
-
-
-async def test_others_are_served_while_an_index_is_made() -> None:
-    several = [Offered(name=f"s:do_{n}", description="Does some work. " * 20, input_schema={}) for n in range(3000)]
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            await trio.lowlevel.checkpoint()
-            turns += 1
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(other)
-        await Indexes().of(b"", several)
-        nursery.cancel_scope.cancel()
-    # It takes a hundred milliseconds or so, in slices of one.
-    assert turns >= 10
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(other)
+            await find(agent, "some work that does")
+            nursery.cancel_scope.cancel()
+        # It takes some tens of milliseconds, in slices of one; without them there are eight turns.
+        assert turns >= 15
+        await agent.end_input()

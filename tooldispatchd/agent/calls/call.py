@@ -32,7 +32,7 @@ from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.children.grace import Grace
 from tooldispatchd.front.timer import Expiring, Timer
 from tooldispatchd.wire.faults import Fault
-from tooldispatchd.wire.messages import CallMeta, Request
+from tooldispatchd.wire.messages import CallMeta
 
 # A socket takes this much at once from a peer that reads; a larger answer may lie here for as long as its agent likes.
 LARGE_BYTES: Final = 64 * 1024
@@ -104,28 +104,11 @@ class Lookup(Enum):
 HOLD: Final = Lookup.HOLD
 
 
-class SearchDigest:
-    """The digest of what is searched of some tools, once it is known."""
-
-    __slots__ = ("digest",)
-
-    def __init__(self) -> None:
-        self.digest: bytes | None = None
-
-
-class SearchedTools(Protocol):
-    """`Toolset`, as it is searched."""
-
-    plans: dict[str, Plan]
-    searched: "SearchDigest"
-    """Another one whenever its tools change."""
-
-
 class SessionTools(Protocol):
     """`Session`, as the tools that find others use it."""
 
-    @property
-    def toolset(self) -> SearchedTools: ...
+    plans: dict[str, Plan]
+
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
     def shown(self, names: Iterable[str]) -> list[str]: ...
 
@@ -137,7 +120,6 @@ class SessionChannel(Protocol):
     """Its share of the daemon's memory."""
 
     def crowding(self, size: int) -> Fault | None: ...
-    def unpack(self, request: Request) -> Fault | None: ...
     def fit(self, content: str) -> str | Fault: ...
 
     gate_key: Hashable

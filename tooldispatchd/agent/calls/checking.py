@@ -12,7 +12,6 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType, ValidationError
 
-from tooldispatchd.agent.calls.unpacking import CallInputAt, read_call_input, unpack_long
 from tooldispatchd.agent.faults import too_large
 from tooldispatchd.calls.content import AnswerHead, of_json, of_parts, read_answer, written
 from tooldispatchd.calls.gate import Turns
@@ -251,14 +250,6 @@ class Checking:
         except CheckerError as error:
             return Refused(Fault(Code.LINE_TOO_LONG, f"a line cannot be read: {error.why}"))
         return message_of(reply, line)
-
-    async def unpack(self, raw: Raw, *, turns: Turns) -> CallInputAt:
-        """What a long input of `call_tool` calls."""
-        try:
-            reply, _ = await self._checkers.run(unpack_long, b"", memoryview(raw), turns=turns)
-        except CheckerError as error:
-            return CallInputAt(fault=_fault_of_checker("the input", error))
-        return read_call_input(reply)
 
     async def read(self, reader: Reader, raw: Raw, dropped: list[str], *, turns: Turns) -> bytearray | Fault:
         """An input that is checked, as its provider gets it; `dropped` as a `Reader` has it."""

@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.beside import beside_of, in_kind
-from tooldispatchd.agent.calls.call import CallContext, Lookup, Plan, SearchedTools, SessionChannel
+from tooldispatchd.agent.calls.call import CallContext, Lookup, Plan, SessionChannel
 from tooldispatchd.agent.faults import CANCELLED, NO_JOBS, TOO_LATE, never_in_background, queue_full, too_many
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.events import Events
@@ -51,6 +51,7 @@ class CallingSession(Protocol):
     """Where it stands, if another agent called it."""
     profile: str
     workspace: str | None
+    plans: dict[str, Plan]
 
     events: Events | None
     """What tells whoever wants to hear of it; None where nobody does."""
@@ -61,8 +62,6 @@ class CallingSession(Protocol):
     def group_size(self) -> int | None: ...
     @property
     def opening_limit_s(self) -> float: ...
-    @property
-    def toolset(self) -> SearchedTools: ...
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
     def shown(self, names: Iterable[str]) -> list[str]: ...
     def lifted(self, name: str) -> Plan | Fault: ...

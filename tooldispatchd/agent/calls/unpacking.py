@@ -1,7 +1,6 @@
 """What a request for the tool `call_tool` calls: it is made into the request of that name and that input.
 
-From then on it is that request, and nothing remembers how it was written. A long one is taken apart by a checker, which
-says where in its text the input lies.
+From then on it is that request, and nothing remembers how it was written.
 """
 
 from typing import Final
@@ -13,9 +12,11 @@ from tooldispatchd.calls.violations import fault_of
 from tooldispatchd.catalog.profiles import CALL_TOOL
 from tooldispatchd.catalog.schemas import compile_check, is_light
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.heavy import HEAVY_BYTES, Cut, cut_largest
 from tooldispatchd.wire.messages import ShortReq
 
+# More than a model ever writes. It is read in the dispatch thread, for some 5 ms at worst; a program that has more to
+# say calls the tool by its own name, and a checker reads it.
+MAX_UNPACKED_BYTES: Final = 1024 * 1024
 # A name that is longer is no tool's, and is told so by its beginning.
 MAX_NAMED: Final = 512
 
@@ -31,6 +32,11 @@ _CHECK: Final = compile_check(
 _UNREADABLE: Final = Fault(
     Code.INVALID_INPUT, f"{CALL_TOOL} takes an object with `name`, and `input`, an object too", {"violations": []}
 )
+_TOO_LONG: Final = Fault(
+    Code.INVALID_INPUT,
+    f"an input of {CALL_TOOL} has at most {MAX_UNPACKED_BYTES} bytes: call the tool itself by its name",
+    {"violations": []},
+)
 _ITSELF: Final = Fault(
     Code.INVALID_INPUT,
     f"{CALL_TOOL} cannot call itself",
@@ -38,69 +44,40 @@ _ITSELF: Final = Fault(
 )
 
 
-class CallInput(msgspec.Struct, forbid_unknown_fields=True):
-    """The input of `call_tool`."""
-
+class _CallInput(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     input: Raw | UnsetType = UNSET
 
 
-class CallInputAt(msgspec.Struct, frozen=True):
-    """A long `CallInput`: its name, and where its input lies if it has one; or why it is none."""
-
-    name: str = ""
-    cut: Cut | None = None
-    fault: Fault | None = None
-
-    def put_into(self, body: ShortReq, raw: Raw) -> None:
-        """Make `body`, whose input `raw` was, the request for the tool itself."""
-        body.name, body.input = self.name, UNSET
-        if self.cut is not None:
-            self.cut.put_back(body, raw)
-
-
-_decode: Final = msgspec.json.Decoder(CallInput).decode
+_decode: Final = msgspec.json.Decoder(_CallInput).decode
 _decode_any: Final = msgspec.json.Decoder().decode
-_write: Final = msgspec.msgpack.Encoder().encode
-read_call_input: Final = msgspec.msgpack.Decoder(CallInputAt).decode
 
 
-def is_long(raw: Raw | UnsetType) -> bool:
-    """Whether a checker has to take an input apart."""
-    return not isinstance(raw, UnsetType) and len(raw) > HEAVY_BYTES
-
-
-def unpack(raw: Raw | bytes | UnsetType) -> CallInput | Fault:
-    """What is called, or why an input says nothing of the kind. A null in the place of an input is none."""
+def unpack(body: ShortReq) -> Fault | None:
+    """Make `body` the request for the tool that it calls, or say why it calls none. A null in the place of an input is
+    none."""
+    raw = body.input
     if isinstance(raw, UnsetType):
         return fault_of(Code.INVALID_INPUT, _CHECK, {})
+    if len(raw) > MAX_UNPACKED_BYTES:
+        return _TOO_LONG
     try:
         asked = _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _wrong(raw)
-    if isinstance(asked.input, Raw):
-        begins = bytes(memoryview(asked.input)[:1])
-        if begins == b"n":
-            asked.input = UNSET
-        elif begins != b"{":
-            return _wrong(raw)
-    asked.name = asked.name[:MAX_NAMED]
-    return _ITSELF if asked.name == CALL_TOOL else asked
+    begins = b"n" if isinstance(asked.input, UnsetType) else bytes(memoryview(asked.input)[:1])
+    if begins not in b"n{":
+        return _wrong(raw)
+    if asked.name == CALL_TOOL:
+        return _ITSELF
+    body.name, body.input = asked.name[:MAX_NAMED], UNSET if begins == b"n" else asked.input
+    return None
 
 
-def _wrong(raw: Raw | bytes) -> Fault:
+def _wrong(raw: Raw) -> Fault:
     """What is wrong with an input; only of a light one it is said where."""
     try:
         value = _decode_any(raw) if is_light(raw, _CHECK) else {}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _UNREADABLE
     return fault_of(Code.INVALID_INPUT, _CHECK, value) if value and not _CHECK.is_valid(value) else _UNREADABLE
-
-
-def unpack_long(_arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
-    """`unpack` of a long input (a job of a checker). Gives `CallInputAt`."""
-    text = bytes(payload)
-    asked = unpack(text)
-    if isinstance(asked, Fault):
-        return _write(CallInputAt(fault=asked)), b""
-    return _write(CallInputAt(asked.name, cut_largest(asked, text))), b""

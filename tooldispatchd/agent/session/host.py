@@ -15,10 +15,8 @@ from time import perf_counter
 from typing import Final
 
 import trio
-from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import LARGE_BYTES
-from tooldispatchd.agent.calls.unpacking import CallInputAt
 from tooldispatchd.agent.faults import DRAINING, TOO_LATE, too_many
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
@@ -31,7 +29,7 @@ from tooldispatchd.calls.outcome import utf8_size
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.front.channel import Outlet
 from tooldispatchd.wire.channel import ChannelMachine
-from tooldispatchd.wire.decode import Refused, form_of, id_of, refuse_unread
+from tooldispatchd.wire.decode import Refused, id_of, refuse_unread
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.heavy import HeavyLine
 from tooldispatchd.wire.lines import HEAD_BYTES
@@ -196,8 +194,7 @@ class ChannelHost:
         try:
             while self._read:
                 left -= self._take(self._read.pop())
-            # A long request that was read may have to be taken apart first.
-            for message in () if self._heavy is not None else machine.messages():
+            for message in machine.messages():
                 session = None
                 if type(message) is ToolReq and not is_slow:
                     session = roster.own if message.agent is None else named.get(message.agent)
@@ -248,34 +245,6 @@ class ChannelHost:
         self.share.add(-len(line))
         self._heavy = None
         # Served in a turn of the channel's own, under its guard.
-        self._outlet.again()
-
-    def unpack(self, request: Request) -> Fault | None:
-        """Have a checker find what a long request of `call_tool` calls; the request comes again as that, or a fault.
-
-        Returns why not. Only the last line of a turn is so long.
-        """
-        body = body_of(request)
-        assert isinstance(body.input, Raw)
-        if not self.share.draw(len(body.input)):
-            return self.share.fault
-        self._heavy = trio.CancelScope()
-        self._outlet.pause()
-        self._runtime.services.home.start_soon(self._await_unpacked, request, body.input, self._heavy)
-        return None
-
-    async def _await_unpacked(self, request: Request, raw: Raw, scope: trio.CancelScope) -> None:
-        body, read = body_of(request), CallInputAt(fault=DRAINING)
-        with scope:
-            read = await self._runtime.services.checking.unpack(raw, turns=(self.gate_key, self))
-        if read.fault is None:
-            read.put_into(body, raw)
-            self._read.append(request)
-        else:
-            fault = read.fault.ran(may_have=False)
-            self._read.append(Refused(fault, body.id, form_of(request), body.agent))
-        self.share.add(-len(raw))
-        self._heavy = None
         self._outlet.again()
 
     def _give_up_heavy(self) -> None:

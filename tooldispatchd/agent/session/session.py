@@ -17,7 +17,7 @@ from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
 from tooldispatchd.agent.calls.call import LARGE_BYTES, Lookup, Plan, SessionChannel
 from tooldispatchd.agent.calls.checking import HEAVY
 from tooldispatchd.agent.calls.inflight import NO_TOOL, InFlight
-from tooldispatchd.agent.calls.unpacking import is_long, unpack
+from tooldispatchd.agent.calls.unpacking import unpack
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, NO_JOBS, TOO_LATE, queue_full
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.changes import Changes
@@ -299,7 +299,11 @@ class Session:
                 return
             plan = found if isinstance(found, Plan) else None
         if isinstance(plan, CallPlan):
-            self._unpack(request, line=line)
+            fault = unpack(body_of(request))
+            if fault is not None:
+                self.refuse_request(request, fault.ran(may_have=False))
+            else:
+                self.request(request, line=line)
             return
         if plan is not None and plan.in_background and not self.has_jobs:
             self.refuse_request(request, NO_JOBS)
@@ -308,21 +312,6 @@ class Session:
             self._answer_now(request, plan)
         else:
             self._calls().take(request, plan)
-
-    def _unpack(self, request: Request, *, line: int) -> None:
-        """Make the request the one for the tool that it calls; from then on it is that one."""
-        body = body_of(request)
-        if is_long(body.input):
-            refusal = self._host.unpack(request)
-            if refusal is not None:
-                self.refuse_request(request, refusal.ran(may_have=False))
-            return
-        asked = unpack(body.input)
-        if isinstance(asked, Fault):
-            self.refuse_request(request, asked.ran(may_have=False))
-        else:
-            body.name, body.input = asked.name, asked.input
-            self.request(request, line=line)
 
     def refuse_request(self, request: Request, fault: Fault) -> None:
         """Answer a request that becomes no call with why."""

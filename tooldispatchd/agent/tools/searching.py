@@ -7,19 +7,21 @@ They belong to no session: which tools there are, and how they are named, they a
 """
 
 from functools import partial
+from time import perf_counter
 from typing import Final
 
 import msgspec
+import trio
 
 from tooldispatchd.agent.calls.call import Call, Lookup, Plan
 from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.faults import SHOWN_NAME, propose
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.tools.indexes import digest_of_tools, in_turns
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.profiles import CALL_TOOL, DESCRIBE_TOOL, FIND_TOOLS
 from tooldispatchd.catalog.schemas import ACCEPT, compile_check
+from tooldispatchd.catalog.searching import FoundTools, Search, search
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.heavy import HEAVY_BYTES
 
@@ -27,6 +29,8 @@ KIND: Final = "builtin"
 # More is no answer to a question: the words should be better ones.
 MAX_FOUND: Final = 50
 FOUND: Final = 10
+# While a search runs nobody else is served for so long.
+SLICE_S: Final = 0.001
 # A line of a list; `describe_tool` has the rest.
 MAX_LINE: Final = 160
 
@@ -98,27 +102,31 @@ class FindPlan(Plan):
         call.work(partial(self._run, call))
 
     async def _run(self, call: Call) -> Outcome:
-        services, session, query = self._runtime.services, call.context.tools, _decode_query(call.line)
-        # One at a time in the whole daemon, its agents by turns: a search takes milliseconds, the first one more.
-        async with services.searching.of(call.context.account.turns):
-            toolset = session.toolset
-            plans = {plan.name: plan for plan in toolset.plans.values() if plan.kind != KIND}
+        session, query = call.context.tools, _decode_query(call.line)
+        # One at a time in the whole daemon, its agents by turns: thousands of tools take some ten milliseconds.
+        async with self._runtime.services.searching.of(call.context.account.turns):
+            plans = {plan.name: plan for plan in session.plans.values() if plan.kind != KIND}
             tools = [plan.offered for plan in plans.values()]
-            # That of these very tools, also if they change meanwhile.
-            searched = toolset.searched
-            if searched.digest is None:
-                searched.digest = await in_turns(digest_of_tools(tools))
-            index = await services.indexes.of(searched.digest, tools)
-            found = await in_turns(index.search(query.query, query.limit))
-        shown = session.shown(found.names)
-        told = [_line(plans[own], name) for own, name in zip(found.names, shown, strict=True)]
-        return Answer(_encode({"tools": told, "found": found.found, "of": len(index)}).decode())
+            found = await _in_turns(search(tools, query.query, query.limit))
+        told = [
+            {"name": shown, "description": first_line(plans[own].offered), **_server_of(plans[own])}
+            for own, shown in zip(found.names, session.shown(found.names), strict=True)
+        ]
+        return Answer(_encode({"tools": told, "found": found.found, "of": len(tools)}).decode())
 
 
-def _line(plan: Plan, shown: str) -> dict[str, str]:
-    """One tool of an answer."""
-    line = {"name": shown, "description": first_line(plan.offered)}
-    return line | _server_of(plan)
+async def _in_turns(steps: Search) -> FoundTools:
+    """What the steps come to, with turns of the loop between them."""
+    began = perf_counter()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            found: FoundTools = done.value
+            return found
+        if perf_counter() - began > SLICE_S:
+            await trio.lowlevel.checkpoint()
+            began = perf_counter()
 
 
 def first_line(offered: Offered) -> str:

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 import trio
 
-from tooldispatchd.agent.calls.call import HOLD, Lookup, Plan, SearchDigest
+from tooldispatchd.agent.calls.call import HOLD, Lookup, Plan
 from tooldispatchd.agent.calls.plans import (
     DownPlan,
     InlinePlan,
@@ -127,7 +127,6 @@ class Toolset:
         "_waiting",
         "plans",
         "refusal",
-        "searched",
         "warnings",
     )
 
@@ -158,7 +157,6 @@ class Toolset:
             self._waiting |= {name: list(self._servers) for name in SEARCH_TOOLS if name != CALL_TOOL}
         # The names that each server offers, in its own order.
         self._offered: dict[str, list[str]] = {}
-        self.searched = SearchDigest()
         # How else the tools may be called; made when somebody asks.
         self._readings: Readings | None = None
         # The plans of servers' tools that chains have asked for.
@@ -319,7 +317,6 @@ class Toolset:
     def _order(self) -> None:
         """Put the plans in order, which must not depend on which server was quick: models are shown it."""
         self._readings = None
-        self.searched = SearchDigest()
         found = dict(self.plans)
         offered = (name for server in self._servers for name in self._offered.get(server.name, ()))
         order = dict.fromkeys([*self._profile.tools, *self._declared, *offered])

@@ -37,7 +37,7 @@ MODULES: Final = ("tooldispatchd.wire.session", "tooldispatchd.wire.decode")
 # too, but not one that has to wait because others need the machine.
 MOST_CPU_S: Final = 60
 MOST_S: Final = 900
-PATIENCE_S: Final = 120
+PATIENCE_S: Final = 40
 SURVIVED: Final = 0
 KILLED: Final = 1
 
